@@ -1,0 +1,74 @@
+"""What a launcher asks for: tasks (one script or container), the resources they hold and the shell they run.
+
+A sbatch script is one task; a Kubernetes Job has one task per container; a Dockerfile's CMD is a task without resources.
+Whatever could not be read off the text is None ("unknown"), never a guess.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from gpulint.source import Span
+
+if TYPE_CHECKING:
+    from gpulint.documents.shell import Script
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """A number written somewhere in the task's own document. ``value`` is None when it could not be resolved."""
+
+    value: int | None
+    span: Span
+    text: str = ""
+    """As written, e.g. ``--gres=gpu:a100:4`` or ``nvidia.com/gpu: 8``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """What one node (Slurm) or one replica (Kubernetes pod) of a task holds; None where nothing is said."""
+
+    gpus: Count | None = None
+    """GPUs per node. Devices that are fractions of a GPU (MIG slices, time-sliced) are counted with ``fractional`` set."""
+    nodes: Count | None = None
+    tasks_per_node: Count | None = None
+    cpus: Count | None = None
+    """CPU cores per task (``--cpus-per-task``, Kubernetes CPU limit rounded down)."""
+    gpu_model: str | None = None
+    """Lower-case model as written, e.g. ``a100``, ``nvidia-l4``."""
+    fractional: bool = False
+    vendor: str = "nvidia"
+
+
+@dataclass(frozen=True, slots=True)
+class EnvVar:
+    """An environment variable that a spec or image sets for its task."""
+
+    name: str
+    value: str | None
+    span: Span
+
+
+@dataclass(frozen=True)
+class Task:
+    """One unit of a launcher document that runs commands.
+
+    ``role``: ``main``, ``init`` (init container or set-up section), ``build`` (Dockerfile RUN: no GPU is held) or ``sidecar``.
+    ``scripts`` run in order; ``packages`` are installs declared as data (Ray ``runtime_env.pip``, SkyPilot ``setup`` is a
+    script of role init instead).
+    """
+
+    name: str
+    span: Span
+    role: str = "main"
+    resources: Resources = field(default_factory=Resources)
+    scripts: tuple[Script, ...] = ()
+    env: tuple[EnvVar, ...] = ()
+    image: str | None = None
+    working_dir: str | None = None
+    replicas: Count | None = None
+    packages: tuple[tuple[str, Span], ...] = ()
+    system: str = ""
+    """What the document is written for: ``slurm``, ``pbs``, ``lsf``, ``kubernetes``, ``ray``, ``azureml``, ``skypilot``,
+    ``sagemaker``, ``dstack``, ``compose``, ``docker``, or "" for a plain script."""

@@ -1,0 +1,59 @@
+"""Fixes: text edits with a safety, computed by fixers and applied by nobody but the fix engine."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpulint.finding import Finding
+from gpulint.source import Span
+
+if TYPE_CHECKING:
+    from gpulint.project import Project
+
+
+class Safety(enum.StrEnum):
+    """What applying a fix may change."""
+
+    SAFE = "safe"
+    """Results unchanged, and it cannot crash the program: proved at that place."""
+    UNSAFE = "unsafe"
+    """Changes behaviour or needs a choice."""
+    ADVICE = "advice"
+    """Text only; there are no edits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """Replace ``span`` of ``path`` by ``text`` (an empty span inserts)."""
+
+    path: Path
+    span: Span
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fix:
+    """One repair. ``description`` says what it does and, when unsafe, what changes."""
+
+    description: str
+    safety: Safety
+    edits: tuple[Edit, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Declined:
+    """Why a fixer leaves a finding alone."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fixer:
+    """Turns findings of one rule into fixes. ``fix`` must not write anything."""
+
+    code: str
+    fix: Callable[[Finding, Project], Fix | Declined]

@@ -1,0 +1,146 @@
+"""What a rule is. A rule file defines one module-level ``RULE`` and its ``check`` function; see ``CONTRIBUTING.md``."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from gpulint.finding import Finding, Place, Severity
+from gpulint.fix import Safety
+from gpulint.source import Span
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+DOCS_URL = "https://gpulint.github.io/gpulint/rules"
+
+ICSE24 = "Gao et al., An Empirical Study on Low GPU Utilization of Deep Learning Jobs, ICSE 2024"
+
+
+class Kind(enum.StrEnum):
+    """Kinds of documents a rule reads."""
+
+    PYTHON = "python"
+    NOTEBOOK = "notebook"
+    SHELL = "shell"
+    JOBSPEC = "jobspec"
+    DOCKERFILE = "dockerfile"
+
+
+class Dimension(enum.StrEnum):
+    """The study's four dimensions; also the folder a rule lives in."""
+
+    JOB = "job"
+    MODEL = "model"
+    DATA = "data"
+    LIBRARY = "library"
+
+    @property
+    def share(self) -> float:
+        """Percent of the study's 706 issues."""
+        return {"job": 4.82, "model": 45.18, "data": 46.03, "library": 3.97}[self.value]
+
+
+class Category(enum.Enum):
+    """The study's fifteen categories: (label, share of the 706 issues in percent where the abstracted figures give it)."""
+
+    INTERACTIVE_JOB = ("Interactive Job", None)
+    GPU_OVERSUBSCRIPTION = ("GPU Oversubscription", None)
+    UNRELEASED_JOB = ("Unreleased Job", None)
+    NON_DL_JOB = ("Non-DL Job", None)
+    IMPROPER_BATCH_SIZE = ("Improper Batch Size", 25.6)
+    INSUFFICIENT_GPU_MEMORY = ("Insufficient GPU Memory", 3.1)
+    MODEL_CHECKPOINTING = ("Model Checkpointing", 16.4)
+    HOST_GPU_TRANSFER = ("Inefficient Host-GPU Data Transfer", 27.9)
+    DATA_PREPROCESSING = ("Data Preprocessing", 4.0)
+    REMOTE_DATA_READ = ("Remote Data Read", None)
+    EXTERNAL_DATA_USAGE = ("External Data Usage", None)
+    INTERMEDIATE_RESULT_UPLOAD = ("Intermediate Result Upload", None)
+    DATA_EXCHANGE = ("Data Exchange", 7.1)
+    LONG_LIBRARY_INSTALLATION = ("Long Library Installation", None)
+    API_MISUSE = ("API Misuse", None)
+
+    @property
+    def label(self) -> str:
+        return self.value[0]
+
+    @property
+    def share(self) -> float | None:
+        """Percent of the study's 706 issues, where known."""
+        return self.value[1]
+
+
+class Scope(enum.StrEnum):
+    """What ``check`` is called with."""
+
+    DOCUMENT = "document"
+    """``check(document, project)``, once per document of the rule's kinds."""
+    JOB = "job"
+    """``check(job, project)``, once per job (a launcher linked to the programs it starts)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """A figure from the literature: what was measured, in which unit, and where it is published."""
+
+    value: str
+    source: str = ICSE24
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Metadata and check of one rule; frozen, so that reports, docs and SARIF all say the same."""
+
+    code: str
+    """``GPU`` and three digits; never reused."""
+    name: str
+    """Names the pattern, so that "allow <name>" reads well."""
+    category: Category
+    dimension: Dimension
+    severity: Severity
+    kinds: frozenset[Kind]
+    summary: str
+    """One line for tables and SARIF."""
+    why: str
+    """Why it costs GPU time; the finding's "why" line."""
+    evidence: tuple[Evidence, ...]
+    check: Callable[[Any, Any], Iterator[Finding]] = field(repr=False, compare=False)
+    scope: Scope = Scope.DOCUMENT
+    tokens: tuple[tuple[str, ...], ...] = ()
+    """Byte gate: the rule can only fire in a file that holds at least one string of *every* group. Empty: no gate."""
+    fix: Safety = Safety.ADVICE
+    """Best safety that the rule's fixer reaches."""
+    default: bool = True
+    """In the default selection (what an expert wants in CI); else only by ``--select``."""
+    bad: str = ""
+    good: str = ""
+    since: str = "0.1.0"
+    references: tuple[str, ...] = ()
+
+    @property
+    def url(self) -> str:
+        return f"{DOCS_URL}/{self.code.lower()}-{self.name}/"
+
+    @property
+    def doc(self) -> str:
+        """The rule module's docstring: the fixed sections that docs and ``gpulint explain`` show."""
+        import inspect
+        import sys
+
+        return inspect.cleandoc(sys.modules[self.check.__module__].__doc__ or "")
+
+    def finding(
+        self,
+        path: Path,
+        span: Span,
+        message: str,
+        *,
+        help: str = "",
+        severity: Severity | None = None,
+        payload: object = None,
+        related: tuple[Place, ...] = (),
+    ) -> Finding:
+        """A finding of this rule, at the rule's own severity unless one is given."""
+        return Finding(self, path, span, message, help, severity or self.severity, payload, related)

@@ -1,0 +1,110 @@
+"""Text with exact places: spans, line tables and maps from an embedded fragment back to its file.
+
+Three column units meet here. Python's ``ast`` counts UTF-8 bytes, editors count UTF-16 units, and people count
+characters. Inside gpulint a column is always **1-based characters**, and offsets are 0-based characters; whoever
+reads or writes another unit converts at the border.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from functools import cached_property
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Span:
+    """A stretch of a document, 1-based, end column exclusive.
+
+    ``cell`` is the 0-based index of the notebook cell (among all cells) and lines then count within that cell; it is
+    None in every other kind of document.
+    """
+
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+    cell: int | None = None
+
+
+class SourceText:
+    """Decoded text with a line table. Lines end at ``\\n``, ``\\r\\n`` or ``\\r`` as Python's own reader has it."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    @cached_property
+    def line_starts(self) -> list[int]:
+        """Offset of the first character of every line."""
+        starts, text, at = [0], self.text, 0
+        if "\r" not in text:
+            while (at := text.find("\n", at)) != -1:
+                at += 1
+                starts.append(at)
+            return starts
+        for index, char in enumerate(text):
+            if char == "\n" or (char == "\r" and text[index + 1 : index + 2] != "\n"):
+                starts.append(index + 1)
+        return starts
+
+    def line(self, number: int) -> str:
+        """Text of 1-based line ``number`` without its line ending; empty past the end."""
+        starts = self.line_starts
+        if not 1 <= number <= len(starts):
+            return ""
+        end = starts[number] if number < len(starts) else len(self.text)
+        return self.text[starts[number - 1] : end].rstrip("\r\n")
+
+    def position(self, offset: int) -> tuple[int, int]:
+        """(line, column), both 1-based, of a character offset."""
+        line = bisect_right(self.line_starts, offset)
+        return line, offset - self.line_starts[line - 1] + 1
+
+    def offset(self, line: int, column: int) -> int:
+        """Character offset of a 1-based line and column, clamped to the text."""
+        starts = self.line_starts
+        if line > len(starts):
+            return len(self.text)
+        return min(starts[line - 1] + column - 1, len(self.text))
+
+    def span(self, start: int, end: int) -> Span:
+        """Span of the characters ``start:end``."""
+        return Span(*self.position(start), *self.position(end))
+
+    def byte_column(self, line: int, byte_offset: int) -> int:
+        """1-based character column of a 0-based UTF-8 byte offset in ``line`` (the unit of ``ast`` nodes)."""
+        text = self.line(line)
+        if text.isascii():
+            return byte_offset + 1
+        return len(text.encode("utf-8", "surrogatepass")[:byte_offset].decode("utf-8", "ignore")) + 1
+
+
+@dataclass(frozen=True)
+class Fragment:
+    """Text embedded in a document (a shell command in YAML, a notebook cell), with its way back.
+
+    ``pieces`` lists (offset in ``text``, offset in ``owner``) break points in rising order: between two break points the
+    fragment and its owner run in step. An escape or a folded line simply starts a new piece.
+    """
+
+    text: str
+    owner: SourceText
+    pieces: tuple[tuple[int, int], ...] = ((0, 0),)
+    cell: int | None = None
+    _starts: list[int] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_starts", [piece[0] for piece in self.pieces])
+
+    def owner_offset(self, offset: int) -> int:
+        """Offset in the owner of an offset in the fragment."""
+        index = max(bisect_right(self._starts, offset) - 1, 0)
+        here, there = self.pieces[index]
+        return min(there + offset - here, len(self.owner.text))
+
+    def span(self, start: int, end: int) -> Span:
+        """Span in the owner of the fragment's characters ``start:end``."""
+        first = self.owner_offset(start)
+        last = self.owner_offset(end - 1) + 1 if end > start else first
+        line, column = self.owner.position(first)
+        return Span(line, column, *self.owner.position(max(first, last)), self.cell)
