@@ -1,1 +1,70 @@
 """Documents: files turned into syntax trees with exact spans, one module per kind."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from gpulint.documents.base import Document, Unreadable, decode
+from gpulint.rule import Kind
+
+SHELL_SUFFIXES = frozenset({".sh", ".bash", ".sbatch", ".slurm", ".lsf", ".pbs", ".job", ".qsub", ".ksh", ".zsh"})
+_BY_SUFFIX = {".py": Kind.PYTHON, ".ipynb": Kind.NOTEBOOK, ".yml": Kind.JOBSPEC, ".yaml": Kind.JOBSPEC}
+_BY_SUFFIX |= dict.fromkeys(SHELL_SUFFIXES, Kind.SHELL)
+_SHEBANG = re.compile(rb"#![^\n]*?\b(python|bash|sh|zsh|ksh|dash)[\d.]*\b")
+_DIRECTIVE = re.compile(rb"^#(SBATCH|PBS|BSUB|\$ )", re.MULTILINE)
+_DOCKERFILE = re.compile(r"(^|[._-])(dockerfile|containerfile)([._-]|$)", re.IGNORECASE)
+
+__all__ = ["Document", "kind_of", "load"]
+
+
+def kind_of(path: Path, head: bytes = b"") -> Kind | None:
+    """Kind of a file by its name, else by the first bytes (shebang, scheduler directives); None if gpulint skips it."""
+    kind = _BY_SUFFIX.get(path.suffix.lower())
+    if kind is not None:
+        return kind
+    if _DOCKERFILE.search(path.name):
+        return Kind.DOCKERFILE
+    if path.suffix and not head.startswith(b"#!"):
+        return None
+    if shebang := _SHEBANG.match(head):
+        return Kind.PYTHON if shebang.group(1) == b"python" else Kind.SHELL
+    return Kind.SHELL if _DIRECTIVE.search(head) else None
+
+
+def load(path: Path, data: bytes, kind: Kind | None = None) -> Document:
+    """The document of a file's bytes. Never raises for what the bytes hold: trouble is in ``document.problems``."""
+    kind = kind or kind_of(path, data[:4096]) or Kind.PYTHON
+    try:
+        text, encoding = decode(data)
+    except Unreadable as error:
+        document = Document(path, "")
+        document.kind = kind
+        document.problem(str(error))
+        return document
+    return _document_class(kind)(path, text, encoding)
+
+
+def _document_class(kind: Kind) -> type[Document]:
+    """Import only what the kind at hand needs."""
+    match kind:
+        case Kind.PYTHON:
+            from gpulint.documents.python import PythonDocument
+
+            return PythonDocument
+        case Kind.NOTEBOOK:
+            from gpulint.documents.notebook import NotebookDocument
+
+            return NotebookDocument
+        case Kind.SHELL:
+            from gpulint.documents.shell import ShellDocument
+
+            return ShellDocument
+        case Kind.JOBSPEC:
+            from gpulint.documents.jobspec import JobSpecDocument
+
+            return JobSpecDocument
+        case Kind.DOCKERFILE:
+            from gpulint.documents.dockerfile import DockerfileDocument
+
+            return DockerfileDocument

@@ -1,0 +1,86 @@
+"""Python source as an ``ast`` tree with parents, exact character spans and nothing resolved yet."""
+
+from __future__ import annotations
+
+import ast
+import warnings
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from pathlib import Path
+
+from gpulint.documents.base import Document
+from gpulint.rule import Kind
+from gpulint.source import SourceText, Span
+
+_PYTHON2 = ("Missing parentheses in call to 'print'", "Missing parentheses in call to 'exec'", "multiple exception types")
+MAX_DEPTH = 150
+"""Deepest expression nesting that is analysed; deeper code is generated, and walking it would exhaust the stack."""
+
+
+class PythonModule:
+    """The tree of one module; ``span_of`` maps character offsets of ``text`` to spans of the owning document."""
+
+    def __init__(self, path: Path, text: str, span_of: Callable[[int, int], Span]) -> None:
+        """Raises SyntaxError (also for what ``ast`` refuses otherwise: NUL bytes, too deep nesting)."""
+        self.path = path
+        self.source = SourceText(text)
+        self._span_of = span_of
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                self.tree = ast.parse(text.removeprefix("\ufeff"))
+        except (ValueError, RecursionError, MemoryError) as error:
+            raise SyntaxError(f"cannot be parsed: {error}") from None
+
+    @cached_property
+    def parents(self) -> dict[ast.AST, ast.AST]:
+        """Parent of every node but the root."""
+        parents: dict[ast.AST, ast.AST] = {}
+        todo: list[ast.AST] = [self.tree]
+        while todo:
+            node = todo.pop()
+            for child in ast.iter_child_nodes(node):
+                parents[child] = node
+                todo.append(child)
+        return parents
+
+    def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
+        """The nodes around ``node``, innermost first."""
+        parents = self.parents
+        while (up := parents.get(node)) is not None:
+            yield up
+            node = up
+
+    def offsets(self, node: ast.expr | ast.stmt | ast.keyword | ast.arg | ast.alias | ast.ExceptHandler) -> tuple[int, int]:
+        """(start, end) character offsets of a node in ``text``."""
+        source = self.source
+        end_line = node.end_lineno or node.lineno
+        end_byte = node.end_col_offset if node.end_col_offset is not None else node.col_offset
+        start = source.offset(node.lineno, source.byte_column(node.lineno, node.col_offset))
+        return start, source.offset(end_line, source.byte_column(end_line, end_byte))
+
+    def span(self, node: ast.expr | ast.stmt | ast.keyword | ast.arg | ast.alias | ast.ExceptHandler) -> Span:
+        """Place of a node in the owning document."""
+        return self._span_of(*self.offsets(node))
+
+    def text(self, node: ast.expr | ast.stmt | ast.keyword) -> str:
+        """Source text of a node as written."""
+        start, end = self.offsets(node)
+        return self.source.text[start:end]
+
+
+class PythonDocument(Document):
+    """A ``.py`` file."""
+
+    kind = Kind.PYTHON
+
+    @cached_property
+    def python(self) -> PythonModule | None:
+        try:
+            return PythonModule(self.path, self.source.text, self.source.span)
+        except SyntaxError as error:
+            message = error.msg
+            if any(hint in message for hint in _PYTHON2):
+                message += " (Python 2 code?)"
+            self.problem(f"syntax error: {message}", error.lineno, error.offset)
+            return None
