@@ -1,0 +1,184 @@
+"""Values that come from outside of the code: option defaults (argparse, click, typer, absl, dataclasses) and the environment.
+
+An option's default is what the program uses unless its launcher says otherwise, and launchers found in the tree do say
+so: their arguments come first.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from gpulint.facts.resolve import Ref
+from gpulint.facts.scopes import FUNCTIONS, ModuleScopes, dotted, last_name
+
+if TYPE_CHECKING:
+    from gpulint.facts.values import Value
+    from gpulint.project import Project
+
+_PARSE = frozenset({"parse_args", "parse_known_args", "parse_intermixed_args", "get_args", "parse_args_into_dataclasses"})
+_FIELDS = frozenset({"field", "Field", "attrib", "ib"})
+_NAMESPACES = frozenset({"args", "opt", "opts", "options", "params", "flags", "FLAGS", "config", "cfg", "hparams", "conf", "hps", "parsed"})
+
+
+class Options:
+    """Option tables of the modules of one project."""
+
+    def __init__(self, project: Project) -> None:
+        self._project = project
+        self._tables: dict[int, dict[str, list[Ref]]] = {}
+
+    def lookup(self, ref: Ref) -> Iterator[Value]:
+        """Defaults (or launcher values) of ``args.name``, ``config["name"]`` or a click parameter."""
+        node = ref.node
+        if isinstance(node, ast.arg):
+            yield from self._parameter(ref, node)
+            return
+        if isinstance(node, ast.Attribute):
+            name, base = node.attr, node.value
+        elif isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str):
+            name, base = node.slice.value, node.value
+        else:
+            return
+        for home in self._homes(ref.scopes, base):
+            declared = list(self._declared(home, name))
+            if declared:
+                for option in declared:
+                    yield from self._option(option, name)
+                return
+
+    def environment(self, name: str) -> Iterator[Value]:
+        """What launchers in the tree set an environment variable to (none: unknown)."""
+        return iter(())
+
+    def default_of_call(self, ref: Ref, node: ast.Call) -> Iterator[Value]:
+        """The default inside ``field(default=4)``, ``typer.Option(4)`` and the like."""
+        name = last_name(node.func)
+        if name in _FIELDS:
+            for keyword in node.keywords:
+                if keyword.arg == "default":
+                    yield from self._as_default(ref.scopes, keyword.value)
+                elif keyword.arg == "default_factory" and isinstance(keyword.value, ast.Lambda):
+                    yield from self._as_default(ref.scopes, keyword.value.body)
+        elif name in ("Option", "Argument") and node.args:
+            yield from self._as_default(ref.scopes, node.args[0])
+
+    # -- where the options of a namespace are declared -------------------------------------------------------------------
+
+    def _homes(self, scopes: ModuleScopes, base: ast.expr) -> Iterator[ModuleScopes]:
+        """Modules whose option declarations a namespace expression may hold, likeliest first."""
+        seen: set[int] = set()
+        plausible = last_name(base) in _NAMESPACES
+        for ref in self._project.resolver.origins(scopes, base):
+            call = ref.node
+            parses = isinstance(call, ast.Call) and last_name(call.func) in _PARSE
+            unknown = not isinstance(call, ast.Call | ast.Constant | ast.Dict) and plausible
+            if (parses or unknown) and id(ref.scopes) not in seen:
+                seen.add(id(ref.scopes))
+                yield ref.scopes
+        if plausible and id(scopes) not in seen:
+            yield scopes
+
+    def _declared(self, scopes: ModuleScopes, name: str) -> Iterator[Ref]:
+        found = self._table(scopes).get(name)
+        if found:
+            yield from found
+            return
+        seen = {scopes.path}
+        for binding in scopes.imports:
+            target = self._project.absolute(binding.target, scopes)
+            for candidate in (target, target.rpartition(".")[0]):
+                path = self._project.module_path(candidate, scopes.path) if candidate else None
+                if path is None or path in seen:
+                    continue
+                seen.add(path)
+                if b"add_argument" in self._project.data(path) and (other := self._project.scopes_at(path)) is not None:
+                    found = self._table(other).get(name)
+                    if found:
+                        yield from found
+                        return
+
+    def _table(self, scopes: ModuleScopes) -> dict[str, list[Ref]]:
+        """dest -> ``add_argument`` calls of a module."""
+        if id(scopes) in self._tables:
+            return self._tables[id(scopes)]
+        table: dict[str, list[Ref]] = {}
+        for call in [*scopes.calls_by_name.get("add_argument", []), *scopes.calls_by_name.get("add_arg", [])]:
+            for dest in _dests(call):
+                table.setdefault(dest, []).append(Ref(scopes, call))
+        for name, calls in scopes.calls_by_name.items():
+            if name.startswith("DEFINE_"):
+                for call in calls:
+                    if call.args and isinstance(call.args[0], ast.Constant):
+                        table.setdefault(str(call.args[0].value), []).append(Ref(scopes, call))
+        self._tables[id(scopes)] = table
+        return table
+
+    def _option(self, option: Ref, name: str) -> Iterator[Value]:
+        from gpulint.facts.values import Value
+
+        call = option.node
+        assert isinstance(call, ast.Call)
+        overridden = False
+        for launched in self._project.launched(option.scopes.path):
+            for text, place in launched.option(_flags(call) or (f"--{name}",)):
+                overridden = True
+                if text is not None:
+                    yield Value(_typed(call, text), place, "launcher")
+        if overridden:
+            return
+        if last_name(call.func).startswith("DEFINE_"):
+            if len(call.args) > 1:
+                yield from self._as_default(option.scopes, call.args[1])
+            return
+        keywords = {keyword.arg: keyword.value for keyword in call.keywords}
+        if "default" in keywords:
+            yield from self._as_default(option.scopes, keywords["default"])
+        elif "action" in keywords and isinstance(keywords["action"], ast.Constant):
+            default = {"store_true": False, "store_false": True}.get(str(keywords["action"].value))
+            if default is not None:
+                yield Value(default, self._project.values.place(option), "default")
+
+    def _parameter(self, ref: Ref, arg: ast.arg) -> Iterator[Value]:
+        """Default of a parameter that ``@click.option`` fills."""
+        function = ref.scopes.module.parents.get(ref.scopes.module.parents.get(arg, arg))
+        if not isinstance(function, FUNCTIONS):
+            return
+        for decorator in function.decorator_list:
+            if isinstance(decorator, ast.Call) and last_name(decorator.func) in ("option", "argument") and arg.arg in _dests(decorator):
+                yield from self._option(Ref(ref.scopes, decorator), arg.arg)
+
+    def _as_default(self, scopes: ModuleScopes, node: ast.expr) -> Iterator[Value]:
+        from gpulint.facts.values import Value
+
+        for value in self._project.values.of(scopes, node).values:
+            yield Value(value.value, value.place, "default")
+
+
+def _flags(call: ast.Call) -> tuple[str, ...]:
+    """The option strings of an ``add_argument`` or ``click.option`` call."""
+    return tuple(arg.value for arg in call.args if isinstance(arg, ast.Constant) and isinstance(arg.value, str) and arg.value.startswith("-"))
+
+
+def _dests(call: ast.Call) -> list[str]:
+    """Attribute names under which an option's value appears."""
+    for keyword in call.keywords:
+        if keyword.arg == "dest" and isinstance(keyword.value, ast.Constant):
+            return [str(keyword.value.value)]
+    flags = [arg.value for arg in call.args if isinstance(arg, ast.Constant) and isinstance(arg.value, str)]
+    long = [flag for flag in flags if flag.startswith("--")] or flags
+    return [flag.lstrip("-").split("/")[0].replace("-", "_") for flag in long]
+
+
+def _typed(call: ast.Call, text: str) -> object:
+    """A launcher's word with the option's own ``type`` applied."""
+    wanted = next((dotted(keyword.value) for keyword in call.keywords if keyword.arg == "type"), "")
+    try:
+        if wanted == "float":
+            return float(text)
+        if wanted == "int" or text.lstrip("-").isdigit():
+            return int(text)
+    except ValueError:
+        return text
+    return {"true": True, "false": False}.get(text.lower(), text)

@@ -1,0 +1,461 @@
+"""What an expression may be: qualified names, the expressions that define it, the functions that a call reaches.
+
+Everything is a set: when two assignments can reach a use, both count. Where nothing in the tree defines a value, the
+unresolved expression itself is the answer, and whoever asked must treat it as unknown. Following is bounded in depth and in
+steps; cycles end quietly.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gpulint.facts.reaching import reaching
+from gpulint.facts.scopes import FUNCTIONS, Binding, Bound, FunctionNode, ModuleScopes, last_name
+
+if TYPE_CHECKING:
+    from gpulint.project import Project
+
+MAX_DEPTH = 14
+MAX_STEPS = 3000
+_BUILTINS = frozenset(dir(builtins))
+_SELF_METHODS = frozenset({"to", "cuda", "eval", "train", "half", "float", "double", "bfloat16", "requires_grad_", "share_memory"})
+_FIRST_ARGUMENT = frozenset({"copy.deepcopy", "copy.copy", "torch.compile", "torch.jit.script"})
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """A syntax node in its module. ``path`` picks an element when the value was unpacked and could not be followed."""
+
+    scopes: ModuleScopes
+    node: ast.AST
+    path: tuple[int, ...] = ()
+
+
+class Resolver:
+    """Answers for the modules of one project; every answer is cached."""
+
+    def __init__(self, project: Project) -> None:
+        self._project = project
+        self._names: dict[tuple[int, ast.AST], frozenset[str]] = {}
+        self._origins: dict[tuple[ast.AST, tuple[int, ...]], tuple[Ref, ...]] = {}
+        self._sites: dict[ast.AST, tuple[Ref, ...]] = {}
+        self._active: set[object] = set()
+        self._cuts = 0
+        self._steps = 0
+
+    # -- qualified names -----------------------------------------------------------------------------------------------
+
+    def names(self, scopes: ModuleScopes, node: ast.AST) -> frozenset[str]:
+        """Qualified dotted names that an expression may have, as imported and as defined in the tree."""
+        key = (id(scopes), node)
+        if key in self._names:
+            return self._names[key]
+        if ("names", key) in self._active or len(self._active) > 60:
+            self._cuts += 1
+            return frozenset()
+        cuts = self._cuts
+        self._active.add(("names", key))
+        try:
+            found = frozenset(self._find_names(scopes, node))
+        finally:
+            self._active.discard(("names", key))
+        if cuts == self._cuts or not self._active:
+            self._names[key] = found
+        return found
+
+    def call_names(self, scopes: ModuleScopes, call: ast.Call) -> frozenset[str]:
+        """Qualified names of what a call calls."""
+        return self.names(scopes, call.func)
+
+    def _find_names(self, scopes: ModuleScopes, node: ast.AST) -> Iterator[str]:
+        match node:
+            case ast.Name(id=name):
+                yield from self._name_names(scopes, name, node)
+            case ast.Attribute(value=base, attr=attr):
+                for prefix in self.names(scopes, base):
+                    yield f"{prefix}.{attr}"
+                    yield from self._defined(f"{prefix}.{attr}", scopes)
+            case ast.Call(func=func, args=[inner, *_]) if "functools.partial" in self.names(scopes, func):
+                yield from self.names(scopes, inner)
+            case ast.IfExp(body=body, orelse=orelse):
+                yield from self.names(scopes, body) | self.names(scopes, orelse)
+            case ast.BoolOp(values=values):
+                for value in values:
+                    yield from self.names(scopes, value)
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                outer = scopes.class_of(node)
+                yield f"{scopes.name}.{outer.name}.{name}" if outer else f"{scopes.name}.{name}"
+
+    def _name_names(self, scopes: ModuleScopes, name: str, use: ast.AST) -> Iterator[str]:
+        bindings = scopes.scope(use).lookup(name)
+        if not bindings:
+            stars = [binding.target[:-2] for binding in scopes.top.bindings.get("*", [])]
+            for module in stars:
+                absolute = self._project.absolute(module, scopes)
+                yield f"{absolute}.{name}"
+                yield from self._defined(f"{absolute}.{name}", scopes)
+            if name in _BUILTINS:
+                yield name
+        for binding in reaching(scopes, bindings, use):
+            yield from self._binding_names(scopes, binding)
+
+    def _binding_names(self, scopes: ModuleScopes, binding: Binding) -> Iterator[str]:
+        if binding.kind is Bound.IMPORT:
+            absolute = self._project.absolute(binding.target, scopes)
+            yield absolute
+            yield from self._defined(absolute, scopes)
+        elif binding.kind in (Bound.FUNCTION, Bound.CLASS):
+            yield from self.names(scopes, binding.node)
+        elif binding.kind is Bound.ASSIGN and binding.value is not None and not binding.path:
+            yield from self.names(scopes, binding.value)
+
+    def _defined(self, name: str, scopes: ModuleScopes) -> Iterator[str]:
+        """Names under which a dotted name is defined elsewhere in the tree (re-exports followed)."""
+        for where, binding in self._project.find(name, scopes):
+            if where is not scopes or binding.scope is not scopes.top:
+                key = ("defined", name, where.name)
+                if key not in self._active:
+                    self._active.add(key)
+                    try:
+                        yield from list(self._binding_names(where, binding))
+                    finally:
+                        self._active.discard(key)
+
+    # -- defining expressions ------------------------------------------------------------------------------------------
+
+    def origins(self, scopes: ModuleScopes, node: ast.AST, path: tuple[int, ...] = ()) -> tuple[Ref, ...]:
+        """The expressions, definitions or parameters that may define the value of ``node``; never empty."""
+        if not self._active:
+            self._steps = 0
+        key = (node, path)
+        if key in self._origins:
+            return self._origins[key]
+        self._steps += 1
+        if key in self._active or len(self._active) > MAX_DEPTH * 3 or self._steps > MAX_STEPS:
+            self._cuts += 1
+            return (Ref(scopes, node, path),)
+        cuts = self._cuts
+        self._active.add(key)
+        try:
+            found = tuple(dict.fromkeys(self._find_origins(scopes, node, path))) or (Ref(scopes, node, path),)
+        finally:
+            self._active.discard(key)
+        if cuts == self._cuts or not self._active:
+            self._origins[key] = found
+        return found
+
+    def _find_origins(self, scopes: ModuleScopes, node: ast.AST, path: tuple[int, ...]) -> Iterator[Ref]:
+        match node:
+            case ast.Name(id=name):
+                bindings = reaching(scopes, scopes.scope(node).lookup(name), node)
+                for binding in bindings:
+                    yield from self._binding_origins(scopes, binding, node, path)
+            case ast.Attribute():
+                yield from self._attribute_origins(scopes, node, path)
+            case ast.IfExp(body=body, orelse=orelse):
+                yield from self.origins(scopes, body, path)
+                yield from self.origins(scopes, orelse, path)
+            case ast.BoolOp(values=values):
+                for value in values:
+                    yield from self.origins(scopes, value, path)
+            case ast.NamedExpr(value=value) | ast.Await(value=value) | ast.Starred(value=value):
+                yield from self.origins(scopes, value, path)
+            case ast.Tuple(elts=parts) | ast.List(elts=parts) if path:
+                if not any(isinstance(part, ast.Starred) for part in parts) and -len(parts) <= path[0] < len(parts):
+                    yield from self.origins(scopes, parts[path[0]], path[1:])
+            case ast.Subscript(value=base, slice=ast.Constant(value=int(index))) if not isinstance(index, bool):
+                for ref in self.origins(scopes, base):
+                    if isinstance(ref.node, ast.Tuple | ast.List) and not ref.path:
+                        yield from self.origins(ref.scopes, ref.node, (index, *path))
+                    else:
+                        yield Ref(scopes, node, path)
+            case ast.Subscript(value=base, slice=ast.Constant(value=str(key))):
+                yield from self._item_origins(scopes, node, base, key, path)
+            case ast.Call():
+                yield from self._call_origins(scopes, node, path)
+            case _:
+                yield Ref(scopes, node, path)
+
+    def _item_origins(self, scopes: ModuleScopes, node: ast.AST, base: ast.expr, key: str, path: tuple[int, ...]) -> Iterator[Ref]:
+        found = False
+        for ref in self.origins(scopes, base):
+            match ref.node:
+                case ast.Dict(keys=keys, values=values):
+                    for name, value in zip(keys, values, strict=True):
+                        if isinstance(name, ast.Constant) and name.value == key:
+                            found = True
+                            yield from self.origins(ref.scopes, value, path)
+                case ast.Call(func=ast.Name(id="dict"), keywords=keywords):
+                    for keyword in keywords:
+                        if keyword.arg == key:
+                            found = True
+                            yield from self.origins(ref.scopes, keyword.value, path)
+        for target, stored, _ in scopes.stores.get(last_name(base), []):
+            if isinstance(target, ast.Subscript) and stored is not None and ast.unparse(target) == ast.unparse(node):
+                found = True
+                yield from self.origins(scopes, stored, path)
+        if not found:
+            yield Ref(scopes, node, path)
+
+    def _binding_origins(self, scopes: ModuleScopes, binding: Binding, use: ast.AST, path: tuple[int, ...]) -> Iterator[Ref]:
+        kind = binding.kind
+        if kind in (Bound.ASSIGN, Bound.WITH) and binding.value is not None:
+            yield from self.origins(scopes, binding.value, (*binding.path, *path))
+        elif kind in (Bound.FUNCTION, Bound.CLASS):
+            yield Ref(scopes, binding.node, path)
+        elif kind is Bound.PARAMETER:
+            yield from self._parameter_origins(scopes, binding, path)
+        elif kind is Bound.IMPORT:
+            found = False
+            for where, there in self._project.find(self._project.absolute(binding.target, scopes), scopes):
+                found = True
+                yield from self._binding_origins(where, there, there.node, path)
+            if not found:
+                yield Ref(scopes, use, path)
+        else:
+            yield Ref(scopes, use if kind is Bound.LOOP else binding.node, path)
+
+    def _parameter_origins(self, scopes: ModuleScopes, binding: Binding, path: tuple[int, ...]) -> Iterator[Ref]:
+        function = binding.scope.node
+        assert isinstance(binding.node, ast.arg)
+        if not isinstance(function, FUNCTIONS):
+            yield Ref(scopes, binding.node, path)
+            return
+        sites = self.call_sites(scopes, function)
+        omitted = not sites
+        for site in sites:
+            assert isinstance(site.node, ast.Call)
+            argument = self.argument_of(function, site.node, binding.node.arg, self._bound_method(function, site))
+            if argument is None:
+                omitted = True
+            elif isinstance(argument, ast.Starred):
+                yield Ref(site.scopes, argument, path)
+            else:
+                yield from self.origins(site.scopes, argument, path)
+        if omitted:
+            if binding.value is not None:
+                yield from self.origins(scopes, binding.value, path)
+            elif not sites or binding.node.arg not in ("self", "cls"):
+                yield Ref(scopes, binding.node, path)
+
+    def _bound_method(self, function: FunctionNode, site: Ref) -> bool:
+        """Does the call leave out the first parameter (``obj.method(...)``, ``Class(...)``)?"""
+        home = function.args.posonlyargs + function.args.args
+        if not home or home[0].arg not in ("self", "cls"):
+            return False
+        func = site.node.func if isinstance(site.node, ast.Call) else None
+        return not (isinstance(func, ast.Attribute) and func.attr == "__init__" and not isinstance(func.value, ast.Call))
+
+    @staticmethod
+    def argument_of(function: FunctionNode, call: ast.Call, name: str, bound: bool) -> ast.expr | None:
+        """What ``call`` passes for parameter ``name``; None if it leaves it to the default, Starred if it can't be told."""
+        for keyword in call.keywords:
+            if keyword.arg == name:
+                return keyword.value
+        names = [arg.arg for arg in [*function.args.posonlyargs, *function.args.args]]
+        if name in names:
+            index = names.index(name) - bound
+            for place, argument in enumerate(call.args):
+                if isinstance(argument, ast.Starred):
+                    return argument
+                if place == index:
+                    return argument
+        unpacked = next((keyword.value for keyword in call.keywords if keyword.arg is None), None)
+        return ast.Starred(value=unpacked, ctx=ast.Load()) if unpacked is not None else None
+
+    def _attribute_origins(self, scopes: ModuleScopes, node: ast.Attribute, path: tuple[int, ...]) -> Iterator[Ref]:
+        found = False
+        for value in self._constructed(scopes, node):
+            found = True
+            yield from self.origins(value.scopes, value.node, path)
+        for home, owner in self.classes_of(scopes, node.value) if not found else ():
+            for binding in self.class_attribute(home, owner, node.attr):
+                found = True
+                yield from self._binding_origins(binding[0], binding[1], node, path)
+        if not found:
+            for name in self.names(scopes, node):
+                for where, there in self._project.find(name, scopes):
+                    found = True
+                    yield from self._binding_origins(where, there, there.node, path)
+        if not found:
+            yield Ref(scopes, node, path)
+
+    def _constructed(self, scopes: ModuleScopes, node: ast.Attribute) -> Iterator[Ref]:
+        """``Config(lr=1).lr`` of a class without ``__init__`` (dataclass, pydantic, attrs, Namespace)."""
+        for ref in self.origins(scopes, node.value):
+            if isinstance(ref.node, ast.Call) and not ref.path:
+                for keyword in ref.node.keywords:
+                    if keyword.arg == node.attr and not any(self.callees(ref.scopes, ref.node)):
+                        yield Ref(ref.scopes, keyword.value)
+
+    def _call_origins(self, scopes: ModuleScopes, node: ast.Call, path: tuple[int, ...]) -> Iterator[Ref]:
+        followed = False
+        for callee in self.callees(scopes, node):
+            if isinstance(callee.node, FUNCTIONS) and callee.node.name not in ("__init__", "__call__", "forward"):
+                for value in self.returns(callee.node):
+                    followed = True
+                    yield from self.origins(callee.scopes, value, path)
+            elif isinstance(callee.node, ast.Lambda):
+                followed = True
+                yield from self.origins(callee.scopes, callee.node.body, path)
+        if followed:
+            return
+        func = node.func
+        if isinstance(func, ast.Attribute):
+            if func.attr in ("prepare", "setup_dataloaders", "setup") and path and path[0] < len(node.args):
+                # Accelerate and Fabric hand back what they got, in order.
+                yield from self.origins(scopes, node.args[path[0]], path[1:])
+                return
+            if func.attr == "prepare" and not path and len(node.args) == 1:
+                yield from self.origins(scopes, node.args[0])
+                return
+            if func.attr in _SELF_METHODS and not self.names(scopes, func) & {"torch.cuda"}:
+                yield from self.origins(scopes, func.value, path)
+                return
+        if node.args and self.names(scopes, func) & _FIRST_ARGUMENT:
+            yield from self.origins(scopes, node.args[0], path)
+            return
+        yield Ref(scopes, node, path)
+
+    @staticmethod
+    def returns(function: FunctionNode) -> list[ast.expr]:
+        """Values that a function returns (not those of functions inside it)."""
+        values: list[ast.expr] = []
+        todo: list[ast.AST] = list(function.body)
+        while todo:
+            node = todo.pop()
+            if isinstance(node, ast.Return) and node.value is not None:
+                values.append(node.value)
+            elif not isinstance(node, (*FUNCTIONS, ast.ClassDef, ast.Lambda, ast.expr)):
+                todo.extend(ast.iter_child_nodes(node))
+        return sorted(values, key=lambda value: (value.lineno, value.col_offset))
+
+    # -- classes, methods, calls ---------------------------------------------------------------------------------------
+
+    def classes_of(self, scopes: ModuleScopes, node: ast.expr) -> list[tuple[ModuleScopes, ast.ClassDef]]:
+        """Classes of the tree that the value of ``node`` may be an instance of (or be itself)."""
+        if isinstance(node, ast.Name) and node.id in ("self", "cls"):
+            home = scopes.class_of(node)
+            return [(scopes, home)] if home is not None else []
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "super":
+            home = scopes.class_of(node)
+            return self.bases(scopes, home) if home is not None else []
+        found: list[tuple[ModuleScopes, ast.ClassDef]] = []
+        for ref in self.origins(scopes, node):
+            if ref.path:
+                continue
+            if isinstance(ref.node, ast.ClassDef):
+                found.append((ref.scopes, ref.node))
+            elif isinstance(ref.node, ast.Call):
+                for made in self.origins(ref.scopes, ref.node.func):
+                    if isinstance(made.node, ast.ClassDef):
+                        found.append((made.scopes, made.node))
+            elif isinstance(ref.node, ast.arg) and ref.node.annotation is not None:
+                for made in self.origins(ref.scopes, ref.node.annotation):
+                    if isinstance(made.node, ast.ClassDef):
+                        found.append((made.scopes, made.node))
+        return list(dict.fromkeys(found))
+
+    def bases(self, scopes: ModuleScopes, node: ast.ClassDef) -> list[tuple[ModuleScopes, ast.ClassDef]]:
+        """Direct base classes that are defined in the tree."""
+        found = []
+        for base in node.bases:
+            for ref in self.origins(scopes, base):
+                if isinstance(ref.node, ast.ClassDef) and ref.node is not node:
+                    found.append((ref.scopes, ref.node))
+        return found
+
+    def lineage(self, scopes: ModuleScopes, node: ast.ClassDef) -> list[tuple[ModuleScopes, ast.ClassDef]]:
+        """The class and its bases in the tree, nearest first."""
+        seen: dict[ast.ClassDef, ModuleScopes] = {}
+        todo = [(scopes, node)]
+        while todo and len(seen) < 20:
+            where, current = todo.pop(0)
+            if current not in seen:
+                seen[current] = where
+                todo.extend(self.bases(where, current))
+        return [(where, current) for current, where in seen.items()]
+
+    def base_names(self, scopes: ModuleScopes, node: ast.ClassDef) -> frozenset[str]:
+        """Qualified names of all bases, also those outside of the tree."""
+        names: set[str] = set()
+        for where, current in self.lineage(scopes, node):
+            for base in current.bases:
+                names |= self.names(where, base)
+        return frozenset(names)
+
+    def class_attribute(self, scopes: ModuleScopes, node: ast.ClassDef, attr: str) -> list[tuple[ModuleScopes, Binding]]:
+        """Bindings of ``attr`` on a class or its instances; the nearest class that has any decides."""
+        for where, current in self.lineage(scopes, node):
+            body = where.scope_of[current].bindings.get(attr, []) if current in where.scope_of else []
+            bindings = [*where.attributes.get((current, attr), []), *body]
+            if bindings:
+                return [(where, binding) for binding in bindings]
+        return []
+
+    def method(self, scopes: ModuleScopes, node: ast.ClassDef, name: str) -> Ref | None:
+        """The method ``name`` of a class or its nearest base in the tree."""
+        for where, binding in self.class_attribute(scopes, node, name):
+            if isinstance(binding.node, FUNCTIONS):
+                return Ref(where, binding.node)
+        return None
+
+    def callees(self, scopes: ModuleScopes, call: ast.Call) -> list[Ref]:
+        """Functions of the tree that a call may reach; a class gives its ``__init__``, an instance its ``__call__`` or
+        ``forward``."""
+        found: list[Ref] = []
+        for ref in self.origins(scopes, call.func):
+            match ref.node:
+                case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
+                    found.append(Ref(ref.scopes, ref.node))
+                case ast.ClassDef():
+                    if made := self.method(ref.scopes, ref.node, "__init__"):
+                        found.append(made)
+                case ast.Call() if not ref.path:
+                    if "functools.partial" in self.names(ref.scopes, ref.node.func) and ref.node.args:
+                        for inner in self.origins(ref.scopes, ref.node.args[0]):
+                            if isinstance(inner.node, FUNCTIONS):
+                                found.append(inner)
+                        continue
+                    for where, owner in self.classes_of(ref.scopes, ref.node):
+                        called = self.method(where, owner, "__call__") or self.method(where, owner, "forward")
+                        if called is not None:
+                            found.append(called)
+        return list(dict.fromkeys(found))
+
+    def call_sites(self, scopes: ModuleScopes, function: FunctionNode) -> tuple[Ref, ...]:
+        """Calls in the tree that reach ``function``."""
+        if function in self._sites:
+            return self._sites[function]
+        if ("sites", function) in self._active:
+            self._cuts += 1
+            return ()
+        cuts = self._cuts
+        self._active.add(("sites", function))
+        try:
+            found = tuple(self._find_sites(scopes, function))
+        finally:
+            self._active.discard(("sites", function))
+        if cuts == self._cuts or not self._active:
+            self._sites[function] = found
+        return found
+
+    def _find_sites(self, scopes: ModuleScopes, function: FunctionNode) -> Iterator[Ref]:
+        owner = scopes.module.parents.get(function)
+        name = function.name
+        wanted = {name}
+        if isinstance(owner, ast.ClassDef) and name in ("__init__", "__call__", "forward"):
+            wanted = {owner.name} if name == "__init__" else set()
+        for where in self._project.users_of(scopes, wanted):
+            aliases = wanted | {
+                alias for alias, bindings in where.top.bindings.items()
+                for binding in bindings if binding.kind is Bound.IMPORT and binding.target.rsplit(".", 1)[-1] in wanted
+            }  # fmt: skip
+            for alias in sorted(aliases):
+                for call in where.calls_by_name.get(alias, []):
+                    if any(ref.node is function for ref in self.callees(where, call)):
+                        yield Ref(where, call)

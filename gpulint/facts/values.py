@@ -1,0 +1,213 @@
+"""Constant values of expressions, with where each one is set; whatever is not constant is listed as unknown."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gpulint.facts.options import Options
+from gpulint.facts.resolve import Ref
+from gpulint.facts.scopes import ModuleScopes
+from gpulint.finding import Place
+
+if TYPE_CHECKING:
+    from gpulint.project import Project
+
+_BINARY: dict[type[ast.operator], Callable[[int | float, int | float], int | float]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Div: operator.truediv,
+    ast.Mod: operator.mod,
+}
+_CONVERSIONS = frozenset({"int", "float", "str", "bool", "pathlib.Path", "Path", "os.path.expanduser", "os.path.abspath"})
+_ENVIRONMENT = frozenset({"os.environ.get", "os.getenv"})
+_JOINS = frozenset({"os.path.join", "posixpath.join"})
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """One constant an expression may have. ``source`` says who sets it: ``literal``, ``default`` (of an option or a
+    dataclass field, so somebody may override it), ``environment``, ``launcher`` or ``config``."""
+
+    value: object
+    place: Place
+    source: str = "literal"
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of an expression: its possible constants and the expressions that could not be resolved."""
+
+    values: tuple[Value, ...]
+    unknown: tuple[Ref, ...] = ()
+
+    @property
+    def complete(self) -> bool:
+        """True if nothing about the value is unknown."""
+        return bool(self.values) and not self.unknown
+
+    @property
+    def constants(self) -> list[object]:
+        return [value.value for value in self.values]
+
+    def every(self, test: Callable[[object], bool]) -> bool:
+        """Is the value wholly known and does every possibility pass ``test``?"""
+        return self.complete and all(test(value.value) for value in self.values)
+
+    def any(self, test: Callable[[object], bool]) -> bool:
+        """Does some known possibility pass ``test``?"""
+        return any(test(value.value) for value in self.values)
+
+
+class Values:
+    """Constant values in one project."""
+
+    def __init__(self, project: Project) -> None:
+        self._project = project
+        self.options = Options(project)
+        self._active: set[ast.AST] = set()
+
+    def place(self, ref: Ref, message: str = "") -> Place:
+        """Where a node stands, for a related place."""
+        node = ref.node
+        if isinstance(node, ast.expr | ast.stmt | ast.keyword | ast.arg | ast.alias):
+            return Place(ref.scopes.path, ref.scopes.module.span(node), message)
+        inner = next((child for child in ast.walk(node) if isinstance(child, ast.expr)), None)
+        assert inner is not None
+        return Place(ref.scopes.path, ref.scopes.module.span(inner), message)
+
+    def of(self, scopes: ModuleScopes, node: ast.AST, path: tuple[int, ...] = ()) -> Known:
+        """The possible constants of an expression."""
+        values: list[Value] = []
+        unknown: list[Ref] = []
+        for ref in self._project.resolver.origins(scopes, node, path):
+            found = list(self._constants(ref))
+            values.extend(found)
+            if not found:
+                unknown.append(ref)
+        return Known(tuple(dict.fromkeys(values_key(values))), tuple(unknown))
+
+    def _constants(self, ref: Ref) -> Iterator[Value]:
+        if ref.node in self._active or ref.path and not isinstance(ref.node, ast.Attribute):
+            return
+        self._active.add(ref.node)
+        try:
+            yield from self._evaluate(ref)
+        finally:
+            self._active.discard(ref.node)
+
+    def _evaluate(self, ref: Ref) -> Iterator[Value]:
+        scopes = ref.scopes
+        match ref.node:
+            case ast.Constant(value=value):
+                yield Value(value, self.place(ref))
+            case ast.UnaryOp(op=ast.USub(), operand=operand):
+                for value in self.of(scopes, operand).values:
+                    if isinstance(value.value, int | float):
+                        yield Value(-value.value, value.place, value.source)
+            case ast.UnaryOp(op=ast.Not(), operand=operand):
+                known = self.of(scopes, operand)
+                if known.complete:
+                    for value in known.values:
+                        yield Value(not value.value, value.place, value.source)
+            case ast.BinOp():
+                yield from self._binary(ref, ref.node)
+            case ast.JoinedStr(values=parts):
+                yield from self._joined(ref, parts)
+            case ast.List(elts=parts) | ast.Tuple(elts=parts):
+                items = [self.of(scopes, part) for part in parts]
+                if all(item.complete and len(item.values) == 1 for item in items):
+                    yield Value(tuple(item.values[0].value for item in items), self.place(ref))
+            case ast.Call():
+                yield from self._call(ref, ref.node)
+            case ast.Subscript(value=base, slice=ast.Constant(value=str(key))) if (
+                self._project.resolver.names(scopes, base) == {"os.environ"}
+            ):
+                yield from self.options.environment(key)
+            case ast.Attribute() | ast.Subscript() | ast.arg():
+                yield from self.options.lookup(ref)
+
+    def _binary(self, ref: Ref, node: ast.BinOp) -> Iterator[Value]:
+        left, right = self.of(ref.scopes, node.left), self.of(ref.scopes, node.right)
+        if not left.complete or not right.complete:
+            return
+        apply = _BINARY.get(type(node.op))
+        for a in left.values:
+            for b in right.values:
+                source = a.source if a.source != "literal" else b.source
+                if isinstance(node.op, ast.Div) and isinstance(a.value, str) and isinstance(b.value, str):
+                    yield Value(f"{a.value.rstrip('/')}/{b.value}", self.place(ref), source)
+                elif isinstance(node.op, ast.Add) and isinstance(a.value, str) and isinstance(b.value, str):
+                    yield Value(a.value + b.value, self.place(ref), source)
+                elif apply is not None and isinstance(a.value, int | float) and isinstance(b.value, int | float):
+                    if b.value != 0 or not isinstance(node.op, ast.FloorDiv | ast.Div | ast.Mod):
+                        yield Value(apply(a.value, b.value), self.place(ref), source)
+
+    def _joined(self, ref: Ref, parts: list[ast.expr]) -> Iterator[Value]:
+        text, source = "", "literal"
+        for part in parts:
+            inner = part.value if isinstance(part, ast.FormattedValue) else part
+            known = self.of(ref.scopes, inner)
+            if not known.complete or len(known.values) != 1:
+                if not text or isinstance(part, ast.Constant):
+                    return
+                # The head of a path already tells where it leads; the unknown rest is marked.
+                text += "{}"
+                continue
+            text += str(known.values[0].value)
+            source = known.values[0].source if known.values[0].source != "literal" else source
+        yield Value(text, self.place(ref), source)
+
+    def _call(self, ref: Ref, node: ast.Call) -> Iterator[Value]:
+        scopes = ref.scopes
+        names = self._project.resolver.call_names(scopes, node)
+        if names & _CONVERSIONS and len(node.args) == 1 and not node.keywords:
+            for value in self.of(scopes, node.args[0]).values:
+                yield Value(_convert(names, value.value), value.place, value.source)
+        elif names & _ENVIRONMENT and node.args:
+            name = self.of(scopes, node.args[0])
+            if name.complete and len(name.values) == 1:
+                yield from self.options.environment(str(name.values[0].value))
+            if len(node.args) > 1:
+                for value in self.of(scopes, node.args[1]).values:
+                    yield Value(value.value, value.place, "environment")
+        elif names & _JOINS and node.args:
+            yield from self._join(ref, node)
+        else:
+            yield from self.options.default_of_call(ref, node)
+
+    def _join(self, ref: Ref, node: ast.Call) -> Iterator[Value]:
+        """A joined path, with ``{}`` for each part that is not constant; nothing if its head is unknown."""
+        head = self.of(ref.scopes, node.args[0])
+        for value in head.values:
+            text = str(value.value).rstrip("/")
+            for part in node.args[1:]:
+                known = self.of(ref.scopes, part)
+                text += "/" + (str(known.values[0].value) if known.complete and len(known.values) == 1 else "{}")
+            yield Value(text, value.place, value.source)
+
+
+def values_key(values: list[Value]) -> list[Value]:
+    """Values once each, the first place kept."""
+    seen: dict[tuple[str, str], Value] = {}
+    for value in values:
+        seen.setdefault((repr(value.value), value.source), value)
+    return list(seen.values())
+
+
+def _convert(names: frozenset[str], value: object) -> object:
+    try:
+        if "int" in names:
+            return int(value)  # type: ignore[call-overload]
+        if "float" in names:
+            return float(value)  # type: ignore[arg-type]
+        if "bool" in names:
+            return bool(value)
+    except (TypeError, ValueError):
+        return value
+    return value

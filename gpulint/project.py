@@ -1,0 +1,234 @@
+"""The project: the documents of one tree, read when somebody asks, and the facts that span them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpulint.documents import kind_of, load
+from gpulint.documents.base import Document
+from gpulint.facts.resolve import Resolver
+from gpulint.facts.scopes import Binding, ModuleScopes
+from gpulint.rule import Kind
+
+if TYPE_CHECKING:
+    from gpulint.config import Config
+    from gpulint.facts.arguments import Arguments
+    from gpulint.facts.devices import Devices
+    from gpulint.facts.loaders import Loaders
+    from gpulint.facts.loops import Loops
+    from gpulint.facts.values import Values
+    from gpulint.jobs import Job, Launched
+
+MAX_USERS = 150
+"""Most modules that are searched for callers of one function."""
+
+
+class Project:
+    """``files`` is what may be read besides what a document names; ``root`` is where dotted module names start."""
+
+    def __init__(self, root: Path, files: Sequence[Path], config: Config) -> None:
+        self.root = root
+        self.files = tuple(files)
+        self.config = config
+        self._data: dict[Path, bytes] = {}
+        self._documents: dict[Path, Document | None] = {}
+        self._scopes: dict[Path, ModuleScopes | None] = {}
+        self._module_paths: dict[tuple[Path, str], Path | None] = {}
+        self._words: dict[Path, frozenset[bytes]] = {}
+
+    def data(self, path: Path) -> bytes:
+        """Content of a file; empty if it cannot be read (the engine reports that)."""
+        if path not in self._data:
+            try:
+                self._data[path] = path.read_bytes()
+            except OSError:
+                self._data[path] = b""
+        return self._data[path]
+
+    def provide(self, path: Path, data: bytes) -> None:
+        """Use ``data`` instead of what the disk holds (standard input, an editor's unsaved text)."""
+        self._data[path] = data
+        for cache in (self._documents, self._scopes, self._words):
+            cache.pop(path, None)  # type: ignore[attr-defined]
+
+    def document(self, path: Path) -> Document | None:
+        """The document of ``path``; None if it is of no kind that gpulint reads."""
+        if path not in self._documents:
+            data = self.data(path)
+            kind = kind_of(path, data[:4096])
+            self._documents[path] = None if kind is None else load(path, data, kind)
+        return self._documents[path]
+
+    # -- Python modules ------------------------------------------------------------------------------------------------
+
+    def scopes(self, document: Document) -> ModuleScopes | None:
+        """Names and index of a document's Python; None if it has none or cannot be parsed."""
+        path = document.path
+        if path not in self._scopes:
+            self._scopes[path] = None
+            module = document.python
+            if module is not None:
+                try:
+                    self._scopes[path] = ModuleScopes(module, self.module_name(path))
+                except RecursionError:
+                    document.problem("nested too deeply to be analysed; skipped", is_error=False)
+        return self._scopes[path]
+
+    def scopes_at(self, path: Path) -> ModuleScopes | None:
+        """Names and index of the module in a file."""
+        document = self.document(path)
+        return self.scopes(document) if document is not None else None
+
+    def module_name(self, path: Path) -> str:
+        """Dotted name of a file from the root (``pkg/sub/__init__.py`` is ``pkg.sub``)."""
+        try:
+            parts = list(path.relative_to(self.root).with_suffix("").parts)
+        except ValueError:
+            parts = [path.stem]
+        if parts[-1] == "__init__" and len(parts) > 1:
+            parts.pop()
+        return ".".join(parts)
+
+    def absolute(self, target: str, scopes: ModuleScopes) -> str:
+        """Absolute form of an import target; relative ones count from the importing module's folder."""
+        level = len(target) - len(target.lstrip("."))
+        if level == 0:
+            return target
+        folder = scopes.path.parent
+        for _ in range(level - 1):
+            folder = folder.parent
+        try:
+            base = ".".join(folder.relative_to(self.root).parts)
+        except ValueError:
+            base = ""
+        return f"{base}.{target[level:]}".strip(".")
+
+    def find(self, name: str, scopes: ModuleScopes) -> list[tuple[ModuleScopes, Binding]]:
+        """Top-level bindings of the tree that an absolute dotted name means when ``scopes`` imports it."""
+        head, _, last = name.rpartition(".")
+        if not head:
+            return []
+        path = self.module_path(head, scopes.path)
+        where = self.scopes_at(path) if path is not None else None
+        if where is None:
+            return []
+        bindings = where.top.bindings.get(last)
+        if bindings:
+            return [(where, binding) for binding in bindings]
+        for star in where.top.bindings.get("*", []):
+            target = self.absolute(star.target[:-2], where)
+            if target != head and (found := self._find_starred(f"{target}.{last}", where)):
+                return found
+        return []
+
+    def _find_starred(self, name: str, where: ModuleScopes, depth: int = 0) -> list[tuple[ModuleScopes, Binding]]:
+        head, _, last = name.rpartition(".")
+        path = self.module_path(head, where.path)
+        there = self.scopes_at(path) if path is not None else None
+        if there is None or depth > 5:
+            return []
+        if bindings := there.top.bindings.get(last):
+            return [(there, binding) for binding in bindings]
+        for star in there.top.bindings.get("*", []):
+            target = self.absolute(star.target[:-2], there)
+            if target != head and (found := self._find_starred(f"{target}.{last}", there, depth + 1)):
+                return found
+        return []
+
+    def module_path(self, name: str, importer: Path) -> Path | None:
+        """File of an absolute module name: beside the importer first, then in the folders above it up to the root."""
+        key = (importer.parent, name)
+        if key not in self._module_paths:
+            self._module_paths[key] = self._search_module(name, importer.parent)
+        return self._module_paths[key]
+
+    def _search_module(self, name: str, folder: Path) -> Path | None:
+        parts = name.split(".")
+        while True:
+            for base in (folder, folder / "src"):
+                target = base.joinpath(*parts)
+                for candidate in (target.with_name(f"{target.name}.py"), target / "__init__.py"):
+                    if candidate.is_file():
+                        return candidate
+            if folder == self.root or folder == folder.parent or not folder.is_relative_to(self.root):
+                return None
+            folder = folder.parent
+
+    def users_of(self, scopes: ModuleScopes, names: Iterable[str]) -> list[ModuleScopes]:
+        """Modules whose text holds one of ``names`` and the module's own (or its package's) name; bounded."""
+        wanted = {name.encode() for name in names}
+        if not wanted:
+            return []
+        home = {scopes.name.rsplit(".", 1)[-1].encode(), *(part.encode() for part in scopes.name.split(".")[-3:-1])}
+        found = [scopes]
+        for path in self.python_files:
+            if len(found) > MAX_USERS:
+                break
+            if path != scopes.path:
+                words = self.words(path)
+                if words & wanted and words & home and (other := self.scopes_at(path)) is not None:
+                    found.append(other)
+        return found
+
+    def words(self, path: Path) -> frozenset[bytes]:
+        """Identifiers in a file's bytes."""
+        if path not in self._words:
+            self._words[path] = frozenset(_WORD.findall(self.data(path)))
+        return self._words[path]
+
+    @cached_property
+    def python_files(self) -> tuple[Path, ...]:
+        return tuple(path for path in self.files if kind_of(path) in (Kind.PYTHON, Kind.NOTEBOOK))
+
+    # -- facts ---------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def resolver(self) -> Resolver:
+        return Resolver(self)
+
+    @cached_property
+    def values(self) -> Values:
+        from gpulint.facts.values import Values
+
+        return Values(self)
+
+    @cached_property
+    def arguments(self) -> Arguments:
+        from gpulint.facts.arguments import Arguments
+
+        return Arguments(self)
+
+    @cached_property
+    def loops(self) -> Loops:
+        from gpulint.facts.loops import Loops
+
+        return Loops(self)
+
+    @cached_property
+    def loaders(self) -> Loaders:
+        from gpulint.facts.loaders import Loaders
+
+        return Loaders(self)
+
+    @cached_property
+    def devices(self) -> Devices:
+        from gpulint.facts.devices import Devices
+
+        return Devices(self)
+
+    def launched(self, program: Path) -> tuple[Launched, ...]:
+        """How launchers of the tree start a program."""
+        return ()
+
+    @cached_property
+    def jobs(self) -> tuple[Job, ...]:
+        from gpulint.jobs import build_jobs
+
+        return build_jobs(self)
+
+
+_WORD = re.compile(rb"[A-Za-z_][A-Za-z0-9_]*")
