@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pluggy
@@ -16,14 +17,22 @@ hookspec = pluggy.HookspecMarker("gpulint")
 hookimpl = pluggy.HookimplMarker("gpulint")
 
 
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A plugin, or one module of it, that could not be loaded; a hook may return it in the place of a rule or fixer."""
+
+    name: str
+    reason: str
+
+
 @hookspec
-def gpulint_rules() -> Iterable[Rule]:
+def gpulint_rules() -> Iterable[Rule | Failure]:
     """The rules that a plugin brings."""
     raise NotImplementedError
 
 
 @hookspec
-def gpulint_fixers() -> Iterable[Fixer]:
+def gpulint_fixers() -> Iterable[Fixer | Failure]:
     """The fixers that a plugin brings."""
     raise NotImplementedError
 

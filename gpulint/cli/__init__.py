@@ -1,0 +1,83 @@
+"""The command line: parses arguments, calls one command, turns failures into messages and exit codes.
+
+Exit codes: 0 clean, 1 findings or files that could not be checked, 2 misuse or bad settings, 3 internal error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import io
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from gpulint import __version__
+
+CLEAN, FINDINGS, MISUSE, INTERNAL = 0, 1, 2, 3
+ISSUES = "https://github.com/gpulint/gpulint/issues"
+COMMANDS = ("scan", "rules", "explain")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run gpulint with ``argv`` (default: the process's arguments) and return its exit code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # File names and source may hold what the terminal's encoding cannot show.
+            stream.reconfigure(errors="backslashreplace")
+    if arguments in (["--version"], ["-V"]):
+        print(f"gpulint {__version__}")
+        return CLEAN
+    try:
+        args = _parser(arguments).parse_args(arguments)
+    except SystemExit as exit:
+        return exit.code if isinstance(exit.code, int) else MISUSE
+    return guarded(args.run, args)
+
+
+def guarded(command: Callable[[argparse.Namespace], int], args: argparse.Namespace) -> int:
+    """Exit code of ``command``; whatever it raises becomes one line on standard error."""
+    from gpulint.config import ConfigError
+
+    try:
+        code = command(args)
+        sys.stdout.flush()
+        return code
+    except ConfigError as error:
+        print(f"gpulint: error: {error}", file=sys.stderr)
+        return MISUSE
+    except BrokenPipeError:
+        # The reader went away (``| head``): nothing is left to say, and Python must not complain at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return CLEAN
+    except KeyboardInterrupt:
+        print("gpulint: interrupted", file=sys.stderr)
+        return 130
+    except Exception as error:
+        if os.environ.get("GPULINT_DEBUG"):
+            raise
+        print(f"gpulint: internal error: {type(error).__name__}: {error}", file=sys.stderr)
+        print(f"Please report it at {ISSUES} with the output under GPULINT_DEBUG=1.", file=sys.stderr)
+        return INTERNAL
+
+
+def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="gpulint",
+        description="Find and repair what leaves GPUs idle in deep-learning jobs, before they are submitted.",
+    )
+    parser.add_argument("-V", "--version", action="version", version=f"gpulint {__version__}")
+    commands: argparse._SubParsersAction[Any] = parser.add_subparsers(
+        title="commands", metavar="COMMAND", required=True
+    )
+    named = next((word for word in arguments if not word.startswith("-")), None)
+    for name in COMMANDS if named not in COMMANDS else (named,):
+        importlib.import_module(f"gpulint.cli.{name}").add(commands)
+    if named not in COMMANDS:
+        # Only what is not built in, or a request for help, has to know the plugins' commands.
+        from gpulint import plugins
+
+        plugins.load().manager.hook.gpulint_commands(subparsers=commands)
+    return parser

@@ -1,0 +1,80 @@
+"""``gpulint rules``: the catalogue as a table."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from gpulint.cli import CLEAN, INTERNAL
+from gpulint.rule import Rule
+
+
+def add(commands: argparse._SubParsersAction[Any]) -> None:
+    """Declare the command."""
+    parser = commands.add_parser("rules", help="list all rules", description="List all rules.")
+    parser.add_argument("--output-format", choices=("text", "json", "markdown"), default="text")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the table."""
+    from gpulint import plugins
+
+    loaded = plugins.load()
+    rules = sorted(loaded.rules, key=lambda rule: rule.code)
+    for failure in loaded.failures:
+        print(f"gpulint: plugin {failure.name} does not work: {failure.reason}", file=sys.stderr)
+    match args.output_format:
+        case "json":
+            print(json.dumps([as_json(rule) for rule in rules], indent=2))
+        case "markdown":
+            print(markdown(rules), end="")
+        case _:
+            for rule in rules:
+                off = "" if rule.default else " (off by default)"
+                print(f"{rule.code}  {rule.name:<28} {rule.severity!s:<8} {rule.fix:<7} {rule.summary}{off}")
+    return INTERNAL if loaded.failures else CLEAN
+
+
+def as_json(rule: Rule) -> dict[str, Any]:
+    """Everything a program may want to know of a rule."""
+    return {
+        "code": rule.code,
+        "name": rule.name,
+        "category": rule.category.label,
+        "dimension": str(rule.dimension),
+        "severity": str(rule.severity),
+        "kinds": sorted(map(str, rule.kinds)),
+        "summary": rule.summary,
+        "why": rule.why,
+        "fix": str(rule.fix),
+        "default": rule.default,
+        "since": rule.since,
+        "url": rule.url,
+    }
+
+
+def markdown(rules: Sequence[Rule]) -> str:
+    """A Markdown table with links relative to the docs folder."""
+    lines = ["| code | name | category | severity | fix | default | detects |", "|---|---|---|---|---|---|---|"]
+    for rule in rules:
+        name, default = f"[{rule.name}]({page(rule)})", "on" if rule.default else "off"
+        cells = (
+            rule.code,
+            name,
+            rule.category.label,
+            rule.severity,
+            rule.fix,
+            default,
+            rule.summary.replace("|", "\\|"),
+        )
+        lines.append("| " + " | ".join(map(str, cells)) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def page(rule: Rule) -> str:
+    """File name of the rule's docs page."""
+    return f"{rule.code.lower()}-{rule.name}.md"

@@ -1,0 +1,100 @@
+"""The comments of a document of any kind; what only looks like one inside a string does not count."""
+
+from __future__ import annotations
+
+import io
+import re
+import tokenize
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gpulint.rule import Kind
+from gpulint.source import SourceText, Span
+
+if TYPE_CHECKING:
+    from gpulint.documents import Document
+
+# A hash that starts a word, as shell, YAML and Dockerfiles have it.
+_HASH = re.compile(r"(?:^|(?<=\s))#.*", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Comment:
+    """One comment; ``alone`` if nothing else stands on its line."""
+
+    text: str
+    span: Span
+    alone: bool
+
+
+def comments(document: Document) -> Iterator[Comment]:
+    """Comments in source order. Costs a tokenizer's run, so ask only for files that can hold what is looked for."""
+    match document.kind:
+        case Kind.PYTHON:
+            yield from _python(document.source)
+        case Kind.NOTEBOOK:
+            yield from _notebook(document)
+        case Kind.JOBSPEC:
+            yield from _outside(document.source, list(_yaml_strings(document.source.text)))
+        case Kind.SHELL:
+            yield from _shell(document)
+        case Kind.DOCKERFILE:
+            yield from _outside(document.source, list(_quoted(document.source.text)))
+
+
+def _python(source: SourceText, cell: int | None = None) -> Iterator[Comment]:
+    """Comments of Python code, up to the place where its tokens end to make sense."""
+    reader = io.StringIO(source.text.removeprefix("\ufeff"), newline=None).readline
+    try:
+        for token in tokenize.generate_tokens(reader):
+            if token.type == tokenize.COMMENT:
+                line, column = token.start
+                span = Span(line, column + 1, line, column + 1 + len(token.string), cell)
+                yield Comment(token.string, span, not source.line(line)[:column].strip("\ufeff \t\f"))
+    except (tokenize.TokenError, SyntaxError):
+        return
+
+
+def _notebook(document: Document) -> Iterator[Comment]:
+    from gpulint.documents.notebook import NotebookDocument
+
+    if isinstance(document, NotebookDocument):
+        for cell in document.cells:
+            if cell.kind == "code":
+                # Magics and shell lines are no Python, yet their tokens rarely disturb those of other lines.
+                yield from _python(cell.source, cell.index)
+
+
+def _shell(document: Document) -> Iterator[Comment]:
+    for script in document.scripts:
+        for comment in script.comments:
+            before = document.source.line(comment.span.line)[: comment.span.column - 1]
+            yield Comment(comment.text, comment.span, not before.strip())
+
+
+def _outside(source: SourceText, strings: list[tuple[int, int]]) -> Iterator[Comment]:
+    """Comments that start outside of ``strings`` (character offsets)."""
+    for match in _HASH.finditer(source.text):
+        if not any(start <= match.start() < end for start, end in strings):
+            text = match.group().rstrip("\r")
+            span = source.span(match.start(), match.start() + len(text))
+            yield Comment(text, span, not source.line(span.line)[: span.column - 1].strip())
+
+
+def _yaml_strings(text: str) -> Iterator[tuple[int, int]]:
+    """Flow scalars of a YAML stream. Block scalars hold scripts here, whose comments are comments to the reader."""
+    import yaml
+
+    try:
+        for token in yaml.scan(text):
+            if isinstance(token, yaml.ScalarToken) and token.style not in ("|", ">"):
+                yield token.start_mark.index, token.end_mark.index
+    except yaml.YAMLError:
+        return
+
+
+def _quoted(text: str) -> Iterator[tuple[int, int]]:
+    """Quoted stretches of each line of a Dockerfile."""
+    for match in re.finditer(r'"(?:\\.|[^"\\\n])*"|\'[^\'\n]*\'', text):
+        yield match.span()

@@ -1,0 +1,150 @@
+"""Settings from ``pyproject.toml`` (``[tool.gpulint]``) or ``gpulint.toml``, checked key by key."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from gpulint.finding import Severity
+
+
+class ConfigError(Exception):
+    """Settings or arguments that cannot be meant; the message names the file, the line where known, and the key."""
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """Everything a user can set in a file; command-line options are laid over it."""
+
+    select: tuple[str, ...] | None = None
+    ignore: tuple[str, ...] = ()
+    extend_select: tuple[str, ...] = ()
+    per_file_ignores: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    exclude: tuple[str, ...] | None = None
+    """Replaces the built-in list of folders that are never entered; None keeps it."""
+    extend_exclude: tuple[str, ...] = ()
+    remote_paths: tuple[str, ...] = ()
+    """Path prefixes that are remote storage on the user's cluster."""
+    gpus_per_node: int | None = None
+    """GPUs that a node has where no job specification says so."""
+    severity: Severity = Severity.INFO
+    """Findings below this are not reported."""
+    base: Path = field(default_factory=Path.cwd)
+    """The folder that path patterns are relative to."""
+    source: Path | None = None
+    """The file these settings came from."""
+
+
+def suggestion(word: str, known: Iterable[str]) -> str:
+    """``; did you mean 'x'?`` for the closest known word, else nothing."""
+    by_lower = {name.lower(): name for name in known}
+    close = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=0.6)
+    return f"; did you mean '{by_lower[close[0]]}'?" if close else ""
+
+
+def load(start: Path, *, explicit: Path | None = None, isolated: bool = False) -> Config:
+    """Settings that apply to files below ``start`` (an absolute folder).
+
+    ``gpulint.toml`` wins over ``pyproject.toml`` in one folder; the nearest folder upwards that has settings counts, and
+    the search ends at the repository's root.
+
+    Raises:
+        ConfigError: unreadable file, broken TOML, unknown key or a value of the wrong type.
+    """
+    if explicit is not None:
+        if not explicit.is_file():
+            raise ConfigError(f"{explicit}: no such configuration file")
+        table = _table(explicit)
+        return _parse(explicit, {} if table is None else table)
+    if isolated:
+        return Config(base=start)
+    for folder in (start, *start.parents):
+        for name in ("gpulint.toml", "pyproject.toml"):
+            path = folder / name
+            if path.is_file() and (table := _table(path)) is not None:
+                return _parse(path, table)
+        if (folder / ".git").exists():
+            break
+    return Config(base=start)
+
+
+def _table(path: Path) -> dict[str, Any] | None:
+    """gpulint's table of a TOML file; None when the file has none."""
+    import tomllib
+
+    try:
+        data = tomllib.loads(path.read_bytes().decode("utf-8-sig"))
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: not valid TOML: {error}") from None
+    tool = data.get("tool", {})
+    table = tool.get("gpulint") if isinstance(tool, dict) else None
+    if table is None and path.name != "pyproject.toml":
+        table = data
+    if table is not None and not isinstance(table, dict):
+        raise ConfigError(f"{path}: 'tool.gpulint' must be a table")
+    return table
+
+
+def _strings(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise ValueError("must be a list of strings")
+    return tuple(value)
+
+
+def _string_lists(value: Any) -> dict[str, tuple[str, ...]]:
+    if not isinstance(value, dict):
+        raise ValueError('must be a table such as {"tests/*" = ["GPU301"]}')
+    return {pattern: _strings(codes) for pattern, codes in value.items()}
+
+
+def _count(value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise ValueError("must be a whole number, 0 or more")
+    return value
+
+
+def _severity(value: Any) -> Severity:
+    if not isinstance(value, str) or value.upper() not in Severity.__members__:
+        raise ValueError(f"must be one of {', '.join(map(str, Severity))}")
+    return Severity[value.upper()]
+
+
+_KEYS: dict[str, Callable[[Any], Any]] = {
+    "select": _strings,
+    "ignore": _strings,
+    "extend-select": _strings,
+    "per-file-ignores": _string_lists,
+    "exclude": _strings,
+    "extend-exclude": _strings,
+    "remote-paths": _strings,
+    "gpus-per-node": _count,
+    "severity": _severity,
+}
+
+
+def _parse(path: Path, table: dict[str, Any]) -> Config:
+    values: dict[str, Any] = {}
+    for key, value in table.items():
+        if key not in _KEYS:
+            raise ConfigError(f"{_where(path, key)}: unknown setting '{key}'{suggestion(key, _KEYS)}")
+        try:
+            values[key.replace("-", "_")] = _KEYS[key](value)
+        except ValueError as error:
+            raise ConfigError(f"{_where(path, key)}: '{key}' {error}") from None
+    return dataclasses.replace(Config(base=path.parent.absolute(), source=path), **values)
+
+
+def _where(path: Path, key: str) -> str:
+    """``path:line`` of a key; tomllib keeps no places, so the first line that assigns the key is taken."""
+    pattern = re.compile(rf"""^\s*(?:\[[\w.]*\.?)?["']?{re.escape(key)}["']?\s*[=\].]""")
+    for number, line in enumerate(path.read_text("utf-8-sig").splitlines(), 1):
+        if pattern.match(line):
+            return f"{path}:{number}"
+    return str(path)

@@ -1,0 +1,268 @@
+"""One run: every selected rule over every document and job, whatever any of them does.
+
+Work is split into units (a document, or a job) that know nothing of each other, so that a pool of forked processes gives
+the same results in the same order as one process. A rule that raises loses that one unit and is reported by name.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import multiprocessing
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from gpulint.finding import Finding, Problem
+from gpulint.fix import Declined, Fix, Fixer
+from gpulint.rule import Rule, Scope
+from gpulint.suppress import Suppressions
+
+if TYPE_CHECKING:
+    from gpulint.documents import Document
+    from gpulint.project import Project
+
+T = TypeVar("T")
+Progress = Callable[[int, int], None]
+"""Called with (units done, units in all)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A finding with what its fixer makes of it (None: there is no fixer, or fixes were not asked for)."""
+
+    finding: Finding
+    fix: Fix | Declined | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class InternalError:
+    """A rule, fixer or reader that raised: always gpulint's fault, never the user's."""
+
+    where: str
+    """Code of the rule, or the part of gpulint that failed."""
+    path: Path
+    error: str
+    trace: str = field(default="", compare=False)
+
+
+@dataclass
+class Report:
+    """What a run found; sorted, and the same for any number of processes."""
+
+    results: list[Result] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+    errors: list[InternalError] = field(default_factory=list)
+
+    def extend(self, other: Report) -> None:
+        """Take over everything of ``other``."""
+        self.results += other.results
+        self.problems += other.problems
+        self.errors += other.errors
+
+
+@dataclass(frozen=True)
+class Run:
+    """A project, the rules to run over it and what else a unit of work needs."""
+
+    project: Project
+    rules: Sequence[Rule]
+    fixers: Mapping[str, Fixer] = field(default_factory=dict)
+    """Fixers to try on each finding; empty where no fix will be shown."""
+
+    def unit(self, unit: Path | int) -> Report:
+        """Run the rules of one document (a path) or of one job (its index)."""
+        return self.job(unit) if isinstance(unit, int) else self.document(unit)
+
+    def document(self, path: Path) -> Report:
+        """Findings and problems of one document."""
+        report = Report()
+        try:
+            document = self.project.document(path)
+            if document is None:
+                return report
+            if not document.problems:
+                # Reading the trees here, not when some rule happens to ask, makes problems independent of the selection.
+                _ = document.python, document.scripts, document.tasks
+            report.problems += document.problems
+            present = _Gate(document, self.project.data(path))
+        except OSError as error:
+            report.problems.append(Problem(path, f"cannot be read: {error.strerror or error}"))
+            return report
+        except Exception as error:
+            report.errors.append(_internal("reader", path, error))
+            return report
+        for rule in self.rules:
+            if rule.scope is Scope.DOCUMENT and present.lets(rule):
+                self.check(rule, document, path, report)
+        return report
+
+    def job(self, index: int) -> Report:
+        """Findings of the rules that look at whole jobs."""
+        report = Report()
+        job = self.project.jobs[index]
+        for rule in self.rules:
+            if rule.scope is Scope.JOB:
+                self.check(rule, job, job.document.path, report)
+        return report
+
+    def check(self, rule: Rule, subject: Any, path: Path, report: Report) -> None:
+        """Run one rule on one document or job."""
+        try:
+            for finding in rule.check(subject, self.project):
+                report.results.append(Result(finding, self.fix(finding, report)))
+        except Exception as error:
+            report.errors.append(_internal(rule.code, path, error))
+
+    def fix(self, finding: Finding, report: Report) -> Fix | Declined | None:
+        """The fix of a finding, if there is a fixer for it."""
+        fixer = self.fixers.get(finding.rule.code)
+        if fixer is None:
+            return None
+        try:
+            return fixer.fix(finding, self.project)
+        except Exception as error:
+            report.errors.append(_internal(f"{fixer.code} fixer", finding.path, error))
+            return None
+
+
+class _Gate:
+    """The byte gate: a rule runs only on documents of its kinds that hold its tokens."""
+
+    def __init__(self, document: Document, data: bytes) -> None:
+        self.kind = document.kind
+        self.data = document.source.text.encode("utf-8", "replace") if document.encoding.startswith("utf-16") else data
+        self.known: dict[str, bool] = {}
+
+    def lets(self, rule: Rule) -> bool:
+        return self.kind in rule.kinds and all(any(map(self.has, group)) for group in rule.tokens)
+
+    def has(self, token: str) -> bool:
+        found = self.known.get(token)
+        if found is None:
+            found = self.known[token] = token.encode() in self.data
+        return found
+
+
+def _internal(where: str, path: Path, error: Exception) -> InternalError:
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
+    # The text of a deep recursion is useless and long, so the trace is cut from the front.
+    return InternalError(where, path, f"{type(error).__name__}: {error}{place}", traceback.format_exc()[-4000:])
+
+
+def run(
+    project: Project,
+    files: Sequence[Path],
+    rules: Sequence[Rule],
+    *,
+    fixers: Mapping[str, Fixer] | None = None,
+    jobs: int = 1,
+    report_unused_ignores: bool = False,
+    progress: Progress | None = None,
+) -> Report:
+    """Scan ``files`` of ``project`` and return what is left after suppressions, per-file ignores and the severity.
+
+    Findings outside ``files`` are dropped: rules may read the whole tree, but only what was asked for is reported.
+    """
+    work = Run(project, rules, fixers or {})
+    units: list[Path | int] = list(files)
+    report = Report()
+    if any(rule.scope is Scope.JOB for rule in rules):
+        try:
+            units += range(len(project.jobs))
+        except Exception as error:
+            report.errors.append(_internal("job linking", project.root, error))
+    for done, part in enumerate(_map(work, units, jobs), 1):
+        report.extend(part)
+        if progress is not None:
+            progress(done, len(units))
+    _finish(report, project, files, rules, report_unused_ignores)
+    return report
+
+
+def _map(work: Run, units: Sequence[Path | int], jobs: int) -> Iterator[Report]:
+    """The reports of all units, in order."""
+    if jobs <= 1 or len(units) < 2 or "fork" not in multiprocessing.get_all_start_methods():
+        yield from map(work.unit, units)
+        return
+    global _forked
+    _forked = work
+    try:
+        with multiprocessing.get_context("fork").Pool(jobs) as pool:
+            yield from pool.imap(_forked_unit, units, chunksize=max(1, min(16, len(units) // (jobs * 4))))
+    finally:
+        _forked = None
+
+
+# Forked workers inherit the project with its facts through this name; pickling it to each of them would cost more.
+_forked: Run | None = None
+
+
+def _forked_unit(unit: Path | int) -> Report:
+    assert _forked is not None
+    report = _forked.unit(unit)
+    # Payloads hold syntax trees; their fixers have run, so nobody needs them on the other side.
+    report.results = [Result(dataclasses.replace(item.finding, payload=None), item.fix) for item in report.results]
+    return report
+
+
+def _finish(
+    report: Report, project: Project, files: Sequence[Path], rules: Sequence[Rule], report_unused: bool
+) -> None:
+    """Drop what was not asked for or is suppressed, drop repetitions, and sort."""
+    asked = set(files)
+    by_path: dict[Path, list[Result]] = {path: [] for path in files} if report_unused else {}
+    for result in report.results:
+        if result.finding.path in asked:
+            by_path.setdefault(result.finding.path, []).append(result)
+    kept: list[Result] = []
+    for path, results in by_path.items():
+        results = _without_ignored(path, results, project, rules)
+        suppressions = _suppressions(path, project, report)
+        if suppressions:
+            results = [result for result in results if not suppressions.covers(result.finding)]
+            if report_unused:
+                results += [Result(finding) for finding in suppressions.unused(rules)]
+        kept += [result for result in results if result.finding.severity >= project.config.severity]
+    report.results = _sorted_once(kept, lambda result: (result.finding.sort_key, result.finding.message))
+    report.problems = _sorted_once(
+        report.problems, lambda problem: (str(problem.path), problem.line or 0, problem.message)
+    )
+    report.errors = _sorted_once(report.errors, lambda error: (str(error.path), error.where, error.error))
+
+
+def _sorted_once(items: Iterable[T], key: Callable[[T], Any]) -> list[T]:
+    """``items`` sorted by ``key``, of equal keys only the first (a program that two jobs start is reported once)."""
+    unique: dict[Any, T] = {}
+    for item in items:
+        unique.setdefault(key(item), item)
+    return [unique[found] for found in sorted(unique)]
+
+
+def _without_ignored(path: Path, results: list[Result], project: Project, rules: Sequence[Rule]) -> list[Result]:
+    """Results of one file without what ``per-file-ignores`` takes out."""
+    config = project.config
+    if not results or not config.per_file_ignores or not path.is_relative_to(config.base):
+        return results
+    import pathspec
+
+    from gpulint.selection import select
+
+    relative, ignored = path.relative_to(config.base).as_posix(), set()
+    for pattern, selectors in config.per_file_ignores.items():
+        if pathspec.GitIgnoreSpec.from_lines([pattern]).match_file(relative):
+            ignored |= {rule.code for rule in select(rules, selectors, (), ())}
+    return [result for result in results if result.finding.rule.code not in ignored]
+
+
+def _suppressions(path: Path, project: Project, report: Report) -> Suppressions | None:
+    try:
+        document = project.document(path)
+        if document is None or b"gpulint" not in _Gate(document, project.data(path)).data:
+            return None
+        return Suppressions(document)
+    except Exception as error:
+        report.errors.append(_internal("suppressions", path, error))
+        return None

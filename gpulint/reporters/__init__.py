@@ -1,0 +1,52 @@
+"""Reporters: one module per output format, each with ``render(report, context) -> str``."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpulint.source import SourceText, Span
+
+if TYPE_CHECKING:
+    from gpulint.engine import Report
+    from gpulint.project import Project
+    from gpulint.rule import Rule
+
+_MODULES = {"full": "full", "concise": "concise", "json": "json_", "sarif": "sarif", "github": "github"}
+FORMATS = tuple(_MODULES)
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What a reporter may know besides the report."""
+
+    project: Project
+    rules: Sequence[Rule]
+    """The rules that ran."""
+    cwd: Path
+    colour: bool = False
+
+    def relative(self, path: Path) -> str:
+        """``path`` relative to the working directory, with forward slashes."""
+        return Path(os.path.relpath(path, self.cwd)).as_posix()
+
+    def source(self, path: Path, cell: int | None = None) -> SourceText:
+        """Text of a file, or of one cell of a notebook; empty if it cannot be had."""
+        document = self.project.document(path)
+        return SourceText("") if document is None else document.cell_source(cell)
+
+    def place(self, path: Path, span: Span) -> str:
+        """``path:line:column``, in notebooks ``path:cell N:line:column``."""
+        cell = "" if span.cell is None else f"cell {span.cell}:"
+        return f"{self.relative(path)}:{cell}{span.line}:{span.column}"
+
+
+def render(name: str, report: Report, context: Context) -> str:
+    """The report in the format ``name`` (one of ``FORMATS``)."""
+    module = importlib.import_module(f"gpulint.reporters.{_MODULES[name]}")
+    text: str = module.render(report, context)
+    return text

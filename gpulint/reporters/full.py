@@ -1,0 +1,117 @@
+"""The format for people: the source with the span underlined, why it costs GPU time and what to do."""
+
+from __future__ import annotations
+
+import textwrap
+import unicodedata
+
+from gpulint.engine import Report, Result
+from gpulint.finding import Severity
+from gpulint.fix import Declined, Fix
+from gpulint.reporters import Context
+from gpulint.source import SourceText, Span
+
+_TAB = 4
+_MAX_LINES = 4
+_WIDTH = 110
+_COLOURS = {Severity.ERROR: "31", Severity.WARNING: "33", Severity.INFO: "36"}
+
+
+def render(report: Report, context: Context) -> str:
+    """All findings, each with its excerpt, followed by a count."""
+    blocks = [_block(result, context) for result in report.results]
+    return "\n".join(blocks) + ("\n" if blocks else "") + summary(report) + "\n"
+
+
+def summary(report: Report) -> str:
+    """``Found 3 findings (1 error, 2 warnings) in 2 files; 1 has a safe fix.``"""
+    findings = [result.finding for result in report.results]
+    if not findings:
+        return "No findings."
+    levels = [(level, sum(found.severity is level for found in findings)) for level in reversed(Severity)]
+    counts = ", ".join(
+        _plural(count, "info" if level is Severity.INFO else str(level)) for level, count in levels if count
+    )
+    fixes = [result.fix.safety for result in report.results if isinstance(result.fix, Fix) and result.fix.edits]
+    files = len({found.path for found in findings})
+    fixable = f"; {len(fixes)} can be fixed ({fixes.count(fixes[0].SAFE)} safely)" if fixes else ""
+    return f"Found {_plural(len(findings), 'finding')} ({counts}) in {_plural(files, 'file')}{fixable}."
+
+
+def _plural(count: int, word: str) -> str:
+    return f"{count} {word}" + ("" if count == 1 or word == "info" else "s")
+
+
+def _block(result: Result, context: Context) -> str:
+    found, rule = result.finding, result.finding.rule
+    colour = _COLOURS[found.severity]
+    head = f"{_paint(rule.code, colour, context)} {rule.name} ({found.severity}): {found.message}"
+    lines = [head, f"  --> {context.place(found.path, found.span)}"]
+    lines += _excerpt(context.source(found.path, found.span.cell), found.span, colour, context)
+    lines += [
+        f"  note: {context.place(place.path, place.span)}: {place.message}".rstrip(": ") for place in found.related
+    ]
+    lines += _wrapped("why", rule.why)
+    lines += _wrapped("do", found.help)
+    if isinstance(result.fix, Fix):
+        label = "fix" if not result.fix.edits else f"fix ({result.fix.safety})"
+        lines += _wrapped(label, result.fix.description)
+    elif isinstance(result.fix, Declined):
+        lines += _wrapped("no fix", result.fix.reason)
+    lines += [f"  see: {rule.url}", ""]
+    return "\n".join(lines)
+
+
+def _wrapped(label: str, text: str) -> list[str]:
+    """``label: text`` folded to the width; lines after the first (a Dockerfile to copy) stay as they are."""
+    if not text:
+        return []
+    first, *rest = text.splitlines()
+    folded = textwrap.wrap(first, _WIDTH, initial_indent=f"  {label}: ", subsequent_indent=" " * (len(label) + 4))
+    return folded + [f"    {line}" for line in rest]
+
+
+def _excerpt(source: SourceText, span: Span, colour: str, context: Context) -> list[str]:
+    """The lines of ``span``, each underlined where the span covers it."""
+    last = span.end_line - 1 if span.end_column == 1 and span.end_line > span.line else span.end_line
+    shown = range(span.line, min(last, span.line + _MAX_LINES - 1) + 1)
+    gutter = len(str(shown[-1]))
+    lines = [" " * gutter + " |"]
+    for number in shown:
+        text = source.line(number)
+        start = span.column - 1 if number == span.line else len(text) - len(text.lstrip())
+        end = span.end_column - 1 if number == span.end_line else len(text.rstrip())
+        lines.append(f"{number:>{gutter}} | {_display(text)}".rstrip())
+        before, marked = _width(text[:start]), _width(text[:end]) - _width(text[:start])
+        lines.append(" " * gutter + " | " + " " * before + _paint("^" * max(marked, 1), colour, context))
+    if last > shown[-1]:
+        lines.append(f"{'.' * gutter} | ... to line {last}")
+    return lines
+
+
+def _display(text: str) -> str:
+    """``text`` as printed: tabs as blanks, control characters replaced so that a file cannot drive the terminal."""
+    shown, width = [], 0
+    for char in text:
+        if char == "\t":
+            char = " " * (_TAB - width % _TAB)
+        elif unicodedata.category(char) in ("Cc", "Cf", "Cs"):
+            char = "\ufffd"
+        shown.append(char)
+        width += _char_width(char) if len(char) == 1 else len(char)
+    return "".join(shown)
+
+
+def _width(text: str) -> int:
+    """Columns that ``_display(text)`` takes up in a terminal."""
+    return sum(map(_char_width, _display(text)))
+
+
+def _char_width(char: str) -> int:
+    if unicodedata.combining(char) or unicodedata.category(char) in ("Mn", "Me"):
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in ("W", "F") else 1
+
+
+def _paint(text: str, colour: str, context: Context) -> str:
+    return f"\033[1;{colour}m{text}\033[0m" if context.colour else text

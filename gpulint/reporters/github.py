@@ -1,0 +1,38 @@
+"""GitHub Actions workflow commands, which show findings on the changed lines of a pull request."""
+
+from __future__ import annotations
+
+from gpulint.engine import Report
+from gpulint.finding import Finding, Severity
+from gpulint.reporters import Context
+
+_LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "notice"}
+
+
+def render(report: Report, context: Context) -> str:
+    """``::warning file=...,line=...::message`` lines."""
+    return "".join(_command(result.finding, context) + "\n" for result in report.results)
+
+
+def _command(found: Finding, context: Context) -> str:
+    span, title = found.span, f"{found.rule.code} {found.rule.name}"
+    # Lines of a notebook's cell mean nothing in the file that GitHub shows, so the cell goes into the text instead.
+    message = found.message if span.cell is None else f"cell {span.cell}, line {span.line}: {found.message}"
+    fields = {"file": context.relative(found.path), "title": title}
+    if span.cell is None:
+        fields |= {"line": str(span.line), "endLine": str(span.end_line)}
+        if span.line == span.end_line:
+            # GitHub ignores columns of a place that spans lines.
+            fields |= {"col": str(span.column), "endColumn": str(span.end_column)}
+    listed = ",".join(f"{name}={_property(value)}" for name, value in fields.items())
+    if found.help:
+        message += f"\n{found.help}"
+    return f"::{_LEVELS[found.severity]} {listed}::{_data(message)}"
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")

@@ -1,0 +1,56 @@
+"""A JSON array of findings, the interface for other programs."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from gpulint.engine import Report, Result
+from gpulint.fix import Fix
+from gpulint.reporters import Context
+from gpulint.source import Span
+
+
+def render(report: Report, context: Context) -> str:
+    """The findings; keys are described in the README. An empty list when there are none."""
+    return json.dumps([_finding(result, context) for result in report.results], indent=2, ensure_ascii=False) + "\n"
+
+
+def _finding(result: Result, context: Context) -> dict[str, Any]:
+    found, rule = result.finding, result.finding.rule
+    return {
+        "code": rule.code,
+        "name": rule.name,
+        "category": rule.category.label,
+        "dimension": str(rule.dimension),
+        "severity": str(found.severity),
+        "message": found.message,
+        "why": rule.why,
+        "help": found.help,
+        "path": context.relative(found.path),
+        **_place(found.span),
+        "fix": _fix(result.fix, context) if isinstance(result.fix, Fix) else None,
+        "related": [
+            {"path": context.relative(place.path), **_place(place.span), "message": place.message}
+            for place in found.related
+        ],
+        "url": rule.url,
+    }
+
+
+def _fix(fix: Fix, context: Context) -> dict[str, Any]:
+    return {
+        "safety": str(fix.safety),
+        "description": fix.description,
+        "edits": [{"path": context.relative(edit.path), **_place(edit.span), "text": edit.text} for edit in fix.edits],
+    }
+
+
+def _place(span: Span) -> dict[str, int | None]:
+    return {
+        "line": span.line,
+        "column": span.column,
+        "end_line": span.end_line,
+        "end_column": span.end_column,
+        "cell": span.cell,
+    }

@@ -1,0 +1,176 @@
+"""SARIF 2.1.0, for code scanning services."""
+
+from __future__ import annotations
+
+import json
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from gpulint import __version__
+from gpulint.engine import Report, Result
+from gpulint.finding import Problem, Severity
+from gpulint.fingerprint import fingerprints
+from gpulint.fix import Edit, Fix
+from gpulint.reporters import Context
+from gpulint.rule import Rule
+from gpulint.source import Span
+
+SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/os/schemas/sarif-schema-2.1.0.json"
+HOME = "https://github.com/gpulint/gpulint"
+_LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}
+
+
+def render(report: Report, context: Context) -> str:
+    """One SARIF run."""
+    found = {result.finding.rule.code: result.finding.rule for result in report.results}
+    rules = sorted({rule.code: rule for rule in (*context.rules, *found.values())}.values(), key=lambda rule: rule.code)
+    index = {rule.code: number for number, rule in enumerate(rules)}
+    findings = [result.finding for result in report.results]
+    prints = fingerprints(
+        findings,
+        lambda finding: context.source(finding.path, finding.span.cell).line(finding.span.line),
+        lambda finding: context.relative(finding.path),
+    )
+    log = {
+        "$schema": SCHEMA,
+        "version": "2.1.0",
+        "runs": [
+            {
+                "tool": {
+                    "driver": {
+                        "name": "gpulint",
+                        "version": __version__,
+                        "semanticVersion": __version__,
+                        "informationUri": HOME,
+                        "rules": [_rule(rule) for rule in rules],
+                    }
+                },
+                "columnKind": "unicodeCodePoints",
+                "originalUriBaseIds": {"SRCROOT": {"uri": context.cwd.as_uri().rstrip("/") + "/"}},
+                "invocations": [_invocation(report, context)],
+                "results": [
+                    _result(result, index[result.finding.rule.code], mark, context)
+                    for result, mark in zip(report.results, prints, strict=True)
+                ],
+            }
+        ],
+    }
+    return json.dumps(log, indent=2, ensure_ascii=False) + "\n"
+
+
+def _rule(rule: Rule) -> dict[str, Any]:
+    return {
+        "id": rule.code,
+        "name": "".join(word.capitalize() for word in rule.name.split("-")),
+        "shortDescription": {"text": rule.summary},
+        "fullDescription": {"text": f"{rule.summary}. {rule.why}"},
+        "help": {"text": rule.doc or rule.why},
+        "helpUri": rule.url,
+        "defaultConfiguration": {"level": _LEVELS[rule.severity], "enabled": rule.default},
+        "properties": {
+            "category": rule.category.label,
+            "dimension": str(rule.dimension),
+            "tags": ["performance", "gpu", str(rule.dimension)],
+        },
+    }
+
+
+def _result(result: Result, index: int, mark: str, context: Context) -> dict[str, Any]:
+    found = result.finding
+    made: dict[str, Any] = {
+        "ruleId": found.rule.code,
+        "ruleIndex": index,
+        "level": _LEVELS[found.severity],
+        "message": {"text": " ".join(filter(None, (found.message + ".", found.help)))},
+        "locations": [_location(found.path, found.span, context)],
+        "partialFingerprints": {"gpulint/v1": mark},
+    }
+    if found.related:
+        made["relatedLocations"] = [
+            {
+                "id": number,
+                **_location(place.path, place.span, context),
+                "message": {"text": place.message or "related"},
+            }
+            for number, place in enumerate(found.related)
+        ]
+    # Edits of notebooks count lines within a cell; a SARIF replacement could only mean lines of the JSON file.
+    if isinstance(result.fix, Fix) and result.fix.edits and all(edit.span.cell is None for edit in result.fix.edits):
+        made["fixes"] = [_fix(result.fix, context)]
+    return made
+
+
+def _fix(fix: Fix, context: Context) -> dict[str, Any]:
+    def path_of(edit: Edit) -> str:
+        return str(edit.path)
+
+    return {
+        "description": {"text": f"{fix.description} ({fix.safety})"},
+        "artifactChanges": [
+            {
+                "artifactLocation": _artifact(Path(path), context),
+                "replacements": [
+                    {"deletedRegion": _region(edit.span), "insertedContent": {"text": edit.text}} for edit in edits
+                ],
+            }
+            for path, edits in groupby(sorted(fix.edits, key=path_of), key=path_of)
+        ],
+    }
+
+
+def _location(path: Path, span: Span, context: Context) -> dict[str, Any]:
+    physical: dict[str, Any] = {"artifactLocation": _artifact(path, context)}
+    if span.cell is None:
+        return {"physicalLocation": physical | {"region": _region(span)}}
+    name = f"cell {span.cell}, line {span.line}"
+    return {
+        "physicalLocation": physical,
+        "logicalLocations": [{"name": name, "fullyQualifiedName": f"{context.relative(path)}::{name}", "kind": "cell"}],
+    }
+
+
+def _artifact(path: Path, context: Context) -> dict[str, str]:
+    if path.is_relative_to(context.cwd):
+        return {
+            "uri": quote(path.relative_to(context.cwd).as_posix(), errors="surrogateescape"),
+            "uriBaseId": "SRCROOT",
+        }
+    return {"uri": path.as_uri()}
+
+
+def _region(span: Span) -> dict[str, int]:
+    return {
+        "startLine": span.line,
+        "startColumn": span.column,
+        "endLine": span.end_line,
+        "endColumn": span.end_column,
+    }
+
+
+def _invocation(report: Report, context: Context) -> dict[str, Any]:
+    made: dict[str, Any] = {"executionSuccessful": not report.errors}
+    notifications = [_notification(problem, context) for problem in report.problems]
+    notifications += [
+        {
+            "level": "error",
+            "message": {"text": f"internal error in {error.where}: {error.error}"},
+            "locations": [{"physicalLocation": {"artifactLocation": _artifact(error.path, context)}}],
+        }
+        for error in report.errors
+    ]
+    if notifications:
+        made["toolExecutionNotifications"] = notifications
+    return made
+
+
+def _notification(problem: Problem, context: Context) -> dict[str, Any]:
+    physical: dict[str, Any] = {"artifactLocation": _artifact(problem.path, context)}
+    if problem.line is not None:
+        physical["region"] = {"startLine": max(problem.line, 1)}
+    return {
+        "level": "error" if problem.is_error else "note",
+        "message": {"text": problem.message},
+        "locations": [{"physicalLocation": physical}],
+    }

@@ -1,0 +1,64 @@
+"""Which rules run: selectors by code, prefix, name, category, dimension or ALL, the most specific one deciding."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from gpulint.config import ConfigError, suggestion
+from gpulint.rule import Category, Dimension, Rule
+
+
+def slug(label: str) -> str:
+    """``Inefficient Host-GPU Data Transfer`` -> ``inefficient-host-gpu-data-transfer``."""
+    return re.sub(r"[^a-z0-9]+", "-", label.lower()).strip("-")
+
+
+_CATEGORIES = frozenset(slug(category.label) for category in Category)
+_DIMENSIONS = frozenset(str(dimension) for dimension in Dimension)
+_PREFIX = re.compile(r"GPU\d{0,3}$", re.IGNORECASE)
+
+
+def _rank(selector: str, rule: Rule) -> int:
+    """How specifically ``selector`` names ``rule``; 0 if it does not."""
+    if selector.upper() == "ALL":
+        return 1
+    if _PREFIX.match(selector):
+        # GPU3 is the dimension Data, GPU30 a group in it, GPU301 the rule.
+        return 1 + len(selector) - 3 if rule.code.startswith(selector.upper()) else 0
+    word = slug(selector)
+    if word == rule.name:
+        return 4
+    if word == slug(rule.category.label):
+        return 3
+    return 2 if word == rule.dimension else 0
+
+
+def check_selectors(selectors: Iterable[str], rules: Sequence[Rule], where: str) -> None:
+    """Refuse selectors that name nothing.
+
+    Raises:
+        ConfigError: with the closest known selector; ``where`` says who asked (an option or a settings file).
+    """
+    for selector in selectors:
+        word = slug(selector)
+        if selector.upper() == "ALL" or word in _CATEGORIES or word in _DIMENSIONS:
+            continue
+        if not any(_rank(selector, rule) for rule in rules):
+            known = [*(r.code for r in rules), *(r.name for r in rules), *_CATEGORIES, *_DIMENSIONS, "ALL"]
+            raise ConfigError(f"{where}: unknown rule or category '{selector}'{suggestion(selector, known)}")
+
+
+def select(
+    rules: Sequence[Rule], wanted: Sequence[str] | None, extended: Sequence[str], ignored: Sequence[str]
+) -> tuple[Rule, ...]:
+    """Rules to run, in order of code. ``wanted`` None means the default selection; on a tie ``ignored`` wins."""
+    chosen = []
+    for rule in sorted(rules, key=lambda rule: rule.code):
+        ranks = [_rank(selector, rule) for selector in (*(wanted or ()), *extended)]
+        best = max(ranks, default=0)
+        if wanted is None and rule.default:
+            best = max(best, 1)
+        if best and best > max((_rank(selector, rule) for selector in ignored), default=0):
+            chosen.append(rule)
+    return tuple(chosen)

@@ -1,0 +1,124 @@
+"""Unused suppression.
+
+What it detects
+    A ``# gpulint: ignore[...]`` comment, or one code in it, that hides no finding of the rules that ran.
+
+Why it costs GPU time
+    It does not by itself. A suppression that outlived its finding hides the next one at that place.
+
+When it is right not to change
+    A comment that is only needed for other versions of the file, for example in generated code.
+
+Fix safety
+    Advice: take the comment out.
+
+References
+    Reported with ``gpulint scan --report-unused-ignores`` only.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from gpulint.comments import comments
+from gpulint.finding import Finding, Severity
+from gpulint.rule import Category, Dimension, Kind, Rule
+from gpulint.source import Span
+
+if TYPE_CHECKING:
+    from gpulint.documents import Document
+
+UNUSED_IGNORE = Rule(
+    code="GPU900",
+    name="unused-ignore",
+    # Not one of the study's issues; the metadata asks for a category and this is the nearest.
+    category=Category.API_MISUSE,
+    dimension=Dimension.LIBRARY,
+    severity=Severity.WARNING,
+    kinds=frozenset(Kind),
+    summary="A suppression comment that hides no finding",
+    why="A suppression that outlived its finding hides the next one at that place.",
+    evidence=(),
+    check=lambda document, project: iter(()),
+    default=False,
+)
+
+_COMMENT = re.compile(r"#\s*gpulint:\s*(ignore-file|ignore)(?![\w-])\s*(?:\[([^\]]*)\])?", re.IGNORECASE)
+
+
+@dataclass
+class _Ignore:
+    """One suppression comment; ``codes`` are upper-case codes or names, empty for "everything"."""
+
+    span: Span
+    whole_file: bool
+    codes: tuple[str, ...]
+    lines: frozenset[int]
+    used: set[str] = field(default_factory=set)
+
+    def covers(self, finding: Finding) -> bool:
+        if not self.whole_file:
+            place = finding.span
+            if place.cell != self.span.cell or not self.lines & {place.line, _last_line(place)}:
+                return False
+        names = {finding.rule.code, finding.rule.name.upper()} & set(self.codes) if self.codes else {""}
+        self.used |= names
+        return bool(names)
+
+
+class Suppressions:
+    """The suppression comments of one document; empty (and false) if it has none."""
+
+    def __init__(self, document: Document) -> None:
+        self._path = document.path
+        self._ignores = list(_read(document))
+
+    def __bool__(self) -> bool:
+        return bool(self._ignores)
+
+    def covers(self, finding: Finding) -> bool:
+        """Whether a comment hides ``finding``. Every comment that does so counts as used."""
+        return sum(ignore.covers(finding) for ignore in self._ignores) > 0
+
+    def unused(self, rules: Sequence[Rule]) -> Iterator[Finding]:
+        """Comments, and codes in them, that hid nothing so far; what ``rules`` did not look for is left alone."""
+        active = {rule.code for rule in rules} | {rule.name.upper() for rule in rules}
+        for ignore in self._ignores:
+            if not ignore.codes and not ignore.used:
+                yield self._unused(ignore, "suppression hides no finding")
+            for code in ignore.codes:
+                if code not in ignore.used and (code in active or not _known_shape(code)):
+                    shown = code if _known_shape(code) and code.startswith("GPU") else code.lower()
+                    yield self._unused(ignore, f"suppression of {shown} hides no finding")
+
+    def _unused(self, ignore: _Ignore, message: str) -> Finding:
+        return UNUSED_IGNORE.finding(
+            self._path, ignore.span, message, help="Remove the comment, or the code from its list."
+        )
+
+
+def _last_line(span: Span) -> int:
+    """The last line with text of a span; an end at column 1 belongs to the line before."""
+    return span.end_line - 1 if span.end_column == 1 and span.end_line > span.line else span.end_line
+
+
+def _known_shape(code: str) -> bool:
+    return re.fullmatch(r"GPU\d{3}|[A-Z0-9]+(-[A-Z0-9]+)+", code) is not None
+
+
+def _read(document: Document) -> Iterable[_Ignore]:
+    for comment in comments(document):
+        match = _COMMENT.search(comment.text)
+        if match is None:
+            continue
+        codes = tuple(word.strip().upper() for word in (match.group(2) or "").split(",") if word.strip())
+        if match.group(2) is not None and not codes:
+            continue
+        lines = {comment.span.line}
+        if comment.alone:
+            # On a line of its own it speaks of the next one: a trailing comment is impossible after a backslash.
+            lines.add(comment.span.line + 1)
+        yield _Ignore(comment.span, match.group(1).lower() == "ignore-file", codes, frozenset(lines))
