@@ -50,8 +50,8 @@ def suggestion(word: str, known: Iterable[str]) -> str:
 def load(start: Path, *, explicit: Path | None = None, isolated: bool = False) -> Config:
     """Settings that apply to files below ``start`` (an absolute folder).
 
-    ``gpulint.toml`` wins over ``pyproject.toml`` in one folder; the nearest folder upwards that has settings counts, and
-    the search ends at the repository's root.
+    ``gpulint.toml`` wins over ``pyproject.toml`` in one folder; the nearest folder upwards that has settings counts,
+    and the search ends at the repository's root.
 
     Raises:
         ConfigError: unreadable file, broken TOML, unknown key or a value of the wrong type.

@@ -1,7 +1,7 @@
 """One run: every selected rule over every document and job, whatever any of them does.
 
-Work is split into units (a document, or a job) that know nothing of each other, so that a pool of forked processes gives
-the same results in the same order as one process. A rule that raises loses that one unit and is reported by name.
+Work is split into units (a document, or a job) that know nothing of each other, so that a pool of forked processes
+gives the same results in the same order as one process. A rule that raises loses that one unit and is reported by name.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Run:
             if document is None:
                 return report
             if not document.problems:
-                # Reading the trees here, not when some rule happens to ask, makes problems independent of the selection.
+                # Read here, not when some rule happens to ask, problems do not depend on the selection of rules.
                 _ = document.python, document.scripts, document.tasks
             report.problems += document.problems
             present = _Gate(document, self.project.data(path))

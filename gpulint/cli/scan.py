@@ -42,7 +42,7 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
         ("--extend-select", "run these as well"),
         ("--ignore", "do not run these"),
     ):
-        choice.add_argument(option, action="append", default=[], metavar="RULES", type=_list, help=text)
+        choice.add_argument(option, action="extend", default=[], metavar="RULES", type=_list, help=text)
     levels = [str(level) for level in Severity]
     choice.add_argument("--severity", choices=levels, help="report nothing below this severity (default: info)")
     output = parser.add_argument_group("output")
@@ -131,12 +131,12 @@ def _config(args: argparse.Namespace, paths: Sequence[Path]) -> Config:
     """
     folders = [path if path.is_dir() else path.parent for path in paths]
     config = load(Path(os.path.commonpath(folders)), explicit=args.config, isolated=args.isolated)
-    if select := sum(args.select, []):
-        config = dataclasses.replace(config, select=tuple(select), ignore=(), extend_select=())
+    if args.select:
+        config = dataclasses.replace(config, select=tuple(args.select), ignore=(), extend_select=())
     return dataclasses.replace(
         config,
-        ignore=(*config.ignore, *sum(args.ignore, [])),
-        extend_select=(*config.extend_select, *sum(args.extend_select, [])),
+        ignore=(*config.ignore, *args.ignore),
+        extend_select=(*config.extend_select, *args.extend_select),
         severity=Severity[args.severity.upper()] if args.severity else config.severity,
     )
 
@@ -147,8 +147,7 @@ def _rules(args: argparse.Namespace, config: Config, loaded: Plugins) -> tuple[t
     from gpulint.suppress import UNUSED_IGNORE
 
     known = [*loaded.rules, UNUSED_IGNORE]
-    check_selectors([word for words in (args.select, args.extend_select, args.ignore) for word in sum(words, [])],
-                    known, "command line")  # fmt: skip
+    check_selectors([*args.select, *args.extend_select, *args.ignore], known, "command line")
     in_file = [*(config.select or ()), *config.extend_select, *config.ignore]
     in_file += [word for words in config.per_file_ignores.values() for word in words]
     check_selectors(in_file, known, str(config.source))
