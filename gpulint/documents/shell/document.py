@@ -1,0 +1,47 @@
+"""The document of a shell script or batch job."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from gpulint.documents.base import Document
+from gpulint.documents.shell.parse import parse_script
+from gpulint.rule import Kind
+from gpulint.source import Fragment
+
+if TYPE_CHECKING:
+    from gpulint.documents.shell.script import Script
+    from gpulint.documents.tasks import Task
+
+
+class ShellDocument(Document):
+    """A script file: one ``Script``, and one task with what its ``#SBATCH`` (PBS, LSF, SGE) lines ask for."""
+
+    kind = Kind.SHELL
+
+    @cached_property
+    def scripts(self) -> tuple[Script, ...]:
+        script = parse_script(Fragment(self.source.text, self.source))
+        for message, line in script.problems[:1]:
+            self.problem(message, line, is_error=False)
+        return (script,)
+
+    @cached_property
+    def tasks(self) -> tuple[Task, ...]:
+        from gpulint.documents.tasks import Task
+        from gpulint.facts.schedulers import request
+
+        script = self.scripts[0]
+        found = request(script)
+        span = self.source.span(0, len(self.source.text.rstrip()))
+        return (
+            Task(
+                name=found.name or self.path.name,
+                span=span,
+                resources=found.resources,
+                scripts=(script,),
+                working_dir=found.working_dir,
+                system=found.system,
+            ),
+        )

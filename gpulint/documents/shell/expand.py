@@ -1,0 +1,373 @@
+"""Expansion: what words become at run time, as far as the script tells.
+
+An unknown value becomes a *hole*: the rest of the word, and of the command, stays readable around it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from gpulint.documents.shell.arithmetic import evaluate
+from gpulint.documents.shell.flow import reaching, sets_default
+from gpulint.documents.shell.script import Assignment, Block, Command, Script
+from gpulint.documents.shell.substitution import ALL_GPUS, SCRIPT_DIR, START_DIR, known_output
+from gpulint.documents.shell.words import Arithmetic, Literal, Part, Substitution, Variable, Word
+from gpulint.source import Fragment, Span
+
+__all__ = ["ALL_GPUS", "SCRIPT_DIR", "START_DIR", "ArgWord", "Atom", "Expander"]
+
+_MAX_DEPTH = 25
+_MAX_ATOMS = 4000
+_START_DIRS = frozenset({"SLURM_SUBMIT_DIR", "PBS_O_WORKDIR", "LS_SUBCWD", "SGE_O_WORKDIR"})
+
+
+@dataclass(frozen=True, slots=True)
+class Atom:
+    """A run of expanded text and where it is written. ``known`` is False for a hole, whose text is the expansion as written."""
+
+    text: str
+    fragment: Fragment | None
+    offset: int
+    known: bool = True
+    splits: bool = False
+    """White space in it separates words (it came from an unquoted expansion)."""
+    default: bool = False
+    """It is the default in ``${NAME:-default}``: the environment may say otherwise."""
+
+
+Value = tuple[Atom, ...]
+
+
+@dataclass(frozen=True)
+class ArgWord:
+    """One word of an expanded command. ``word`` is the word as written that it came from."""
+
+    atoms: Value
+    word: Word
+
+    @cached_property
+    def text(self) -> str:
+        """Expanded text; holes show as they are written (``--n=$N``)."""
+        return "".join(atom.text for atom in self.atoms)
+
+    @cached_property
+    def known(self) -> bool:
+        return all(atom.known for atom in self.atoms)
+
+    @property
+    def value(self) -> str | None:
+        """Expanded text, or None when part of it is unknown."""
+        return self.text if self.known else None
+
+    @property
+    def hole(self) -> bool:
+        """Nothing of it is known and it is not quoted: it may be no word, one or several."""
+        return bool(self.atoms) and not any(atom.known for atom in self.atoms) and self.atoms[0].splits
+
+    @property
+    def from_default(self) -> bool:
+        return any(atom.default for atom in self.atoms)
+
+    @property
+    def span(self) -> Span:
+        """Where the text is written: within the assignment when it came through a variable, else the word itself."""
+        first, last = (self.atoms[0], self.atoms[-1]) if self.atoms else (None, None)
+        if first is None or last is None or first.fragment is None or first.fragment is not last.fragment:
+            return self.word.span
+        inside = first.fragment is self.word.fragment and self.word.start <= first.offset <= self.word.end
+        if inside and last.offset + len(last.text) >= self.word.end - 1 and first.offset <= self.word.start + 1:
+            return self.word.span
+        if first.offset > last.offset:
+            return self.word.span
+        return first.fragment.span(first.offset, last.offset + len(last.text))
+
+    def after(self, count: int) -> ArgWord:
+        """The word without its first ``count`` characters (``--nproc=`` of ``--nproc=4``)."""
+        atoms = list[Atom]()
+        for atom in self.atoms:
+            cut = min(count, len(atom.text))
+            count -= cut
+            if cut < len(atom.text) or not atom.text:
+                atoms.append(replace(atom, text=atom.text[cut:], offset=atom.offset + (cut if atom.known else 0)))
+        return ArgWord(tuple(atoms), self.word)
+
+
+Values = Value | list[Value]
+
+
+class Expander:
+    """Expands the words of one script under one outer environment."""
+
+    def __init__(self, script: Script, env: Mapping[str, str]) -> None:
+        self.script, self.env = script, env
+        self.by_name: dict[str, list[Assignment]] = {}
+        for assignment in script.assignments:
+            self.by_name.setdefault(assignment.name, []).append(assignment)
+        self._depth = 0
+        self._cache: dict[tuple[str, int, tuple[Block, ...]], tuple[Value | list[Value] | None, ...]] = {}
+
+    def value(self, word: Word, at: Command | None = None) -> str | None:
+        """The word as one string, None when part of it is unknown."""
+        atoms = self._atoms(word.parts, *self._place(at), word.fragment)
+        return "".join(atom.text for atom in atoms) if all(atom.known for atom in atoms) else None
+
+    def argv(self, command: Command) -> tuple[ArgWord, ...]:
+        """Words of a command after expansion and word splitting."""
+        place = self._place(command)
+        return tuple(field for word in command.words for field in self.fields(word, *place))
+
+    def words(self, words: Sequence[Word], at: Command) -> tuple[ArgWord, ...]:
+        """The same for words that are not the command's own (a ``for`` list, a redirection)."""
+        return tuple(field for word in words for field in self.fields(word, *self._place(at)))
+
+    def variable(self, name: str, at: Command | None = None) -> ArgWord | None:
+        """A variable's value where ``at`` stands; None when the script does not set it (or may not have)."""
+        values = self._candidates(name, *self._place(at))
+        if len(values) != 1 or values[0] is None or isinstance(values[0], list):
+            return None
+        atoms = values[0]
+        fragment = next((atom.fragment for atom in atoms if atom.fragment is not None), self.script.fragment)
+        offset = atoms[0].offset if atoms else 0
+        return ArgWord(atoms, Word(fragment, offset, offset + sum(len(atom.text) for atom in atoms), ()))
+
+    def possible(self, name: str, at: Command | None = None) -> frozenset[str | None]:
+        """All values that the variable may have there; None among them stands for "unset or unknown"."""
+        found = set[str | None]()
+        for value in self._candidates(name, *self._place(at)):
+            known = value is not None and not isinstance(value, list) and all(atom.known for atom in value)
+            found.add("".join(atom.text for atom in value) if known and value is not None else None)  # type: ignore[union-attr]
+        return frozenset(found)
+
+    def _place(self, at: Command | None) -> tuple[int, tuple[Block, ...]]:
+        return (len(self.script.fragment.text) + 1, ()) if at is None else (at.start, at.blocks)
+
+    def fields(self, word: Word, position: int, blocks: tuple[Block, ...]) -> list[ArgWord]:
+        """The words that one word becomes."""
+        if len(word.parts) == 1 and isinstance(only := word.parts[0], Variable) and only.index in ("@", "*"):
+            elements = self._elements(only, position, blocks)
+            if elements is not None and (only.quoted or all(not any(a.splits for a in e) for e in elements)):
+                return [ArgWord(element, word) for element in elements]
+        atoms = self._atoms(word.parts, position, blocks, word.fragment)
+        if not any(atom.splits and atom.known for atom in atoms):
+            return [ArgWord(atoms, word)] if atoms or word.quoted or not word.parts else []
+        return self._split(atoms, word)
+
+    def _split(self, atoms: Value, word: Word) -> list[ArgWord]:
+        fields, current, open_field = list[ArgWord](), list[Atom](), False
+        for atom in atoms:
+            if not (atom.splits and atom.known):
+                current.append(atom)
+                open_field = True
+                continue
+            at, text = 0, atom.text
+            while at < len(text):
+                if text[at].isspace():
+                    if open_field:
+                        fields.append(ArgWord(tuple(current), word))
+                        current, open_field = [], False
+                    at += 1
+                    continue
+                end = at
+                while end < len(text) and not text[end].isspace():
+                    end += 1
+                current.append(replace(atom, text=text[at:end], offset=atom.offset + at))
+                open_field, at = True, end
+        if open_field:
+            fields.append(ArgWord(tuple(current), word))
+        return fields
+
+    def _elements(self, part: Variable, position: int, blocks: tuple[Block, ...]) -> list[Value] | None:
+        values = self._candidates(part.name, position, blocks)
+        if len(values) != 1 or values[0] is None:
+            return None
+        value = values[0]
+        return value if isinstance(value, list) else [value]
+
+    def _atoms(self, parts: Sequence[Part], position: int, blocks: tuple[Block, ...], fragment: Fragment) -> Value:
+        atoms = list[Atom]()
+        for part in parts:
+            if isinstance(part, Literal):
+                atoms.append(Atom(part.text, fragment, part.offset))
+            elif isinstance(part, Variable):
+                atoms += self._variable(part, position, blocks, fragment)
+            elif isinstance(part, Arithmetic):
+                result = evaluate(part.expression, lambda name: self._number(name, position, blocks))
+                text = part.text if result is None else str(result)
+                atoms.append(Atom(text, fragment, part.offset, result is not None))
+            else:
+                atoms += self._substitution(part, position, blocks, fragment)
+        return tuple(atoms[:_MAX_ATOMS])
+
+    def _number(self, name: str, position: int, blocks: tuple[Block, ...]) -> int | None:
+        values = self._candidates(name, position, blocks)
+        if len(values) != 1 or values[0] is None or isinstance(values[0], list):
+            return None
+        text = "".join(atom.text for atom in values[0]) if all(atom.known for atom in values[0]) else ""
+        return int(text) if text.strip().lstrip("-").isdecimal() else None
+
+    def _substitution(self, part: Substitution, position: int, blocks: tuple[Block, ...], fragment: Fragment) -> Value:
+        def variable(name: str) -> str | None:
+            found = self._variable(Variable(name, "", part.offset), position, blocks, fragment)
+            return "".join(atom.text for atom in found) if all(atom.known for atom in found) else None
+
+        output = None if part.process else known_output(part.command, variable, moved=self._moved(position))
+        if output is None:
+            return (Atom(part.text, fragment, part.offset, known=False, splits=not part.quoted),)
+        return (Atom(output, fragment, part.offset),)
+
+    def _moved(self, position: int) -> bool:
+        """Whether a directory change comes before."""
+        names = ("cd", "pushd", "popd")
+        return any(c.start < position and c.words[0].value in names and not c.in_subshell for c in self.script.commands)
+
+    def _variable(self, part: Variable, position: int, blocks: tuple[Block, ...], fragment: Fragment) -> Value:
+        hole = (Atom(part.text or f"${part.name}", fragment, part.offset, known=False, splits=not part.quoted),)
+        if part.op == "?" and not part.argument and part.text[-2:] != "?}":
+            return hole
+        if part.name in _START_DIRS and part.name not in self.env:
+            return (Atom(START_DIR, fragment, part.offset),)
+        if part.name == "PWD":
+            return hole if self._moved(position) else (Atom(START_DIR, fragment, part.offset),)
+        if part.name == "BASH_SOURCE" or (part.name == "0" and "0" not in self.env):
+            return (Atom(f"{SCRIPT_DIR}/{SCRIPT_DIR}", fragment, part.offset),)
+        values = self._candidates(part.name, position, blocks)
+        if part.op in (":-", "-", ":=", "="):
+            unset = any(value is None for value in values)
+            if unset and (part.name in self.by_name and len(values) > 1):
+                return hole
+            if unset or (part.op[0] == ":" and values == [()]):
+                if unset and self.by_name.get(part.name) and not self._only_default(part.name):
+                    return hole
+                default = self._atoms(part.argument, position, blocks, fragment)
+                return tuple(replace(atom, default=True, splits=not part.quoted) for atom in default)
+        elif part.op in (":+", "+"):
+            return self._alternative(part, values, position, blocks, fragment) or hole
+        if len(values) != 1 or values[0] is None:
+            return hole
+        value = values[0]
+        if isinstance(value, list):
+            return self._from_array(part, value) or hole
+        return tuple(replace(atom, splits=not part.quoted) for atom in value)
+
+    def _alternative(
+        self,
+        part: Variable,
+        values: Sequence[Values | None],
+        position: int,
+        blocks: tuple[Block, ...],
+        fragment: Fragment,
+    ) -> Value | None:
+        if len(values) != 1 or values[0] is None or not values[0]:
+            return None
+        atoms = self._atoms(part.argument, position, blocks, fragment)
+        return tuple(replace(atom, splits=not part.quoted) for atom in atoms)
+
+    def _from_array(self, part: Variable, elements: list[Value]) -> Value | None:
+        """``$A``/``${A[1]}`` of an array, or all of it within a longer word."""
+        index = part.index or "0"
+        if index in ("@", "*"):
+            joined = list[Atom]()
+            for number, element in enumerate(elements):
+                joined += [Atom(" ", None, 0, splits=not part.quoted)] if number else []
+                joined += [replace(atom, splits=not part.quoted) for atom in element]
+            return tuple(joined)
+        if index.isdecimal() and int(index) < len(elements):
+            return tuple(replace(atom, splits=not part.quoted) for atom in elements[int(index)])
+        return None
+
+    def _only_default(self, name: str) -> bool:
+        """Whether every assignment of the variable is of the kind ``A=${A:-4}``."""
+        return all(f"${{{name}" in (a.value.raw if a.value else "") for a in self.by_name[name])
+
+    def _candidates(self, name: str, position: int, blocks: tuple[Block, ...]) -> list[Values | None]:
+        """All values that ``name`` may have at a place, one entry where all agree. None stands for unset or unknown."""
+        key = (name, position, blocks)
+        if key in self._cache:
+            return list(self._cache[key])
+        if self._depth > _MAX_DEPTH:
+            return [None, None]
+        self._depth += 1
+        self._cache[key] = (None, None)  # what a variable that depends on itself sees
+        try:
+            found = self._flow(name, position, blocks)
+        finally:
+            self._depth -= 1
+        self._cache[key] = tuple(found)
+        return found
+
+    def _flow(self, name: str, position: int, blocks: tuple[Block, ...]) -> list[Values | None]:
+        values: list[Values | None] = [self._initial(name)]
+        for assignment, certain in reaching(self.script, self.by_name.get(name, ()), position, blocks):
+            new = self._assigned(assignment)
+            if assignment.append:
+                new = [_joined(old, value) for old in values for value in new]
+            if not certain and sets_default(assignment):
+                filled = [_as_default(value) for value in new]
+                values = [kept for old in values for kept in (filled if old is None else [old])]
+            else:
+                values = new if certain else values + new
+            values = _distinct(values)
+        return values
+
+    def _initial(self, name: str) -> Value | None:
+        if name in self.env:
+            return (Atom(self.env[name], None, 0),)
+        outer = self.script.outer
+        if outer is not None:
+            for assignment in outer.assignments:
+                if assignment.name == name and assignment.value is not None:
+                    return outer.script.expander(self.env)._atoms(
+                        assignment.value.parts, outer.start, outer.blocks, assignment.fragment
+                    )
+            values = outer.script.expander(self.env)._candidates(name, outer.start, outer.blocks)
+            if len(values) == 1 and not isinstance(values[0], list):
+                return values[0]
+        return None
+
+    def _assigned(self, assignment: Assignment) -> list[Values | None]:
+        place = assignment.start, assignment.blocks
+        if assignment.choices is not None:
+            words = [field for word in assignment.choices for field in self.fields(word, *place)]
+            return [word.atoms for word in words] or [None]
+        if assignment.elements is not None:
+            return [[field.atoms for word in assignment.elements for field in self.fields(word, *place)]]
+        if assignment.value is None:
+            return [None]
+        return [self._atoms(assignment.value.parts, *place, assignment.fragment)]
+
+
+def _joined(old: Values | None, new: Values | None) -> Values | None:
+    """``A+=new``."""
+    if new is None:
+        return None
+    if isinstance(new, list):
+        return [*(old if isinstance(old, list) else []), *new]
+    if isinstance(old, list):
+        return [*old, new]
+    return (*(old or ()), *new)
+
+
+def _as_default(value: Values | None) -> Values | None:
+    if value is None or isinstance(value, list):
+        return value
+    return tuple(replace(atom, default=True) for atom in value)
+
+
+def _distinct(values: list[Values | None]) -> list[Values | None]:
+    """The same values with those that read alike merged."""
+    kept, seen = list[Values | None](), set[str]()
+    for value in values:
+        if value is None:
+            shape = "unset"
+        elif isinstance(value, list):
+            shape = "list " + "\0".join("".join(f"{a.known}{a.text}" for a in element) for element in value)
+        else:
+            shape = "text " + "".join(
+                f"{int(atom.known)}{atom.text}" if not atom.known else atom.text for atom in value
+            )
+        if shape not in seen:
+            seen.add(shape)
+            kept.append(value)
+    return kept[:16]

@@ -1,0 +1,79 @@
+"""From text to ``Script``: tree-sitter-bash gives the structure, ``words`` the words within each simple command."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cache
+from typing import TYPE_CHECKING
+
+from gpulint.documents.shell.nested import whole_script
+from gpulint.documents.shell.script import Command, Script
+from gpulint.documents.shell.words import Literal, Part, Variable, Word
+from gpulint.source import Fragment
+
+if TYPE_CHECKING:
+    from tree_sitter import Parser, Tree
+
+_KUBERNETES_VARIABLE = re.compile(r"\$\(([A-Za-z_]\w*)\)")
+
+# ``DATA=<your data path>``: to be filled in by the user, so an unknown value rather than a redirection.
+_PLACEHOLDER = re.compile(r"(?<==)<[A-Za-z][^<>\n]*>|(?<=\s)<[A-Za-z][\w./-]*>(?=\s|$)", re.M)
+
+
+@cache
+def _parser() -> Parser:
+    import tree_sitter
+    import tree_sitter_bash
+
+    return tree_sitter.Parser(tree_sitter.Language(tree_sitter_bash.language()))
+
+
+def syntax_tree(text: str) -> Tree:
+    """tree-sitter's tree; its offsets are UTF-8 bytes of ``text``, lone surrogates counted as "?"."""
+    return _parser().parse(text.encode("utf-8", "replace"))
+
+
+def parse_script(fragment: Fragment, *, outer: Command | None = None) -> Script:
+    """Read shell; never raises. What cannot be read is in ``problems`` and the rest is still there."""
+    from gpulint.documents.shell.walk import Walker
+
+    text = fragment.text
+    if "<" in text:
+        text = _PLACEHOLDER.sub(lambda match: "$" + "_" * (len(match.group()) - 1), text)
+    # A carriage return is a blank to us: scripts edited on Windows mean the same as others. Offsets must not move.
+    text = text.replace("\\\r\n", " \\\n").replace("\r", " ") if "\r" in text else text
+    script = Walker(fragment, text, outer).script()
+    for command in script.commands:
+        command.owner.append(script)
+    return script
+
+
+def script_from_argv(words: Sequence[Fragment]) -> Script:
+    """A script of one command from an exec-form list, each fragment one literal word.
+
+    ``["bash", "-c", "..."]`` gives the script in its last word. Kubernetes' ``$(NAME)`` counts as a variable.
+    """
+    if not words:
+        from gpulint.source import SourceText
+
+        return Script(Fragment("", SourceText("")))
+    read = tuple(Word(word, 0, len(word.text), _literal_parts(word.text)) for word in words)
+    if (inner := whole_script(read)) is not None:
+        return parse_script(inner.fragment)
+    command = Command(words[0], 0, len(words[0].text), read)
+    script = Script(words[0], (command,))
+    command.owner.append(script)
+    return script
+
+
+def _literal_parts(text: str) -> tuple[Part, ...]:
+    parts, at = list[Part](), 0
+    for match in _KUBERNETES_VARIABLE.finditer(text):
+        if match.start() > at:
+            parts.append(Literal(text[at : match.start()], at, True))
+        parts.append(Variable(match.group(1), match.group(), match.start(), quoted=True))
+        at = match.end()
+    if at < len(text) or not parts:
+        parts.append(Literal(text[at:], at, True))
+    return tuple(parts)

@@ -1,0 +1,222 @@
+"""What a shell script holds: commands and assignments in source order, each with the blocks that it stands in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from gpulint.documents.shell.words import Word
+from gpulint.source import Fragment, Span
+
+if TYPE_CHECKING:
+    from gpulint.documents.shell.expand import ArgWord, Expander
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Something that a command stands in.
+
+    ``kind`` is ``if``, ``case``, ``and``, ``or``, ``loop``, ``function``, ``pipe``, ``subshell`` or
+    ``substitution``. ``key`` names the
+    construct within its script and ``branch`` which arm of it. ``text`` is the condition (``[ ! -d data ]``), the loop's
+    header, the case's subject and pattern, or the function's name.
+    """
+
+    kind: str
+    key: int
+    branch: int
+    text: str
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Redirect:
+    """``2> file``: ``fd`` as written ("" for the default), ``target`` None for here-documents."""
+
+    operator: str
+    fd: str
+    target: Word | None
+
+
+@dataclass(frozen=True, eq=False)
+class Command:
+    """A simple command. Compound commands appear as the ``blocks`` of the simple ones within them."""
+
+    fragment: Fragment
+    start: int
+    end: int
+    words: tuple[Word, ...]
+    assignments: tuple[Assignment, ...] = ()
+    redirects: tuple[Redirect, ...] = ()
+    heredoc: Fragment | None = None
+    blocks: tuple[Block, ...] = ()
+    background: bool = False
+    negated: bool = False
+    links: dict[str, Command] = field(default_factory=dict, repr=False)
+    owner: list[Script] = field(default_factory=list, repr=False)
+
+    @property
+    def span(self) -> Span:
+        """From the first word (or assignment) to the last, line continuations included."""
+        if self.words and self.words[-1].fragment is not self.fragment:  # an exec-form list: one fragment a word
+            first, last = self.words[0].span, self.words[-1].span
+            return Span(first.line, first.column, last.end_line, last.end_column, first.cell)
+        return self.fragment.span(self.start, self.end)
+
+    @property
+    def script(self) -> Script:
+        return self.owner[0]
+
+    @cached_property
+    def argv(self) -> tuple[ArgWord, ...]:
+        """Words after expansion, as far as the script alone says."""
+        return self.script.argv(self)
+
+    @cached_property
+    def name(self) -> str:
+        """Base name of the program that runs, past ``env``, ``sudo``, ``time`` and their like; "" when it is unknown."""
+        from gpulint.documents.shell.wrappers import unwrap
+
+        inner = unwrap(self.argv).argv
+        value = inner[0].value if inner else None
+        return (value or "").rstrip("/").rpartition("/")[2]
+
+    @property
+    def in_loop(self) -> bool:
+        return any(block.kind == "loop" for block in self.blocks)
+
+    @property
+    def in_function(self) -> str | None:
+        """Name of the innermost function that holds the command."""
+        return next((block.text for block in reversed(self.blocks) if block.kind == "function"), None)
+
+    @property
+    def conditions(self) -> tuple[Block, ...]:
+        """Tests that decide whether the command runs, outermost first."""
+        return tuple(block for block in self.blocks if block.kind in ("if", "case", "and", "or"))
+
+    @property
+    def conditional(self) -> bool:
+        return bool(self.conditions)
+
+    @property
+    def in_subshell(self) -> bool:
+        return any(block.kind in ("subshell", "substitution") for block in self.blocks)
+
+    @property
+    def in_substitution(self) -> bool:
+        return any(block.kind == "substitution" for block in self.blocks)
+
+    @property
+    def piped_from(self) -> Command | None:
+        """The simple command on the left of the pipe."""
+        return self.links.get("from")
+
+    @property
+    def piped_to(self) -> Command | None:
+        """The simple command on the right of the pipe."""
+        return self.links.get("to")
+
+
+@dataclass(frozen=True, eq=False)
+class Assignment:
+    """A variable gets a value. Neither ``value`` nor ``elements`` is there when the value is unknown (``read``, ``((i++))``).
+
+    ``choices`` are the words that a ``for`` loop goes through. ``prefix`` assignments (``A=1 cmd``) hold for that command only.
+    """
+
+    name: str
+    fragment: Fragment
+    start: int
+    end: int
+    value: Word | None = None
+    elements: tuple[Word, ...] | None = None
+    choices: tuple[Word, ...] | None = None
+    append: bool = False
+    exported: bool = False
+    local: bool = False
+    prefix: bool = False
+    unset: bool = False
+    blocks: tuple[Block, ...] = ()
+
+    @property
+    def span(self) -> Span:
+        return self.fragment.span(self.start, self.end)
+
+
+@dataclass(frozen=True, slots=True)
+class Directive:
+    """``#SBATCH --gres=gpu:4``: ``prefix`` is ``#SBATCH``, ``text`` the rest; ``start`` is where ``text`` begins.
+
+    ``leading`` is False once a command came first: schedulers stop reading there.
+    """
+
+    prefix: str
+    text: str
+    span: Span
+    start: int
+    leading: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Comment:
+    text: str
+    span: Span
+
+
+@dataclass(frozen=True, eq=False)
+class Script:
+    """A piece of shell, wherever it came from; places are those of the file that holds it."""
+
+    fragment: Fragment
+    commands: tuple[Command, ...] = ()
+    assignments: tuple[Assignment, ...] = ()
+    functions: Mapping[str, Span] = field(default_factory=dict)
+    directives: tuple[Directive, ...] = ()
+    comments: tuple[Comment, ...] = ()
+    shebang: str | None = None
+    problems: tuple[tuple[str, int], ...] = ()
+    """(message, line) of what could not be read."""
+    outer: Command | None = None
+    """The command of another script that runs this one (``bash -c '...'``)."""
+    _expanders: dict[tuple[tuple[str, str], ...], Expander] = field(default_factory=dict, repr=False)
+    _nested: dict[Command, Script | None] = field(default_factory=dict, repr=False)
+
+    def expander(self, env: Mapping[str, str] | None = None) -> Expander:
+        """The expander for a given outer environment (positional parameters may be in it: ``{"1": "8"}``)."""
+        from gpulint.documents.shell.expand import Expander
+
+        key = tuple(sorted((env or {}).items()))
+        if key not in self._expanders:
+            self._expanders[key] = Expander(self, dict(key))
+        return self._expanders[key]
+
+    def expand(self, word: Word, at: Command | None = None, env: Mapping[str, str] | None = None) -> str | None:
+        """The word's value where ``at`` stands (at the script's end without it), or None when it cannot be known."""
+        return self.expander(env).value(word, at)
+
+    def argv(self, command: Command, env: Mapping[str, str] | None = None) -> tuple[ArgWord, ...]:
+        """The command's words after expansion: arrays and unquoted variables are spliced in, unknown ones stay as holes."""
+        return self.expander(env).argv(command)
+
+    def nested(self, command: Command) -> Script | None:
+        """The script within ``bash -c '...'`` or a here-document given to a shell, if the command is one of these."""
+        from gpulint.documents.shell.nested import nested_script
+
+        if command not in self._nested:
+            self._nested[command] = nested_script(command)
+        return self._nested[command]
+
+    def walk(self) -> Iterator[Command]:
+        """All commands, those of nested scripts right after the command that holds them."""
+        for command in self.commands:
+            yield command
+            inner = self.nested(command)
+            if inner is not None:
+                yield from inner.walk()
+
+    def calls(self, function: str) -> Sequence[Command]:
+        """Places that call a function of this script."""
+        return [command for command in self.commands if command.words and command.words[0].value == function]

@@ -1,0 +1,384 @@
+"""The walk over tree-sitter's tree that collects commands and assignments with the blocks around them."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from typing import TYPE_CHECKING
+
+from gpulint.documents.shell.parse import syntax_tree
+from gpulint.documents.shell.script import Assignment, Block, Command, Comment, Directive, Script
+from gpulint.documents.shell.simple import Simple, read_simple
+from gpulint.documents.shell.words import RawAssignment, WordReader
+from gpulint.source import Fragment, Span
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+_MAX_DEPTH = 150
+_MAX_RECOVERIES = 200
+_DIRECTIVE = re.compile(r"(#SBATCH|#PBS|#BSUB|#\$|#COBALT|#FLUX:|#flux:|#PJM)(?=\s|$)\s*(.*)")
+_TESTS = re.compile(r"\s*!?\s*(\[|\(\(|test\b|grep\b|command\b|which\b|type\b|hash\b|false\b|nvidia-smi\b)")
+_STATEMENTS = frozenset(
+    {"command", "declaration_command", "unset_command", "variable_assignment", "variable_assignments"}
+)
+_ARITHMETIC_NAME = re.compile(r"(?:\+\+|--)?\b([A-Za-z_]\w*)\s*(?:\+\+|--|[-+*/%]?=(?!=))?")
+
+
+class Walker:
+    """Reads one fragment. ``text`` is the fragment's text with carriage returns blanked, of the same length."""
+
+    def __init__(self, fragment: Fragment, text: str, outer: Command | None) -> None:
+        self.fragment, self.text, self.outer = fragment, text, outer
+        self.reader = WordReader(fragment, text)
+        self.commands: dict[int, Command] = {}
+        self.assignments: list[Assignment] = []
+        self.functions: dict[str, Span] = {}
+        self.comments: list[tuple[int, int]] = []
+        self.problems: list[tuple[str, int]] = []
+        self.recoveries = 0
+        self.base = 0
+        self.offsets: list[int] | None = None
+
+    def script(self) -> Script:
+        self.parse(0, len(self.text), ())
+        commands = sorted(self.commands.values(), key=lambda command: command.start)
+        first = min(
+            [command.start for command in commands] + [item.start for item in self.assignments], default=len(self.text)
+        )
+        comments, directives = list[Comment](), list[Directive]()
+        for start, end in sorted(set(self.comments)):
+            text, span = self.text[start:end].rstrip(), self.fragment.span(start, end)
+            comments.append(Comment(text, span))
+            line_start = start == 0 or self.text[start - 1] == "\n"
+            if line_start and (match := _DIRECTIVE.match(text)):
+                directives.append(Directive(match[1], match[2], span, start + match.start(2), start < first))
+        shebang = self.text.split("\n", 1)[0].strip() if self.text.startswith("#!") else None
+        self.assignments.sort(key=lambda item: item.start)
+        return Script(
+            self.fragment,
+            tuple(commands),
+            tuple(self.assignments),
+            self.functions,
+            tuple(directives),
+            tuple(comments),
+            shebang,
+            tuple(self.problems),
+            self.outer,
+        )
+
+    def parse(self, start: int, end: int, blocks: tuple[Block, ...]) -> None:
+        """Read ``start:end`` as a script of its own."""
+        text = self.text[start:end]
+        root = syntax_tree(text).root_node
+        kept = self.base, self.offsets
+        self.base, self.offsets = start, None
+        if not text.isascii():
+            self.offsets = [0]
+            for char in text:
+                self.offsets.append(self.offsets[-1] + len(char.encode("utf-8", "replace")))
+        if root.has_error and not self.problems:
+            self.record_problem(root)
+        self.visit(root, blocks, 0)
+        self.base, self.offsets = kept
+
+    def at(self, byte: int) -> int:
+        """Character offset in the fragment of one of tree-sitter's byte offsets."""
+        return self.base + (byte if self.offsets is None else bisect_left(self.offsets, byte))
+
+    def record_problem(self, root: Node) -> None:
+        node = root
+        while True:
+            inner = next(
+                (child for child in node.children if child.has_error or child.is_missing or child.is_error), None
+            )
+            if inner is None or node.is_error:
+                break
+            node = inner
+        start = self.at(node.start_byte)
+        what = f"missing {node.type!r}" if node.is_missing else "cannot be parsed"
+        self.problems.append((f"shell syntax: {what}", self.fragment.span(start, start).line))
+
+    def visit(self, node: Node, blocks: tuple[Block, ...], depth: int) -> None:
+        """Collect what ``node`` holds."""
+        kind = node.type
+        if kind == "comment":
+            self.comments.append((self.at(node.start_byte), self.at(node.end_byte)))
+        elif not node.is_named or depth > _MAX_DEPTH:
+            pass
+        elif kind in _STATEMENTS or (kind == "test_command" and node.children[0].type == "["):
+            self.simple(node, node, blocks, depth)
+        elif kind == "redirected_statement":
+            self.redirected(node, blocks, depth)
+        elif kind in _COMPOUND:
+            _COMPOUND[kind](self, node, blocks, depth)
+        else:
+            self.children(node, blocks, depth)
+
+    def children(self, node: Node, blocks: tuple[Block, ...], depth: int) -> None:
+        for child in node.children:
+            self.visit(child, blocks, depth + 1)
+
+    def block(self, kind: str, node: Node, branch: int, text: str) -> Block:
+        start, end = self.at(node.start_byte), self.at(node.end_byte)
+        return Block(
+            kind,
+            start * 8 + len(kind),
+            branch,
+            " ".join(text.replace("\\\n", " ").split()),
+            self.fragment.span(start, end),
+        )
+
+    def source(self, node: Node) -> str:
+        return self.text[self.at(node.start_byte) : self.at(node.end_byte)]
+
+    def simple(self, node: Node, limit: Node, blocks: tuple[Block, ...], depth: int) -> None:
+        """A simple command; ``limit`` is the node whose end bounds it (redirections may follow the command's own node)."""
+        start, end = self.at(node.start_byte), self.at(limit.end_byte)
+        simple = read_simple(self.reader, start, end)
+        background = in_background(limit)
+        negated = node.parent is not None and node.parent.type == "negated_command"
+        self.record(simple, start, blocks, background, negated, self.heredoc(limit))
+        for child in node.children:
+            self.expansions(child, blocks, depth + 1)
+        stop = self.at(node.end_byte)
+        rest = self.text[simple.end : stop]
+        if rest.strip().strip(";&|").strip() and simple.end > start and self.recoveries < _MAX_RECOVERIES:
+            # tree-sitter-bash now and then runs on over a line end; what follows it is a command of its own.
+            self.recoveries += 1
+            while blocks and blocks[-1].kind in ("pipe", "and", "or"):
+                blocks = blocks[:-1]
+            self.parse(simple.end + len(rest) - len(rest.lstrip(" \t\n;&|")), stop, blocks)
+
+    def record(
+        self,
+        simple: Simple,
+        start: int,
+        blocks: tuple[Block, ...],
+        background: bool,
+        negated: bool,
+        heredoc: Fragment | None,
+    ) -> None:
+        prefix = bool(simple.words)
+        own = tuple(self.assignment(raw, blocks, prefix=prefix) for raw in simple.assignments)
+        if not prefix:
+            self.assignments += own
+            return
+        first = simple.words[0].value
+        for raw in simple.declared:
+            exported, local = first == "export", first == "local"
+            self.assignments.append(self.assignment(raw, blocks, exported=exported, local=local))
+        command = Command(
+            self.fragment,
+            start,
+            simple.words[-1].end,
+            simple.words,
+            own,
+            simple.redirects,
+            heredoc,
+            blocks,
+            background,
+            negated,
+        )
+        self.commands.setdefault(start, command)
+        self.side_effects(command, first)
+
+    def side_effects(self, command: Command, first: str | None) -> None:
+        """Assignments that builtins make: ``read``, ``unset``, ``let``, ``printf -v`` and ``: ${A:=b}``."""
+        words = [word.value for word in command.words[1:]]
+        names = list[str]()
+        if first in ("read", "mapfile", "readarray", "getopts", "unset", "let"):
+            names = [match[0] for value in words if value and (match := re.match(r"[A-Za-z_]\w*", value))]
+        elif first == "printf" and words[:1] == ["-v"] and len(words) > 1 and words[1]:
+            names = [words[1]]
+        for name in names:
+            self.unknown(name, command.start, command.end, command.blocks, unset=first == "unset")
+        for word in command.words if first == ":" else ():
+            if match := re.fullmatch(r"\$\{([A-Za-z_]\w*):?=.*\}", word.raw.strip('"'), re.S):
+                self.assignments.append(
+                    Assignment(match[1], self.fragment, command.start, command.end, value=word, blocks=command.blocks)
+                )
+
+    def unknown(self, name: str, start: int, end: int, blocks: tuple[Block, ...], *, unset: bool = False) -> None:
+        self.assignments.append(Assignment(name, self.fragment, start, end, unset=unset, blocks=blocks))
+
+    def assignment(
+        self,
+        raw: RawAssignment,
+        blocks: tuple[Block, ...],
+        *,
+        prefix: bool = False,
+        exported: bool = False,
+        local: bool = False,
+    ) -> Assignment:
+        value, elements = (None, None) if raw.indexed else (raw.value, raw.elements)
+        place = self.fragment, raw.start, raw.end
+        return Assignment(raw.name, *place, value, elements, None, raw.append, exported, local, prefix, blocks=blocks)
+
+    def heredoc(self, node: Node) -> Fragment | None:
+        """Body of a here-document among the redirections of ``node``."""
+        for child in node.children:
+            if child.type == "heredoc_redirect":
+                body = next((inner for inner in child.children if inner.type == "heredoc_body"), None)
+                if body is not None:
+                    start, end = self.at(body.start_byte), self.at(body.end_byte)
+                    inside = tuple((p - start, o) for p, o in self.fragment.pieces if start < p < end)
+                    pieces = ((0, self.fragment.owner_offset(start)), *inside)
+                    return Fragment(self.text[start:end], self.fragment.owner, pieces, self.fragment.cell)
+        return None
+
+    def expansions(self, node: Node, blocks: tuple[Block, ...], depth: int) -> None:
+        """Commands within ``$( )`` and ``<( )`` in the words of a command."""
+        if depth > _MAX_DEPTH:
+            return
+        if node.type in ("command_substitution", "process_substitution"):
+            self.children(node, (*blocks, self.block("substitution", node, 0, "")), depth)
+        elif node.type == "comment":
+            self.visit(node, blocks, depth)
+        else:
+            for child in node.children:
+                self.expansions(child, blocks, depth + 1)
+
+    def redirected(self, node: Node, blocks: tuple[Block, ...], depth: int) -> None:
+        body = node.child_by_field_name("body")
+        negated = body is not None and body.type == "negated_command"
+        inner = body.named_children[0] if negated and body is not None and body.named_children else body
+        if inner is not None and (inner.type in _STATEMENTS or inner.type == "test_command"):
+            self.simple(inner, node, blocks, depth)
+        elif body is not None:
+            self.visit(body, blocks, depth + 1)
+        for child in node.children:
+            if child != body:
+                self.redirection(child, blocks, depth + 1)
+
+    def redirection(self, node: Node, blocks: tuple[Block, ...], depth: int) -> None:
+        """``cat <<EOF | bash`` and ``cat <<EOF && next`` hang the rest of the line below the redirection."""
+        for child in node.children:
+            if (
+                child.type in ("pipeline", "list", "command", "redirected_statement")
+                or node.field_name_for_child(0) == "right"
+            ):
+                self.visit(child, blocks, depth + 1)
+            elif child.type != "heredoc_body":
+                self.expansions(child, blocks, depth + 1)
+
+    def conditional(self, node: Node, blocks: tuple[Block, ...], depth: int) -> None:
+        """``if``/``elif``/``else``: each arm is a branch of the same key."""
+        branch, parts, condition, seen_then = 0, list(node.children), "", False
+        while parts:
+            child = parts.pop(0)
+            if child.type in ("if", "elif", "else"):
+                condition, seen_then = ("else of " + condition, True) if child.type == "else" else ("", False)
+            elif child.type == "then":
+                seen_then = True
+            elif child.type in ("elif_clause", "else_clause"):
+                branch += 1
+                parts = [*child.children, *parts]
+            elif seen_then:
+                self.visit(child, (*blocks, self.block("if", node, branch, condition)), depth + 1)
+            else:
+                condition = condition or (self.source(child) if child.is_named else "")
+                self.visit(child, blocks, depth + 1)
+
+    def loop(self, node: Node, blocks: tuple[Block, ...], depth: int) -> None:
+        body = node.child_by_field_name("body")
+        header = self.text[self.at(node.start_byte) : self.at(body.start_byte if body is not None else node.end_byte)]
+        inside = (*blocks, self.block("loop", node, 0, header.rstrip().rstrip(";")))
+        variable = node.child_by_field_name("variable")
+        if variable is not None:
+            values = node.children_by_field_name("value")
+            start = self.at(variable.start_byte)
+            choices = None
+            if values:
+                first, last = self.at(values[0].start_byte), self.at(values[-1].end_byte)
+                choices = self.reader.array(first, last)
+            self.assignments.append(
+                Assignment(self.source(variable), self.fragment, start, start, choices=choices, blocks=inside)
+            )
+            for value in values:
+                self.expansions(value, blocks, depth + 1)
+            if body is not None:
+                self.visit(body, inside, depth + 1)
+        else:
+            self.children(node, inside, depth)
+
+    def case(self, node: Node, blocks: tuple[Block, ...], depth: int) -> None:
+        subject = node.child_by_field_name("value")
+        text = self.source(subject) if subject is not None else ""
+        for branch, item in enumerate(child for child in node.children if child.type == "case_item"):
+            pattern = " | ".join(self.source(value) for value in item.children_by_field_name("value"))
+            inside = (*blocks, self.block("case", node, branch, f"{text} in {pattern}"))
+            for child in item.children:
+                self.visit(child, inside, depth + 1)
+
+    def list(self, node: Node, blocks: tuple[Block, ...], depth: int) -> None:
+        """``a && b``: b hangs on a only where a is a test, since ``cd x && make`` is just a sequence; ``||`` always does."""
+        left = node.children[0]
+        joined = any(child.type == "||" for child in node.children)
+        self.visit(left, blocks, depth + 1)
+        inside = blocks
+        if joined:
+            inside = (*blocks, self.block("or", node, 1, self.source(left)))
+        elif any(_TESTS.match(part) for part in re.split(r"&&|\|\|", self.source(left))):
+            inside = (*blocks, self.block("and", node, 1, self.source(left)))
+        for child in node.children[1:]:
+            self.visit(child, inside, depth + 1)
+
+    def function(self, node: Node, blocks: tuple[Block, ...], depth: int) -> None:
+        name, body = node.child_by_field_name("name"), node.child_by_field_name("body")
+        if name is None or body is None:
+            return
+        self.functions[self.source(name)] = self.fragment.span(self.at(name.start_byte), self.at(name.end_byte))
+        self.visit(body, (*blocks, self.block("function", node, 0, self.source(name))), depth + 1)
+
+    def subshell(self, node: Node, blocks: tuple[Block, ...], depth: int) -> None:
+        kind = "subshell" if node.type == "subshell" else "substitution"
+        self.children(node, (*blocks, self.block(kind, node, 0, "")), depth)
+
+    def pipeline(self, node: Node, blocks: tuple[Block, ...], depth: int) -> None:
+        """Members of a pipeline run in subshells; simple neighbours get to know each other."""
+        last: int | None = None
+        for branch, child in enumerate(node.named_children):
+            before = set(self.commands)
+            self.visit(child, (*blocks, self.block("pipe", node, branch, "")), depth + 1)
+            start = self.at(child.start_byte)
+            here = start if start not in before and start in self.commands else None
+            if here is not None and last is not None:
+                self.commands[last].links["to"] = self.commands[here]
+                self.commands[here].links["from"] = self.commands[last]
+            last = here
+
+    def compound(self, node: Node, blocks: tuple[Block, ...], depth: int) -> None:
+        """``{ ...; }`` and ``((i++))``."""
+        if node.children and node.children[0].type == "((":
+            start, end = self.at(node.start_byte), self.at(node.end_byte)
+            for match in _ARITHMETIC_NAME.finditer(self.text, start, end):
+                if match.group(0) != match.group(1):
+                    self.unknown(match.group(1), start, end, blocks)
+        self.children(node, blocks, depth)
+
+
+def in_background(node: Node | None) -> bool:
+    """Whether ``&`` follows the statement or one that it is part of."""
+    while node is not None and node.type != "function_definition":
+        following = node.next_sibling
+        if following is not None and following.type == "&":
+            return True
+        node = node.parent
+    return False
+
+
+_COMPOUND = {
+    "if_statement": Walker.conditional,
+    "for_statement": Walker.loop,
+    "c_style_for_statement": Walker.loop,
+    "while_statement": Walker.loop,
+    "case_statement": Walker.case,
+    "list": Walker.list,
+    "function_definition": Walker.function,
+    "subshell": Walker.subshell,
+    "command_substitution": Walker.subshell,
+    "process_substitution": Walker.subshell,
+    "pipeline": Walker.pipeline,
+    "compound_statement": Walker.compound,
+}

@@ -1,0 +1,61 @@
+"""Numbers of processes, nodes and GPUs as launchers and schedulers state them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpulint.documents.shell.expand import ALL_GPUS, ArgWord
+from gpulint.source import Span
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessCount:
+    """How many processes (or nodes, or GPUs). ``value`` is None when it is unknown or ``all_gpus``."""
+
+    value: int | None
+    all_gpus: bool
+    span: Span
+    text: str
+    from_default: bool = False
+    """It is the default of ``${NPROC:-4}``: the environment may say otherwise."""
+    implicit: bool = False
+    """Nothing states it: it is what the launcher does without being told."""
+
+    def times(self, other: ProcessCount | None) -> ProcessCount | None:
+        """Processes when each of these starts ``other``'s; the place is the one that is written down."""
+        if other is None:
+            return None
+        mine, theirs = (self, other) if not self.implicit else (other, self)
+        if self.all_gpus or other.all_gpus:
+            one = other if self.all_gpus else self
+            everything = self if self.all_gpus else other
+            value, all_gpus = None, one.value == 1
+            mine = everything if all_gpus else mine
+        else:
+            value = None if self.value is None or other.value is None else self.value * other.value
+            all_gpus = False
+        if other.value == 1 and other.implicit:
+            mine, theirs = self, other
+        return ProcessCount(
+            value,
+            all_gpus,
+            mine.span,
+            mine.text,
+            mine.from_default or theirs.from_default,
+            mine.implicit and theirs.implicit,
+        )
+
+
+def count(word: ArgWord | None, *, all_words: tuple[str, ...] = ("gpu", "auto")) -> ProcessCount | None:
+    """The count that a word states."""
+    if word is None:
+        return None
+    text = (word.value or "").strip()
+    value = int(text) if text.isdecimal() and len(text) < 9 else None
+    everything = text == ALL_GPUS or text in all_words
+    return ProcessCount(value, everything, word.span, word.text, word.from_default)
+
+
+def implied(value: int | None, span: Span, text: str = "") -> ProcessCount:
+    """What a launcher does when nothing is stated."""
+    return ProcessCount(value, False, span, text, implicit=True)

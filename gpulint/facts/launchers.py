@@ -1,0 +1,317 @@
+"""The launchers: which options each has, how many processes it starts, and where the command that it runs begins."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from gpulint.documents.shell.expand import ArgWord
+from gpulint.facts.counts import ProcessCount, count, implied
+from gpulint.facts.launch_options import Grammar, Options, grammar, program_like, read_options
+from gpulint.source import Span
+
+
+@dataclass(frozen=True)
+class Level:
+    """One launcher around a program. ``processes`` are per node; None: the launcher does not say (``srun`` without ``-n``)."""
+
+    launcher: str
+    span: Span
+    processes: ProcessCount | None = None
+    nodes: ProcessCount | None = None
+    gpus: ProcessCount | None = None
+    """GPUs that the launcher itself asks for, per node (``srun --gres=gpu:4``)."""
+    total: ProcessCount | None = None
+    """Processes over all nodes, where that is what is stated (``mpirun -np 16``)."""
+    options: dict[str, ArgWord] = field(default_factory=dict)
+    python: bool = False
+    """What follows are arguments of the Python interpreter's kind: a script or ``-m module``."""
+
+
+Step = tuple[Level, tuple[ArgWord, ...]]
+
+_PYTHON = re.compile(r"(python|pypy|ipython)[\d.]*(\.exe)?$")
+_TORCHRUN = grammar("standalone no-python run-path", "nproc-per-node nnodes r t", ends="m module")
+_ACCELERATE = grammar(
+    "multi-gpu cpu tpu ipex use-xpu use-deepspeed use-fsdp use-megatron-lm use-mps-device no-python same-network quiet q debug",
+    "num-processes num-machines config-file gpu-ids mixed-precision",
+    ends="m module",
+)
+_DEEPSPEED = grammar(
+    "no-python no-local-rank no-ssh force-multi enable-each-rank-log save-pid", "H i e num-gpus", ends="module m"
+)
+_HOROVOD = grammar(
+    "verbose disable-cache gloo mpi js check-build start-timeout-enabled",
+    "np n num-proc p H hosts hostfile min-np max-np",
+)
+_MPI = grammar(
+    "allow-run-as-root oversubscribe verbose v display-map report-bindings tag-output prtemapper bynode bysocket wdir-rel l",
+    "np n c N npernode ppn ntasks-per-node perhost map-by bind-to x H host hosts hostfile machinefile f wdir prefix launcher d rf",
+    pairs="mca gmca genv env",
+)
+_SRUN = grammar(
+    "pty l u label unbuffered exclusive overlap K kill-on-bad-exit Q quiet v verbose O overcommit s E no-kill k exact oversubscribe mpi-all",
+    "n N c p t A J o e w x G m C q D M B r i L ntasks nodes cpus-per-task gpus",
+)
+_JSRUN = grammar(
+    "smpiargs-off E-all",
+    "n r a c g b d l E X M nrs rs-per-host tasks-per-rs cpu-per-rs gpu-per-rs bind launch-distribution latency-priority",
+)
+_APRUN = grammar("q", "n N d j cc S e L m t")
+_DOCKER = grammar(
+    "it i t ti d rm detach interactive tty privileged init read-only no-healthcheck oom-kill-disable P publish-all sig-proxy",
+    "",
+)
+_SINGULARITY = grammar(
+    "nv rocm containall C cleanenv e contain c writable w writable-tmpfs no-home fakeroot f compat no-mount-home nvccli p u unsquash userns",
+    "B bind H home W pwd env env-file overlay o app S scratch no-mount",
+)
+_RUNNER = grammar(
+    "no-capture-output live-stream s q v no-sync frozen isolated locked no-project active all-extras no-dev",
+    "n p name prefix cwd project with extra group python env-file package directory",
+)
+_PROFILER = grammar("", "o t s f w c y d k e b x output force-overwrite trace stats capture-range set section")
+
+
+def _torchrun(options: Options, span: Span) -> Level:
+    stated = count(options.get("nproc-per-node"))
+    processes = stated or implied(None if options.holes else 1, span)
+    return Level(
+        "torchrun",
+        span,
+        processes,
+        _nodes(options, "nnodes"),
+        options=options.values,
+        python="no-python" not in options.values,
+    )
+
+
+def _nodes(options: Options, *names: str) -> ProcessCount | None:
+    word = options.get(*names)
+    return count(
+        word.after(word.text.rindex(":") + 1) if word is not None and ":" in word.text and word.known else word
+    )
+
+
+def _accelerate(options: Options, span: Span) -> Level:
+    total, machines = count(options.get("num-processes")), count(options.get("num-machines"))
+    processes: ProcessCount | None = None
+    if total is not None:
+        processes = _per_node(total, machines or implied(1, span))
+    elif "multi-gpu" in options.values and not options.holes and "config-file" not in options.values:
+        processes = ProcessCount(None, True, options.values["multi-gpu"].span, "--multi_gpu")
+        if (ids := options.get("gpu-ids")) is not None and ids.value and ids.value != "all":
+            processes = ProcessCount(len(ids.value.split(",")), False, ids.span, ids.text)
+    elif "cpu" in options.values:
+        processes = implied(None, span)
+    return Level(
+        "accelerate",
+        span,
+        processes,
+        machines,
+        total=total,
+        options=options.values,
+        python="no-python" not in options.values,
+    )
+
+
+def _deepspeed(options: Options, span: Span) -> Level:
+    processes = count(options.get("num-gpus"))
+    if processes is None and (include := options.get("include", "i")) is not None:
+        slots = re.fullmatch(r"[^@:]+:([\d,]+)", include.value or "")
+        value = len(slots[1].split(",")) if slots else None
+        processes = ProcessCount(value, False, include.span, include.text)
+    if processes is None:
+        unknown = options.holes or "exclude" in options.values or "hostfile" in options.values or "H" in options.values
+        processes = ProcessCount(None, not unknown, span, "deepspeed", implicit=True)
+    return Level(
+        "deepspeed",
+        span,
+        processes,
+        count(options.get("num-nodes")),
+        options=options.values,
+        python="no-python" not in options.values,
+    )
+
+
+def _per_node(total: ProcessCount, nodes: ProcessCount) -> ProcessCount:
+    value = None
+    if total.value is not None and nodes.value and total.value % nodes.value == 0:
+        value = total.value // nodes.value
+    return ProcessCount(
+        value, total.all_gpus and nodes.value == 1, total.span, total.text, total.from_default, total.implicit
+    )
+
+
+def _horovod(options: Options, span: Span) -> Level:
+    total = count(options.get("np", "n", "num-proc"))
+    hosts = options.get("H", "hosts")
+    slots = re.findall(r":(\d+)", hosts.value or "") if hosts is not None else []
+    names = (hosts.value or "").split(",") if hosts is not None else []
+    processes = None
+    if slots and len(set(slots)) == 1 and len(slots) == len(names) and hosts is not None:
+        processes = ProcessCount(int(slots[0]), False, hosts.span, hosts.text)
+        if total is not None and total.value is not None and total.value < int(slots[0]):
+            processes = total
+    elif total is not None and hosts is None and "hostfile" not in options.values:
+        processes = total
+    return Level("horovodrun", span, processes, None, total=total, options=options.values)
+
+
+def _mpi(options: Options, span: Span) -> Level:
+    total = count(options.get("np", "n", "c"))
+    per_node = count(options.get("npernode", "ppn", "ntasks-per-node", "perhost", "N"))
+    mapping = options.get("map-by")
+    if per_node is None and mapping is not None and (match := re.search(r"ppr:(\d+):node", mapping.text)):
+        per_node = ProcessCount(int(match[1]), False, mapping.span, mapping.text)
+    hosts = options.get("H", "host", "hosts")
+    local = hosts is None or (hosts.value or "").startswith("localhost")
+    if (
+        per_node is None
+        and total is not None
+        and local
+        and not options.values.keys() & {"hostfile", "machinefile", "f"}
+    ):
+        per_node = total
+    return Level("mpirun", span, per_node, None, total=total, options=options.values)
+
+
+def _srun(options: Options, span: Span) -> Level:
+    nodes, total = count(options.get("N", "nodes")), count(options.get("n", "ntasks"))
+    per_node = count(options.get("ntasks-per-node", "tasks-per-node"))
+    if per_node is None and total is not None and nodes is not None:
+        per_node = _per_node(total, nodes)
+    gpus = count(options.get("gpus-per-node"))
+    if (
+        gpus is None
+        and (gres := options.get("gres")) is not None
+        and (match := re.search(r"gpu(?::\w+)?(?::(\d+))?", gres.text))
+    ):
+        gpus = ProcessCount(int(match[1] or 1) if gres.known else None, False, gres.span, gres.text)
+    return Level("srun", span, per_node, nodes, gpus, total, options.values)
+
+
+def _jsrun(options: Options, span: Span) -> Level:
+    tasks, per_host = count(options.get("a", "tasks-per-rs")), count(options.get("r", "rs-per-host"))
+    processes = per_host.times(tasks or implied(1, span)) if per_host is not None else None
+    gpus_per_set = count(options.get("g", "gpu-per-rs"))
+    gpus = per_host.times(gpus_per_set) if per_host is not None and gpus_per_set is not None else None
+    return Level("jsrun", span, processes, None, gpus, options=options.values)
+
+
+def _aprun(options: Options, span: Span) -> Level:
+    return Level("aprun", span, count(options.get("N")), total=count(options.get("n")), options=options.values)
+
+
+def _composer(options: Options, span: Span) -> Level:
+    processes = count(options.get("n", "nproc")) or ProcessCount(
+        None, not options.holes, span, "composer", implicit=True
+    )
+    return Level("composer", span, processes, options=options.values, python=True)
+
+
+def _lightning(options: Options, span: Span) -> Level:
+    stated = count(options.get("devices"))
+    return Level("fabric", span, stated, count(options.get("num-nodes")), options=options.values, python=True)
+
+
+def _plain(name: str, *, python: bool = False) -> Callable[[Options, Span], Level]:
+    return lambda options, span: Level(name, span, options=options.values, python=python)
+
+
+# By name and, where the launcher has them, sub-commands.
+_LAUNCHERS: dict[tuple[str, ...], tuple[Grammar, Callable[[Options, Span], Level]]] = {
+    ("torchrun",): (_TORCHRUN, _torchrun),
+    ("torch.distributed.run",): (_TORCHRUN, _torchrun),
+    ("torch.distributed.launch",): (_TORCHRUN, _torchrun),
+    ("accelerate", "launch"): (_ACCELERATE, _accelerate),
+    ("accelerate-launch",): (_ACCELERATE, _accelerate),
+    ("accelerate.commands.launch",): (_ACCELERATE, _accelerate),
+    ("deepspeed",): (_DEEPSPEED, _deepspeed),
+    ("deepspeed.launcher.runner",): (_DEEPSPEED, _deepspeed),
+    ("horovodrun",): (_HOROVOD, _horovod),
+    ("mpirun",): (_MPI, _mpi),
+    ("mpiexec",): (_MPI, _mpi),
+    ("mpiexec.hydra",): (_MPI, _mpi),
+    ("orterun",): (_MPI, _mpi),
+    ("srun",): (_SRUN, _srun),
+    ("jsrun",): (_JSRUN, _jsrun),
+    ("aprun",): (_APRUN, _aprun),
+    ("ibrun",): (_APRUN, _plain("ibrun")),
+    ("composer",): (grammar("v verbose", "n nproc", ends="m module-mode"), _composer),
+    ("colossalai", "run"): (_TORCHRUN, _torchrun),
+    ("lightning", "run", "model"): (grammar(), _lightning),
+    ("lightning", "run"): (grammar(), _lightning),
+    ("fabric", "run", "model"): (grammar(), _lightning),
+    ("fabric", "run"): (grammar(), _lightning),
+    ("ray", "job", "submit"): (grammar("no-wait verbose"), _plain("ray")),
+    ("poetry", "run"): (_RUNNER, _plain("poetry")),
+    ("uv", "run"): (_RUNNER, _plain("uv", python=True)),
+    ("pipenv", "run"): (_RUNNER, _plain("pipenv")),
+    ("pdm", "run"): (_RUNNER, _plain("pdm")),
+    ("conda", "run"): (_RUNNER, _plain("conda")),
+    ("mamba", "run"): (_RUNNER, _plain("conda")),
+    ("micromamba", "run"): (_RUNNER, _plain("conda")),
+    ("nsys", "profile"): (_PROFILER, _plain("nsys")),
+    ("ncu",): (_PROFILER, _plain("ncu")),
+    ("dlprof",): (_PROFILER, _plain("dlprof")),
+    ("shifter",): (grammar("", "image module env volume V e"), _plain("shifter")),
+}
+_IMAGES: dict[tuple[str, ...], tuple[Grammar, str]] = {
+    ("docker", "run"): (_DOCKER, "docker"),
+    ("nvidia-docker", "run"): (_DOCKER, "docker"),
+    ("podman", "run"): (_DOCKER, "docker"),
+    ("singularity", "exec"): (_SINGULARITY, "singularity"),
+    ("singularity", "run"): (_SINGULARITY, "singularity"),
+    ("apptainer", "exec"): (_SINGULARITY, "singularity"),
+    ("apptainer", "run"): (_SINGULARITY, "singularity"),
+}
+
+
+def base_name(word: ArgWord) -> str:
+    return (word.value or "").rpartition("/")[2]
+
+
+def is_python(word: ArgWord) -> bool:
+    """Whether the word names a Python interpreter, directly or as ``$PYTHON``."""
+    return bool(_PYTHON.match(base_name(word))) or (
+        not word.known and word.text in ("$PYTHON", "${PYTHON}", "$PYTHON_BIN")
+    )
+
+
+_Entry = TypeVar("_Entry")
+
+
+def _find(table: dict[tuple[str, ...], _Entry], argv: tuple[ArgWord, ...]) -> tuple[_Entry, int] | None:
+    names = (base_name(argv[0]), *(word.value or "" for word in argv[1:3]))
+    for length in (3, 2, 1):
+        if (entry := table.get(names[:length])) is not None and len(argv) >= length:
+            return entry, length
+    return None
+
+
+def step(argv: tuple[ArgWord, ...], span: Span) -> Step | None:
+    """The launcher at the start of ``argv`` and the command that it runs; None if there is none."""
+    module = argv
+    if is_python(argv[0]):  # python -m torch.distributed.launch
+        at = next(
+            (i for i, word in enumerate(argv[1:], 1) if not word.text.startswith("-") or word.text == "-m"), len(argv)
+        )
+        if at + 1 >= len(argv) or argv[at].text != "-m":
+            return None
+        module = argv[at + 1 :]
+        if "." not in (module[0].value or "") and (module[0].value or "") != "deepspeed":
+            return None
+    if (found := _find(_LAUNCHERS, module)) is not None:
+        (rules, build), length = found
+        options = read_options(module[length:], rules)
+        return build(options, span), options.rest
+    if (image := _find(_IMAGES, argv)) is not None:
+        (rules, name), length = image
+        options = read_options(
+            argv[length:], rules, like=lambda word: False if name == "docker" else program_like(word)
+        )
+        return Level(name, span, options=options.values), options.rest[1:]
+    return None

@@ -1,0 +1,46 @@
+"""Where a command runs: ``cd`` and ``pushd`` followed through a script."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Mapping
+
+from gpulint.documents.shell import SCRIPT_DIR, START_DIR, Command
+from gpulint.documents.shell.flow import certainty
+
+_SELF = f"{SCRIPT_DIR}/{SCRIPT_DIR}"
+
+
+def working_dir(command: Command, env: Mapping[str, str] | None = None, base: str | None = ".") -> str | None:
+    """Folder that ``command`` runs in: relative to where the script was started (``base``), or below a marker; None: unknown."""
+    current, previous, stack = base, base, list[str | None]()
+    script = command.script
+    for change in script.commands:
+        name = change.words[0].value if change.words else None
+        if name not in ("cd", "pushd", "popd"):
+            continue
+        certain = certainty(script, change, command.start, command.blocks)
+        if certain is None:
+            continue
+        words = [word for word in script.argv(change, env)[1:] if word.text not in ("-P", "-L", "--")]
+        if name == "popd":
+            target = stack.pop() if stack else None
+        elif not words:
+            target = None
+        elif words[0].text == "-":
+            target = previous
+        else:
+            target = join(current, words[0].value)
+        if name == "pushd":
+            stack.append(current)
+        previous, current = current, (target if certain or target == current else None)
+    return current
+
+
+def join(base: str | None, path: str | None) -> str | None:
+    """``path`` as seen from ``base``; markers for the script's and the start folder count as absolute."""
+    if not path or path.startswith("~"):
+        return None
+    if path.startswith(("/", SCRIPT_DIR, START_DIR)):
+        return posixpath.normpath(path)
+    return None if base is None else posixpath.normpath(f"{base}/{path}")
