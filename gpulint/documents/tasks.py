@@ -69,6 +69,8 @@ class Task:
     working_dir: str | None = None
     replicas: Count | None = None
     packages: tuple[tuple[str, Span], ...] = ()
+    interactive: Span | None = None
+    """What makes the task an interactive session by declaration (dstack's ``ide:``); commands speak for themselves."""
     system: str = ""
     """What the document is written for: ``slurm``, ``pbs``, ``lsf``, ``kubernetes``, ``ray``, ``azureml``, ``skypilot``,
-    ``sagemaker``, ``dstack``, ``compose``, ``docker``, or "" for a plain script."""
+    ``sagemaker``, ``dstack``, ``compose``, ``determined``, ``lightning``, ``docker``, or "" for a plain script."""

@@ -1,0 +1,163 @@
+"""YAML job specs: which documents are one, and what they launch."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from gpulint.documents.base import Document
+from gpulint.rule import Kind
+from gpulint.source import Fragment
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gpulint.documents.python import PythonModule
+    from gpulint.documents.shell import Script
+    from gpulint.documents.tasks import Count, Task
+    from gpulint.documents.yamltree import Node
+
+MAX_DOCUMENT = 1_000_000
+"""Characters of one YAML document beyond which it is generated and not read."""
+
+_SHAPES = re.compile(
+    r"""(?:^|[\s{,'"-])(?:containers|container|script|resources|runtimeEnvYAML|serveConfigV2|entrypoint|trainer"""
+    r"""|available_node_types|cluster_name|ide|commands|services|ResourceConfig|resourceConfig|machine|launcher"""
+    r"""|gpus_per_node|distributed_type|command)['"]?[ \t]*:"""
+)
+_COMPUTES = re.compile(
+    r"gpu|accelerator|nvidia|amd\.com|cuda|python|torch|mpi|horovod|deepspeed|slots_|instance_?type|machine:|distributed_type"
+    r"|\.py\b|\.sh\b",
+    re.IGNORECASE,
+)
+_OTHERS = re.compile(
+    r"^(?:kind:[ \t]*['\"]?CustomResourceDefinition\b|openapi:|swagger:|jobs:|asyncapi:|repos:|definitions:)", re.MULTILINE
+)
+"""Documents that nest such keys and launch nothing: CRDs, API descriptions, CI workflows, pre-commit."""
+_TEMPLATE = re.compile(r"\{\{|\{%|<%|\$\{\{")
+
+
+@dataclass(frozen=True, slots=True)
+class AccelerateConfig:
+    """What ``accelerate launch --config_file`` reads; ``distributed_type`` is upper case (``MULTI_GPU``, ``NO``, ``FSDP`` ...)."""
+
+    distributed_type: str
+    num_processes: Count | None
+    num_machines: Count | None
+    gpu_ids: str | None
+    mixed_precision: str | None
+
+
+class JobSpecDocument(Document):
+    """A ``.yaml`` or ``.yml`` file. Most are no job spec: those are told by their text and never parsed."""
+
+    kind = Kind.JOBSPEC
+
+    @cached_property
+    def roots(self) -> tuple[Node, ...]:
+        """Root nodes of the YAML documents that may launch something or carry code."""
+        text = self.source.text
+        if not _COMPUTES.search(text) or not _SHAPES.search(text):
+            return ()
+        from gpulint.documents.yamltree import YamlError, parse, split_documents
+
+        origin = Fragment(text, self.source)
+        found: list[Node] = []
+        for start, end in split_documents(text):
+            part = text[start:end]
+            if _OTHERS.search(part) or not (_SHAPES.search(part) or "ConfigMap" in part):
+                continue
+            if len(part) > MAX_DOCUMENT:
+                line = self.source.position(start)[0]
+                self.problem(f"YAML document of {len(part):,} characters skipped", line, is_error=False)
+                continue
+            try:
+                found += parse(origin, start, end)
+            except YamlError as error:
+                if _TEMPLATE.search(part):
+                    self.problem("template, skipped", self.source.position(start)[0], is_error=False)
+                else:
+                    self.problem(f"YAML error: {error}", *self.source.position(min(error.offset, len(text))))
+        return tuple(root for root in found if root.kind == "map")
+
+    @cached_property
+    def tasks(self) -> tuple[Task, ...]:
+        return tuple(task for root in self.roots for task in _read(root))
+
+    @cached_property
+    def scripts(self) -> tuple[Script, ...]:
+        """Commands of all tasks, then the shell files that ConfigMaps hold."""
+        from gpulint.documents.shell import parse_script
+
+        own = [script for task in self.tasks for script in task.scripts]
+        return (*own, *(parse_script(part) for name, part in self.embedded if name.endswith((".sh", ".bash"))))
+
+    @cached_property
+    def embedded(self) -> tuple[tuple[str, Fragment], ...]:
+        """(file name, text) of the Python and shell files that the document carries: ConfigMap data, Argo script sources."""
+        from gpulint.documents.specs import kubernetes
+
+        files: list[tuple[str, Fragment]] = []
+        for root in self.roots:
+            for item in [root, *root.at("items").elements]:
+                if item.at("kind").text == "ConfigMap":
+                    data = item.at("data").pairs()
+                    files += [(key.text, value.fragment) for key, value in data if key.text.endswith((".py", ".sh", ".bash"))]
+            files += [("script.py", node.fragment) for node in kubernetes.python_sources(root)]
+        return tuple(files)
+
+    @cached_property
+    def modules(self) -> tuple[PythonModule, ...]:
+        """The embedded Python files that parse; the others are a problem each."""
+        from gpulint.documents.python import PythonModule
+
+        modules = []
+        for name, part in self.embedded:
+            if not name.endswith(".py"):
+                continue
+            try:
+                modules.append(PythonModule(self.path.with_name(name), part.text, part.span))
+            except SyntaxError as error:
+                lines = part.text.splitlines(keepends=True)
+                offset = sum(map(len, lines[: (error.lineno or 1) - 1]))
+                line = self.source.position(part.owner_offset(offset))[0]
+                self.problem(f"syntax error in {name}: {error.msg}", line)
+        return tuple(modules)
+
+    @cached_property
+    def accelerate(self) -> AccelerateConfig | None:
+        """The file as an ``accelerate config``, if it is one."""
+        from gpulint.documents.specs.common import count
+
+        for root in self.roots:
+            if root.at("distributed_type") and (root.at("compute_environment") or root.at("num_processes")):
+                return AccelerateConfig(
+                    root.at("distributed_type").text.upper(),
+                    count(root, "num_processes"),
+                    count(root, "num_machines"),
+                    root.at("gpu_ids").text or None,
+                    root.at("mixed_precision").text or None,
+                )
+        return None
+
+
+def _read(root: Node) -> list[Task]:
+    """Tasks of one document, by the first system that knows it."""
+    from gpulint.documents.specs import azureml, compose, dstack, hosted, kubeflow, kubernetes, ray, skypilot
+
+    readers: tuple[Callable[[Node], list[Task]], ...] = (
+        ray.read,
+        kubeflow.read,
+        azureml.read,
+        skypilot.read,
+        dstack.read,
+        compose.read,
+        hosted.read,
+        kubernetes.read,
+    )
+    for reader in readers:
+        if tasks := reader(root):
+            return tasks
+    return []

@@ -1,0 +1,111 @@
+"""What the readers of all systems share: counts, environments and commands from YAML nodes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from gpulint.documents.tasks import Count, EnvVar
+from gpulint.documents.yamltree import Node, YamlError, parse
+from gpulint.source import Fragment, Span
+
+if TYPE_CHECKING:
+    from gpulint.documents.shell import Script
+
+_CPUS = re.compile(r"(\d+)(?:\.\d*)?(m?)")
+
+
+def pair_span(key: Node, value: Node) -> Span:
+    """Place of ``key: value``; of the key alone where the value is an alias or merged from elsewhere."""
+    end = value.end if value.start >= key.end else key.end
+    written = key.origin.text[key.start : end].rstrip()
+    return key.origin.span(key.start, key.start + len(written))
+
+
+def count(holder: Node, key: str) -> Count | None:
+    """The number under ``key`` of a map; None if the key is absent, a value of None if it is no whole number."""
+    name, value = holder.pair(key)
+    if not value or value.is_null:
+        return None
+    return Count(value.integer, pair_span(name, value), f"{key}: {value.text or value.fragment.text}")
+
+
+def cpus(holder: Node, key: str) -> Count | None:
+    """CPU cores under ``key``, in Kubernetes' units (``4``, ``1.5``, ``500m``), rounded down."""
+    name, value = holder.pair(key)
+    if not value or value.is_null:
+        return None
+    match = _CPUS.fullmatch(value.text)
+    cores = None if match is None else int(match[1]) // (1000 if match[2] else 1)
+    return Count(cores, pair_span(name, value), f"{key}: {value.text}")
+
+
+def env_map(node: Node) -> tuple[EnvVar, ...]:
+    """``NAME: value`` pairs, or a list of ``NAME=value`` and bare ``NAME`` (value taken from outside: None)."""
+    if node.kind == "map":
+        return tuple(
+            EnvVar(name.text, value.text if value.kind == "scalar" else None, pair_span(name, value))
+            for name, value in node.pairs()
+        )
+    items = (item for item in node.elements if item.kind == "scalar")
+    parts = ((item, *item.text.partition("=")) for item in items)
+    return tuple(EnvVar(name, value if equals else None, item.span) for item, name, equals, value in parts)
+
+
+def env_list(node: Node) -> tuple[EnvVar, ...]:
+    """Kubernetes' ``[{name: N, value: V}]``; ``valueFrom`` gives None."""
+    variables = []
+    for item in node.elements:
+        value = item.at("value")
+        if name := item.at("name").text:
+            variables.append(EnvVar(name, value.text if value.kind == "scalar" else None, item.span))
+    return tuple(variables)
+
+
+def shell(node: Node) -> tuple[Script, ...]:
+    """The script of a scalar, or of a list of lines that one shell runs in turn; nothing for an empty one."""
+    from gpulint.documents.shell import parse_script
+
+    lines = [node] if node.kind == "scalar" else node.elements
+    fragments = [line.fragment for line in lines if line.kind == "scalar" and line.text.strip()]
+    return (parse_script(join(fragments)),) if fragments else ()
+
+
+def argv(*nodes: Node) -> tuple[Script, ...]:
+    """The command of exec-form lists put one after another (Kubernetes' ``command`` and ``args``).
+
+    An element that is no scalar (a pipeline's placeholder) is one word, as written. A scalar in place of a list is one word too.
+    """
+    from gpulint.documents.shell import script_from_argv
+
+    words = [word.fragment for node in nodes for word in (node.elements or [node]) if word and word.kind != "list"]
+    return (script_from_argv(words),) if words else ()
+
+
+def join(fragments: Sequence[Fragment], separator: str = "\n") -> Fragment:
+    """Fragments of one owner as one, with a separator that belongs to none between them."""
+    if len(fragments) == 1:
+        return fragments[0]
+    pieces: list[tuple[int, int]] = []
+    at = 0
+    for fragment in fragments:
+        pieces += [(at + here, there) for here, there in fragment.pieces]
+        at += len(fragment.text) + len(separator)
+    return Fragment(separator.join(part.text for part in fragments), fragments[0].owner, tuple(pieces), fragments[0].cell)
+
+
+def embedded_yaml(node: Node) -> Node:
+    """Root of the YAML that a scalar holds (``runtimeEnvYAML: |``), the node itself if it is a map; missing if unreadable."""
+    if node.kind == "scalar" and node.text:
+        try:
+            roots = parse(node.fragment)
+        except YamlError:
+            roots = []
+        return roots[0] if roots else Node(node.origin, "missing")
+    return node
+
+
+def items_with_spans(nodes: Iterable[Node]) -> tuple[tuple[str, Span], ...]:
+    """Texts and places of scalars, for ``Task.packages``."""
+    return tuple((node.text, node.span) for node in nodes if node.kind == "scalar" and node.text)

@@ -1,0 +1,172 @@
+"""Kubernetes objects: whatever holds pods or containers, whichever controller owns them.
+
+Jobs, Deployments, Kubeflow and Volcano jobs, JobSets, Ray clusters, Argo and Kubeflow pipelines all nest the same pod and
+container maps, so the tree is searched for those; what is special to a controller is in ``kubeflow`` and ``ray``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from gpulint.documents.specs.accelerators import gpu_request
+from gpulint.documents.specs.common import argv, count, cpus, env_list, shell
+from gpulint.documents.tasks import Count, Resources, Task
+from gpulint.documents.yamltree import Node
+
+_SHELLS = ("bash", "sh", "zsh", "dash")
+_SHARED_NODES = (
+    "cloud.google.com/gke-gpu-partition-size",
+    "cloud.google.com/gke-gpu-sharing-strategy",
+    "cloud.google.com/gke-max-shared-clients-per-gpu",
+)
+_MODEL_LABELS = (
+    "cloud.google.com/gke-accelerator",
+    "nvidia.com/gpu.product",
+    "k8s.amazonaws.com/accelerator",
+    "accelerator",
+)
+_REPLICAS = ("replicas", "parallelism", "completions")
+_CONTAINER_KEYS = ("resources", "command", "args", "env", "volumeMounts", "ports")
+
+
+@dataclass(frozen=True, slots=True)
+class _Around:
+    """What the maps around a container say of it."""
+
+    name: str = ""
+    replicas: Count | None = None
+    selector: Node | None = None
+
+
+def read(root: Node) -> list[Task]:
+    """Tasks of every container in an object (or component, or pipeline) that nests containers."""
+    if root.at("kind").text in {"CustomResourceDefinition", "ConfigMap"}:
+        return []
+    return [task for group in _containers(root, _Around()) for task in group]
+
+
+def python_sources(root: Node) -> Iterator[Node]:
+    """Scalars that hold Python: the ``source`` of Argo script templates."""
+    for node in root.walk():
+        source = node.at("script", "source")
+        command = node.at("script", "command")
+        words = [word.text for word in command.elements or [command]]
+        if source.text and any(word.rpartition("/")[2].startswith("python") for word in words):
+            yield source
+
+
+def _containers(root: Node, outermost: _Around) -> Iterator[list[Task]]:
+    """One list of tasks per pod, in document order."""
+    seen: set[int] = set()
+    todo = [(root, outermost)]
+    while todo:
+        node, around = todo.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        if node.kind == "list":
+            todo += [(child, around) for child in reversed(node.children)]
+        elif node.kind == "map":
+            around = _inner(node, around)
+            pod = _pod(node, around)
+            if pod:
+                yield pod
+            elif _is_server(node):
+                yield [_container(node, around, "main")]
+            todo += [
+                (value, replace(around, name=key.text) if key.text in {"Master", "Worker", "Launcher"} else around)
+                for key, value in reversed(list(node.pairs()))
+            ]
+
+
+def _inner(node: Node, around: _Around) -> _Around:
+    """The surroundings as seen from within ``node``."""
+    values = {key.value: value for key, value in node.pairs()}
+    name = values["name"].text if "name" in values else ""
+    if "metadata" in values and "kind" in values:
+        metadata = values["metadata"]
+        name = metadata.at("name").text or metadata.at("generateName").text
+    replicas = next((number for key in _REPLICAS if key in values and (number := count(node, key))), None)
+    selector = values.get("nodeSelector")
+    return _Around(name or around.name, replicas or around.replicas, selector or around.selector)
+
+
+def _pod(node: Node, around: _Around) -> list[Task]:
+    """Tasks of a map that is a pod spec (``containers``), or that has one ``container`` or ``script`` (Argo, Kubeflow)."""
+    tasks = [_container(item, around, "main") for item in node.at("containers").elements if _is_container(item)]
+    single = node.at("container")
+    if _is_container(single):
+        tasks.append(_container(single, around, "main"))
+    script = node.at("script")
+    if script.kind == "map" and script.at("source"):
+        tasks.append(_container(script, around, "main"))
+    if not tasks:
+        return []
+    init = node.at("initContainers").elements + node.at("initcontainers").elements
+    beside = node.at("sidecars").elements
+    before = [_container(item, around, "init") for item in init if _is_container(item)]
+    tasks += [_container(item, around, "sidecar") for item in beside if _is_container(item)]
+    holders = [task.resources for task in tasks if _holds_gpu(task)]
+    if holders:
+        # The scheduler has given the pod its GPUs before its init containers start.
+        before = [replace(task, resources=replace(holders[0], cpus=task.resources.cpus)) for task in before]
+        tasks = [task if _holds_gpu(task) else replace(task, role="sidecar") for task in tasks]
+    return before + tasks
+
+
+def _holds_gpu(task: Task) -> bool:
+    gpus = task.resources.gpus
+    return gpus is not None and gpus.value != 0
+
+
+def _is_container(node: Node) -> bool:
+    return node.kind == "map" and (
+        node.at("image").kind in {"scalar", "map"} or any(node.at(key).kind == "list" for key in ("command", "args"))
+    )
+
+
+def _is_server(node: Node) -> bool:
+    """A model server as KServe writes it: resources with GPUs and no list of containers around them."""
+    return not node.at("image") and not node.at("command") and gpu_request(node.at("resources")) is not None
+
+
+def _container(node: Node, around: _Around, role: str) -> Task:
+    source = node.at("source")
+    if source:
+        words = [word.text for word in node.at("command").elements]
+        is_shell = any(word.rpartition("/")[2] in _SHELLS for word in words)
+        scripts = shell(source) if is_shell else ()
+    else:
+        scripts = argv(node.at("command"), node.at("args"))
+    image = node.at("image")
+    return Task(
+        name=node.at("name").text or around.name,
+        span=node.span,
+        role=role,
+        resources=_resources(node.at("resources"), around.selector),
+        scripts=scripts,
+        env=env_list(node.at("env")),
+        image=image.text or None,
+        working_dir=node.at("workingDir").text or None,
+        replicas=around.replicas,
+        system="kubernetes",
+    )
+
+
+def _resources(node: Node, selector: Node | None) -> Resources:
+    request = gpu_request(node)
+    cores = cpus(node.at("limits"), "cpu") or cpus(node.at("requests"), "cpu") or cpus(node, "cpuLimit")
+    labels = selector or Node(node.origin, "missing")
+    model = next((text for key in _MODEL_LABELS if (text := labels.at(key).text)), None)
+    if request is None:
+        # Kubeflow Pipelines' compiled form: resources.accelerator {count, type}.
+        accelerator = node.at("accelerator")
+        gpus = count(accelerator, "count") or count(accelerator, "resourceCount")
+        kind = (accelerator.at("type").text or accelerator.at("resourceType").text).lower()
+        if gpus is None or "tpu" in kind:
+            return Resources(cpus=cores)
+        return Resources(gpus=gpus, cpus=cores, gpu_model=kind.removesuffix(".com/gpu") or None)
+    gpus, fractional, vendor = request
+    fractional = fractional or any(labels.at(key) for key in _SHARED_NODES)
+    return Resources(gpus=gpus, cpus=cores, gpu_model=model.lower() if model else None, fractional=fractional, vendor=vendor)

@@ -1,0 +1,214 @@
+"""YAML (and JSON, its subset) as a tree of nodes with exact offsets, built from PyYAML's event stream.
+
+PyYAML's composer recurses and its C version overflows the stack on deep nesting; events do not, and they are as fast.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from gpulint.documents.yamlscalar import scalar_pieces
+from gpulint.source import Fragment, Span
+
+if TYPE_CHECKING:
+    import yaml
+
+_MARKER = re.compile(r"^---(?=\s|\Z)", re.MULTILINE)
+_DIRECTIVE = re.compile(r"^%(YAML|TAG)\b", re.MULTILINE)
+_MERGE_DEPTH = 20
+
+
+class YamlError(Exception):
+    """Text that is no YAML; ``offset`` is where in the text that was parsed."""
+
+    def __init__(self, message: str, offset: int) -> None:
+        super().__init__(message)
+        self.offset = offset
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """One node. ``kind`` is ``map``, ``list``, ``scalar`` or ``missing``; a missing node answers every question with nothing.
+
+    ``start`` and ``end`` are character offsets in ``origin``, the text that was parsed; an alias is its anchor's node.
+    """
+
+    origin: Fragment
+    kind: str
+    start: int = 0
+    end: int = 0
+    value: str = ""
+    style: str = ""
+    tag: str | None = None
+    children: list[Node] = field(default_factory=list)
+    """Elements of a list; keys and values in turn of a map."""
+
+    def __bool__(self) -> bool:
+        return self.kind != "missing"
+
+    @property
+    def text(self) -> str:
+        """Text of a scalar, "" of anything else (null included)."""
+        return "" if self.is_null else self.value
+
+    @property
+    def is_null(self) -> bool:
+        return self.kind == "scalar" and not self.style and self.value in {"", "~", "null", "Null", "NULL"}
+
+    @property
+    def integer(self) -> int | None:
+        """A scalar's whole number (quoted or not), None for anything else."""
+        try:
+            return int(self.value, 10) if self.kind == "scalar" and "_" not in self.value else None
+        except ValueError:
+            return None
+
+    @property
+    def elements(self) -> list[Node]:
+        return self.children if self.kind == "list" else []
+
+    def pairs(self, _depth: int = 0) -> Iterator[tuple[Node, Node]]:
+        """Keys and values of a map with merge keys (``<<``) followed; a later duplicate comes later."""
+        if self.kind != "map":
+            return
+        own = list(zip(self.children[::2], self.children[1::2], strict=True))
+        if _depth < _MERGE_DEPTH:
+            for key, value in own:
+                if key.value == "<<" and not key.style:
+                    for base in value.elements or [value]:
+                        yield from base.pairs(_depth + 1)
+        for key, value in own:
+            if key.value != "<<" or key.style:
+                yield key, value
+
+    def pair(self, key: str) -> tuple[Node, Node]:
+        """The key's node and value; both missing if the map lacks it (the last of duplicates counts, as PyYAML has it)."""
+        found = Node(self.origin, "missing"), Node(self.origin, "missing")
+        for name, value in self.pairs():
+            if name.value == key and name.kind == "scalar":
+                found = name, value
+        return found
+
+    def at(self, *path: str) -> Node:
+        """The value under nested keys, missing as soon as one is."""
+        node = self
+        for key in path:
+            node = node.pair(key)[1]
+        return node
+
+    @property
+    def span(self) -> Span:
+        """Place of the node, without the blank rest that a block map, list or scalar may end with."""
+        written = self.origin.text[self.start : self.end]
+        return self.origin.span(self.start, self.start + len(written.rstrip()))
+
+    @property
+    def fragment(self) -> Fragment:
+        """A scalar's text with its way back to the file; for a map or list the text as written."""
+        if self.kind != "scalar":
+            return embed(self.origin.text[self.start : self.end], ((0, self.start),), self.origin)
+        pieces = scalar_pieces(self.origin.text[self.start : self.end], self.value, self.style)
+        return embed(self.value, tuple((here, there + self.start) for here, there in pieces), self.origin)
+
+    def walk(self) -> Iterator[Node]:
+        """This node and all below it, each once even where aliases repeat or recur."""
+        seen: set[int] = set()
+        todo = [self]
+        while todo:
+            node = todo.pop()
+            if id(node) in seen:
+                continue
+            seen.add(id(node))
+            yield node
+            todo.extend(reversed(node.children))
+
+
+def embed(text: str, pieces: tuple[tuple[int, int], ...], outer: Fragment) -> Fragment:
+    """The fragment of ``text`` whose ``pieces`` point into ``outer``, itself a fragment: points into outer's owner."""
+    breaks = [start for start, _ in outer.pieces]
+    result: list[tuple[int, int]] = []
+    for index, (here, there) in enumerate(pieces):
+        end = pieces[index + 1][0] if index + 1 < len(pieces) else len(text)
+        result.append((here, outer.owner_offset(there)))
+        result += [(here + at - there, outer.owner_offset(at)) for at in breaks if there < at < there + end - here]
+    return Fragment(text, outer.owner, tuple(result), outer.cell)
+
+
+def split_documents(text: str) -> list[tuple[int, int]]:
+    """(start, end) of each document of a stream. ``---`` at a line's start can be nothing else, so an error stays in its document."""
+    if _DIRECTIVE.search(text):
+        return [(0, len(text))]
+    starts = [match.start() for match in _MARKER.finditer(text)]
+    bounds = [0, *[start for start in starts if start], len(text)]
+    return [(start, end) for start, end in zip(bounds, bounds[1:], strict=False) if text[start:end].strip()]
+
+
+def parse(origin: Fragment, start: int = 0, end: int | None = None) -> list[Node]:
+    """Root nodes of the documents in ``origin.text[start:end]``.
+
+    Raises:
+        YamlError: the text is no YAML; the documents before the error are lost (split them first).
+    """
+    import yaml
+
+    text = origin.text[start:end]
+    base = start + text.startswith("\ufeff")
+    try:
+        loader: Any = (yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader)(text)
+        try:
+            return _build(loader, origin, base)
+        finally:
+            loader.dispose()
+    except yaml.reader.ReaderError as error:
+        place = error.position if error.encoding is None else _characters(text, error.position)
+        raise YamlError(str(error.reason), base + place) from None
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        raise YamlError(error.problem or "not valid YAML", base + (mark.index if mark else 0)) from None
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise YamlError(f"not valid YAML: {error}", base) from None
+
+
+def _characters(text: str, byte_offset: int) -> int:
+    return len(text.encode("utf-8", "surrogatepass")[:byte_offset].decode("utf-8", "ignore"))
+
+
+def _build(loader: yaml.SafeLoader, origin: Fragment, base: int) -> list[Node]:
+    """Fold the events into trees without recursion."""
+    import yaml
+
+    roots: list[Node] = []
+    stack: list[Node] = []
+    anchors: dict[str, Node] = {}
+    while (event := loader.get_event()) is not None:
+        kind = type(event)
+        if kind is yaml.ScalarEvent:
+            style = event.style or ""
+            node = Node(
+                origin, "scalar", base + event.start_mark.index, base + event.end_mark.index, event.value, style, event.tag
+            )
+        elif kind is yaml.MappingStartEvent or kind is yaml.SequenceStartEvent:
+            shape = "map" if kind is yaml.MappingStartEvent else "list"
+            node = Node(origin, shape, base + event.start_mark.index, tag=event.tag)
+        elif kind is yaml.MappingEndEvent or kind is yaml.SequenceEndEvent:
+            stack.pop().end = base + event.end_mark.index
+            continue
+        elif kind is yaml.AliasEvent:
+            if event.anchor not in anchors:
+                raise YamlError(f"undefined alias {event.anchor!r}", base + event.start_mark.index)
+            node = anchors[event.anchor]
+        elif kind is yaml.DocumentStartEvent:
+            anchors.clear()
+            continue
+        else:
+            continue
+        (stack[-1].children if stack else roots).append(node)
+        if kind is not yaml.AliasEvent:
+            if event.anchor is not None:
+                anchors[event.anchor] = node
+            if node.kind != "scalar":
+                stack.append(node)
+    return roots
