@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 # A hash that starts a word, as shell, YAML and Dockerfiles have it.
 _HASH = re.compile(r"(?:^|(?<=\s))#.*", re.MULTILINE)
+# IPython's magics and shell lines, which are no Python.
+_MAGIC = re.compile(r"^[ \t]*[%!].*", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +47,11 @@ def comments(document: Document) -> Iterator[Comment]:
 
 def _python(source: SourceText, cell: int | None = None) -> Iterator[Comment]:
     """Comments of Python code, up to the place where its tokens end to make sense."""
-    reader = io.StringIO(source.text.removeprefix("\ufeff"), newline=None).readline
+    text = source.text.removeprefix("\ufeff")
+    if cell is not None:
+        text = _MAGIC.sub("", text)
     try:
-        for token in tokenize.generate_tokens(reader):
+        for token in tokenize.generate_tokens(io.StringIO(text, newline=None).readline):
             if token.type == tokenize.COMMENT:
                 line, column = token.start
                 span = Span(line, column + 1, line, column + 1 + len(token.string), cell)
@@ -61,15 +65,15 @@ def _notebook(document: Document) -> Iterator[Comment]:
 
     if isinstance(document, NotebookDocument):
         for cell in document.cells:
-            if cell.kind == "code":
-                # Magics and shell lines are no Python, yet their tokens rarely disturb those of other lines.
+            if cell.kind == "code" and not cell.source.text.startswith("%%"):
                 yield from _python(cell.source, cell.index)
+        yield from _shell(document)
 
 
 def _shell(document: Document) -> Iterator[Comment]:
     for script in document.scripts:
         for comment in script.comments:
-            before = document.source.line(comment.span.line)[: comment.span.column - 1]
+            before = document.cell_source(comment.span.cell).line(comment.span.line)[: comment.span.column - 1]
             yield Comment(comment.text, comment.span, not before.strip())
 
 

@@ -33,10 +33,10 @@ NOTED_EXCLUDES = (
 # Suffixes that cannot be a script, so that a folder of a million images is walked without opening one.
 _NEVER_SCRIPTS = frozenset(
     (
-        ".avi .bin .bmp .bz2 .c .cc .cpp .cu .css .csv .ckpt .flac .gif .gz .h .h5 .hpp .html .jpeg .jpg .js .json .jsonl"
-        " .lock .log .md .mp3 .mp4 .npy .npz .onnx .parquet .pdf .pkl .png .pt .pth .pyc .rst .safetensors .so .svg .tar"
-        " .tfrecord .tif .tiff .toml .tsv .ts .wav .webm .webp .whl .xml .xz .zip .zst"
-    ).split()  # noqa: SIM905 - as a list it would be seventy lines
+        ".avi .bin .bmp .bz2 .c .cc .cpp .cu .css .csv .ckpt .flac .gif .gz .h .h5 .hpp .html .jpeg .jpg .js .json"
+        " .jsonl .lock .log .md .mp3 .mp4 .npy .npz .onnx .parquet .pdf .pkl .png .pt .pth .pyc .rst .safetensors .so"
+        " .svg .tar .tfrecord .tif .tiff .toml .tsv .ts .wav .webm .webp .whl .xml .xz .zip .zst"
+    ).split()
 )
 
 

@@ -16,16 +16,17 @@ def slug(label: str) -> str:
 
 _CATEGORIES = frozenset(slug(category.label) for category in Category)
 _DIMENSIONS = frozenset(str(dimension) for dimension in Dimension)
-_PREFIX = re.compile(r"GPU\d{0,3}$", re.IGNORECASE)
+_CODE = re.compile(r"([A-Z]+)(\d*)")
 
 
 def _rank(selector: str, rule: Rule) -> int:
     """How specifically ``selector`` names ``rule``; 0 if it does not."""
     if selector.upper() == "ALL":
         return 1
-    if _PREFIX.match(selector):
+    code, own = _CODE.fullmatch(selector.upper()), _CODE.fullmatch(rule.code)
+    if code and own and code.group(1) == own.group(1) and own.group(2).startswith(code.group(2)):
         # GPU3 is the dimension Data, GPU30 a group in it, GPU301 the rule.
-        return 1 + len(selector) - 3 if rule.code.startswith(selector.upper()) else 0
+        return 4 if code.group(2) == own.group(2) else 1 + len(code.group(2))
     word = slug(selector)
     if word == rule.name:
         return 4

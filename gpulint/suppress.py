@@ -23,7 +23,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from gpulint.comments import comments
+from gpulint.comments import Comment, comments
 from gpulint.finding import Finding, Severity
 from gpulint.rule import Category, Dimension, Kind, Rule
 from gpulint.source import Span
@@ -51,7 +51,7 @@ _COMMENT = re.compile(r"#\s*gpulint:\s*(ignore-file|ignore)(?![\w-])\s*(?:\[([^\
 
 @dataclass
 class _Ignore:
-    """One suppression comment; ``codes`` are upper-case codes or names, empty for "everything"."""
+    """One suppression comment; ``codes`` are codes or names as written, empty for "everything"."""
 
     span: Span
     whole_file: bool
@@ -64,7 +64,10 @@ class _Ignore:
             place = finding.span
             if place.cell != self.span.cell or not self.lines & {place.line, _last_line(place)}:
                 return False
-        names = {finding.rule.code, finding.rule.name.upper()} & set(self.codes) if self.codes else {""}
+        rule = finding.rule
+        names = {code for code in self.codes if code.upper() == rule.code or code.lower() == rule.name}
+        if not self.codes:
+            names = {""}
         self.used |= names
         return bool(names)
 
@@ -85,14 +88,13 @@ class Suppressions:
 
     def unused(self, rules: Sequence[Rule]) -> Iterator[Finding]:
         """Comments, and codes in them, that hid nothing so far; what ``rules`` did not look for is left alone."""
-        active = {rule.code for rule in rules} | {rule.name.upper() for rule in rules}
+        active = {rule.code for rule in rules} | {rule.name for rule in rules}
         for ignore in self._ignores:
             if not ignore.codes and not ignore.used:
                 yield self._unused(ignore, "suppression hides no finding")
             for code in ignore.codes:
-                if code not in ignore.used and (code in active or not _known_shape(code)):
-                    shown = code if _known_shape(code) and code.startswith("GPU") else code.lower()
-                    yield self._unused(ignore, f"suppression of {shown} hides no finding")
+                if code not in ignore.used and {code.upper(), code.lower()} & active:
+                    yield self._unused(ignore, f"suppression of {code} hides no finding")
 
     def _unused(self, ignore: _Ignore, message: str) -> Finding:
         return UNUSED_IGNORE.finding(
@@ -105,20 +107,28 @@ def _last_line(span: Span) -> int:
     return span.end_line - 1 if span.end_column == 1 and span.end_line > span.line else span.end_line
 
 
-def _known_shape(code: str) -> bool:
-    return re.fullmatch(r"GPU\d{3}|[A-Z0-9]+(-[A-Z0-9]+)+", code) is not None
-
-
 def _read(document: Document) -> Iterable[_Ignore]:
     for comment in comments(document):
         match = _COMMENT.search(comment.text)
         if match is None:
             continue
-        codes = tuple(word.strip().upper() for word in (match.group(2) or "").split(",") if word.strip())
+        codes = tuple(word.strip() for word in (match.group(2) or "").split(",") if word.strip())
         if match.group(2) is not None and not codes:
             continue
-        lines = {comment.span.line}
-        if comment.alone:
-            # On a line of its own it speaks of the next one: a trailing comment is impossible after a backslash.
-            lines.add(comment.span.line + 1)
-        yield _Ignore(comment.span, match.group(1).lower() == "ignore-file", codes, frozenset(lines))
+        whole_file = match.group(1).lower() == "ignore-file"
+        yield _Ignore(comment.span, whole_file, codes, frozenset(_lines(comment, document)))
+
+
+def _lines(comment: Comment, document: Document) -> Iterator[int]:
+    """The lines that a comment speaks of: its own, or if it stands alone, the next one.
+
+    No comment can follow a backslash, so one above a continued command speaks of all its lines.
+    """
+    line = comment.span.line
+    yield line
+    if comment.alone:
+        source = document.cell_source(comment.span.cell)
+        yield line + 1
+        while source.line(line + 1).endswith("\\"):
+            line += 1
+            yield line + 1

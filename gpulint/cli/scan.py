@@ -79,8 +79,10 @@ def run(args: argparse.Namespace) -> int:
     from gpulint.project import Project
 
     paths, stdin = _paths(args)
-    config = _config(args, paths)
+    settings = _settings(args, paths)
+    config = _overlaid(args, settings)
     loaded = plugins.load()
+    _check_selectors(args, settings, loaded)
     rules, unused_ignores = _rules(args, config, loaded)
     found, root = _discover(paths, config, stdin)
     project = Project(root, found.files, config)
@@ -124,13 +126,16 @@ def _paths(args: argparse.Namespace) -> tuple[list[Path], bytes | None]:
     return paths, None
 
 
-def _config(args: argparse.Namespace, paths: Sequence[Path]) -> Config:
-    """The settings file with the command line laid over it.
+def _settings(args: argparse.Namespace, paths: Sequence[Path]) -> Config:
+    folders = [path if path.is_dir() else path.parent for path in paths]
+    return load(Path(os.path.commonpath(folders)), explicit=args.config, isolated=args.isolated)
+
+
+def _overlaid(args: argparse.Namespace, config: Config) -> Config:
+    """The settings with the command line laid over them.
 
     ``--select`` starts afresh: what the file selects or ignores was meant for its own selection.
     """
-    folders = [path if path.is_dir() else path.parent for path in paths]
-    config = load(Path(os.path.commonpath(folders)), explicit=args.config, isolated=args.isolated)
     if args.select:
         config = dataclasses.replace(config, select=tuple(args.select), ignore=(), extend_select=())
     return dataclasses.replace(
@@ -141,17 +146,24 @@ def _config(args: argparse.Namespace, paths: Sequence[Path]) -> Config:
     )
 
 
-def _rules(args: argparse.Namespace, config: Config, loaded: Plugins) -> tuple[tuple[Rule, ...], bool]:
-    """The rules to run, and whether unused suppressions are to be reported."""
-    from gpulint.selection import check_selectors, select
+def _check_selectors(args: argparse.Namespace, settings: Config, loaded: Plugins) -> None:
+    """Refuse selectors, on the command line or in the settings file, that name nothing."""
+    from gpulint.selection import check_selectors
     from gpulint.suppress import UNUSED_IGNORE
 
     known = [*loaded.rules, UNUSED_IGNORE]
     check_selectors([*args.select, *args.extend_select, *args.ignore], known, "command line")
-    in_file = [*(config.select or ()), *config.extend_select, *config.ignore]
-    in_file += [word for words in config.per_file_ignores.values() for word in words]
-    check_selectors(in_file, known, str(config.source))
-    rules = select(known, config.select, config.extend_select, config.ignore)
+    in_file = [*(settings.select or ()), *settings.extend_select, *settings.ignore]
+    in_file += [word for words in settings.per_file_ignores.values() for word in words]
+    check_selectors(in_file, known, str(settings.source))
+
+
+def _rules(args: argparse.Namespace, config: Config, loaded: Plugins) -> tuple[tuple[Rule, ...], bool]:
+    """The rules to run, and whether unused suppressions are to be reported."""
+    from gpulint.selection import select
+    from gpulint.suppress import UNUSED_IGNORE
+
+    rules = select([*loaded.rules, UNUSED_IGNORE], config.select, config.extend_select, config.ignore)
     unused = args.report_unused_ignores or UNUSED_IGNORE in rules
     return tuple(rule for rule in rules if rule is not UNUSED_IGNORE), unused
 

@@ -1,0 +1,153 @@
+"""Each output format says where, what, why and what to do, in its own way."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+SCHEMA = json.loads((Path(__file__).parent / "data" / "sarif-schema-2.1.0.json").read_text())
+
+
+def test_full(run: Any, tree: Path) -> None:
+    (tree / "a.py").write_text("one = 1\ntwo = WASTE  # comment\n")
+    _, out, _ = run("scan")
+    assert out == (
+        "TST101 waste-word (warning): the word WASTE\n"
+        "  --> a.py:2:7\n"
+        "  |\n"
+        "2 | two = WASTE  # comment\n"
+        "  |       ^^^^^\n"
+        "  note: a.py:2:7: the same place\n"
+        "  why: Words are not free.\n"
+        "  do: Write FIXED.\n"
+        "  fix (safe): Write FIXED instead.\n"
+        "  see: https://gpulint.github.io/gpulint/rules/tst101-waste-word/\n"
+        "\n"
+        "Found 1 finding (1 warning) in 1 file; 1 can be fixed (1 safely).\n"
+    )
+
+
+def test_full_says_why_there_is_no_fix(run: Any, tree: Path) -> None:
+    (tree / "a.py").write_text("WASTE  # KEEP\n")
+    assert "  no fix: the line says KEEP\n" in run("scan")[1]
+
+
+@pytest.mark.parametrize(
+    ("line", "shown", "blanks"),
+    [
+        ("\tx = WASTE", "    x = WASTE", 8),
+        ("x\t= WASTE", "x   = WASTE", 6),
+        ("s = '漢字', WASTE", "s = '漢字', WASTE", 12),
+        ("e = '🔥', WASTE", "e = '🔥', WASTE", 10),
+        ("c = 'e\u0301', WASTE", "c = 'e\u0301', WASTE", 9),
+        ("b = '\x1b[31m', WASTE", "b = '\ufffd[31m', WASTE", 13),
+    ],
+)
+def test_underline_stands_under_the_span(run: Any, tree: Path, line: str, shown: str, blanks: int) -> None:
+    (tree / "a.py").write_text(line + "\n", encoding="utf-8")
+    lines = run("scan")[1].splitlines()
+    assert lines[3] == "1 | " + shown
+    assert lines[4] == "  | " + " " * blanks + "^^^^^"
+
+
+def test_colour_only_when_asked_for(run: Any, tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tree / "a.py").write_text("WASTE\n")
+    assert "\033" not in run("scan")[1]
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert "\033[1;33mTST101" in run("scan")[1]
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\033" not in run("scan")[1]
+
+
+def test_json(run: Any, tree: Path) -> None:
+    (tree / "sub").mkdir()
+    (tree / "sub" / "a.py").write_text("x = '漢字', WASTE\n", encoding="utf-8")
+    (found,) = json.loads(run("scan", "--output-format", "json")[1])
+    place = {"line": 1, "column": 11, "end_line": 1, "end_column": 16, "cell": None}
+    assert found == {
+        "code": "TST101",
+        "name": "waste-word",
+        "category": "API Misuse",
+        "dimension": "library",
+        "severity": "warning",
+        "message": "the word WASTE",
+        "why": "Words are not free.",
+        "help": "Write FIXED.",
+        "path": "sub/a.py",
+        **place,
+        "fix": {
+            "safety": "safe",
+            "description": "Write FIXED instead.",
+            "edits": [{"path": "sub/a.py", **place, "text": "FIXED"}],
+        },
+        "related": [{"path": "sub/a.py", **place, "message": "the same place"}],
+        "url": "https://gpulint.github.io/gpulint/rules/tst101-waste-word/",
+    }
+
+
+def test_json_of_nothing_is_an_empty_list(run: Any, tree: Path) -> None:
+    assert json.loads(run("scan", "--output-format", "json")[1]) == []
+
+
+def test_notebook_places_count_in_cells(run: Any, tree: Path, notebook: Any) -> None:
+    (tree / "n.ipynb").write_text(notebook("a = 1", "b = 2\nWASTE = 3"))
+    (found,) = json.loads(run("scan", "--output-format", "json")[1])
+    assert (found["cell"], found["line"], found["column"]) == (1, 2, 1)
+    assert run("scan", "--output-format", "concise")[1].startswith("n.ipynb:cell 1:2:1: TST101")
+    assert "2 | WASTE = 3" in run("scan")[1]
+
+
+def test_sarif_is_valid_and_complete(run: Any, tree: Path, notebook: Any) -> None:
+    (tree / "a file.py").write_text("x = WASTE\nHINT\n# BOOM\n")
+    (tree / "b.py").write_text("def f(:\n")
+    (tree / "n.ipynb").write_text(notebook("WASTE = 3"))
+    code, out, _ = run("scan", "--output-format", "sarif")
+    log = json.loads(out)
+    jsonschema.Draft4Validator(SCHEMA).validate(log)
+    (sarif_run,) = log["runs"]
+    waste, hint, cell = sarif_run["results"]
+    assert (code, waste["level"], hint["level"]) == (3, "warning", "note")
+    assert waste["locations"][0]["physicalLocation"] == {
+        "artifactLocation": {"uri": "a%20file.py", "uriBaseId": "SRCROOT"},
+        "region": {"startLine": 1, "startColumn": 5, "endLine": 1, "endColumn": 10},
+    }
+    (change,) = waste["fixes"][0]["artifactChanges"]
+    assert change["replacements"][0]["insertedContent"] == {"text": "FIXED"}
+    assert "region" not in cell["locations"][0]["physicalLocation"]
+    assert cell["locations"][0]["logicalLocations"][0]["name"] == "cell 0, line 1"
+    assert "fixes" not in cell
+    rule = sarif_run["tool"]["driver"]["rules"][waste["ruleIndex"]]
+    assert rule["id"] == "TST101"
+    assert rule["properties"]["category"] == "API Misuse"
+    assert rule["helpUri"].endswith("tst101-waste-word/")
+    messages = [one["message"]["text"] for one in sarif_run["invocations"][0]["toolExecutionNotifications"]]
+    assert any("syntax error" in message for message in messages)
+    assert any("internal error in TST201" in message for message in messages)
+    assert sarif_run["invocations"][0]["executionSuccessful"] is False
+
+
+def test_sarif_fingerprints_survive_line_shifts(run: Any, tree: Path) -> None:
+    def marks() -> list[str]:
+        log = json.loads(run("scan", "--output-format", "sarif")[1])
+        return [result["partialFingerprints"]["gpulint/v1"] for result in log["runs"][0]["results"]]
+
+    (tree / "a.py").write_text("x = WASTE\nx = WASTE\ny = WASTE\n")
+    before = marks()
+    (tree / "a.py").write_text("# a comment\n\nx = WASTE\nprint()\nx =  WASTE\nif x:\n    y = WASTE\n")
+    assert marks() == before
+    assert len(set(before)) == 3
+
+
+def test_github_escapes(run: Any, tree: Path, notebook: Any) -> None:
+    (tree / "a,b%.py").write_text("x = WASTE\nHINT\n")
+    (tree / "n.ipynb").write_text(notebook("WASTE = 3"))
+    assert run("scan", "--output-format", "github")[1].splitlines() == [
+        "::warning file=a%2Cb%25.py,title=TST101 waste-word,line=1,endLine=1,col=5,endColumn=10::"
+        "the word WASTE%0AWrite FIXED.",
+        "::notice file=a%2Cb%25.py,title=TST102 hint-word,line=2,endLine=2,col=1,endColumn=5::the word HINT",
+        "::warning file=n.ipynb,title=TST101 waste-word::cell 0, line 1: the word WASTE%0AWrite FIXED.",
+    ]
