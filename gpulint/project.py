@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from gpulint.config import Config
     from gpulint.facts.arguments import Arguments
     from gpulint.facts.devices import Devices
+    from gpulint.facts.guards import Guards
     from gpulint.facts.loaders import Loaders
     from gpulint.facts.loops import Loops
     from gpulint.facts.values import Values
@@ -201,6 +202,12 @@ class Project:
         from gpulint.facts.arguments import Arguments
 
         return Arguments(self)
+
+    @cached_property
+    def guards(self) -> Guards:
+        from gpulint.facts.guards import Guards
+
+        return Guards(self)
 
     @cached_property
     def loops(self) -> Loops:

@@ -211,9 +211,14 @@ class Resolver:
             yield from self._parameter_origins(scopes, binding, path)
         elif kind is Bound.IMPORT:
             found = False
-            for where, there in self._project.find(self._project.absolute(binding.target, scopes), scopes):
-                found = True
-                yield from self._binding_origins(where, there, there.node, path)
+            if ("import", binding) not in self._active:
+                self._active.add(("import", binding))
+                try:
+                    for where, there in self._project.find(self._project.absolute(binding.target, scopes), scopes):
+                        found = True
+                        yield from list(self._binding_origins(where, there, there.node, path))
+                finally:
+                    self._active.discard(("import", binding))
             if not found:
                 yield Ref(scopes, use, path)
         else:

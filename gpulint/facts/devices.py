@@ -1,0 +1,185 @@
+"""Where tensors live: what device an expression names, and which calls move something there."""
+
+from __future__ import annotations
+
+import ast
+import enum
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gpulint.facts.loaders import Draw
+from gpulint.facts.resolve import Ref
+from gpulint.facts.scopes import ModuleScopes, last_name
+
+if TYPE_CHECKING:
+    from gpulint.project import Project
+
+_DTYPES = frozenset(
+    "float16 float32 float64 bfloat16 half float double int int8 int16 int32 int64 uint8 long short bool complex64 complex128 "
+    "float8_e4m3fn float8_e5m2 dtype torch_dtype weight_dtype model_dtype compute_dtype ptdtype precision".split()
+)
+_DTYPE_NAME = re.compile(r"dtype|precision", re.IGNORECASE)
+_GPU_NAME = re.compile(r"(^|_)(cuda|gpu|rank|local_rank|device_id|gpu_id|device_index|current_device)(_|$)|^gpu", re.IGNORECASE)
+_DEVICE_NAME = re.compile(r"(^|_)(device|dev|devices|cuda|gpu|rank|gpu_id)(_|$|\d)", re.IGNORECASE)
+
+
+class Device(enum.Enum):
+    """What a device expression may be."""
+
+    CUDA = "cuda"
+    CPU = "cpu"
+    OTHER = "other accelerator"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """A call that moves ``value`` to ``devices``. ``draw`` is set when the value comes from a loader."""
+
+    call: Ref
+    value: ast.expr
+    devices: frozenset[Device]
+    non_blocking: bool
+    draw: Draw | None = None
+
+    @property
+    def node(self) -> ast.Call:
+        assert isinstance(self.call.node, ast.Call)
+        return self.call.node
+
+    @property
+    def to_gpu(self) -> bool:
+        """May the target be a GPU?"""
+        return bool(self.devices & {Device.CUDA, Device.UNKNOWN})
+
+
+class Devices:
+    """Devices and transfers of one project."""
+
+    def __init__(self, project: Project) -> None:
+        self._project = project
+        self._transfers: dict[int, tuple[Transfer, ...]] = {}
+
+    def of(self, scopes: ModuleScopes, node: ast.AST) -> frozenset[Device]:
+        """The devices that an expression may name."""
+        found: set[Device] = set()
+        for ref in self._project.resolver.origins(scopes, node):
+            found |= self._classify(ref)
+        return frozenset(found)
+
+    def _classify(self, ref: Ref) -> set[Device]:
+        node = ref.node
+        match node:
+            case ast.Constant(value=str(text)):
+                return {_named(text)}
+            case ast.Constant(value=bool() | None):
+                return {Device.UNKNOWN}
+            case ast.Constant(value=int()):
+                return {Device.CUDA}
+            case ast.JoinedStr(values=[ast.Constant(value=str(text)), *_]):
+                return {_named(text)}
+            case ast.BinOp(left=left):
+                return self._classify(Ref(ref.scopes, left))
+            case ast.Call():
+                return self._of_call(ref, node)
+        known = {_named(str(value.value)) for value in self._project.values.of(ref.scopes, node).values if isinstance(value.value, str)}
+        if known:
+            return known
+        if isinstance(node, ast.expr) and _GPU_NAME.search(last_name(node)):
+            return {Device.CUDA}
+        if isinstance(node, ast.arg) and _GPU_NAME.search(node.arg):
+            return {Device.CUDA}
+        return {Device.UNKNOWN}
+
+    def _of_call(self, ref: Ref, node: ast.Call) -> set[Device]:
+        names = self._project.resolver.call_names(ref.scopes, node)
+        if names & {"torch.device"}:
+            argument = node.args[0] if node.args else None
+            return set(self.of(ref.scopes, argument)) if argument is not None else {Device.UNKNOWN}
+        if any(name.startswith("torch.cuda.") for name in names):
+            return {Device.CUDA}
+        if any("xla" in name or "hpu" in name for name in names):
+            return {Device.OTHER}
+        if _GPU_NAME.search(last_name(node.func)):
+            return {Device.CUDA}
+        return {Device.UNKNOWN}
+
+    def is_dtype(self, scopes: ModuleScopes, node: ast.expr) -> bool:
+        """Is the argument of ``.to(...)`` a dtype (or ``x.dtype``), not a device?"""
+        name = last_name(node)
+        if name in _DTYPES or _DTYPE_NAME.search(name):
+            return True
+        if isinstance(node, ast.Constant):
+            return isinstance(node.value, str) and node.value in _DTYPES
+        origins = self._project.resolver.origins(scopes, node)
+        return all(
+            last_name(ref.node) in _DTYPES or (isinstance(ref.node, ast.Constant) and ref.node.value in _DTYPES)
+            for ref in origins
+            if isinstance(ref.node, ast.expr)
+        ) and any(isinstance(ref.node, ast.expr) for ref in origins)
+
+    def transfers(self, scopes: ModuleScopes) -> tuple[Transfer, ...]:
+        """All calls of a module that move something to a device, whatever it is."""
+        if id(scopes) not in self._transfers:
+            calls = [*scopes.calls_by_name.get("to", []), *scopes.calls_by_name.get("cuda", []), *scopes.calls_by_name.get("type", [])]
+            calls.sort(key=lambda call: (call.lineno, call.col_offset))
+            self._transfers[id(scopes)] = tuple(found for call in calls if (found := self._transfer(scopes, call)) is not None)
+        return self._transfers[id(scopes)]
+
+    def _transfer(self, scopes: ModuleScopes, call: ast.Call) -> Transfer | None:
+        func = call.func
+        if not isinstance(func, ast.Attribute):
+            return None
+        keywords = {keyword.arg: keyword.value for keyword in call.keywords}
+        flag = keywords.get("non_blocking") or keywords.get("async")
+        target: ast.expr | None
+        if func.attr == "cuda":
+            if self._project.resolver.names(scopes, func) & {"torch.cuda"}:
+                return None
+            devices = frozenset({Device.CUDA})
+            flag = flag or (call.args[1] if len(call.args) > 1 else None)
+        elif func.attr == "type":
+            if not call.args or not any(name.startswith("torch.cuda.") for name in self._project.resolver.names(scopes, call.args[0])):
+                return None
+            devices = frozenset({Device.CUDA})
+        else:
+            target = keywords.get("device") or (call.args[0] if call.args else None)
+            if target is None or self.is_dtype(scopes, target):
+                return None
+            if isinstance(target, ast.Starred):
+                return None
+            devices = self.of(scopes, target)
+            if devices == {Device.UNKNOWN} and not _DEVICE_NAME.search(_tail(target)):
+                return None  # `.to(other)`: a tensor like another, a unit, a file ...
+            positional = call.args[1:] if "device" not in keywords else call.args
+            flag = flag or (positional[1] if len(positional) > 1 else None)
+        non_blocking = flag is not None and not self._project.values.of(scopes, flag).every(lambda value: not value)
+        return Transfer(Ref(scopes, call), func.value, devices, non_blocking, self._project.loaders.batch(scopes, func.value))
+
+    def batch_transfers(self, scopes: ModuleScopes) -> Iterator[Transfer]:
+        """Transfers of loader batches from the host to what may be a GPU."""
+        loops = self._project.loops
+        for transfer in self.transfers(scopes):
+            draw = transfer.draw
+            if draw is None or draw.prepared or not transfer.to_gpu:
+                continue
+            once = isinstance(draw.where.node, ast.Call) and not loops.contexts(draw.where.scopes, draw.where.node)
+            if not once:
+                yield transfer
+
+
+def _tail(node: ast.expr) -> str:
+    if isinstance(node, ast.Call) and not last_name(node.func):
+        return ""
+    return last_name(node)
+
+
+def _named(text: str) -> Device:
+    head = text.split(":", 1)[0].strip().lower()
+    if head in ("cuda", "gpu"):
+        return Device.CUDA
+    if head == "cpu":
+        return Device.CPU
+    return Device.OTHER if head in ("mps", "xpu", "xla", "hpu", "npu", "tpu", "meta", "mlu") else Device.UNKNOWN

@@ -1,0 +1,145 @@
+"""What a statement is conditional on, up to its function: every N steps, rank zero, a debug flag, gradients disabled."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from gpulint.facts.scopes import FUNCTIONS, LOOPS, ModuleScopes, last_name
+
+if TYPE_CHECKING:
+    from gpulint.project import Project
+
+_EVERY = re.compile(r"(^|_)(every|interval|freq|frequency|period|steps_per|n_steps|log_steps|logging_steps|save_steps)(_|$)|_(every|freq|interval|steps)$")
+_RANK = re.compile(r"(^|[._])(rank|local_rank|global_rank|is_main_process|is_local_main_process|is_main|is_master|master|"
+                   r"main_process|is_rank_zero|is_global_zero|is_primary|is_world_process_zero|get_rank)\b")  # fmt: skip
+_DEBUG = re.compile(r"(^|[._])(debug|debugging|verbose|profile|profiling|profiler|nan_check|detect_anomaly|anomaly|dry_run|benchmark|trace)(_|\b)", re.IGNORECASE)
+_LAST = re.compile(r"\b(last|final|done|finished|best|is_best|patience|stop|early_stop\w*|improved|accept\w*)\b", re.IGNORECASE)
+_NO_GRAD = frozenset(
+    {
+        "torch.no_grad", "torch.inference_mode", "torch.autograd.no_grad", "torch.autograd.grad_mode.no_grad",
+        "torch.autograd.inference_mode", "torch.set_grad_enabled", "torch.autograd.set_grad_enabled",
+    }
+)  # fmt: skip
+
+
+def conditions(scopes: ModuleScopes, node: ast.AST, until: ast.AST | None = None) -> Iterator[tuple[ast.expr, bool]]:
+    """(test, holds) of every ``if`` and conditional expression around ``node`` within its function, innermost first.
+
+    Early exits count too: after ``if step % 10: continue`` the rest of the block runs only when the test is false.
+    """
+    inner = node
+    for up in scopes.module.ancestors(node):
+        if up is until:
+            return
+        if isinstance(up, ast.If | ast.IfExp):
+            body = up.body if isinstance(up.body, list) else [up.body]
+            orelse = up.orelse if isinstance(up.orelse, list) else [up.orelse]
+            if inner in body:
+                yield up.test, True
+            elif inner in orelse:
+                yield up.test, False
+        elif isinstance(up, ast.BoolOp) and inner in up.values:
+            for value in up.values[: up.values.index(inner)]:
+                yield value, isinstance(up.op, ast.And)
+        for name in ("body", "orelse", "finalbody"):
+            block = getattr(up, name, None)
+            if isinstance(block, list) and inner in block:
+                for earlier in block[: block.index(inner)]:
+                    if isinstance(earlier, ast.If) and not earlier.orelse and _leaves(earlier.body):
+                        yield earlier.test, False
+        if isinstance(up, (*FUNCTIONS, ast.Lambda, ast.ClassDef)):
+            return
+        inner = up
+
+
+def _leaves(body: list[ast.stmt]) -> bool:
+    return bool(body) and isinstance(body[-1], ast.Continue | ast.Return | ast.Break | ast.Raise)
+
+
+class Guards:
+    """Questions about conditions; values (is N one?) come from the project."""
+
+    def __init__(self, project: Project) -> None:
+        self._project = project
+
+    def periodic(self, scopes: ModuleScopes, node: ast.AST, until: ast.AST | None = None) -> bool:
+        """Does ``node`` run only every N iterations (or only on the first or last), N not being one?"""
+        return any(self._is_periodic(scopes, test, holds) for test, holds in conditions(scopes, node, until))
+
+    def rank_zero(self, scopes: ModuleScopes, node: ast.AST) -> bool:
+        """Does ``node`` run on one process only?"""
+        return any(_RANK.search(ast.unparse(test)) for test, _ in conditions(scopes, node))
+
+    def debug(self, scopes: ModuleScopes, node: ast.AST) -> bool:
+        """Is ``node`` behind a debug, profile or verbosity switch?"""
+        for test, holds in conditions(scopes, node):
+            if holds and (_DEBUG.search(ast.unparse(test)) or "__debug__" in ast.unparse(test)):
+                return True
+        return False
+
+    def off_by_default(self, scopes: ModuleScopes, node: ast.AST) -> bool:
+        """Is ``node`` behind a switch that is false unless somebody sets it?"""
+        for test, holds in conditions(scopes, node):
+            inner, wanted = test, holds
+            while isinstance(inner, ast.UnaryOp) and isinstance(inner.op, ast.Not):
+                inner, wanted = inner.operand, not wanted
+            parts = inner.values if isinstance(inner, ast.BoolOp) and isinstance(inner.op, ast.And) and wanted else [inner]
+            for part in parts:
+                if isinstance(part, ast.Name | ast.Attribute | ast.Subscript):
+                    known = self._project.values.of(scopes, part)
+                    if known.complete and known.every(lambda value: bool(value) is not wanted):
+                        return True
+        return False
+
+    def conditional(self, scopes: ModuleScopes, node: ast.AST, until: ast.AST | None = None) -> bool:
+        """Is ``node`` under any condition at all (other than rank zero)?"""
+        return any(not _RANK.search(ast.unparse(test)) for test, _ in conditions(scopes, node, until))
+
+    def no_grad(self, scopes: ModuleScopes, node: ast.AST) -> bool:
+        """Are gradients switched off around ``node`` by a ``with`` or a decorator in its own function?"""
+        resolver = self._project.resolver
+        for up in scopes.module.ancestors(node):
+            contexts: list[ast.expr] = []
+            if isinstance(up, ast.With | ast.AsyncWith):
+                contexts = [item.context_expr for item in up.items]
+            elif isinstance(up, (*FUNCTIONS, ast.ClassDef)):
+                contexts = list(up.decorator_list)
+            for context in contexts:
+                func = context.func if isinstance(context, ast.Call) else context
+                names = resolver.names(scopes, func)
+                if names & _NO_GRAD or last_name(func) in ("no_grad", "inference_mode", "smart_inference_mode", "eval_mode"):
+                    if any(name.endswith("set_grad_enabled") for name in names):
+                        if isinstance(context, ast.Call) and context.args:
+                            known = self._project.values.of(scopes, context.args[0])
+                            return known.every(lambda value: value is False)
+                        return False
+                    return True
+        return False
+
+    def _is_periodic(self, scopes: ModuleScopes, test: ast.expr, holds: bool) -> bool:
+        for part in ast.walk(test):
+            if isinstance(part, ast.BinOp) and isinstance(part.op, ast.Mod):
+                known = self._project.values.of(scopes, part.right)
+                if not (known.complete and known.every(lambda value: value == 1)):
+                    return True
+            elif isinstance(part, ast.Call) and _EVERY.search(last_name(part.func)):
+                return True
+            elif isinstance(part, ast.Name | ast.Attribute) and _EVERY.search(last_name(part)):
+                known = self._project.values.of(scopes, part)
+                if not (known.complete and known.every(lambda value: value == 1)):
+                    return True
+            elif isinstance(part, ast.Compare) and holds and len(part.ops) == 1 and isinstance(part.ops[0], ast.Eq | ast.GtE | ast.Gt):
+                # `step == 0`, `step == len(loader) - 1`, `best < loss`: once, or seldom.
+                if isinstance(part.ops[0], ast.Eq) and _is_counter(part.left):
+                    return True
+        return bool(holds and _LAST.search(ast.unparse(test)))
+
+
+_COUNTER = re.compile(r"(^|_)(i|idx|step|steps|iter|iteration|it|batch|batch_idx|epoch|n|count|global_step)(_|$)")
+
+
+def _is_counter(node: ast.expr) -> bool:
+    return bool(_COUNTER.search(last_name(node)))

@@ -1,0 +1,261 @@
+"""Data loaders, the loops that draw batches from them, and whether an expression is (part of) such a batch."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from gpulint.facts.loops import Role, is_loader_name, unwrap_iterable
+from gpulint.facts.resolve import Ref
+from gpulint.facts.scopes import FUNCTIONS, Bound, LoopNode, ModuleScopes, last_name
+
+if TYPE_CHECKING:
+    from gpulint.project import Project
+
+MAX_DEPTH = 8
+
+TORCH_LOADERS = frozenset(
+    {
+        "torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader", "torchdata.stateful_dataloader.StatefulDataLoader",
+        "monai.data.DataLoader", "monai.data.dataloader.DataLoader", "webdataset.WebLoader", "wds.WebLoader",
+        "torch_geometric.loader.DataLoader", "torch_geometric.data.DataLoader", "torch_geometric.loader.DenseDataLoader",
+        "torch_geometric.loader.NeighborLoader", "torch_geometric.loader.LinkNeighborLoader", "torch_geometric.loader.HGTLoader",
+        "torch_geometric.loader.ClusterLoader", "torch_geometric.loader.GraphSAINTRandomWalkSampler", "torch_geometric.loader.ShaDowKHopSampler",
+        "torch_geometric.loader.NeighborSampler", "torch_geometric.loader.RandomNodeLoader", "torch_geometric.loader.DataListLoader",
+        "dgl.dataloading.DataLoader", "dgl.dataloading.GraphDataLoader", "dgl.dataloading.NodeDataLoader", "dgl.dataloading.EdgeDataLoader",
+    }
+)  # fmt: skip
+"""Classes that take the parameters of ``torch.utils.data.DataLoader`` and hand them on."""
+
+_SAMPLING = ("NeighborLoader", "LinkNeighborLoader", "HGTLoader", "NeighborSampler", "ShaDowKHopSampler", "NodeDataLoader", "EdgeDataLoader")
+_EVIDENCE = frozenset({b"DataLoader", b"backward", b"training_step", b"dataloader", b"train_loader", b"loader"})
+_PREPARE = frozenset({"prepare", "setup_dataloaders", "prepare_data_loader", "_setup_dataloader", "MpDeviceLoader", "prepare_dataloader"})
+_HOST_METHODS = frozenset({"items", "values", "keys", "float", "long", "half", "int", "double", "view", "reshape", "squeeze", "unsqueeze", "permute", "transpose", "contiguous", "pop", "get", "t", "flatten", "type", "requires_grad_", "copy", "clone", "repeat", "expand", "narrow", "chunk", "split", "pin_memory", "bool"})  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Loader:
+    """A call that makes a data loader. ``call.node`` is the call; ``name`` its qualified class."""
+
+    call: Ref
+    name: str
+
+    @property
+    def node(self) -> ast.Call:
+        assert isinstance(self.call.node, ast.Call)
+        return self.call.node
+
+    @property
+    def scopes(self) -> ModuleScopes:
+        return self.call.scopes
+
+    @property
+    def samples_graph(self) -> bool:
+        """A graph sampler, whose feature tensors may already be on the GPU."""
+        return self.name.rsplit(".", 1)[-1] in _SAMPLING
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """A loop (or framework hook, or ``next(...)``) that takes batches from ``loaders``; none when they are unknown."""
+
+    where: Ref
+    loaders: tuple[Loader, ...] = ()
+    prepared: bool = False
+    """The loader went through Accelerate, Fabric or the like: its batches are on the device already."""
+
+
+class Loaders:
+    """Data loaders of one project."""
+
+    def __init__(self, project: Project) -> None:
+        self._project = project
+        self._by_module: dict[int, list[Loader]] = {}
+        self._active: set[ast.AST] = set()
+
+    def in_module(self, scopes: ModuleScopes) -> list[Loader]:
+        """Calls of a module that make a torch-like data loader, in source order; ``super().__init__`` of a subclass counts."""
+        if id(scopes) not in self._by_module:
+            found = [loader for call in scopes.calls if (loader := self._loader(scopes, call)) is not None]
+            self._by_module[id(scopes)] = sorted(found, key=lambda loader: (loader.node.lineno, loader.node.col_offset))
+        return self._by_module[id(scopes)]
+
+    def _loader(self, scopes: ModuleScopes, call: ast.Call) -> Loader | None:
+        func = call.func
+        if isinstance(func, ast.Attribute) and func.attr == "__init__":
+            owner = scopes.class_of(call)
+            if owner is None:
+                return None
+            names = self._project.resolver.base_names(scopes, owner) & TORCH_LOADERS
+        else:
+            last = last_name(func)
+            if not last or isinstance(func, ast.Call):
+                return None
+            names = self._project.resolver.names(scopes, func) & TORCH_LOADERS
+        return Loader(Ref(scopes, call), min(names)) if names else None
+
+    def loaders_of(self, scopes: ModuleScopes, node: ast.expr) -> tuple[Loader, ...]:
+        """Loaders that the value of an expression may be (in-tree subclasses of DataLoader included)."""
+        found: list[Loader] = []
+        resolver = self._project.resolver
+        for ref in resolver.origins(scopes, node):
+            call = ref.node
+            if not isinstance(call, ast.Call):
+                continue
+            if (loader := self._loader(ref.scopes, call)) is not None:
+                found.append(loader)
+            elif (source := unwrap_iterable(call)) is not call and source not in self._active:
+                self._active.add(source)
+                try:
+                    found.extend(self.loaders_of(ref.scopes, source))
+                finally:
+                    self._active.discard(source)
+            else:
+                for made in resolver.origins(ref.scopes, call.func):
+                    if isinstance(made.node, ast.ClassDef) and resolver.base_names(made.scopes, made.node) & TORCH_LOADERS:
+                        found.append(Loader(ref, "torch.utils.data.DataLoader"))
+        return tuple(dict.fromkeys(found))
+
+    # -- who draws from a loader -----------------------------------------------------------------------------------------
+
+    @cached_property
+    def draws(self) -> dict[ast.Call, list[Draw]]:
+        """Loader call -> the loops of the project that draw from it."""
+        table: dict[ast.Call, list[Draw]] = {}
+        for path in self._project.python_files:
+            if not self._project.words(path) & _EVIDENCE or (scopes := self._project.scopes_at(path)) is None:
+                continue
+            for loop in scopes.loops:
+                if (draw := self.draw(scopes, loop)) is not None:
+                    for loader in draw.loaders:
+                        table.setdefault(loader.node, []).append(draw)
+        return table
+
+    def draw(self, scopes: ModuleScopes, loop: LoopNode | ast.comprehension) -> Draw | None:
+        """How a loop takes batches, or None if it iterates over something else."""
+        if isinstance(loop, ast.While):
+            return None
+        source = unwrap_iterable(loop.iter)
+        loaders = self.loaders_of(scopes, source)
+        if loaders:
+            return Draw(Ref(scopes, loop), loaders, self.prepared(scopes, source))
+        if isinstance(loop, ast.comprehension):
+            return None
+        if last_name(source) in ("range", "trange") or self._on_device(scopes, source):
+            return None
+        if self._project.loops.over_loader(scopes, loop) and self._project.loops.role(scopes, loop) in (Role.STEP, Role.EVAL):
+            return Draw(Ref(scopes, loop), (), self.prepared(scopes, source))
+        return None
+
+    def _on_device(self, scopes: ModuleScopes, source: ast.expr) -> bool:
+        """Iterators that put batches on a device themselves (torchtext, tf.data, DALI, JAX)."""
+        for ref in self._project.resolver.origins(scopes, source):
+            if isinstance(ref.node, ast.Call):
+                if any(keyword.arg in ("device", "device_id") for keyword in ref.node.keywords):
+                    return True
+                names = self._project.resolver.call_names(ref.scopes, ref.node)
+                if any(name.split(".", 1)[0] in ("tensorflow", "tf", "jax", "nvidia", "torchtext", "tensorflow_datasets") for name in names):
+                    return True
+        return False
+
+    def prepared(self, scopes: ModuleScopes, source: ast.expr) -> bool:
+        """Did the loader go through ``accelerator.prepare`` or ``fabric.setup_dataloaders`` on its way here?"""
+        name = last_name(source)
+        for method in _PREPARE:
+            for call in scopes.calls_by_name.get(method, []):
+                if any(last_name(argument) == name for argument in call.args):
+                    return True
+        function = scopes.function(source)
+        if function is None or not isinstance(source, ast.Name) or function in self._active:
+            return False
+        if source.id not in {arg.arg for arg in [*function.args.args, *function.args.kwonlyargs]}:
+            return False
+        self._active.add(function)
+        try:
+            for site in self._project.resolver.call_sites(scopes, function):
+                assert isinstance(site.node, ast.Call)
+                bound = bool(function.args.args) and function.args.args[0].arg == "self"
+                passed = self._project.resolver.argument_of(function, site.node, source.id, bound)
+                if passed is not None and self.prepared(site.scopes, passed):
+                    return True
+        finally:
+            self._active.discard(function)
+        return False
+
+    # -- batches ---------------------------------------------------------------------------------------------------------
+
+    def batch(self, scopes: ModuleScopes, node: ast.expr, depth: int = 0) -> Draw | None:
+        """The draw that an expression's tensors come from, if it is a batch, an element of one, or computed from one on
+        the host."""
+        if depth > MAX_DEPTH:
+            return None
+        match node:
+            case ast.Name():
+                return self._name_batch(scopes, node, depth)
+            case ast.Attribute(value=base) | ast.Subscript(value=base) | ast.Starred(value=base):
+                return self.batch(scopes, base, depth + 1)
+            case ast.IfExp(body=body, orelse=orelse):
+                return self.batch(scopes, body, depth + 1) or self.batch(scopes, orelse, depth + 1)
+            case ast.Call(func=ast.Name(id="next"), args=[source, *_]):
+                inner = unwrap_iterable(source)
+                loaders = self.loaders_of(scopes, inner)
+                if not loaders and (not is_loader_name(last_name(inner)) or self._on_device(scopes, inner)):
+                    return None
+                return Draw(Ref(scopes, node), loaders, self.prepared(scopes, inner))
+            case ast.Call(func=ast.Attribute(value=base, attr=attr)) if attr in _HOST_METHODS:
+                return self.batch(scopes, base, depth + 1)
+            case ast.Call(args=args, func=func) if last_name(func) in ("Variable", "zip", "enumerate", "list", "tuple", "stack", "cat"):
+                return self._first(self.batch(scopes, arg, depth + 1) for arg in args)
+            case ast.List(elts=parts) | ast.Tuple(elts=parts):
+                return self._first(self.batch(scopes, part, depth + 1) for part in parts)
+        return None
+
+    @staticmethod
+    def _first(draws: Iterator[Draw | None]) -> Draw | None:
+        return next((draw for draw in draws if draw is not None), None)
+
+    def _name_batch(self, scopes: ModuleScopes, node: ast.Name, depth: int) -> Draw | None:
+        from gpulint.facts.reaching import reaching
+
+        for binding in reaching(scopes, scopes.scope(node).lookup(node.id), node):
+            draw: Draw | None = None
+            if binding.kind is Bound.LOOP and binding.value is not None:
+                holder = binding.node
+                assert isinstance(holder, ast.For | ast.AsyncFor | ast.comprehension)
+                counter = binding.path[:1] == (0,) and last_name(holder.iter) in ("enumerate",)
+                if not counter:
+                    draw = self.draw(scopes, holder) or self.batch(scopes, unwrap_iterable(holder.iter), depth + 1)
+            elif binding.kind is Bound.ASSIGN and binding.value is not None and binding.value is not node:
+                draw = self.batch(scopes, binding.value, depth + 1)
+            elif binding.kind is Bound.PARAMETER:
+                draw = self._parameter_batch(scopes, node.id, binding.scope.node, depth)
+            if draw is not None:
+                return draw
+        return None
+
+    def _parameter_batch(self, scopes: ModuleScopes, name: str, function: ast.AST, depth: int) -> Draw | None:
+        if isinstance(function, ast.Lambda):
+            call = scopes.module.parents.get(function)
+            if isinstance(call, ast.Call) and last_name(call.func) in ("map", "apply_to_collection", "tree_map"):
+                return self._first(self.batch(scopes, arg, depth + 1) for arg in call.args if arg is not function)
+            return None
+        if not isinstance(function, FUNCTIONS) or function in self._active:
+            return None
+        if function.name in ("training_step", "validation_step", "test_step") and name == "batch":
+            return None  # Lightning moves the batch before the hook.
+        self._active.add(function)
+        try:
+            bound = bool(function.args.args) and function.args.args[0].arg in ("self", "cls")
+            for site in self._project.resolver.call_sites(scopes, function):
+                assert isinstance(site.node, ast.Call)
+                passed = self._project.resolver.argument_of(function, site.node, name, bound)
+                if passed is not None and (draw := self.batch(site.scopes, passed, depth + 1)) is not None:
+                    return draw
+        finally:
+            self._active.discard(function)
+        return None
+
+
