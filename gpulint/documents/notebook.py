@@ -1,0 +1,155 @@
+"""Jupyter notebooks: code cells as one Python module, shell cells and escapes as scripts."""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_right
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gpulint.documents.base import Document
+from gpulint.rule import Kind
+from gpulint.source import SourceText, Span
+
+if TYPE_CHECKING:
+    from gpulint.documents.ipython import CellCode
+    from gpulint.documents.python import PythonModule
+    from gpulint.documents.shell import Script
+
+_PYTHON_KERNELS = ("python", "ipython", "pyspark", "conda-", "xpython")
+_SHOWN_ERRORS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A cell; ``index`` counts all cells of the notebook from 0."""
+
+    index: int
+    kind: str
+    source: SourceText
+
+
+class NotebookSource:
+    """The Python of all code cells put together, and the way back to the cells. Lines correspond one to one."""
+
+    def __init__(self, parts: list[tuple[int, str]]) -> None:
+        """``parts``: (cell index, Python text) in order."""
+        self.cells = [cell for cell, _ in parts]
+        self.text = "".join(text + "\n" for _, text in parts)
+        self._source = SourceText(self.text)
+        self._first_lines: list[int] = []
+        line = 1
+        for _, text in parts:
+            self._first_lines.append(line)
+            line += len(SourceText(text + "\n").line_starts) - 1
+
+    def span(self, start: int, end: int) -> Span:
+        """Span, within its cell, of the characters ``start:end`` of ``text``."""
+        line, column = self._source.position(start)
+        end_line, end_column = self._source.position(end)
+        index = max(bisect_right(self._first_lines, line) - 1, 0)
+        if not self.cells:
+            return Span(line, column, end_line, end_column)
+        shift = self._first_lines[index] - 1
+        return Span(line - shift, column, end_line - shift, end_column, self.cells[index])
+
+
+class NotebookDocument(Document):
+    """An ``.ipynb`` file of format 3, 4 or 5."""
+
+    kind = Kind.NOTEBOOK
+
+    def __init__(self, path: Path, text: str, encoding: str = "utf-8") -> None:
+        super().__init__(path, text, encoding)
+        self._content = self._load()
+
+    def _load(self) -> dict[str, Any]:
+        try:
+            content = json.loads(self.source.text)
+        except json.JSONDecodeError as error:
+            self.problem(f"broken notebook: {error.msg}", error.lineno, error.colno)
+        except RecursionError:
+            self.problem("broken notebook: nested too deeply")
+        else:
+            if isinstance(content, dict):
+                return content
+            self.problem("broken notebook: not a JSON object", 1, 1)
+        return {}
+
+    @cached_property
+    def cells(self) -> tuple[Cell, ...]:
+        """All cells, whatever their kind."""
+        cells: list[Cell] = []
+        for item in self._raw_cells():
+            raw = item.get("source", item.get("input", "")) if isinstance(item, dict) else ""
+            lines = raw if isinstance(raw, list) else [raw]
+            kind = str(item.get("cell_type", "")) if isinstance(item, dict) else ""
+            text = "".join(line for line in lines if isinstance(line, str))
+            cells.append(Cell(len(cells), kind, SourceText(text)))
+        return tuple(cells)
+
+    def cell_source(self, cell: int | None) -> SourceText:
+        return self.source if cell is None else self.cells[cell].source
+
+    def _raw_cells(self) -> list[Any]:
+        """Cells of format 4 and 5, or of format 3's worksheets."""
+        sheets = self._content.get("worksheets")
+        holders = sheets if isinstance(sheets, list) and "cells" not in self._content else [self._content]
+        found: list[Any] = []
+        for holder in holders:
+            cells = holder.get("cells") if isinstance(holder, dict) else None
+            found += cells if isinstance(cells, list) else []
+        return found
+
+    @property
+    def language(self) -> str:
+        """Language of the kernel in lower case, ``python`` where the notebook does not say."""
+        metadata = self._content.get("metadata")
+        metadata = metadata if isinstance(metadata, dict) else {}
+        for section, key in (("language_info", "name"), ("kernelspec", "language"), ("kernelspec", "name")):
+            holder = metadata.get(section)
+            name = holder.get(key) if isinstance(holder, dict) else None
+            if isinstance(name, str) and name:
+                return "python" if name.lower().startswith(_PYTHON_KERNELS) else name.lower()
+        return "python"
+
+    @cached_property
+    def _code(self) -> tuple[tuple[Cell, CellCode], ...]:
+        from gpulint.documents.ipython import read_cell
+
+        if self.language != "python":
+            return ()
+        return tuple((cell, read_cell(cell.source, cell.index)) for cell in self.cells if cell.kind == "code")
+
+    @cached_property
+    def python_source(self) -> NotebookSource:
+        """Python of all code cells; broken cells are empty lines."""
+        return NotebookSource([(cell.index, code.python) for cell, code in self._code])
+
+    @cached_property
+    def python(self) -> PythonModule | None:
+        from gpulint.documents.python import PythonModule
+
+        broken = [(cell, code.error) for cell, code in self._code if code.error]
+        for cell, error in broken[:_SHOWN_ERRORS]:
+            self.problem(f"cell {cell.index}, line {error.lineno or 1}: syntax error: {error.msg}", error.lineno, error.offset)
+        if len(broken) > _SHOWN_ERRORS:
+            self.problem(f"{len(broken) - _SHOWN_ERRORS} more cells with syntax errors")
+        source = self.python_source
+        if not source.text.strip():
+            return None
+        try:
+            return PythonModule(self.path, source.text, source.span)
+        except SyntaxError as error:
+            place = source.span(*[SourceText(source.text).offset(error.lineno or 1, error.offset or 1)] * 2)
+            self.problem(f"cell {place.cell}, line {place.line}: syntax error: {error.msg}", place.line, place.column)
+            return None
+
+    @cached_property
+    def scripts(self) -> tuple[Script, ...]:
+        """One script per ``%%bash`` cell, ``!`` line and installing magic, in order."""
+        from gpulint.documents.shell import parse_script
+
+        return tuple(parse_script(fragment) for _, code in self._code for fragment in code.shell)
