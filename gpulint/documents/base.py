@@ -82,3 +82,7 @@ class Document:
     def tasks(self) -> tuple[Task, ...]:
         """What the document launches, with the resources it asks for."""
         return ()
+
+    def cell_source(self, cell: int | None) -> SourceText:
+        """The text that spans with this ``cell`` count in: of one cell in a notebook, else of the whole file."""
+        return self.source

@@ -41,7 +41,6 @@ def scan(run: Any, tree: Path) -> Callable[[str, bytes], tuple[int, list[str], l
         ("a.py", b"(" * 3000 + b")" * 3000, "a.py"),
         ("a.ipynb", b'{"cells": [', "a.ipynb:1"),
         ("a.ipynb", b"[]", "a.ipynb"),
-        ("a.ipynb", b'{"cells": 3}', "a.ipynb"),
         ("a.yaml", b"kind: Job\ncontainers:\n\t- image: nvidia\n", "a.yaml:3"),
         ("a.yaml", b"containers: [nvidia\nkind: Job\n", "a.yaml:2"),
     ],
@@ -75,7 +74,7 @@ def test_odd_but_readable_files_are_scanned(scan: Any, name: str, data: bytes, p
     assert [line for line in errors if "error" in line] == []
 
 
-@pytest.mark.parametrize("name", ["a.py", "a.sh", "a.yaml", "Dockerfile", "a.ipynb"])
+@pytest.mark.parametrize("name", ["a.py", "a.sh", "a.yaml", "Dockerfile"])
 def test_empty_files_are_clean(scan: Any, name: str) -> None:
     code, places, errors = scan(name, b"")
     assert (code, places) == (1, [])
@@ -105,10 +104,10 @@ def test_file_names_that_are_no_text(run: Any, tree: Path) -> None:
     except OSError:
         pytest.skip("this file system takes no such names")
     for form in ("full", "concise", "json", "sarif", "github"):
-        code = run("scan", "--output-format", form, "--output-file", "out")
-        assert code == 1
+        assert run("scan", "--output-format", form, "--output-file", "out")[0] == 1
         assert b"TST101" in (tree / "out").read_bytes()
-    json.loads(run("scan", "--output-format", "sarif", "--output-file", "out")[1] or (tree / "out").read_text())
+        if form in ("json", "sarif"):
+            json.loads((tree / "out").read_text())
 
 
 def test_deeply_nested_code_is_a_problem_of_one_file(scan: Any) -> None:
