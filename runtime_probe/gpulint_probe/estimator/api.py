@@ -1,0 +1,188 @@
+"""The estimator's functions: a request in, an estimate or a batch size out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import torch
+
+from gpulint_probe.estimator import baselines
+from gpulint_probe.estimator.allocator import OutOfMemory
+from gpulint_probe.estimator.cards import Card, card_by_name, card_of_memory
+from gpulint_probe.estimator.checkpointing import enable_checkpointing
+from gpulint_probe.estimator.errors import EstimateError
+from gpulint_probe.estimator.inputs import batch_from_example, batch_from_specs, channels_last, parse_input
+from gpulint_probe.estimator.interval import interval
+from gpulint_probe.estimator.job import PRECISIONS, Job
+from gpulint_probe.estimator.losses import loss_by_name
+from gpulint_probe.estimator.optimizers import as_on_cuda, optimizer_by_name
+from gpulint_probe.estimator.parallel import STRATEGIES, parallelise
+from gpulint_probe.estimator.simulate import Simulation, simulate
+from gpulint_probe.estimator.step import trace_evaluation, trace_training
+from gpulint_probe.estimator.target import load_target
+from gpulint_probe.estimator.trace import Trace
+
+METHODS = ("simulate", "horus", "deepspeed", "faketensor", "gpumemnet")
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What to estimate; the options of ``gpulint estimate`` under the same names. Sizes are in bytes."""
+
+    target: str
+    inputs: tuple[str, ...] = ()
+    batch_size: int = 8
+    optimizer: str = "adamw"
+    precision: str = "fp32"
+    loss: str = "auto"
+    grad_accumulation: int = 1
+    activation_checkpointing: bool = False
+    channels_last: bool = False
+    data_parallel: str = ""
+    gpus: int = 1
+    model_args: Mapping[str, Any] = field(default_factory=dict)
+    gpu: str = ""
+    memory: int | None = None
+    context: int | None = None
+    method: str = "simulate"
+    gpumemnet_model: str = ""
+
+    def card(self) -> Card | None:
+        """The card that the job shall fit on, with the context measured on the user's machine if one was given."""
+        if self.gpu and self.memory:
+            raise EstimateError("--gpu and --memory exclude each other")
+        card = card_by_name(self.gpu) if self.gpu else card_of_memory(self.memory) if self.memory else None
+        if card is None or self.context is None:
+            return card
+        return Card(card.name, card.total_bytes, self.context, "given")
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """Memory in bytes: ``allocated`` by tensors, ``reserved`` by the allocator, ``device`` as nvidia-smi shows it.
+
+    ``low_bytes`` to ``high_bytes`` is the interval of device memory that held 90 % of the benchmark's jobs. ``fits`` and
+    ``free_bytes`` are None where no card was named. ``allocated`` and ``reserved`` are 0 for methods that do not know them.
+    """
+
+    target: str
+    batch_size: int
+    method: str
+    allocated_bytes: int
+    reserved_bytes: int
+    context_bytes: int
+    device_bytes: int
+    low_bytes: int
+    high_bytes: int
+    by_category: dict[str, int]
+    peak_operator: str
+    peak_module: str
+    peak_phase: str
+    card: str
+    capacity_bytes: int | None
+    fits: bool | None
+    free_bytes: int | None
+    notes: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """A mapping for ``--output-format json``."""
+        return asdict(self)
+
+
+def build_job(request: Request) -> Job:
+    """Load the target and make the job that a request describes. Raises EstimateError."""
+    _check(request)
+    target = load_target(request.target, request.model_args)
+    model = target.model
+    notes: list[str] = []
+    if request.precision == "bf16-true":
+        model.to(torch.bfloat16)
+    if request.activation_checkpointing:
+        enable_checkpointing(model)
+    if target.example is not None and not request.inputs:
+        make_batch = batch_from_example(target.example)
+    else:
+        specs = request.inputs or ((target.default_input,) if target.default_input else ())
+        if not specs:
+            raise EstimateError("the shape of one sample is needed: --input 3x224x224, --input tokens:512, or an example batch")
+        if not request.inputs:
+            notes.append(f"input {target.default_input} is the model's default")
+        make_batch = batch_from_specs([parse_input(spec) for spec in specs], model)
+    if request.channels_last:
+        model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        make_batch = channels_last(make_batch)
+    if target.optimizer is not None:
+        optimizer, fused = target.optimizer, as_on_cuda(target.optimizer)
+        notes.append(f"optimizer {type(optimizer).__name__} is the factory's")
+    else:
+        optimizer, fused = optimizer_by_name(request.optimizer, model)
+    return Job(
+        model, make_batch, loss_by_name(request.loss), optimizer, request.batch_size, request.precision,
+        request.grad_accumulation, fused, request.gpus, request.data_parallel, notes,
+    )  # fmt: skip
+
+
+def trace_job(job: Job, batch_size: int, training: bool = True) -> Trace:
+    """Trace one size of the job, as one of its GPUs sees it."""
+    trace = trace_training(job, batch_size) if training else trace_evaluation(job, batch_size)
+    return parallelise(trace, job.model, job.strategy, job.gpus) if job.strategy else trace
+
+
+def estimate(target: str | Request, **options: Any) -> Estimate:
+    """Estimate the memory of one training step. ``options`` are the fields of Request. Raises EstimateError."""
+    request = target if isinstance(target, Request) else Request(target, **options)
+    return estimate_job(request, build_job(request))
+
+
+def estimate_job(request: Request, job: Job, on_trace: Callable[[Trace], None] | None = None) -> Estimate:
+    """As estimate, for a job already built; ``on_trace`` receives the trace (method "simulate")."""
+    card = request.card()
+    context = request.context if request.context is not None else (card or card_of_memory(1)).context_bytes
+    if request.method != "simulate":
+        total = baselines.estimate(request.method, job, request.gpumemnet_model)
+        return _estimate(request, card, context, Simulation(0, 0, {}, baselines.NOWHERE), total, total <= card.total_bytes if card else None, ())
+    trace = trace_job(job, request.batch_size)
+    if on_trace is not None:
+        on_trace(trace)
+    fits: bool | None = None
+    result: Simulation | None = None
+    if card is not None:
+        try:
+            result = simulate(trace, card.total_bytes - context)
+            fits = True
+        except OutOfMemory:
+            fits = False
+    result = result or simulate(trace)
+    return _estimate(request, card, context, result, result.reserved + context, fits, tuple(trace.notes))
+
+
+def _estimate(
+    request: Request, card: Card | None, context: int, result: Simulation, device: int, fits: bool | None, notes: Sequence[str]
+) -> Estimate:
+    low, high = interval(device, context, request.context is not None, bool(notes)) if request.method == "simulate" else (device, device)
+    capacity = card.total_bytes if card else None
+    return Estimate(
+        request.target, request.batch_size, request.method, result.allocated, result.reserved, context, device, low, high,
+        result.by_category, result.peak.operator, result.peak.module, result.peak.phase, card.name if card else "", capacity,
+        fits, capacity - device if capacity is not None else None, tuple(notes),
+    )  # fmt: skip
+
+
+def _check(request: Request) -> None:
+    if request.batch_size < 1:
+        raise EstimateError("--batch-size must be at least 1")
+    if request.grad_accumulation < 1:
+        raise EstimateError("--grad-accumulation must be at least 1")
+    if request.precision not in PRECISIONS:
+        raise EstimateError(f"--precision {request.precision!r} is not one of {', '.join(PRECISIONS)}")
+    if request.method not in METHODS:
+        raise EstimateError(f"--method {request.method!r} is not one of {', '.join(METHODS)}")
+    if request.data_parallel and request.data_parallel not in STRATEGIES:
+        raise EstimateError(f"--data-parallel {request.data_parallel!r} is not one of {', '.join(STRATEGIES)}")
+    if request.gpus < 1:
+        raise EstimateError("--gpus must be at least 1")
+    if request.gpus > 1 and not request.data_parallel:
+        raise EstimateError("--gpus needs --data-parallel: say how the GPUs share the work")
+    request.card()

@@ -1,0 +1,134 @@
+"""``gpulint estimate``. Imports torch only when the command runs."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gpulint_probe.estimator.errors import EstimateError
+
+if TYPE_CHECKING:
+    from gpulint_probe.estimator.api import Estimate, Request
+    from gpulint_probe.estimator.search import Suggestion
+    from gpulint_probe.estimator.trace import Trace
+
+_DESCRIPTION = """Tell, without a GPU, how much GPU memory a training job will hold and which batch fits a card.
+The model factory that you name is imported and called: this runs its code. Weights are never downloaded."""
+
+
+def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
+    """Add the sub-command to a command line."""
+    parser = subparsers.add_parser("estimate", help="GPU memory of a training job and the batch that fits", description=_DESCRIPTION)
+    add = parser.add_argument
+    add("target", help="train.py:build, package.module:build, timm:resnet50, torchvision:vgg16 or hf:path/config.json")
+    add("--input", action="append", default=[], dest="inputs", metavar="SPEC", help="shape of a sample: 3x224x224, tokens:512, mask=bool:512")
+    add("--batch-size", type=int, default=8)
+    add("--optimizer", default="adamw", help="adamw, adam, sgd, sgd-momentum, adafactor, ...; adamw-fused (default: adamw)")
+    add("--precision", default="fp32", help="fp32, tf32, bf16 (autocast), fp16-amp (autocast, scaled loss), bf16-true (default: fp32)")
+    add("--loss", default="auto", help="auto, cross-entropy, mse, bce, mean, output (default: auto)")
+    add("--grad-accumulation", type=int, default=1, metavar="N")
+    add("--activation-checkpointing", action="store_true", help="recompute activations of the repeated blocks")
+    add("--channels-last", action="store_true", help="model and images in channels_last layout")
+    add("--data-parallel", default="", help="ddp, fsdp, zero1, zero2 or zero3; needs --gpus")
+    add("--gpus", type=int, default=1, metavar="N")
+    add("--model-arg", action="append", default=[], metavar="NAME=VALUE", help="keyword argument of the factory, repeatable")
+    add("--gpu", default="", help="card to fit, such as A100-40GB")
+    add("--memory", metavar="SIZE", help="memory of the card to fit, such as 24GiB")
+    add("--context", metavar="SIZE", help="memory of the CUDA context, where it was measured")
+    add("--suggest-batch", action="store_true", help="find the largest batches for training and evaluation that leave 10 %% free")
+    add("--savings", action="store_true", help="say what bf16 and activation checkpointing would free")
+    add("--method", default="simulate", help="simulate, horus, deepspeed, faketensor or gpumemnet (default: simulate)")
+    add("--gpumemnet-model", default="", metavar="FILE", help="classifier trained by benchmarks/estimator/train_gpumemnet.py")
+    add("--plot", type=Path, metavar="FILE", help="draw the memory over the step to a .png or .svg file")
+    add("--output-format", choices=("text", "json"), default="text")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the command: 0, or 1 where the job does not fit the card, or 2 on errors (one line on stderr)."""
+    try:
+        import rich.console
+        import torch  # noqa: F401
+    except ImportError as error:
+        print(f"gpulint estimate needs {error.name}: pip install 'gpulint[probe]'", file=sys.stderr)
+        return 2
+    try:
+        with rich.console.Console(stderr=True).status("loading the model") as status:
+            estimate, suggestion, savings = _estimate(args, status.update)
+    except EstimateError as error:
+        print(f"gpulint estimate: {error}", file=sys.stderr)
+        return 2
+    from gpulint_probe.estimator.report import as_json, print_table
+
+    if args.output_format == "json":
+        print(as_json(estimate, suggestion, savings))
+    else:
+        print_table(rich.console.Console(), estimate, suggestion, savings)
+    return 1 if estimate.fits is False else 0
+
+
+def _estimate(args: argparse.Namespace, progress: Any) -> tuple[Estimate, Suggestion | None, dict[str, int]]:
+    from gpulint_probe.estimator.api import build_job, estimate_job
+    from gpulint_probe.estimator.plot import plot
+    from gpulint_probe.estimator.search import suggest_for_job
+
+    request = _request(args)
+    job = build_job(request)
+    traces: list[Trace] = []
+    progress(f"training step with batch {request.batch_size}")
+    estimate = estimate_job(request, job, traces.append)
+    if args.plot:
+        if not traces:
+            raise EstimateError(f"--plot needs --method simulate, not {request.method}")
+        plot(traces[0], args.plot, f"{request.target}, batch {request.batch_size}")
+    suggestion = suggest_for_job(request, job, progress) if args.suggest_batch else None
+    savings = _savings(request, estimate) if args.savings else {}
+    return estimate, suggestion, savings
+
+
+def _savings(request: Request, estimate: Estimate) -> dict[str, int]:
+    """Bytes that bf16 and activation checkpointing would free, where they are not used yet and can be."""
+    from dataclasses import replace
+
+    from gpulint_probe.estimator.api import estimate as estimate_request
+
+    savings: dict[str, int] = {}
+    variants = {}
+    if request.precision in ("fp32", "tf32"):
+        variants["bf16"] = replace(request, precision="bf16")
+    if not request.activation_checkpointing:
+        variants["activation checkpointing"] = replace(request, activation_checkpointing=True)
+    for name, variant in variants.items():
+        try:
+            savings[name] = estimate.reserved_bytes - estimate_request(variant).reserved_bytes
+        except EstimateError:
+            continue
+    return savings
+
+
+def _request(args: argparse.Namespace) -> Request:
+    from gpulint_probe.estimator.api import Request
+    from gpulint_probe.estimator.cards import parse_size
+
+    return Request(
+        args.target, tuple(args.inputs), args.batch_size, args.optimizer, args.precision, args.loss, args.grad_accumulation,
+        args.activation_checkpointing, args.channels_last, args.data_parallel, args.gpus, _model_arguments(args.model_arg),
+        args.gpu, parse_size(args.memory) if args.memory else None, parse_size(args.context) if args.context else None,
+        args.method, args.gpumemnet_model,
+    )  # fmt: skip
+
+
+def _model_arguments(texts: list[str]) -> dict[str, Any]:
+    arguments: dict[str, Any] = {}
+    for text in texts:
+        name, separator, value = text.partition("=")
+        if not separator or not name.isidentifier():
+            raise EstimateError(f"--model-arg {text!r} is not NAME=VALUE")
+        try:
+            arguments[name] = ast.literal_eval(value)
+        except (ValueError, SyntaxError):
+            arguments[name] = value
+    return arguments

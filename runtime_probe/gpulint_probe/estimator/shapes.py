@@ -1,0 +1,109 @@
+"""Output tensors of the most frequent operators, without PyTorch's meta kernels.
+
+Those are written in Python for generality and take most of a probe's time. Each function here makes the tensors of the
+CUDA kernel: same shapes, types and layouts. Everything not listed, or called with unlike tensors, takes the meta kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+aten = torch.ops.aten
+Kernel = Callable[..., Any]
+
+
+def output_of(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[bool, Any]:
+    """(True, outputs) where the outputs are known here, else (False, None)."""
+    name = func._schema.name
+    if name.startswith("aten::_foreach_"):
+        tensors = args[0]
+        if tensors[0].device.type != "meta":
+            return False, None
+        if name.endswith("_"):
+            return True, None
+        if name != "aten::_foreach_norm":
+            return True, [torch.empty_like(tensor) for tensor in tensors]
+        return True, [tensor.new_empty(()) for tensor in tensors]
+    kernel = _KERNELS.get(func)
+    if kernel is None or kwargs or args[0].device.type != "meta":
+        return False, None
+    out = kernel(*args)
+    return out is not None, out
+
+
+def _like_first(x: torch.Tensor, *_: Any) -> Any:
+    return torch.empty_like(x) if x.is_floating_point() else None
+
+
+def _in_place(x: torch.Tensor, *others: Any) -> Any:
+    same = all(not isinstance(other, torch.Tensor) or other.shape == x.shape for other in others)
+    return x if same else None
+
+
+def _like_both(x: torch.Tensor, other: Any, *_: Any) -> Any:
+    if not isinstance(other, torch.Tensor):
+        return torch.empty_like(x) if x.is_floating_point() and isinstance(other, int | float) else None
+    same = x.shape == other.shape and x.dtype == other.dtype and x.device == other.device
+    return torch.empty_like(x) if same and x.stride() == other.stride() else None
+
+
+def _batch_norm(
+    x: torch.Tensor, weight: Any, bias: Any, mean: Any, var: Any, training: bool, momentum: float, eps: float
+) -> Any:
+    channels = (x.size(1) if training else 0,)
+    kept = torch.float32 if x.dtype in (torch.float16, torch.bfloat16) else x.dtype
+    return torch.empty_like(x), x.new_empty(channels, dtype=kept), x.new_empty(channels, dtype=kept)
+
+
+def _batch_norm_backward(grad: Any, x: torch.Tensor, weight: Any, *rest: Any) -> Any:
+    mask = rest[-1]
+    kept = weight.dtype if weight is not None else x.dtype
+    channels = (x.size(1),)
+    return (
+        torch.empty_like(x) if mask[0] else None,
+        x.new_empty(channels, dtype=kept) if mask[1] else None,
+        x.new_empty(channels, dtype=kept) if mask[2] else None,
+    )
+
+
+def _convolution_backward(grad: torch.Tensor, x: torch.Tensor, weight: torch.Tensor, bias_sizes: Any, *rest: Any) -> Any:
+    mask = rest[-1]
+    return (
+        torch.empty_like(x) if mask[0] else None,
+        torch.empty_like(weight) if mask[1] else None,
+        grad.new_empty(bias_sizes) if mask[2] else None,
+    )
+
+
+_KERNELS: dict[Any, Kernel] = {
+    **dict.fromkeys(
+        (
+            aten.relu.default, aten.sigmoid.default, aten.silu.default, aten.gelu.default, aten.hardtanh.default,
+            aten.hardswish.default, aten.hardsigmoid.default, aten.tanh.default, aten.leaky_relu.default, aten.elu.default,
+            aten.softplus.default, aten.mish.default, aten.sqrt.default,
+        ),
+        _like_first,
+    ),
+    **dict.fromkeys(
+        (
+            aten.relu_.default, aten.silu_.default, aten.hardtanh_.default, aten.hardswish_.default, aten.add_.Tensor,
+            aten.add_.Scalar, aten.mul_.Tensor, aten.mul_.Scalar, aten.div_.Tensor, aten.zero_.default, aten.fill_.Scalar,
+            aten.sigmoid_.default, aten.hardsigmoid_.default, aten.leaky_relu_.default, aten.elu_.default,
+        ),
+        _in_place,
+    ),
+    **dict.fromkeys(
+        (
+            aten.add.Tensor, aten.mul.Tensor, aten.sub.Tensor, aten.div.Tensor, aten.threshold_backward.default,
+            aten.sigmoid_backward.default, aten.silu_backward.default, aten.gelu_backward.default, aten.tanh_backward.default,
+            aten.hardtanh_backward.default, aten.hardswish_backward.default, aten.hardsigmoid_backward.default,
+        ),
+        _like_both,
+    ),
+    aten.native_batch_norm.default: _batch_norm,
+    aten.native_batch_norm_backward.default: _batch_norm_backward,
+    aten.convolution_backward.default: _convolution_backward,
+}  # fmt: skip

@@ -1,0 +1,196 @@
+"""Find and build the model to estimate: a factory in a file or module, or a timm, torchvision or transformers name.
+
+A factory is the user's code and runs because the user named it; weights are never downloaded.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import torch
+
+from gpulint_probe.estimator.devices import BuildOnMeta
+from gpulint_probe.estimator.errors import EstimateError
+from gpulint_probe.estimator.optimizers import rebind
+
+
+@dataclass(slots=True)
+class Target:
+    """A model on the meta device; ``example`` and ``optimizer`` are None unless the factory returned them.
+
+    ``default_input`` is the usual ``--input`` of a model of a library ("" where there is none).
+    """
+
+    model: torch.nn.Module
+    example: Any = None
+    optimizer: torch.optim.Optimizer | None = None
+    default_input: str = ""
+
+
+def load_target(text: str, arguments: Mapping[str, Any] | None = None) -> Target:
+    """Build ``file.py:function``, ``module:function``, ``timm:NAME``, ``torchvision:NAME`` or ``hf:PATH/config.json``.
+
+    ``arguments`` are keyword arguments of the factory. Raises EstimateError.
+    """
+    kind, separator, name = text.rpartition(":")
+    if not separator or not kind or not name:
+        raise EstimateError(f"target {text!r} is not FILE.py:FUNCTION, MODULE:FUNCTION, timm:NAME, torchvision:NAME or hf:PATH")
+    library = {"timm": _timm, "torchvision": _torchvision, "hf": _hugging_face}.get(kind)
+    with _no_downloads():
+        factory, default_input = library(name) if library is not None else (_factory(kind, name), "")
+        result = _build(text, factory, dict(arguments or {}))
+    target = _unpack(text, result)
+    target.default_input = default_input or _declared_input(target.model)
+    return target
+
+
+def _build(text: str, factory: Callable[..., Any], arguments: dict[str, Any]) -> Any:
+    try:
+        with BuildOnMeta():
+            return factory(**arguments)
+    except EstimateError:
+        raise
+    except Exception:  # noqa: BLE001 - some models cannot be built without values; those are built on the host
+        pass
+    try:
+        return factory(**arguments)
+    except EstimateError:
+        raise
+    except MemoryError:
+        raise EstimateError(f"{text} can be built neither on the meta device nor in this machine's memory") from None
+    except Exception as error:  # noqa: BLE001 - whatever the user's code raises is the answer
+        line = next((line for line in str(error).splitlines() if line.strip()), "")
+        raise EstimateError(f"{text} raises {type(error).__name__}: {line}") from error
+
+
+def _unpack(text: str, result: Any) -> Target:
+    parts = result if isinstance(result, tuple) else (result,)
+    model, *rest = parts or (None,)
+    if not isinstance(model, torch.nn.Module) or len(rest) > 2:
+        shown = ", ".join(type(part).__name__ for part in parts)
+        raise EstimateError(f"{text} returns {shown}; expected a model, or (model, example batch[, optimizer])")
+    example = rest[0] if rest else None
+    optimizer = rest[1] if len(rest) > 1 else None
+    if optimizer is not None and not isinstance(optimizer, torch.optim.Optimizer):
+        raise EstimateError(f"{text} returns {type(optimizer).__name__} where an optimizer is expected")
+    before = list(model.named_parameters(remove_duplicate=False))
+    model.to("meta")
+    after = dict(model.named_parameters(remove_duplicate=False))
+    if optimizer is not None:
+        rebind(optimizer, {id(old): after[name] for name, old in before})
+    return Target(model, example, optimizer)
+
+
+def _factory(place: str, name: str) -> Callable[..., Any]:
+    if place.endswith(".py") or os.sep in place:
+        path = Path(place)
+        if not path.is_file():
+            raise EstimateError(f"no file {place}")
+        sys.path.insert(0, str(path.resolve().parent))
+        module_name = path.stem
+        spec = importlib.util.spec_from_file_location(module_name, path)
+        if spec is None or spec.loader is None:
+            raise EstimateError(f"{place} is not a Python file")
+        module = importlib.util.module_from_spec(spec)
+        sys.modules.setdefault(module_name, module)
+        _import(place, lambda: spec.loader.exec_module(module))  # type: ignore[union-attr]
+    else:
+        sys.path.insert(0, os.getcwd())
+        module = _import(place, lambda: importlib.import_module(place))
+    factory = getattr(module, name, None)
+    if factory is None:
+        raise EstimateError(f"{place} has no {name!r}")
+    if not callable(factory):
+        raise EstimateError(f"{place}:{name} is {type(factory).__name__}, not a function")
+    return factory  # type: ignore[no-any-return]
+
+
+def _import(place: str, load: Callable[[], Any]) -> Any:
+    try:
+        return load()
+    except SystemExit:
+        raise EstimateError(f"importing {place} ends the program (sys.exit at module level)") from None
+    except Exception as error:  # noqa: BLE001 - whatever the user's module raises is the answer
+        line = next((line for line in str(error).splitlines() if line.strip()), "")
+        raise EstimateError(f"importing {place} fails: {type(error).__name__}: {line}") from error
+
+
+def _timm(name: str) -> tuple[Callable[..., Any], str]:
+    _repair_torchvision()
+    timm = _import("timm", lambda: importlib.import_module("timm"))
+    if not timm.is_model(name):
+        raise EstimateError(f"timm has no model {name!r}")
+    return lambda **arguments: timm.create_model(name, pretrained=False, **arguments), ""
+
+
+def _torchvision(name: str) -> tuple[Callable[..., Any], str]:
+    _repair_torchvision()
+    models = _import("torchvision", lambda: importlib.import_module("torchvision.models"))
+    if name not in models.list_models():
+        raise EstimateError(f"torchvision has no model {name!r}")
+    size = 299 if name == "inception_v3" else 224
+    options = {"init_weights": False} if name in ("inception_v3", "googlenet") else {}
+    return lambda **arguments: models.get_model(name, weights=None, **{**options, **arguments}), f"3x{size}x{size}"
+
+
+def _hugging_face(place: str) -> tuple[Callable[..., Any], str]:
+    path = Path(place)
+    path = path / "config.json" if path.is_dir() else path
+    if not path.is_file():
+        raise EstimateError(f"no file {place}; hf: takes the path of a local config.json, nothing is downloaded")
+    transformers = _import("transformers", lambda: importlib.import_module("transformers"))
+    config = _import(place, lambda: transformers.AutoConfig.from_pretrained(str(path)))
+    longest = getattr(config, "max_position_embeddings", None) or 512
+
+    def build(**arguments: Any) -> Any:
+        for key, value in arguments.items():
+            setattr(config, key, value)
+        architecture = getattr(transformers, (config.architectures or [""])[0], None)
+        return architecture(config) if architecture is not None else transformers.AutoModel.from_config(config)
+
+    image = getattr(config, "image_size", None)
+    if isinstance(image, int) and not hasattr(config, "vocab_size"):
+        return build, f"{getattr(config, 'num_channels', 3)}x{image}x{image}"
+    return build, f"tokens:{min(512, longest)}"
+
+
+def _declared_input(model: torch.nn.Module) -> str:
+    size = getattr(model, "default_cfg", {}).get("input_size") if hasattr(model, "default_cfg") else None
+    return "x".join(str(n) for n in size) if size else ""
+
+
+def _repair_torchvision() -> None:
+    """Without its compiled operators (built for another torch) torchvision fails to import over one operator's shape
+    function; classification models need none of them, so the two names that it looks up are declared."""
+    if "torchvision" in sys.modules or importlib.util.find_spec("torchvision") is None:
+        return
+    try:
+        importlib.import_module("torchvision")
+    except RuntimeError:
+        for name in [name for name in sys.modules if name.split(".")[0] == "torchvision"]:
+            del sys.modules[name]
+        _LIBRARIES.append(torch.library.Library("torchvision", "FRAGMENT"))
+        for operator in ("nms", "qnms"):
+            _LIBRARIES[0].define(f"{operator}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+
+
+_LIBRARIES: list[torch.library.Library] = []
+
+
+@contextmanager
+def _no_downloads() -> Iterator[None]:
+    def refuse(url: str, *_: Any, **__: Any) -> Any:
+        raise EstimateError(f"the factory asks for weights ({url}); none are downloaded, and none are needed: build it without")
+
+    offline = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
+    with mock.patch.dict(os.environ, offline), mock.patch("torch.hub.load_state_dict_from_url", refuse):
+        yield
