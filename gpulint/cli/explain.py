@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 import argparse
+import re
 from typing import Any
 
 from gpulint.cli import CLEAN
 from gpulint.config import ConfigError, suggestion
 from gpulint.rule import Rule
+
+SECTIONS = (
+    "What it detects",
+    "Why it costs GPU time",
+    "When it is right not to change",
+    "Fix safety",
+    "References",
+)
+"""The sections that every rule module's docstring has, in this order."""
+
+_HEADING = re.compile(rf"({'|'.join(SECTIONS)})(?::|\s*$)\s*(.*)")
+_UNDERLINE = re.compile(r"([-=~])\1{2,}\s*$")
 
 
 def add(commands: argparse._SubParsersAction[Any]) -> None:
@@ -33,49 +46,60 @@ def run(args: argparse.Namespace) -> int:
 
 def explanation(rule: Rule) -> str:
     """The rule's page in Markdown: metadata, its module's docstring, and the bad and good examples."""
-    facts = [
+    lines = [
         f"# {rule.code} {rule.name}",
         "",
-        f"{rule.summary}.",
+        sentence(rule.summary),
         "",
         f"- Category: {rule.category.label} (dimension {rule.dimension})",
         f"- Severity: {rule.severity}{'' if rule.default else ', off by default'}",
         f"- Reads: {', '.join(sorted(map(str, rule.kinds)))}",
         f"- Fix: {rule.fix}",
         f"- Since: {rule.since}",
-        "",
-        sections(rule.doc),
     ]
+    lines += _sections(rule.doc)
     for title, code in (("Bad", rule.bad), ("Good", rule.good)):
         if code:
-            facts += ["", f"## {title}", "", "```" + language(code), code.strip("\n"), "```"]
+            lines += ["", f"## {title}", "", "```" + language(code), code.strip("\n"), "```"]
     if rule.evidence:
-        facts += ["", "## Evidence", "", *(f"- {item.value} ({item.source})" for item in rule.evidence)]
+        lines += ["", "## Evidence", "", *(f"- {item.value} ({item.source})" for item in rule.evidence)]
     if rule.references:
-        facts += ["", "## Further reading", "", *(f"- {reference}" for reference in rule.references)]
-    return "\n".join(facts) + "\n"
+        lines += ["", "## Further reading", "", *(f"- {reference}" for reference in rule.references)]
+    return "\n".join(lines) + "\n"
 
 
-def sections(doc: str) -> str:
-    """The docstring with its indented sections as Markdown headings, without its first line (the summary again)."""
+def sentence(text: str) -> str:
+    """``text`` with a full stop."""
+    return text if text.endswith((".", "!", "?")) else text + "."
+
+
+def section_titles(doc: str) -> list[str]:
+    """The titles of ``SECTIONS`` that a docstring has, in its order."""
+    return [match.group(1) for line in doc.splitlines() if (match := _HEADING.match(line))]
+
+
+def _sections(doc: str) -> list[str]:
+    """The sections as Markdown; what stands before the first one repeats the summary and is left out."""
     lines: list[str] = []
-    source = doc.splitlines()[1:]
-    for number, line in enumerate(source):
-        following = source[number + 1] if number + 1 < len(source) else ""
-        if line and not line[0].isspace() and following.startswith("    "):
-            lines += [f"## {line.rstrip(':')}", ""]
-        else:
-            lines.append(line.removeprefix("    "))
-    return "\n".join(lines).strip("\n")
+    for line in doc.splitlines():
+        if match := _HEADING.match(line):
+            lines += ["", f"## {match.group(1)}", "", *filter(None, [match.group(2)])]
+        elif lines and not (_UNDERLINE.match(line) and lines[-1] == ""):
+            text = line.removeprefix("    ")
+            if text or lines[-1]:
+                lines.append(text)
+    while lines and not lines[-1]:
+        lines.pop()
+    return lines
 
 
 def language(code: str) -> str:
     """Markdown's name for the language of an example, by how it starts."""
     start = code.lstrip()
-    if start.startswith(("#!", "#SBATCH", "#PBS")):
+    if start.startswith(("#!", "#SBATCH", "#PBS", "srun ", "torchrun ", "pip ", "export ")):
         return "bash"
     if start.startswith("FROM "):
         return "dockerfile"
-    if start.startswith(("apiVersion:", "resources:", "kind:")):
+    if re.match(r"[\w-]+:(\s|$)", start):
         return "yaml"
     return "python"

@@ -58,18 +58,18 @@ def as_json(rule: Rule) -> dict[str, Any]:
 
 
 def markdown(rules: Sequence[Rule]) -> str:
-    """A Markdown table with links relative to the docs folder."""
+    """A Markdown table with links to the pages beside it."""
     lines = ["| code | name | category | severity | fix | default | detects |", "|---|---|---|---|---|---|---|"]
     for rule in rules:
-        name, default = f"[{rule.name}]({page(rule)})", "on" if rule.default else "off"
+        default, summary = "on" if rule.default else "off", rule.summary.replace("|", "\\|")
         cells = (
             rule.code,
-            name,
+            f"[{rule.name}]({page(rule)})",
             rule.category.label,
             rule.severity,
             rule.fix,
             default,
-            rule.summary.replace("|", "\\|"),
+            summary,
         )
         lines.append("| " + " | ".join(map(str, cells)) + " |")
     return "\n".join(lines) + "\n"
