@@ -182,6 +182,12 @@ class Project:
         return self._words[path]
 
     @cached_property
+    def training_modules(self) -> tuple[ModuleScopes, ...]:
+        """Modules whose bytes say that they may train or evaluate a model or feed one."""
+        found = (self.scopes_at(path) for path in self.python_files if self.words(path) & _EVIDENCE)
+        return tuple(scopes for scopes in found if scopes is not None)
+
+    @cached_property
     def python_files(self) -> tuple[Path, ...]:
         return tuple(path for path in self.files if kind_of(path) in (Kind.PYTHON, Kind.NOTEBOOK))
 
@@ -238,4 +244,5 @@ class Project:
         return build_jobs(self)
 
 
+_EVIDENCE = frozenset({b"DataLoader", b"backward", b"training_step", b"dataloader", b"train_loader", b"data_loader", b"loader"})
 _WORD = re.compile(rb"[A-Za-z_][A-Za-z0-9_]*")

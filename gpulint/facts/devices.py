@@ -7,9 +7,10 @@ import enum
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
-from gpulint.facts.loaders import Draw
+from gpulint.facts.loaders import Draw, Loader
 from gpulint.facts.resolve import Ref
 from gpulint.facts.scopes import ModuleScopes, last_name
 
@@ -168,6 +169,21 @@ class Devices:
             once = isinstance(draw.where.node, ast.Call) and not loops.contexts(draw.where.scopes, draw.where.node)
             if not once:
                 yield transfer
+
+
+    def transfers_of(self, loader: Loader) -> Iterator[Transfer]:
+        """Transfers anywhere in the project that move batches of ``loader`` to what may be a GPU."""
+        yield from self._by_loader.get(loader.node, ())
+
+    @cached_property
+    def _by_loader(self) -> dict[ast.Call, list[Transfer]]:
+        table: dict[ast.Call, list[Transfer]] = {}
+        for scopes in self._project.training_modules:
+            for transfer in self.batch_transfers(scopes):
+                assert transfer.draw is not None
+                for loader in transfer.draw.loaders:
+                    table.setdefault(loader.node, []).append(transfer)
+        return table
 
 
 def _tail(node: ast.expr) -> str:

@@ -31,7 +31,6 @@ TORCH_LOADERS = frozenset(
 """Classes that take the parameters of ``torch.utils.data.DataLoader`` and hand them on."""
 
 _SAMPLING = ("NeighborLoader", "LinkNeighborLoader", "HGTLoader", "NeighborSampler", "ShaDowKHopSampler", "NodeDataLoader", "EdgeDataLoader")
-_EVIDENCE = frozenset({b"DataLoader", b"backward", b"training_step", b"dataloader", b"train_loader", b"loader"})
 _PREPARE = frozenset({"prepare", "setup_dataloaders", "prepare_data_loader", "_setup_dataloader", "MpDeviceLoader", "prepare_dataloader"})
 _HOST_METHODS = frozenset({"items", "values", "keys", "float", "long", "half", "int", "double", "view", "reshape", "squeeze", "unsqueeze", "permute", "transpose", "contiguous", "pop", "get", "t", "flatten", "type", "requires_grad_", "copy", "clone", "repeat", "expand", "narrow", "chunk", "split", "pin_memory", "bool"})  # fmt: skip
 
@@ -51,6 +50,13 @@ class Loader:
     @property
     def scopes(self) -> ModuleScopes:
         return self.call.scopes
+
+    @property
+    def variable(self) -> str:
+        """Name that the loader is assigned to, as written; '' if it has none."""
+        parent = self.scopes.module.parents.get(self.node)
+        target = parent.targets[0] if isinstance(parent, ast.Assign) else parent.target if isinstance(parent, ast.AnnAssign) else None
+        return ast.unparse(target) if isinstance(target, ast.Name | ast.Attribute) else ""
 
     @property
     def samples_graph(self) -> bool:
@@ -125,9 +131,7 @@ class Loaders:
     def draws(self) -> dict[ast.Call, list[Draw]]:
         """Loader call -> the loops of the project that draw from it."""
         table: dict[ast.Call, list[Draw]] = {}
-        for path in self._project.python_files:
-            if not self._project.words(path) & _EVIDENCE or (scopes := self._project.scopes_at(path)) is None:
-                continue
+        for scopes in self._project.training_modules:
             for loop in scopes.loops:
                 if (draw := self.draw(scopes, loop)) is not None:
                     for loader in draw.loaders:

@@ -1,0 +1,94 @@
+"""What it detects
+A ``torch.utils.data.DataLoader`` (or a loader that forwards to it: PyG, DGL, WebDataset, MONAI) that is built without
+``pin_memory`` or with ``pin_memory=False`` while its batches move to a GPU.
+
+Why it costs GPU time
+A copy from pageable memory goes through a staging buffer and blocks the host, so the GPU waits for every batch. Inefficient
+host-GPU data transfer is the most frequent category of the study: 27.9 % of 706 issues in 400 jobs.
+
+When it is right not to change
+The program runs on the CPU only; the data set yields CUDA tensors already (pinning them raises an error); host memory is so
+short that page-locked buffers would make the machine swap.
+
+Fix safety
+Safe where the batches are seen moving from host to GPU: page-locked batches hold the same values. Unsafe where only the program
+as a whole is known to use a GPU.
+
+References
+https://pytorch.org/docs/stable/data.html#memory-pinning
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gpulint.documents.base import Document
+from gpulint.facts.arguments import Passed
+from gpulint.facts.devices import Transfer
+from gpulint.facts.loaders import Loader
+from gpulint.finding import Finding, Place, Severity
+from gpulint.fix import Safety
+from gpulint.project import Project
+from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
+
+
+@dataclass(frozen=True, slots=True)
+class NotPinned:
+    """The loader call and the transfers of its batches."""
+
+    loader: Loader
+    transfers: tuple[Transfer, ...]
+
+
+def check(document: Document, project: Project) -> Iterator[Finding]:
+    scopes = project.scopes(document)
+    if scopes is None:
+        return
+    for loader in project.loaders.in_module(scopes):
+        argument = project.arguments.of(scopes, loader.node, "pin_memory", position=7)
+        if argument.passed in (Passed.UNKNOWN, Passed.SOMETIMES) or argument.unknown:
+            continue
+        if argument.refs and not project.arguments.value(scopes, loader.node, "pin_memory", 7).every(lambda value: value is False):
+            continue
+        transfers = tuple(project.devices.transfers_of(loader))
+        if not transfers:
+            continue
+        name = loader.variable or "this loader"
+        yield RULE.finding(
+            document.path,
+            scopes.module.span(loader.node),
+            f"DataLoader {name!r} does not pin memory" if loader.variable else "DataLoader does not pin memory",
+            help=f"add `pin_memory=True` to {name} and move its batches with `non_blocking=True`",
+            payload=NotPinned(loader, transfers),
+            related=tuple(
+                Place(t.call.scopes.path, t.call.scopes.module.span(t.node), "its batches move to the GPU here") for t in transfers[:3]
+            ),
+        )
+
+
+RULE = Rule(
+    code="GPU301",
+    name="dataloader-not-pinned",
+    category=Category.HOST_GPU_TRANSFER,
+    dimension=Dimension.DATA,
+    severity=Severity.WARNING,
+    kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK}),
+    tokens=(("Loader",),),
+    summary="DataLoader feeds a GPU from pageable memory",
+    why="copies from pageable memory block the host, so the GPU waits for every batch (27.9 % of the study's 706 issues)",
+    evidence=(Evidence("27.9 % of 706 issues in 400 jobs with GPU utilization of 50 % or less"),),
+    check=check,
+    fix=Safety.SAFE,
+    bad="""\
+loader = DataLoader(dataset, batch_size=64)
+for images, labels in loader:
+    loss = step(images.cuda(), labels.cuda())
+""",
+    good="""\
+loader = DataLoader(dataset, batch_size=64, pin_memory=True)
+for images, labels in loader:
+    loss = step(images.cuda(non_blocking=True), labels.cuda(non_blocking=True))
+""",
+    references=("https://pytorch.org/docs/stable/data.html#memory-pinning",),
+)
