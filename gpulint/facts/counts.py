@@ -25,24 +25,19 @@ class ProcessCount:
         """Processes when each of these starts ``other``'s; the place is the one that is written down."""
         if other is None:
             return None
-        mine, theirs = (self, other) if not self.implicit else (other, self)
-        if self.all_gpus or other.all_gpus:
-            one = other if self.all_gpus else self
-            everything = self if self.all_gpus else other
-            value, all_gpus = None, one.value == 1
-            mine = everything if all_gpus else mine
-        else:
-            value = None if self.value is None or other.value is None else self.value * other.value
-            all_gpus = False
-        if other.value == 1 and other.implicit:
-            mine, theirs = self, other
+        one, everything = (other, self) if self.all_gpus else (self, other)
+        all_gpus = everything.all_gpus and one.value == 1
+        value = None if self.value is None or other.value is None else self.value * other.value
+        place = self if other.implicit and not self.implicit else other
+        if everything.all_gpus:
+            place = everything
         return ProcessCount(
             value,
             all_gpus,
-            mine.span,
-            mine.text,
-            mine.from_default or theirs.from_default,
-            mine.implicit and theirs.implicit,
+            place.span,
+            place.text,
+            self.from_default or other.from_default,
+            self.implicit and other.implicit,
         )
 
 

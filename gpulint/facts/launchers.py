@@ -40,7 +40,9 @@ _ACCELERATE = grammar(
     ends="m module",
 )
 _DEEPSPEED = grammar(
-    "no-python no-local-rank no-ssh force-multi enable-each-rank-log save-pid", "H i e num-gpus", ends="module m"
+    "no-python no-local-rank no-ssh force-multi enable-each-rank-log save-pid bind-cores-to-rank",
+    "H i e hostfile include exclude num-gpus num-nodes master-port master-addr launcher launcher-args ssh-port node-rank",
+    ends="module m",
 )
 _HOROVOD = grammar(
     "verbose disable-cache gloo mpi js check-build start-timeout-enabled",
@@ -195,10 +197,15 @@ def _srun(options: Options, span: Span) -> Level:
 
 def _jsrun(options: Options, span: Span) -> Level:
     tasks, per_host = count(options.get("a", "tasks-per-rs")), count(options.get("r", "rs-per-host"))
-    processes = per_host.times(tasks or implied(1, span)) if per_host is not None else None
-    gpus_per_set = count(options.get("g", "gpu-per-rs"))
-    gpus = per_host.times(gpus_per_set) if per_host is not None and gpus_per_set is not None else None
-    return Level("jsrun", span, processes, None, gpus, options=options.values)
+    tasks = tasks or implied(1, span)
+    sets, gpus = count(options.get("n", "nrs")), count(options.get("g", "gpu-per-rs"))
+    processes = per_host.times(tasks) if per_host is not None else None
+    if per_host is not None:
+        gpus = per_host.times(gpus)
+    elif sets is None or sets.value != 1:
+        gpus = None
+    total = sets.times(tasks) if sets is not None else None
+    return Level("jsrun", span, processes, None, gpus, total, options.values)
 
 
 def _aprun(options: Options, span: Span) -> Level:
@@ -248,7 +255,7 @@ _LAUNCHERS: dict[tuple[str, ...], tuple[Grammar, Callable[[Options, Span], Level
     ("fabric", "run"): (grammar(), _lightning),
     ("ray", "job", "submit"): (grammar("no-wait verbose"), _plain("ray")),
     ("poetry", "run"): (_RUNNER, _plain("poetry")),
-    ("uv", "run"): (_RUNNER, _plain("uv", python=True)),
+    ("uv", "run"): (_RUNNER, _plain("uv")),
     ("pipenv", "run"): (_RUNNER, _plain("pipenv")),
     ("pdm", "run"): (_RUNNER, _plain("pdm")),
     ("conda", "run"): (_RUNNER, _plain("conda")),
@@ -282,6 +289,11 @@ def is_python(word: ArgWord) -> bool:
 
 
 _Entry = TypeVar("_Entry")
+
+
+def is_launcher(word: ArgWord) -> bool:
+    """Whether the word is Python or the name of a launcher."""
+    return is_python(word) or any(names[0] == base_name(word) for names in (*_LAUNCHERS, *_IMAGES))
 
 
 def _find(table: dict[tuple[str, ...], _Entry], argv: tuple[ArgWord, ...]) -> tuple[_Entry, int] | None:

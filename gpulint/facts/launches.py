@@ -9,9 +9,9 @@ from gpulint.documents.shell import ArgWord, Command, Script
 from gpulint.documents.shell.nested import SHELLS
 from gpulint.documents.shell.wrappers import unwrap
 from gpulint.facts.counts import ProcessCount, implied
-from gpulint.facts.launchers import Level, base_name, is_python, step
+from gpulint.facts.launchers import Level, base_name, is_launcher, is_python, step
 from gpulint.facts.schedulers import request
-from gpulint.facts.workdir import working_dir
+from gpulint.facts.workdir import plain_path, working_dir
 from gpulint.source import Span
 
 __all__ = ["Launch", "Level", "ProcessCount", "launch", "launches"]
@@ -114,6 +114,8 @@ def _launch(
         depth += 1
         unwrapped = unwrap(argv)
         argv = unwrapped.argv
+        if len(argv) > 1 and argv[0].hole and is_launcher(argv[1]):
+            argv = argv[1:]  # ``$PROFILER python train.py``: whatever it is, what follows is run
         if unwrapped.env:
             variables = {**(variables or {}), **dict(unwrapped.env)}
         if not argv:
@@ -125,12 +127,11 @@ def _launch(
     target = _target(command, argv, levels, inherited)
     if target is None:
         return None
-    function = command.in_function
     processes = _processes(levels, script)
     return Launch(
         command=command,
         launcher=target.launcher,
-        program=target.word.value if target.word is not None and target.kind == "path" else None,
+        program=_path(target),
         module=target.word.value if target.word is not None and target.kind == "module" else None,
         args=target.args,
         processes_per_node=processes or (None if levels and _counts(levels) else implied(1, command.span)),
@@ -139,10 +140,15 @@ def _launch(
         working_dir=working_dir(command, env, base),
         levels=levels,
         program_word=target.word,
-        uncalled=function is not None and not script.calls(function),
+        uncalled=_uncalled(command),
         code=target.word if target.kind == "code" else None,
         options=levels[-1].options if levels else {},
     )
+
+
+def _path(target: _Target) -> str | None:
+    value = target.word.value if target.word is not None and target.kind == "path" else None
+    return plain_path(value) if value is not None else None
 
 
 def _counts(levels: tuple[Level, ...]) -> bool:
@@ -212,7 +218,7 @@ def _target(command: Command, argv: tuple[ArgWord, ...], levels: tuple[Level, ..
     if not argv:
         return _Target(inner, "path", None, ()) if inner and levels[inherited:] else None
     name, first = base_name(argv[0]), argv[0]
-    if levels and levels[-1].python and not is_python(first):
+    if levels and levels[-1].python and not is_python(first) and name not in SHELLS:
         return _module_or_path(levels[-1], argv, inner or "python")
     if is_python(first):
         return _python(argv[1:], inner or "python")
@@ -230,7 +236,7 @@ def _target(command: Command, argv: tuple[ArgWord, ...], levels: tuple[Level, ..
             None,
         )
         return _Target("sbatch", "path", argv[at], argv[at + 1 :]) if at is not None else None
-    if name.endswith(".py") and "/" in (first.value or ""):
+    if name.endswith(".py") and ("/" in (first.value or "") or levels):
         return _Target(inner or "python", "path", first, argv[1:])
     if name.endswith((".sh", ".bash")) and "/" in (first.value or ""):
         return _Target("shell", "path", first, argv[1:])
@@ -280,6 +286,16 @@ def _shell(command: Command, argv: tuple[ArgWord, ...]) -> _Target:
         if not word.text.startswith(("-", "+")) and word.text not in ("pipefail", "errexit"):
             return _Target("shell", "path", word, argv[at + 1 :])
     return _Target("shell", "script", None, ())
+
+
+def _uncalled(command: Command) -> bool:
+    """Whether nothing in the script can call the function that the command stands in."""
+    function, script = command.in_function, command.script
+    if function is None or script.calls(function):
+        return False
+    words = [word for other in script.commands for word in other.argv]
+    indirect = any(not other.argv[0].known or other.name == "eval" for other in script.commands if other.argv)
+    return not indirect and all(word.value != function for word in words)
 
 
 def _environment(command: Command, env: Mapping[str, str] | None) -> dict[str, ArgWord]:

@@ -8,8 +8,6 @@ from collections.abc import Mapping
 from gpulint.documents.shell import SCRIPT_DIR, START_DIR, Command
 from gpulint.documents.shell.flow import certainty
 
-_SELF = f"{SCRIPT_DIR}/{SCRIPT_DIR}"
-
 
 def working_dir(command: Command, env: Mapping[str, str] | None = None, base: str | None = ".") -> str | None:
     """Folder that ``command`` runs in: relative to where the script was started (``base``), or below a marker; None: unknown."""
@@ -41,6 +39,12 @@ def join(base: str | None, path: str | None) -> str | None:
     """``path`` as seen from ``base``; markers for the script's and the start folder count as absolute."""
     if not path or path.startswith("~"):
         return None
+    path = plain_path(path)
     if path.startswith(("/", SCRIPT_DIR, START_DIR)):
         return posixpath.normpath(path)
     return None if base is None else posixpath.normpath(f"{base}/{path}")
+
+
+def plain_path(path: str) -> str:
+    """``<start-dir>/<script-dir>/x`` (from ``$(pwd)/$(dirname $0)/x``) is ``<script-dir>/x``."""
+    return path[max(path.rfind(SCRIPT_DIR), path.rfind(START_DIR), 0) :]

@@ -20,6 +20,7 @@ __all__ = ["ALL_GPUS", "SCRIPT_DIR", "START_DIR", "ArgWord", "Atom", "Expander"]
 
 _MAX_DEPTH = 25
 _MAX_ATOMS = 4000
+_OWN_DIR = frozenset({"${0%/*}", "${BASH_SOURCE%/*}", "${BASH_SOURCE[0]%/*}"})
 _START_DIRS = frozenset({"SLURM_SUBMIT_DIR", "PBS_O_WORKDIR", "LS_SUBCWD", "SGE_O_WORKDIR"})
 
 
@@ -106,6 +107,7 @@ class Expander:
         for assignment in script.assignments:
             self.by_name.setdefault(assignment.name, []).append(assignment)
         self._depth = 0
+        self._argv: dict[Command, tuple[ArgWord, ...]] = {}
         self._cache: dict[tuple[str, int, tuple[Block, ...]], tuple[Value | list[Value] | None, ...]] = {}
 
     def value(self, word: Word, at: Command | None = None) -> str | None:
@@ -115,12 +117,14 @@ class Expander:
 
     def argv(self, command: Command) -> tuple[ArgWord, ...]:
         """Words of a command after expansion and word splitting."""
-        place = self._place(command)
-        return tuple(field for word in command.words for field in self.fields(word, *place))
+        if command not in self._argv:
+            self._argv[command] = self.words(command.words, command)
+        return self._argv[command]
 
     def words(self, words: Sequence[Word], at: Command) -> tuple[ArgWord, ...]:
         """The same for words that are not the command's own (a ``for`` list, a redirection)."""
-        return tuple(field for word in words for field in self.fields(word, *self._place(at)))
+        place = self._place(at)
+        return tuple(field for word in words for field in self.fields(word, *place))
 
     def variable(self, name: str, at: Command | None = None) -> ArgWord | None:
         """A variable's value where ``at`` stands; None when the script does not set it (or may not have)."""
@@ -219,19 +223,23 @@ class Expander:
 
     def _moved(self, position: int) -> bool:
         """Whether a directory change comes before."""
-        names = ("cd", "pushd", "popd")
-        return any(c.start < position and c.words[0].value in names and not c.in_subshell for c in self.script.commands)
+        return self._first_move < position
+
+    @cached_property
+    def _first_move(self) -> float:
+        moves = (c for c in self.script.commands if c.words[0].value in ("cd", "pushd", "popd") and not c.in_subshell)
+        return min((command.start for command in moves), default=float("inf"))
 
     def _variable(self, part: Variable, position: int, blocks: tuple[Block, ...], fragment: Fragment) -> Value:
         hole = (Atom(part.text or f"${part.name}", fragment, part.offset, known=False, splits=not part.quoted),)
+        if part.text in _OWN_DIR:
+            return (Atom(SCRIPT_DIR, fragment, part.offset),)
         if part.op == "?" and not part.argument and part.text[-2:] != "?}":
             return hole
         if part.name in _START_DIRS and part.name not in self.env:
             return (Atom(START_DIR, fragment, part.offset),)
         if part.name == "PWD":
             return hole if self._moved(position) else (Atom(START_DIR, fragment, part.offset),)
-        if part.name == "BASH_SOURCE" or (part.name == "0" and "0" not in self.env):
-            return (Atom(f"{SCRIPT_DIR}/{SCRIPT_DIR}", fragment, part.offset),)
         values = self._candidates(part.name, position, blocks)
         if part.op in (":-", "-", ":=", "="):
             unset = any(value is None for value in values)

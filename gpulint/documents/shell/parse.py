@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 _KUBERNETES_VARIABLE = re.compile(r"\$\(([A-Za-z_]\w*)\)")
 
 # ``DATA=<your data path>``: to be filled in by the user, so an unknown value rather than a redirection.
-_PLACEHOLDER = re.compile(r"(?<==)<[A-Za-z][^<>\n]*>|(?<=\s)<[A-Za-z][\w./-]*>(?=\s|$)", re.M)
+_PLACEHOLDER = re.compile(
+    r"""(?:(?<==)|(?<=="))<[A-Za-z][^<>"'\n]*>|(?<=[\s:])<[A-Za-z](?:[\w./ -]*[\w.])?>(?=[\s/"',:]|$)""", re.M
+)
 
 
 @cache

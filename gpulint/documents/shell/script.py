@@ -219,4 +219,12 @@ class Script:
 
     def calls(self, function: str) -> Sequence[Command]:
         """Places that call a function of this script."""
-        return [command for command in self.commands if command.words and command.words[0].value == function]
+        return self._calls.get(function, ())
+
+    @cached_property
+    def _calls(self) -> dict[str, list[Command]]:
+        found = dict[str, list[Command]]()
+        for command in self.commands:
+            if (name := command.words[0].value) in self.functions and name is not None:
+                found.setdefault(name, []).append(command)
+        return found

@@ -135,6 +135,9 @@ class Walker:
     def simple(self, node: Node, limit: Node, blocks: tuple[Block, ...], depth: int) -> None:
         """A simple command; ``limit`` is the node whose end bounds it (redirections may follow the command's own node)."""
         start, end = self.at(node.start_byte), self.at(limit.end_byte)
+        if re.match(r"[ \t]*\\[^\n]", self.text[end : end + 80]):  # its tokens stop short of an escaped blank
+            line_end = self.text.find("\n", end)
+            end = len(self.text) if line_end < 0 else line_end
         simple = read_simple(self.reader, start, end)
         background = in_background(limit)
         negated = node.parent is not None and node.parent.type == "negated_command"

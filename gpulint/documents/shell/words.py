@@ -260,7 +260,8 @@ class WordReader:
         if following == '"' and not quoted:
             return (), at + 1
         if match := _NAME.match(text, at + 1, end):
-            return (Variable(match.group(), text[at : match.end()], at, quoted=quoted),), match.end()
+            raw = self.fragment.text[at : match.end()]  # a placeholder reads as it is written
+            return (Variable(match.group(), raw, at, quoted=quoted),), match.end()
         return (Literal("$", at, quoted),), at + 1
 
     def _braced(self, at: int, stop: int, quoted: bool, depth: int) -> Variable:
