@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from gpulint.documents.tasks import EnvVar, Task
 
 _NAMES = frozenset(
-    "ADD ARG CMD COPY ENTRYPOINT ENV EXPOSE FROM HEALTHCHECK LABEL MAINTAINER ONBUILD RUN SHELL STOPSIGNAL USER VOLUME WORKDIR".split()
+    "ADD ARG CMD COPY ENTRYPOINT ENV EXPOSE FROM HEALTHCHECK LABEL MAINTAINER ONBUILD RUN SHELL STOPSIGNAL USER VOLUME "
+    "WORKDIR".split()
 )
 _FLAGS = re.compile(r"(?:--[a-z-]+(?:=\S+)?(?:\s|\\\n)+)*")
 _WORD = re.compile(r"""(?:\\.|"(?:\\.|[^"\\])*"|'[^']*'|[^\s"'\\])+""", re.DOTALL)
@@ -61,7 +62,9 @@ class DockerfileDocument(Document):
         unknown = next((item for item in found if item.name not in _NAMES), None)
         if not any(item.name == "FROM" for item in found) or (unknown and "{{" in self.source.text):
             if found:
-                self.problem("no Dockerfile (or a template), skipped", self.source.position(found[0].start)[0], is_error=False)
+                self.problem(
+                    "no Dockerfile (or a template), skipped", self.source.position(found[0].start)[0], is_error=False
+                )
             return ()
         if unknown:
             self.problem(f"unknown instruction {unknown.name!r}", *self.source.position(unknown.start), is_error=False)
@@ -172,7 +175,9 @@ def _environment(item: Instruction, stage: _Stage) -> None:
     words = list(_WORD.finditer(arguments.text))
     if words and "=" not in words[0][0]:
         rest = arguments.text[words[0].end() :].strip()
-        stage.env[words[0][0]] = EnvVar(words[0][0], _expand(rest, known), arguments.span(words[0].start(), len(arguments.text)))
+        stage.env[words[0][0]] = EnvVar(
+            words[0][0], _expand(rest, known), arguments.span(words[0].start(), len(arguments.text))
+        )
         return
     for word in words:
         name, equals, value = word[0].partition("=")
@@ -180,7 +185,9 @@ def _environment(item: Instruction, stage: _Stage) -> None:
             stage.env[name] = EnvVar(name, _expand(value, known), arguments.span(*word.span()))
 
 
-def _arguments(item: Instruction, known: dict[str, str | None], outer: dict[str, str | None] | None = None) -> dict[str, str | None]:
+def _arguments(
+    item: Instruction, known: dict[str, str | None], outer: dict[str, str | None] | None = None
+) -> dict[str, str | None]:
     """Names and defaults that an ARG declares; within a stage a bare name takes the global default."""
     declared: dict[str, str | None] = {}
     for word in _WORD.findall(item.arguments.text.replace("\\\n", " ")):

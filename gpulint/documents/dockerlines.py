@@ -27,7 +27,7 @@ class Heredoc:
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """One instruction. ``arguments`` keep continuations as backslash and line break (valid shell) and lose comment lines."""
+    """One instruction. ``arguments`` keep continuations as backslash and line break (valid shell), no comment lines."""
 
     name: str
     arguments: Fragment
@@ -62,7 +62,9 @@ class _Builder:
 def cut(fragment: Fragment, start: int, end: int) -> Fragment:
     """Part of a fragment as a fragment of its own."""
     inner = [(at - start, there) for at, there in fragment.pieces if start < at < end]
-    return Fragment(fragment.text[start:end], fragment.owner, ((0, fragment.owner_offset(start)), *inner), fragment.cell)
+    return Fragment(
+        fragment.text[start:end], fragment.owner, ((0, fragment.owner_offset(start)), *inner), fragment.cell
+    )
 
 
 def instructions(source: SourceText) -> Iterator[Instruction]:

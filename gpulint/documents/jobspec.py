@@ -22,18 +22,21 @@ if TYPE_CHECKING:
 MAX_DOCUMENT = 1_000_000
 """Characters of one YAML document beyond which it is generated and not read."""
 
-_SHAPES = re.compile(
-    r"""(?:^|[\s{,'"-])(?:containers|container|script|resources|runtimeEnvYAML|serveConfigV2|entrypoint|trainer"""
-    r"""|available_node_types|cluster_name|ide|commands|services|ResourceConfig|resourceConfig|machine|launcher"""
-    r"""|gpus_per_node|distributed_type|command)['"]?[ \t]*:"""
-)
-_COMPUTES = re.compile(
-    r"gpu|accelerator|nvidia|amd\.com|cuda|python|torch|mpi|horovod|deepspeed|slots_|instance_?type|machine:|distributed_type"
-    r"|\.py\b|\.sh\b",
-    re.IGNORECASE,
-)
+_KEYS = (
+    "container", "containers", "script", "resources", "entrypoint", "trainer", "available_node_types", "cluster_name",
+    "ide", "commands", "services", "ResourceConfig", "resourceConfig", "machine", "launcher", "gpus_per_node",
+    "distributed_type", "command",
+)  # fmt: skip
+"""Every job spec has one of these keys."""
+_SHAPES = re.compile(rf"""(?:^|[\s{{,'"-])(?:{"|".join(_KEYS)})['"]?[ \t]*:""", re.MULTILINE)
+_COMPUTES = (
+    "gpu", "accelerator", "nvidia", "amd.com", "cuda", "python", "torch", "mpi", "horovod", "deepspeed", "slots_",
+    "instancetype", "instance_type", "machine:", "distributed_type", ".py", ".sh",
+)  # fmt: skip
+"""Without any of these words (in lower case) nothing is computed and no program is started."""
 _OTHERS = re.compile(
-    r"^(?:kind:[ \t]*['\"]?CustomResourceDefinition\b|openapi:|swagger:|jobs:|asyncapi:|repos:|definitions:)", re.MULTILINE
+    r"^(?:kind:[ \t]*['\"]?CustomResourceDefinition\b|openapi:|swagger:|jobs:|asyncapi:|repos:|definitions:)",
+    re.MULTILINE,
 )
 """Documents that nest such keys and launch nothing: CRDs, API descriptions, CI workflows, pre-commit."""
 _TEMPLATE = re.compile(r"\{\{|\{%|<%|\$\{\{")
@@ -41,7 +44,7 @@ _TEMPLATE = re.compile(r"\{\{|\{%|<%|\$\{\{")
 
 @dataclass(frozen=True, slots=True)
 class AccelerateConfig:
-    """What ``accelerate launch --config_file`` reads; ``distributed_type`` is upper case (``MULTI_GPU``, ``NO``, ``FSDP`` ...)."""
+    """What ``accelerate launch --config_file`` reads; ``distributed_type`` is upper case (``MULTI_GPU``, ``NO`` ...)."""
 
     distributed_type: str
     num_processes: Count | None
@@ -59,7 +62,8 @@ class JobSpecDocument(Document):
     def roots(self) -> tuple[Node, ...]:
         """Root nodes of the YAML documents that may launch something or carry code."""
         text = self.source.text
-        if not _COMPUTES.search(text) or not _SHAPES.search(text):
+        lower = text.lower()
+        if not any(word in lower for word in _COMPUTES) or not _SHAPES.search(text):
             return ()
         from gpulint.documents.yamltree import YamlError, parse, split_documents
 
@@ -96,7 +100,7 @@ class JobSpecDocument(Document):
 
     @cached_property
     def embedded(self) -> tuple[tuple[str, Fragment], ...]:
-        """(file name, text) of the Python and shell files that the document carries: ConfigMap data, Argo script sources."""
+        """(file name, text) of Python and shell files that the document carries: ConfigMap data, Argo script sources."""
         from gpulint.documents.specs import kubernetes
 
         files: list[tuple[str, Fragment]] = []
@@ -104,7 +108,9 @@ class JobSpecDocument(Document):
             for item in [root, *root.at("items").elements]:
                 if item.at("kind").text == "ConfigMap":
                     data = item.at("data").pairs()
-                    files += [(key.text, value.fragment) for key, value in data if key.text.endswith((".py", ".sh", ".bash"))]
+                    files += [
+                        (key.text, value.fragment) for key, value in data if key.text.endswith((".py", ".sh", ".bash"))
+                    ]
             files += [("script.py", node.fragment) for node in kubernetes.python_sources(root)]
         return tuple(files)
 

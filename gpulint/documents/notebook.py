@@ -134,7 +134,9 @@ class NotebookDocument(Document):
 
         broken = [(cell, code.error) for cell, code in self._code if code.error]
         for cell, error in broken[:_SHOWN_ERRORS]:
-            self.problem(f"cell {cell.index}, line {error.lineno or 1}: syntax error: {error.msg}", error.lineno, error.offset)
+            self.problem(
+                f"cell {cell.index}, line {error.lineno or 1}: syntax error: {error.msg}", error.lineno, error.offset
+            )
         if len(broken) > _SHOWN_ERRORS:
             self.problem(f"{len(broken) - _SHOWN_ERRORS} more cells with syntax errors")
         source = self.python_source

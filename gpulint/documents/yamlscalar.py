@@ -19,7 +19,7 @@ _ESCAPED_WIDTH = {"x": 4, "u": 6, "U": 10}
 def scalar_pieces(raw: str, value: str, style: str) -> Pieces:
     """Break points (offset in ``value``, offset in ``raw``) of the scalar written as ``raw`` in YAML style ``style``.
 
-    ``raw`` may begin with the scalar's anchor and tag. Never fails: what cannot be followed ends in its last known piece.
+    ``raw`` may begin with the scalar's anchor and tag. Never fails: what cannot be followed ends in the last known piece.
     """
     start = 0
     if raw[:1] in {"&", "!"}:

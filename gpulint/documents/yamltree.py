@@ -6,19 +6,16 @@ PyYAML's composer recurses and its C version overflows the stack on deep nesting
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from itertools import pairwise
+from typing import Any
 
 from gpulint.documents.yamlscalar import scalar_pieces
-from gpulint.source import Fragment, Span
-
-if TYPE_CHECKING:
-    import yaml
+from gpulint.source import Fragment, SourceText, Span
 
 _MARKER = re.compile(r"^---(?=\s|\Z)", re.MULTILINE)
 _DIRECTIVE = re.compile(r"^%(YAML|TAG)\b", re.MULTILINE)
-_MERGE_DEPTH = 20
 
 
 class YamlError(Exception):
@@ -31,7 +28,7 @@ class YamlError(Exception):
 
 @dataclass(slots=True, eq=False)
 class Node:
-    """One node. ``kind`` is ``map``, ``list``, ``scalar`` or ``missing``; a missing node answers every question with nothing.
+    """One node. ``kind`` is ``map``, ``list``, ``scalar`` or ``missing``; a missing one answers every question with nothing.
 
     ``start`` and ``end`` are character offsets in ``origin``, the text that was parsed; an alias is its anchor's node.
     """
@@ -45,6 +42,7 @@ class Node:
     tag: str | None = None
     children: list[Node] = field(default_factory=list)
     """Elements of a list; keys and values in turn of a map."""
+    _fields: dict[str, tuple[Node, Node]] | None = None
 
     def __bool__(self) -> bool:
         return self.kind != "missing"
@@ -70,27 +68,30 @@ class Node:
     def elements(self) -> list[Node]:
         return self.children if self.kind == "list" else []
 
-    def pairs(self, _depth: int = 0) -> Iterator[tuple[Node, Node]]:
-        """Keys and values of a map with merge keys (``<<``) followed; a later duplicate comes later."""
-        if self.kind != "map":
-            return
-        own = list(zip(self.children[::2], self.children[1::2], strict=True))
-        if _depth < _MERGE_DEPTH:
+    @property
+    def fields(self) -> dict[str, tuple[Node, Node]]:
+        """A map's keys and values by key, merge keys (``<<``) followed; of duplicates the last counts, as in PyYAML."""
+        if self._fields is None:
+            self._fields = {}
+            own = list(zip(self.children[::2], self.children[1::2], strict=True)) if self.kind == "map" else []
             for key, value in own:
-                if key.value == "<<" and not key.style:
-                    for base in value.elements or [value]:
-                        yield from base.pairs(_depth + 1)
-        for key, value in own:
-            if key.value != "<<" or key.style:
-                yield key, value
+                if key.value == "<<" and not key.style and key.kind == "scalar":
+                    for base in reversed(value.elements or [value]):
+                        self._fields.update(base.fields)
+            for index, (key, value) in enumerate(own):
+                if key.kind != "scalar":
+                    self._fields[f"\0{index}"] = key, value
+                elif key.value != "<<" or key.style:
+                    self._fields[key.value] = key, value
+        return self._fields
+
+    def pairs(self) -> Iterable[tuple[Node, Node]]:
+        """Keys and values of a map, in order."""
+        return self.fields.values()
 
     def pair(self, key: str) -> tuple[Node, Node]:
-        """The key's node and value; both missing if the map lacks it (the last of duplicates counts, as PyYAML has it)."""
-        found = Node(self.origin, "missing"), Node(self.origin, "missing")
-        for name, value in self.pairs():
-            if name.value == key and name.kind == "scalar":
-                found = name, value
-        return found
+        """The key's node and value; both missing if the map lacks it."""
+        return self.fields.get(key, (MISSING, MISSING)) if self.kind == "map" else (MISSING, MISSING)
 
     def at(self, *path: str) -> Node:
         """The value under nested keys, missing as soon as one is."""
@@ -100,17 +101,21 @@ class Node:
         return node
 
     @property
+    def written(self) -> str:
+        """The node as it stands in the text."""
+        return self.origin.text[self.start : self.end]
+
+    @property
     def span(self) -> Span:
         """Place of the node, without the blank rest that a block map, list or scalar may end with."""
-        written = self.origin.text[self.start : self.end]
-        return self.origin.span(self.start, self.start + len(written.rstrip()))
+        return self.origin.span(self.start, self.start + len(self.written.rstrip()))
 
     @property
     def fragment(self) -> Fragment:
         """A scalar's text with its way back to the file; for a map or list the text as written."""
         if self.kind != "scalar":
-            return embed(self.origin.text[self.start : self.end], ((0, self.start),), self.origin)
-        pieces = scalar_pieces(self.origin.text[self.start : self.end], self.value, self.style)
+            return embed(self.written, ((0, self.start),), self.origin)
+        pieces = scalar_pieces(self.written, self.value, self.style)
         return embed(self.value, tuple((here, there + self.start) for here, there in pieces), self.origin)
 
     def walk(self) -> Iterator[Node]:
@@ -126,6 +131,10 @@ class Node:
             todo.extend(reversed(node.children))
 
 
+MISSING = Node(Fragment("", SourceText("")), "missing")
+"""What a map has under a key that it lacks."""
+
+
 def embed(text: str, pieces: tuple[tuple[int, int], ...], outer: Fragment) -> Fragment:
     """The fragment of ``text`` whose ``pieces`` point into ``outer``, itself a fragment: points into outer's owner."""
     breaks = [start for start, _ in outer.pieces]
@@ -138,12 +147,12 @@ def embed(text: str, pieces: tuple[tuple[int, int], ...], outer: Fragment) -> Fr
 
 
 def split_documents(text: str) -> list[tuple[int, int]]:
-    """(start, end) of each document of a stream. ``---`` at a line's start can be nothing else, so an error stays in its document."""
+    """(start, end) of each document of a stream. ``---`` at a line's start is nothing else, so errors stay apart."""
     if _DIRECTIVE.search(text):
         return [(0, len(text))]
     starts = [match.start() for match in _MARKER.finditer(text)]
     bounds = [0, *[start for start in starts if start], len(text)]
-    return [(start, end) for start, end in zip(bounds, bounds[1:], strict=False) if text[start:end].strip()]
+    return [(start, end) for start, end in pairwise(bounds) if text[start:end].strip()]
 
 
 def parse(origin: Fragment, start: int = 0, end: int | None = None) -> list[Node]:
@@ -176,7 +185,7 @@ def _characters(text: str, byte_offset: int) -> int:
     return len(text.encode("utf-8", "surrogatepass")[:byte_offset].decode("utf-8", "ignore"))
 
 
-def _build(loader: yaml.SafeLoader, origin: Fragment, base: int) -> list[Node]:
+def _build(loader: Any, origin: Fragment, base: int) -> list[Node]:
     """Fold the events into trees without recursion."""
     import yaml
 
@@ -188,7 +197,13 @@ def _build(loader: yaml.SafeLoader, origin: Fragment, base: int) -> list[Node]:
         if kind is yaml.ScalarEvent:
             style = event.style or ""
             node = Node(
-                origin, "scalar", base + event.start_mark.index, base + event.end_mark.index, event.value, style, event.tag
+                origin,
+                "scalar",
+                base + event.start_mark.index,
+                base + event.end_mark.index,
+                event.value,
+                style,
+                event.tag,
             )
         elif kind is yaml.MappingStartEvent or kind is yaml.SequenceStartEvent:
             shape = "map" if kind is yaml.MappingStartEvent else "list"

@@ -19,17 +19,17 @@ _MAX_VALUES = 20_000
 _REFERENCE = re.compile(r"<([\w.\[\]]+)>")
 _INTEGER = re.compile(r"[-+]?(?:0|[1-9][0-9_]*)")
 _FLOAT = re.compile(r"[-+]?(?:[0-9][0-9_]*\.[0-9_]*|\.[0-9]+|[0-9][0-9_]*)(?:[eE][-+]?[0-9]+)?")
-_WORDS: dict[str, Scalar] = {"null": None, "~": None, "": None} | {
-    word: word in {"true", "yes", "on"} for word in ("true", "false", "yes", "no", "on", "off")
-}
+_NULLS = frozenset({"null", "~", ""})
+_BOOLEANS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 
 
 def flatten(source: SourceText) -> dict[str, tuple[Scalar, Span]]:
     """Value and place of every scalar in the first document: ``{"train.batch_size": (64, Span(...))}``.
 
-    List elements are keyed by their index (``layers.0``). A HyperPyYAML ``!ref <key>`` has the value it refers to; a scalar
-    with any other tag, or a reference that does arithmetic or cannot be found, is left out. Numbers in exponent form without a
-    point (``1e-4``) are numbers, as trainers mean them, though YAML 1.1 reads text. Empty for text that is no YAML.
+    List elements are keyed by their index (``layers.0``). A HyperPyYAML ``!ref <key>`` has the value it refers to; a
+    scalar with any other tag, or a reference that does arithmetic or cannot be found, is left out. Numbers in exponent
+    form without a point (``1e-4``) are numbers, as trainers mean them, though YAML 1.1 reads text. Empty for text that
+    is no YAML.
     """
     text = source.text
     if len(text) > MAX_CHARACTERS:
@@ -70,8 +70,10 @@ def _value(node: Node, look_up: Callable[[str], Node | None], depth: int) -> tup
     if node.style or node.tag is not None:
         return True, node.value
     text = node.value
-    if text.lower() in _WORDS:
-        return True, _WORDS[text.lower()]
+    if text.lower() in _NULLS:
+        return True, None
+    if text.lower() in _BOOLEANS:
+        return True, _BOOLEANS[text.lower()]
     try:
         if _INTEGER.fullmatch(text):
             return True, int(text.replace("_", ""), 10)

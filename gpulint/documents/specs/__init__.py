@@ -1,1 +1,1 @@
-"""Readers of job specs, one module per system. Each has ``read(root) -> list[Task]``, empty when the document is another's."""
+"""Readers of job specs, one module per system: ``read(root) -> list[Task]``, empty when the document is another's."""

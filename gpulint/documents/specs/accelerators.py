@@ -24,7 +24,7 @@ _COUNTED_PARTS = re.compile(r"nvidia\.com/(mig-|gpu\.shared)|volcano\.sh/v?gpu-n
 
 
 def gpu_request(resources: Node) -> tuple[Count, bool, str] | None:
-    """(count, fractional, vendor) that a Kubernetes ``resources`` map asks for; limits first, as the scheduler has it."""
+    """(count, fractional, vendor) that a Kubernetes ``resources`` map asks for; limits come first."""
     for holder in (resources.at("limits"), resources.at("requests")):
         fractions, whole = [], None
         for name, _ in holder.pairs():
@@ -54,12 +54,13 @@ _AWS = {
     f"{family}.{size}": gpus
     for family in ("g5", "g6", "g6e")
     for size, gpus in {
-        "xlarge": 1, "2xlarge": 1, "4xlarge": 1, "8xlarge": 1, "12xlarge": 4, "16xlarge": 1, "24xlarge": 4, "48xlarge": 8,
+        "xlarge": 1, "2xlarge": 1, "4xlarge": 1, "8xlarge": 1, "16xlarge": 1,
+        "12xlarge": 4, "24xlarge": 4, "48xlarge": 8,
     }.items()
 }  # fmt: skip
 _AWS_MODEL = {
-    "p2": "k80", "p3": "v100", "p3dn": "v100", "p4d": "a100", "p4de": "a100", "p5": "h100", "p5e": "h200", "p5en": "h200",
-    "p6-b200": "b200", "g3": "m60", "g3s": "m60", "g4dn": "t4", "g5": "a10g", "g6": "l4", "g6e": "l40s",
+    "p2": "k80", "p3": "v100", "p3dn": "v100", "p4d": "a100", "p4de": "a100", "p5": "h100", "p5e": "h200",
+    "p5en": "h200", "p6-b200": "b200", "g3": "m60", "g3s": "m60", "g4dn": "t4", "g5": "a10g", "g6": "l4", "g6e": "l40s",
 }  # fmt: skip
 # learn.microsoft.com/azure/virtual-machines/sizes (GPU accelerated), as of 2025.
 _AZURE = {
@@ -83,7 +84,7 @@ def machine_gpus(machine: str) -> tuple[int, str] | None:
 
 
 def machine_request(holder: Node, key: str) -> tuple[Count | None, str | None]:
-    """GPU count and model of the machine type under ``key``; (None, None) for a machine without GPUs or unknown to us."""
+    """GPU count and model of the machine type under ``key``; (None, None) for one without GPUs or unknown to us."""
     number = count(holder, key)
     known = machine_gpus(holder.at(key).text) if number else None
     if number is None or known is None:

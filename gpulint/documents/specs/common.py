@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from gpulint.documents.tasks import Count, EnvVar
-from gpulint.documents.yamltree import Node, YamlError, parse
+from gpulint.documents.yamltree import MISSING, Node, YamlError, parse
 from gpulint.source import Fragment, Span
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def shell(node: Node) -> tuple[Script, ...]:
 def argv(*nodes: Node) -> tuple[Script, ...]:
     """The command of exec-form lists put one after another (Kubernetes' ``command`` and ``args``).
 
-    An element that is no scalar (a pipeline's placeholder) is one word, as written. A scalar in place of a list is one word too.
+    An element that is no scalar (a pipeline's placeholder) is one word, as written; so is a scalar in place of a list.
     """
     from gpulint.documents.shell import script_from_argv
 
@@ -92,17 +92,19 @@ def join(fragments: Sequence[Fragment], separator: str = "\n") -> Fragment:
     for fragment in fragments:
         pieces += [(at + here, there) for here, there in fragment.pieces]
         at += len(fragment.text) + len(separator)
-    return Fragment(separator.join(part.text for part in fragments), fragments[0].owner, tuple(pieces), fragments[0].cell)
+    return Fragment(
+        separator.join(part.text for part in fragments), fragments[0].owner, tuple(pieces), fragments[0].cell
+    )
 
 
 def embedded_yaml(node: Node) -> Node:
-    """Root of the YAML that a scalar holds (``runtimeEnvYAML: |``), the node itself if it is a map; missing if unreadable."""
+    """Root of the YAML that a scalar holds (``runtimeEnvYAML: |``), a map as it is; missing if unreadable."""
     if node.kind == "scalar" and node.text:
         try:
             roots = parse(node.fragment)
         except YamlError:
             roots = []
-        return roots[0] if roots else Node(node.origin, "missing")
+        return roots[0] if roots else MISSING
     return node
 
 

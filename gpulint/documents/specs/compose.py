@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
 def read(root: Node) -> list[Task]:
     """Services with an image or build; GPUs from device reservations, ``gpus`` or the nvidia runtime."""
-    services = [(key, service) for key, service in root.at("services").pairs() if service.at("image") or service.at("build")]
+    services = [
+        (key, service) for key, service in root.at("services").pairs() if service.at("image") or service.at("build")
+    ]
     return [
         Task(
             name=key.text,

@@ -16,7 +16,9 @@ _NUMBERS = re.compile(r"\d+|\d*\.\.\d*")
 def read(root: Node) -> list[Task]:
     """The one run of a configuration; a dev environment's span for ``interactive`` is its ``ide`` line."""
     kind = root.at("type").text
-    if kind not in _TYPES or not any(root.at(key) for key in ("commands", "ide", "resources", "image", "python", "init")):
+    if kind not in _TYPES or not any(
+        root.at(key) for key in ("commands", "ide", "resources", "image", "python", "init")
+    ):
         return []
     key, ide = root.pair("ide")
     interactive = None
@@ -57,7 +59,9 @@ def _resources(root: Node) -> Resources:
     if not vendor:
         vendor = "amd" if (model or "").upper().startswith("MI") else "nvidia"
     text = f"gpu: {gpu.text or gpu.fragment.text}"
-    return Resources(gpus=Count(value, span, text), nodes=nodes, gpu_model=model.lower() if model else None, vendor=vendor)
+    return Resources(
+        gpus=Count(value, span, text), nodes=nodes, gpu_model=model.lower() if model else None, vendor=vendor
+    )
 
 
 def _short(text: str) -> tuple[int | None, str | None, str]:

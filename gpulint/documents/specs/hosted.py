@@ -1,4 +1,4 @@
-"""Smaller hosted systems: SageMaker training jobs, Determined experiments, Lightning workflows, Hydra's Slurm launcher."""
+"""Smaller systems: SageMaker training jobs, Determined experiments, Lightning workflows, Hydra's Slurm launcher."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from gpulint.documents.specs.accelerators import machine_request
 from gpulint.documents.specs.common import argv, count, env_map, pair_span, shell
 from gpulint.documents.tasks import Count, Resources, Task
-from gpulint.documents.yamltree import Node
+from gpulint.documents.yamltree import MISSING, Node
 
 _LIGHTNING_MACHINE = re.compile(r"(T4|L4|L40S|A10G|V100|A100|H100|H200|B200)(?:_SMALL)?(?:_X_(\d+))?")
 
@@ -18,8 +18,10 @@ def read(root: Node) -> list[Task]:
 
 
 def _sagemaker(root: Node) -> list[Task]:
-    """Maps with a ``ResourceConfig`` (CloudFormation, create-training-job, and with small initials the ACK controller)."""
-    tasks = []
+    """Maps with a ``ResourceConfig`` (CloudFormation, create-training-job, ACK controller with small initials)."""
+    tasks: list[Task] = []
+    if "esourceConfig:" not in root.written:
+        return tasks
     for node in root.walk():
         if node.kind != "map":
             continue
@@ -30,18 +32,20 @@ def _sagemaker(root: Node) -> list[Task]:
         small = keys["resourceconfig"][0].value.startswith("r")
         names = ("instanceType", "instanceCount") if small else ("InstanceType", "InstanceCount")
         image, start, arguments = (
-            next((value for key, value in algorithm.pairs() if key.value.lower() == name), Node(node.origin, "missing"))
+            next((value for key, value in algorithm.pairs() if key.value.lower() == name), MISSING)
             for name in ("trainingimage", "containerentrypoint", "containerarguments")
         )
         gpus, model = machine_request(config, names[0])
         nodes = count(config, names[1])
-        variables = keys["environment"][1] if "environment" in keys else Node(node.origin, "missing")
+        variables = keys["environment"][1] if "environment" in keys else MISSING
         name = keys["trainingjobname"][1].text if "trainingjobname" in keys else "training job"
         resources = Resources(gpus=gpus, nodes=nodes, gpu_model=model)
         scripts = argv(start, arguments)
         env = env_map(variables)
         system = "sagemaker"
-        tasks.append(Task(name, node.span, "main", resources, scripts, env, image.text or None, None, nodes, system=system))
+        tasks.append(
+            Task(name, node.span, "main", resources, scripts, env, image.text or None, None, nodes, system=system)
+        )
     return tasks
 
 

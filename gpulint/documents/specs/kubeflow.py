@@ -47,7 +47,9 @@ def _train_job(root: Node) -> list[Task]:
         return []
     request = gpu_request(trainer.at("resourcesPerNode"))
     processes = count(trainer, "numProcPerNode")
-    cores = cpus(trainer.at("resourcesPerNode", "limits"), "cpu") or cpus(trainer.at("resourcesPerNode", "requests"), "cpu")
+    cores = cpus(trainer.at("resourcesPerNode", "limits"), "cpu") or cpus(
+        trainer.at("resourcesPerNode", "requests"), "cpu"
+    )
     resources = Resources(nodes=count(trainer, "numNodes"), tasks_per_node=processes, cpus=cores)
     if request:
         resources = replace(resources, gpus=request[0], fractional=request[1], vendor=request[2])
@@ -66,7 +68,7 @@ def _train_job(root: Node) -> list[Task]:
 
 
 def _with_mpi_launcher(tasks: list[Task], root: Node) -> list[Task]:
-    """A launcher without GPUs starts its processes on the workers, so it holds what one worker holds, on as many nodes."""
+    """A launcher without GPUs starts its processes on the workers: it holds what one worker holds, on as many nodes."""
     workers = [task for task in tasks if task.role == "main" and task.resources.gpus and task.resources.gpus.value != 0]
     if len(workers) == 1:
         resources = replace(workers[0].resources, nodes=workers[0].replicas, cpus=None)
@@ -75,7 +77,9 @@ def _with_mpi_launcher(tasks: list[Task], root: Node) -> list[Task]:
     else:
         return tasks
     return [
-        replace(task, resources=resources) if task.role == "main" and not task.resources.gpus and _starts_mpi(task) else task
+        replace(task, resources=resources)
+        if task.role == "main" and not task.resources.gpus and _starts_mpi(task)
+        else task
         for task in tasks
     ]
 

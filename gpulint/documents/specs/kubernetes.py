@@ -1,7 +1,7 @@
 """Kubernetes objects: whatever holds pods or containers, whichever controller owns them.
 
-Jobs, Deployments, Kubeflow and Volcano jobs, JobSets, Ray clusters, Argo and Kubeflow pipelines all nest the same pod and
-container maps, so the tree is searched for those; what is special to a controller is in ``kubeflow`` and ``ray``.
+Jobs, Deployments, Kubeflow and Volcano jobs, JobSets, Ray clusters, Argo and Kubeflow pipelines all nest the same pod
+and container maps, so the tree is searched for those; what is special to a controller is in ``kubeflow`` and ``ray``.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from gpulint.documents.specs.accelerators import gpu_request
 from gpulint.documents.specs.common import argv, count, cpus, env_list, shell
 from gpulint.documents.tasks import Count, Resources, Task
-from gpulint.documents.yamltree import Node
+from gpulint.documents.yamltree import MISSING, Node
 
 _SHELLS = ("bash", "sh", "zsh", "dash")
 _SHARED_NODES = (
@@ -27,7 +27,8 @@ _MODEL_LABELS = (
     "accelerator",
 )
 _REPLICAS = ("replicas", "parallelism", "completions")
-_CONTAINER_KEYS = ("resources", "command", "args", "env", "volumeMounts", "ports")
+_AROUND_KEYS = frozenset({*_REPLICAS, "name", "metadata", "nodeSelector"})
+_POD_KEYS = frozenset({"containers", "container", "script"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,7 @@ class _Around:
 
     name: str = ""
     replicas: Count | None = None
-    selector: Node | None = None
+    selector: Node = MISSING
 
 
 def read(root: Node) -> list[Task]:
@@ -48,6 +49,8 @@ def read(root: Node) -> list[Task]:
 
 def python_sources(root: Node) -> Iterator[Node]:
     """Scalars that hold Python: the ``source`` of Argo script templates."""
+    if "script:" not in root.written:
+        return
     for node in root.walk():
         source = node.at("script", "source")
         command = node.at("script", "command")
@@ -68,11 +71,13 @@ def _containers(root: Node, outermost: _Around) -> Iterator[list[Task]]:
         if node.kind == "list":
             todo += [(child, around) for child in reversed(node.children)]
         elif node.kind == "map":
-            around = _inner(node, around)
-            pod = _pod(node, around)
+            keys = node.fields.keys()
+            if not keys.isdisjoint(_AROUND_KEYS):
+                around = _inner(node, around)
+            pod = [] if keys.isdisjoint(_POD_KEYS) else _pod(node, around)
             if pod:
                 yield pod
-            elif _is_server(node):
+            elif "resources" in keys and _is_server(node):
                 yield [_container(node, around, "main")]
             todo += [
                 (value, replace(around, name=key.text) if key.text in {"Master", "Worker", "Launcher"} else around)
@@ -82,18 +87,16 @@ def _containers(root: Node, outermost: _Around) -> Iterator[list[Task]]:
 
 def _inner(node: Node, around: _Around) -> _Around:
     """The surroundings as seen from within ``node``."""
-    values = {key.value: value for key, value in node.pairs()}
-    name = values["name"].text if "name" in values else ""
-    if "metadata" in values and "kind" in values:
-        metadata = values["metadata"]
-        name = metadata.at("name").text or metadata.at("generateName").text
-    replicas = next((number for key in _REPLICAS if key in values and (number := count(node, key))), None)
-    selector = values.get("nodeSelector")
-    return _Around(name or around.name, replicas or around.replicas, selector or around.selector)
+    fields = node.fields
+    name = node.at("name").text
+    if "metadata" in fields and "kind" in fields:
+        name = node.at("metadata", "name").text or node.at("metadata", "generateName").text
+    replicas = next((number for key in _REPLICAS if (number := count(node, key))), None)
+    return _Around(name or around.name, replicas or around.replicas, node.at("nodeSelector") or around.selector)
 
 
 def _pod(node: Node, around: _Around) -> list[Task]:
-    """Tasks of a map that is a pod spec (``containers``), or that has one ``container`` or ``script`` (Argo, Kubeflow)."""
+    """Tasks of a pod spec (``containers``), or of a map with one ``container`` or ``script`` (Argo, Kubeflow)."""
     tasks = [_container(item, around, "main") for item in node.at("containers").elements if _is_container(item)]
     single = node.at("container")
     if _is_container(single):
@@ -154,10 +157,9 @@ def _container(node: Node, around: _Around, role: str) -> Task:
     )
 
 
-def _resources(node: Node, selector: Node | None) -> Resources:
+def _resources(node: Node, labels: Node) -> Resources:
     request = gpu_request(node)
     cores = cpus(node.at("limits"), "cpu") or cpus(node.at("requests"), "cpu") or cpus(node, "cpuLimit")
-    labels = selector or Node(node.origin, "missing")
     model = next((text for key in _MODEL_LABELS if (text := labels.at(key).text)), None)
     if request is None:
         # Kubeflow Pipelines' compiled form: resources.accelerator {count, type}.
@@ -169,4 +171,6 @@ def _resources(node: Node, selector: Node | None) -> Resources:
         return Resources(gpus=gpus, cpus=cores, gpu_model=kind.removesuffix(".com/gpu") or None)
     gpus, fractional, vendor = request
     fractional = fractional or any(labels.at(key) for key in _SHARED_NODES)
-    return Resources(gpus=gpus, cpus=cores, gpu_model=model.lower() if model else None, fractional=fractional, vendor=vendor)
+    return Resources(
+        gpus=gpus, cpus=cores, gpu_model=model.lower() if model else None, fractional=fractional, vendor=vendor
+    )

@@ -60,7 +60,9 @@ def _kubernetes(root: Node) -> list[Task]:
 
 def _held(containers: list[Task]) -> tuple[Resources, Count | None]:
     """What a program on the cluster can use: the GPU group's resources; of unlike groups only that there are GPUs."""
-    groups = [task for task in containers if task.role == "main" and task.resources.gpus and task.resources.gpus.value != 0]
+    groups = [
+        task for task in containers if task.role == "main" and task.resources.gpus and task.resources.gpus.value != 0
+    ]
     if not groups:
         return Resources(), None
     first = groups[0].resources
@@ -70,7 +72,7 @@ def _held(containers: list[Task]) -> tuple[Resources, Count | None]:
 
 
 def _packages(runtime: Node) -> tuple[tuple[str, Span], ...]:
-    """Packages of a ``runtime_env``: ``pip``/``uv`` as a list, a map with ``packages`` or a file name; ``conda`` dependencies."""
+    """Packages of a ``runtime_env``: ``pip`` or ``uv`` (list, map with ``packages``, file name), ``conda`` dependencies."""
     found = []
     for key in ("pip", "uv"):
         node = runtime.at(key)

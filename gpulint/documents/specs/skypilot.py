@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
-from gpulint.documents.specs.common import count, env_map, pair_span, shell
 from gpulint.documents.specs.accelerators import machine_request
+from gpulint.documents.specs.common import count, env_map, pair_span, shell
 from gpulint.documents.tasks import Count, Resources, Task
 from gpulint.documents.yamltree import Node
 
-_RESOURCES = ("accelerators", "cloud", "infra", "instance_type", "use_spot", "cpus", "memory", "any_of", "ordered", "disk_size")
+_RESOURCES = (
+    "accelerators",
+    "cloud",
+    "infra",
+    "instance_type",
+    "use_spot",
+    "cpus",
+    "memory",
+    "any_of",
+    "ordered",
+    "disk_size",
+)
 
 
 def read(root: Node) -> list[Task]:
