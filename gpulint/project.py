@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from gpulint.facts.guards import Guards
     from gpulint.facts.loaders import Loaders
     from gpulint.facts.loops import Loops
+    from gpulint.facts.remote import Paths
     from gpulint.facts.values import Values
     from gpulint.jobs import Job, Launched
 
@@ -232,6 +233,12 @@ class Project:
         from gpulint.facts.devices import Devices
 
         return Devices(self)
+
+    @cached_property
+    def paths(self) -> Paths:
+        from gpulint.facts.remote import Paths
+
+        return Paths(self)
 
     def launched(self, program: Path) -> tuple[Launched, ...]:
         """How launchers of the tree start a program."""
