@@ -41,6 +41,8 @@ class Project:
         self._scopes: dict[Path, ModuleScopes | None] = {}
         self._module_paths: dict[tuple[Path, str], Path | None] = {}
         self._words: dict[Path, frozenset[bytes]] = {}
+        self._imported: dict[Path, frozenset[Path]] = {}
+        self._importers: dict[Path, tuple[Launched, ...]] = {}
 
     def data(self, path: Path) -> bytes:
         """Content of a file; empty if it cannot be read (the engine reports that)."""
@@ -55,7 +57,7 @@ class Project:
         """Use ``data`` instead of what the disk holds (standard input, an editor's unsaved text)."""
         self._data[path] = data
         for cache in (self._documents, self._scopes, self._words):
-            cache.pop(path, None)  # type: ignore[attr-defined]
+            cache.pop(path, None)
 
     def document(self, path: Path) -> Document | None:
         """The document of ``path``; None if it is of no kind that gpulint reads."""
@@ -241,8 +243,35 @@ class Project:
         return Paths(self)
 
     def launched(self, program: Path) -> tuple[Launched, ...]:
-        """How launchers of the tree start a program."""
-        return ()
+        """How launchers of the tree start a program, or the programs that import this module for their options."""
+        return self._launched.get(program) or self._launched_importers(program)
+
+    @cached_property
+    def _launched(self) -> dict[Path, tuple[Launched, ...]]:
+        from gpulint.jobs import launched
+
+        return launched(self.jobs)
+
+    def _launched_importers(self, module: Path) -> tuple[Launched, ...]:
+        """Launches of the programs that import a module."""
+        if module not in self._importers:
+            stem = (module.parent if module.name == "__init__.py" else module).stem.encode()
+            programs = [path for path in self._launched if stem in self.words(path)]
+            found = [self._launched[path] for path in programs if module in self.imported(path)]
+            self._importers[module] = tuple(start for starts in found for start in starts)
+        return self._importers[module]
+
+    def imported(self, path: Path) -> frozenset[Path]:
+        """Modules of the tree that a module imports itself."""
+        if path not in self._imported:
+            scopes, found = self.scopes_at(path), set[Path]()
+            for binding in scopes.imports if scopes is not None else ():
+                target = self.absolute(binding.target, scopes).removesuffix(".*") if scopes is not None else ""
+                for name in (target, target.rpartition(".")[0]):
+                    if name and (there := self.module_path(name, path)) is not None:
+                        found.add(there)
+            self._imported[path] = frozenset(found - {path})
+        return self._imported[path]
 
     @cached_property
     def jobs(self) -> tuple[Job, ...]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from gpulint.facts.resolve import Ref
@@ -15,6 +16,7 @@ from gpulint.facts.scopes import FUNCTIONS, ModuleScopes, dotted, last_name
 
 if TYPE_CHECKING:
     from gpulint.facts.values import Value
+    from gpulint.finding import Place
     from gpulint.project import Project
 
 _PARSE = frozenset({"parse_args", "parse_known_args", "parse_intermixed_args", "get_args", "parse_args_into_dataclasses"})
@@ -50,7 +52,22 @@ class Options:
 
     def environment(self, name: str) -> Iterator[Value]:
         """What launchers in the tree set an environment variable to (none: unknown)."""
-        return iter(())
+        from gpulint.facts.values import Value
+
+        for place, text in self._environment.get(name, {}).items():
+            yield Value(text, place, "launcher")
+
+    @cached_property
+    def _environment(self) -> dict[str, dict[Place, str]]:
+        """name -> value by the place where a job sets it, without names that are also set to something unknown."""
+        found: dict[str, dict[Place, str]] = {}
+        unknown = set[str]()
+        for setting in (setting for job in self._project.jobs for setting in job.env):
+            if setting.value is None:
+                unknown.add(setting.name)
+            else:
+                found.setdefault(setting.name, {})[setting.place] = setting.value
+        return {name: values for name, values in found.items() if name not in unknown}
 
     def default_of_call(self, ref: Ref, node: ast.Call) -> Iterator[Value]:
         """The default inside ``field(default=4)``, ``typer.Option(4)`` and the like."""
@@ -120,13 +137,14 @@ class Options:
 
         call = option.node
         assert isinstance(call, ast.Call)
-        overridden = False
-        for launched in self._project.launched(option.scopes.path):
-            for text, place in launched.option(_flags(call) or (f"--{name}",)):
-                overridden = True
-                if text is not None:
-                    yield Value(_typed(call, text), place, "launcher")
-        if overridden:
+        starts = self._project.launched(option.scopes.path)
+        passed = [start.option(_flags(call) or (f"--{name}",)) for start in starts]
+        given = [one for found in passed for one in found]
+        if any(text is None for text, _ in given):
+            return
+        for text, place in given:
+            yield Value(_typed(call, text or ""), place, "launcher")
+        if passed and all(passed):
             return
         if last_name(call.func).startswith("DEFINE_"):
             if len(call.args) > 1:
@@ -173,7 +191,11 @@ def _dests(call: ast.Call) -> list[str]:
 
 def _typed(call: ast.Call, text: str) -> object:
     """A launcher's word with the option's own ``type`` applied."""
-    wanted = next((dotted(keyword.value) for keyword in call.keywords if keyword.arg == "type"), "")
+    keywords = {keyword.arg: keyword.value for keyword in call.keywords}
+    action = keywords.get("action")
+    if isinstance(action, ast.Constant) and action.value in ("store_true", "store_false"):
+        return action.value == "store_true"  # what follows is no value of it
+    wanted = dotted(keywords["type"]) if "type" in keywords else ""
     try:
         if wanted == "float":
             return float(text)

@@ -136,6 +136,14 @@ class Expander:
         offset = atoms[0].offset if atoms else 0
         return ArgWord(atoms, Word(fragment, offset, offset + sum(len(atom.text) for atom in atoms), ()))
 
+    def assigned(self, assignment: Assignment) -> str | None:
+        """The one string that an assignment gives its variable, None when it cannot be known."""
+        values = self._assigned(assignment)
+        value = values[0] if len(values) == 1 else None
+        if value is None or isinstance(value, list) or not all(atom.known for atom in value):
+            return None
+        return "".join(atom.text for atom in value)
+
     def possible(self, name: str, at: Command | None = None) -> frozenset[str | None]:
         """All values that the variable may have there; None among them stands for "unset or unknown"."""
         found = set[str | None]()

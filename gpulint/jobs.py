@@ -1,0 +1,165 @@
+"""Jobs: a launcher (batch script, job spec, image) linked to the scripts that it calls and the programs that it starts.
+
+Nothing here asks what values a program's options have, since those may in turn come from the jobs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpulint.documents.base import Document
+from gpulint.documents.shell import Command
+from gpulint.documents.tasks import Task
+from gpulint.facts.launches import Launch
+from gpulint.finding import Place
+
+if TYPE_CHECKING:
+    from gpulint.documents.python import PythonModule
+    from gpulint.documents.shell import ArgWord
+    from gpulint.project import Project
+
+__all__ = ["Job", "JobCommand", "JobLaunch", "Launched", "Setting", "Stated", "build_jobs", "launched"]
+
+
+@dataclass(frozen=True, slots=True)
+class Stated:
+    """A number that a launcher asks for; ``value`` is None when it could not be told."""
+
+    value: int | None
+    place: Place
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """An environment variable with its value; None when that could not be told."""
+
+    name: str
+    value: str | None
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class JobCommand:
+    """A command that the job runs, and the document it stands in."""
+
+    command: Command
+    document: Document
+
+    @property
+    def place(self) -> Place:
+        return Place(self.document.path, self.command.span)
+
+
+@dataclass(frozen=True, eq=False)
+class JobLaunch:
+    """A program that the job starts. ``program`` is None when it is no Python file of the tree."""
+
+    launch: Launch
+    document: Document
+    program: Path | None = None
+    module: PythonModule | None = None
+    """The program when a document carries its text (a ConfigMap's file)."""
+    env: Mapping[str, Setting] = field(default_factory=dict)
+    """All variables that the job is seen to set for it."""
+    script: Document | None = None
+    """The shell script that it runs, whose own launches are the job's as well."""
+
+    @property
+    def place(self) -> Place:
+        return Place(self.document.path, self.launch.span)
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """One task of a launcher document and all that it sets going.
+
+    ``gpus``, ``cpus``, ``tasks_per_node`` are per node (batch systems) or replica (Kubernetes). ``commands`` are its
+    own and those of the scripts that it calls.
+    """
+
+    document: Document
+    task: Task
+    gpus: Stated | None = None
+    cpus: Stated | None = None
+    nodes: Stated | None = None
+    tasks_per_node: Stated | None = None
+    env: tuple[Setting, ...] = ()
+    commands: tuple[JobCommand, ...] = ()
+    launches: tuple[JobLaunch, ...] = ()
+    scripts: tuple[Document, ...] = ()
+    """Documents whose shell the job runs, its own first."""
+    image: Document | None = None
+    """The Dockerfile whose default command the task runs, if it has no command of its own."""
+
+    @property
+    def place(self) -> Place:
+        return Place(self.document.path, self.task.span)
+
+    @property
+    def programs(self) -> tuple[Path, ...]:
+        """Python files of the tree that the job starts, each once."""
+        return tuple(dict.fromkeys(item.program for item in self.launches if item.program is not None))
+
+    @property
+    def complete(self) -> bool:
+        """Whether all that the job starts is known: every launch is a file of the tree and nothing else runs."""
+        return bool(self.launches) and all(
+            item.program is not None or item.module is not None or item.script is not None for item in self.launches
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Launched:
+    """How one launcher starts a program."""
+
+    job: Job
+    start: JobLaunch
+
+    def option(self, flags: tuple[str, ...]) -> list[tuple[str | None, Place]]:
+        """What the launcher passes for an option: [] if nothing, text None if unknown, ``true`` for a bare flag.
+
+        The last one counts, as argparse has it.
+        """
+        wanted = {flag.replace("_", "-") for flag in flags}
+        args = self.start.launch.args
+        found: list[tuple[str | None, Place]] = []
+        for at, word in enumerate(args):
+            name, equals, _ = word.text.partition("=")
+            if not name.startswith("-") or name.replace("_", "-") not in wanted:
+                continue
+            value = args[at + 1] if at + 1 < len(args) else None
+            if equals:
+                found = [(word.after(len(name) + 1).value, self._place(word))]
+            elif value is None or (value.text.startswith("-") and not value.text.lstrip("-.")[:1].isdigit()):
+                found = [("true", self._place(word))]
+            else:
+                found = [(value.value, self._place(value))]
+        return found
+
+    def environment(self, name: str) -> Setting | None:
+        """The variable as the launcher sets it for the program."""
+        return self.start.env.get(name)
+
+    def _place(self, word: ArgWord) -> Place:
+        return Place(self.start.document.path, word.span, "set by the launcher")
+
+
+def launched(jobs: tuple[Job, ...]) -> dict[Path, tuple[Launched, ...]]:
+    """The launches of each program."""
+    found: dict[Path, list[Launched]] = {}
+    for job in jobs:
+        for start in job.launches:
+            if start.program is not None:
+                found.setdefault(start.program, []).append(Launched(job, start))
+    return {path: tuple(starts) for path, starts in found.items()}
+
+
+def build_jobs(project: Project) -> tuple[Job, ...]:
+    """Jobs of the project's launcher documents, in the order of its files."""
+    from gpulint.facts.linking import Linker
+
+    return Linker(project).jobs()
