@@ -63,6 +63,10 @@ class PythonModule:
         """Place of a node in the owning document."""
         return self._span_of(*self.offsets(node))
 
+    def span_at(self, start: int, end: int) -> Span:
+        """Place in the owning document of the characters ``start:end`` of ``text``."""
+        return self._span_of(start, end)
+
     def text(self, node: ast.expr | ast.stmt | ast.keyword) -> str:
         """Source text of a node as written."""
         start, end = self.offsets(node)

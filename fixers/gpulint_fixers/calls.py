@@ -1,0 +1,81 @@
+"""Edits of one call's arguments that keep its style: line breaks, indentation, commas, comments, line endings."""
+
+from __future__ import annotations
+
+import ast
+
+from gpulint.documents.python import PythonModule
+from gpulint.fix import Edit
+
+
+def set_keyword(module: PythonModule, call: ast.Call, name: str, value: str) -> Edit:
+    """Pass ``name=value``: replace the value if the call names the keyword already, else add it last."""
+    for keyword in call.keywords:
+        if keyword.arg == name:
+            return Edit(module.path, module.span(keyword.value), value)
+    return add_keyword(module, call, f"{name}={value}")
+
+
+def add_keyword(module: PythonModule, call: ast.Call, keyword_text: str) -> Edit:
+    """Add ``keyword_text`` (``"pin_memory=True"``, or several with commas) as the last argument of ``call``."""
+    text = module.source.text
+    close = module.offsets(call)[1] - 1
+    arguments: list[ast.expr | ast.keyword] = [*call.args, *call.keywords]
+    if not arguments:
+        at = text.index("(", module.offsets(call.func)[1]) + 1
+        end = close if not text[at:close].strip() else at
+        return _edit(module, at, end, keyword_text)
+    last = max(arguments, key=lambda argument: module.offsets(argument)[1])
+    start, end = module.offsets(last)
+    if end == close + 1:
+        # The parentheses of a lone generator are those of the call; beside another argument it needs its own.
+        return _edit(module, start, end, f"({text[start:end]}, {keyword_text})")
+    end, comma = _tail(text, end, close)
+    head = text[text.rfind("\n", 0, start) + 1 : start].rpartition("\r")[2]
+    starts_its_line = not head.strip() and start > 0 and text[:start].strip() != ""
+    if not starts_its_line:
+        if comma is None:
+            return _edit(module, end, end, f", {keyword_text}")
+        return _edit(module, comma + 1, comma + 1, f" {keyword_text},")
+    line_break = _line_break(text, start - len(head))
+    if comma is not None:
+        at = _end_of_comment(text, comma + 1, close)
+        return _edit(module, at, at, f"{line_break}{head}{keyword_text},")
+    after = _end_of_comment(text, end, close)
+    return _edit(module, end, after, f",{text[end:after]}{line_break}{head}{keyword_text}")
+
+
+def _edit(module: PythonModule, start: int, end: int, text: str) -> Edit:
+    return Edit(module.path, module.span_at(start, end), text)
+
+
+def _tail(text: str, at: int, close: int) -> tuple[int, int | None]:
+    """(end of the last argument with the parentheses around it, offset of the comma after it or None)."""
+    end = at
+    while at < close:
+        if text[at] == "#":
+            at = _end_of_line(text, at)
+        elif text[at] == ")":
+            end = at + 1
+        elif text[at] == ",":
+            return end, at
+        at += 1
+    return end, None
+
+
+def _end_of_line(text: str, at: int) -> int:
+    ends = [found for found in (text.find("\n", at), text.find("\r", at)) if found != -1]
+    return min(ends, default=len(text))
+
+
+def _end_of_comment(text: str, at: int, close: int) -> int:
+    """End of the comment that follows ``at`` on its line; ``at`` itself if something else or nothing follows."""
+    end = min(_end_of_line(text, at), close)
+    return end if text[at:end].lstrip().startswith("#") else at
+
+
+def _line_break(text: str, line_start: int) -> str:
+    """The line ending in front of the line that starts at ``line_start``."""
+    if text[line_start - 2 : line_start] == "\r\n":
+        return "\r\n"
+    return "\r" if text[line_start - 1] == "\r" else "\n"
