@@ -17,11 +17,16 @@ from gpulint.rule import Kind
 if TYPE_CHECKING:
     from gpulint.config import Config
     from gpulint.facts.arguments import Arguments
+    from gpulint.facts.checkpoints import Checkpoints
     from gpulint.facts.devices import Devices
+    from gpulint.facts.downloads import Downloads
+    from gpulint.facts.gpu_jobs import GpuJobs
+    from gpulint.facts.gpu_programs import GpuPrograms
     from gpulint.facts.guards import Guards
     from gpulint.facts.loaders import Loaders
     from gpulint.facts.loops import Loops
     from gpulint.facts.remote import Paths
+    from gpulint.facts.staging import Staging
     from gpulint.facts.values import Values
     from gpulint.jobs import Job, Launched
 
@@ -40,6 +45,7 @@ class Project:
         self._documents: dict[Path, Document | None] = {}
         self._scopes: dict[Path, ModuleScopes | None] = {}
         self._module_paths: dict[tuple[Path, str], Path | None] = {}
+        self._imported: dict[Path, frozenset[bytes]] = {}
         self._words: dict[Path, frozenset[bytes]] = {}
         self._imported: dict[Path, frozenset[Path]] = {}
         self._importers: dict[Path, tuple[Launched, ...]] = {}
@@ -56,7 +62,7 @@ class Project:
     def provide(self, path: Path, data: bytes) -> None:
         """Use ``data`` instead of what the disk holds (standard input, an editor's unsaved text)."""
         self._data[path] = data
-        for cache in (self._documents, self._scopes, self._words):
+        for cache in (self._documents, self._scopes, self._words, self._imported):
             cache.pop(path, None)
 
     def document(self, path: Path) -> Document | None:
@@ -167,16 +173,23 @@ class Project:
         wanted = {name.encode() for name in names}
         if not wanted:
             return []
-        home = {scopes.name.rsplit(".", 1)[-1].encode(), *(part.encode() for part in scopes.name.split(".")[-3:-1])}
+        home = {part.encode() for part in scopes.name.split(".")[-2:]}
         found = [scopes]
         for path in self.python_files:
             if len(found) > MAX_USERS:
                 break
-            if path != scopes.path:
-                words = self.words(path)
-                if words & wanted and words & home and (other := self.scopes_at(path)) is not None:
+            if path != scopes.path and self.words(path) & wanted and self.imported_words(path) & home:
+                other = self.scopes_at(path)
+                if other is not None:
                     found.append(other)
         return found
+
+    def imported_words(self, path: Path) -> frozenset[bytes]:
+        """Identifiers on the import lines of a file's bytes."""
+        if path not in self._imported:
+            lines = _IMPORT.findall(self.data(path))
+            self._imported[path] = frozenset(word for line in lines for word in _WORD.findall(line))
+        return self._imported[path]
 
     def words(self, path: Path) -> frozenset[bytes]:
         """Identifiers in a file's bytes."""
@@ -237,10 +250,40 @@ class Project:
         return Devices(self)
 
     @cached_property
+    def checkpoints(self) -> Checkpoints:
+        from gpulint.facts.checkpoints import Checkpoints
+
+        return Checkpoints(self)
+
+    @cached_property
     def paths(self) -> Paths:
         from gpulint.facts.remote import Paths
 
         return Paths(self)
+
+    @cached_property
+    def downloads(self) -> Downloads:
+        from gpulint.facts.downloads import Downloads
+
+        return Downloads(self)
+
+    @cached_property
+    def staging(self) -> Staging:
+        from gpulint.facts.staging import Staging
+
+        return Staging(self)
+
+    @cached_property
+    def gpu_programs(self) -> GpuPrograms:
+        from gpulint.facts.gpu_programs import GpuPrograms
+
+        return GpuPrograms(self)
+
+    @cached_property
+    def gpu_jobs(self) -> GpuJobs:
+        from gpulint.facts.gpu_jobs import GpuJobs
+
+        return GpuJobs(self)
 
     def launched(self, program: Path) -> tuple[Launched, ...]:
         """How launchers of the tree start a program, or the programs that import this module for their options."""
@@ -281,4 +324,5 @@ class Project:
 
 
 _EVIDENCE = frozenset({b"DataLoader", b"backward", b"training_step", b"dataloader", b"train_loader", b"data_loader", b"loader"})
+_IMPORT = re.compile(rb"^[ \t]*(?:from|import)[ \t].*", re.MULTILINE)
 _WORD = re.compile(rb"[A-Za-z_][A-Za-z0-9_]*")

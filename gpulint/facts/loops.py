@@ -27,7 +27,7 @@ _LOADER_NAME = re.compile(r"(data_?_?loader|loader|_dl$|^dl$|data_?iter|iterator
 _EPOCH_NAME = re.compile(r"(^|_)(epoch|epochs|ep)(_|$|\d)|^epoch")
 _STEP_HOOKS = frozenset({"training_step", "on_train_batch_end", "on_train_batch_start", "on_before_zero_grad", "on_batch_end", "on_train_step_end", "compute_loss", "training_step_end", "on_after_backward"})  # fmt: skip
 _EVAL_HOOKS = frozenset({"validation_step", "test_step", "predict_step", "prediction_step", "on_validation_batch_end"})
-_EPOCH_HOOKS = frozenset({"on_train_epoch_end", "on_epoch_end", "on_validation_epoch_end", "on_train_epoch_start", "training_epoch_end", "validation_epoch_end", "on_evaluate", "on_save", "on_validation_end"})  # fmt: skip
+_EPOCH_HOOKS = frozenset({"on_train_epoch_end", "on_epoch_end", "on_validation_epoch_end", "on_train_epoch_start", "training_epoch_end", "validation_epoch_end", "on_evaluate", "on_save", "on_validation_end", "on_stage_end"})  # fmt: skip
 _HOOK_OWNERS = re.compile(r"LightningModule|LightningDataModule|Callback|Trainer$|Brain$|Learner$|keras\.Model$")
 
 
@@ -115,7 +115,7 @@ class Loops:
             for helper in self._project.resolver.callees(scopes, call):
                 if isinstance(helper.node, FUNCTIONS):
                     inner |= self._helper_roles(helper.scopes, helper.node)
-        epoch_name = isinstance(loop, ast.For) and any(_EPOCH_NAME.search(name) for name in _targets(loop.target))
+        epoch_name = is_epoch_loop(loop)
         if Role.OTHER in inner:
             # A helper that takes one training step.
             return Role.STEP
@@ -244,6 +244,11 @@ class Loops:
     def trains(self, scopes: ModuleScopes) -> bool:
         """Does the module itself take training steps?"""
         return any(self.is_step(scopes, call) for call in scopes.calls)
+
+
+def is_epoch_loop(loop: LoopNode) -> bool:
+    """Does the loop's own variable count epochs?"""
+    return isinstance(loop, ast.For) and any(_EPOCH_NAME.search(name) for name in _targets(loop.target))
 
 
 def is_loader_name(name: str) -> bool:

@@ -45,7 +45,8 @@ _TEMPORARY = frozenset(
 
 _PATH_CALLS = frozenset(
     (
-        "join Path PurePath PosixPath UPath CloudPath S3Path str fspath abspath expanduser normpath realpath open GFile"
+        "join Path PurePath PosixPath UPath CloudPath S3Path str fspath abspath expanduser normpath realpath open "
+        "GFile FileSystemWriter FsspecWriter"
     ).split()
 )
 _PATH_METHODS = frozenset(

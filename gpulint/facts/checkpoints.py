@@ -1,0 +1,189 @@
+"""Calls that write a checkpoint before they return, and helpers of other modules that lead to one."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gpulint.facts.loops import Role
+from gpulint.facts.resolve import Ref
+from gpulint.facts.scopes import FUNCTIONS, ModuleScopes, dotted, last_name
+
+if TYPE_CHECKING:
+    from gpulint.project import Project
+
+MAX_HELPERS = 4
+"""How many calls deep a helper is followed."""
+
+_PATH = {
+    "torch.save": ("f", 1),
+    "torch_xla.core.xla_model.save": ("file_or_path", 1),
+    "torch.distributed.checkpoint.save": ("checkpoint_id", 1),
+    "torch.distributed.checkpoint.save_state_dict": ("storage_writer", 1),
+    "torch.distributed._shard.checkpoint.save_state_dict": ("storage_writer", 1),
+    "safetensors.torch.save_file": ("filename", 1),
+    "safetensors.torch.save_model": ("filename", 1),
+    "paddle.save": ("path", 1),
+    "mindspore.save_checkpoint": ("ckpt_file_name", 1),
+    "tensorflow.keras.models.save_model": ("filepath", 1),
+    "keras.models.save_model": ("filepath", 1),
+    "flax.training.checkpoints.save_checkpoint": ("ckpt_dir", 0),
+}
+"""Functions that write a checkpoint -> (parameter that holds the path, its position)."""
+_DUMPS = frozenset({"pickle.dump", "cloudpickle.dump", "dill.dump", "joblib.dump"})
+_MODEL_NAME = re.compile(
+    r"(^|_)(model|net|network|state|state_dict|ckpt|checkpoint|weights|params|agent|policy|snapshot)(_|$|\d)",
+    re.IGNORECASE,
+)
+_KERAS_CALLBACKS = re.compile(
+    r"^(tensorflow\.|tensorflow\.python\.|tf_)?keras\.callbacks\.(ModelCheckpoint|BackupAndRestore)$"
+)
+_LIGHTNING = re.compile(r"^(pytorch_lightning|lightning(\.pytorch)?)\.callbacks(\.\w+)*\.ModelCheckpoint$")
+_METHODS = frozenset(
+    (
+        "save_pretrained save_state save_checkpoint save_weights save_recovery save_and_keep_only save_16bit_model "
+        "save_fp16_model"
+    ).split()
+)
+_OWNED = {
+    "save": re.compile(r"^(_?fabric|accelerator|checkpoint_manager|ckpt_manager|checkpointer)$"),
+    "save_model": re.compile(r"^(accelerator|trainer|_?model|agent)$"),
+}
+"""Methods whose names are too general -> what their owner must be called."""
+_SMALL = re.compile(r"token|process|config|extractor|vocab|tokenizer|schedul", re.IGNORECASE)
+_HELPER = re.compile(
+    r"(save|write|store|dump|export)\w*(checkpoint|ckpt|model|state|weight|snapshot|on_master|optimizer|pretrained|"
+    r"recovery|best|last|peft|lora|adapter)"
+    r"|^_?(checkpoint|snapshot|save|save_on_master|save_all|make_checkpoint)$",
+    re.IGNORECASE,
+)
+_HELPER_ONLY = re.compile(r"async|background", re.IGNORECASE)
+_EXTERNAL = re.compile(r"^_?save_(on_master|(model_)?checkpoint|ckpt|snapshot|training_state)$")
+_TENSORFLOW = re.compile(r"^tensorflow\.(compat\.v1\.)?train\.(CheckpointManager|Checkpoint|Saver)$")
+
+
+@dataclass(frozen=True, slots=True)
+class Save:
+    """A call that writes a checkpoint. ``path`` is the expression that says where to, if it is known."""
+
+    call: Ref
+    path: Ref | None = None
+    is_callback: bool = False
+    """A callback object that saves on its own while the framework trains."""
+
+    @property
+    def node(self) -> ast.Call:
+        assert isinstance(self.call.node, ast.Call)
+        return self.call.node
+
+    @property
+    def what(self) -> str:
+        """The called name as written."""
+        return dotted(self.node.func) or last_name(self.node.func)
+
+
+class Checkpoints:
+    """Checkpoint writes of one project."""
+
+    def __init__(self, project: Project) -> None:
+        self._project = project
+        self._by_module: dict[int, list[Save]] = {}
+        self._reached: dict[ast.AST, Save | None] = {}
+
+    def in_module(self, scopes: ModuleScopes) -> list[Save]:
+        """Checkpoint writes of a module, in source order."""
+        if id(scopes) not in self._by_module:
+            found = [save for call in scopes.calls if (save := self._save(scopes, call)) is not None]
+            self._by_module[id(scopes)] = sorted(found, key=lambda save: (save.node.lineno, save.node.col_offset))
+        return self._by_module[id(scopes)]
+
+    def through_helpers(self, scopes: ModuleScopes) -> Iterator[tuple[Ref, Save]]:
+        """(call, the write behind it) of calls that save through a function of another module."""
+        for call in scopes.calls:
+            name = last_name(call.func)
+            if not _HELPER.search(name) or _HELPER_ONLY.search(name):
+                continue
+            for callee in self._project.resolver.callees(scopes, call):
+                if callee.scopes is not scopes and (save := self._reach(callee, 0)) is not None:
+                    yield Ref(scopes, call), save
+                    break
+
+    def _reach(self, function: Ref, depth: int) -> Save | None:
+        """The first checkpoint write that a function does outside of training loops of its own."""
+        if function.node in self._reached or not isinstance(function.node, FUNCTIONS) or depth > MAX_HELPERS:
+            return self._reached.get(function.node)
+        self._reached[function.node] = None
+        scopes, loops = function.scopes, self._project.loops
+        inside = [call for call in scopes.calls if function.node in scopes.module.ancestors(call)]
+        inside = [
+            call
+            for call in inside
+            if not any(loops.role(scopes, loop) in (Role.STEP, Role.EPOCH) for loop in loops.around(scopes, call))
+        ]
+        writes = {save.node: save for save in self.in_module(scopes) if not save.is_callback}
+        found = next((writes[call] for call in inside if call in writes), None)
+        for call in inside if found is None else ():
+            for callee in self._project.resolver.callees(scopes, call):
+                found = found or self._reach(callee, depth + 1)
+        self._reached[function.node] = found
+        return found
+
+    def _save(self, scopes: ModuleScopes, call: ast.Call) -> Save | None:
+        name = last_name(call.func)
+        if isinstance(call.func, ast.Call) or not any(
+            word in name for word in ("save", "dump", "Checkpoint", "Restore")
+        ):
+            return None
+        names = self._project.resolver.call_names(scopes, call)
+        for known in names & _PATH.keys():
+            return Save(Ref(scopes, call), self._argument(scopes, call, *_PATH[known]))
+        if names & _DUMPS:
+            return Save(Ref(scopes, call), self._argument(scopes, call, "file", 1)) if _saves_model(call) else None
+        if any(_KERAS_CALLBACKS.match(n) for n in names):
+            return Save(Ref(scopes, call), self._argument(scopes, call, "filepath", 0), is_callback=True)
+        if any(_LIGHTNING.match(n) for n in names):
+            return Save(Ref(scopes, call), self._argument(scopes, call, "dirpath", 0), is_callback=True)
+        if self._is_method(scopes, call, name) and not self._project.resolver.callees(scopes, call):
+            return Save(Ref(scopes, call), Ref(scopes, call.args[0]) if call.args else None)
+        return None
+
+    def _is_method(self, scopes: ModuleScopes, call: ast.Call, name: str) -> bool:
+        """Is the call a method (or an imported helper) of a library that saves models?"""
+        if not isinstance(call.func, ast.Attribute):
+            return bool(_EXTERNAL.match(name))
+        owner = last_name(call.func.value)
+        if name in _METHODS or _EXTERNAL.match(name):
+            return not _SMALL.search(owner)
+        if name in _OWNED and _OWNED[name].match(owner):
+            return True
+        return name == "save" and self._is_tensorflow(scopes, call.func.value)
+
+    def _is_tensorflow(self, scopes: ModuleScopes, owner: ast.expr) -> bool:
+        for ref in self._project.resolver.origins(scopes, owner):
+            if isinstance(ref.node, ast.Call):
+                names = self._project.resolver.call_names(ref.scopes, ref.node)
+                if any(_TENSORFLOW.match(name) or name.startswith(("tensorflow.keras.", "keras.")) for name in names):
+                    return True
+        return False
+
+    def _argument(self, scopes: ModuleScopes, call: ast.Call, name: str, position: int) -> Ref | None:
+        argument = self._project.arguments.of(scopes, call, name, position)
+        return argument.refs[0] if argument.refs else None
+
+
+def _saves_model(call: ast.Call) -> bool:
+    """Does the first argument's name say that it is a model or its state?"""
+    return bool(call.args) and any(_MODEL_NAME.search(name) for name in _words(call.args[0]))
+
+
+def _words(node: ast.expr) -> Iterator[str]:
+    for child in ast.walk(node):
+        if isinstance(child, ast.Name):
+            yield child.id
+        elif isinstance(child, ast.Attribute):
+            yield child.attr
+        elif isinstance(child, ast.Constant) and isinstance(child.value, str):
+            yield child.value

@@ -1,0 +1,107 @@
+"""Which work is done again and again while a model trains, as opposed to once before, after or on the way out."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from gpulint.facts.guards import conditions
+from gpulint.facts.loops import Context, Role, is_epoch_loop
+from gpulint.facts.resolve import Ref
+from gpulint.facts.scopes import FUNCTIONS, LOOPS, ModuleScopes
+
+if TYPE_CHECKING:
+    from gpulint.project import Project
+
+
+def training_contexts(project: Project, scopes: ModuleScopes, node: ast.AST) -> list[Context]:
+    """The training step and epoch loops that run ``node`` repeatedly.
+
+    Left out are contexts in which the node runs once: on the way out of the loop (before ``break`` or in an exception
+    handler), after the last epoch, or in a loop around whole trainings (folds, seeds, trials).
+    """
+    if _leaving(scopes, node):
+        return []
+    return [
+        context
+        for context in project.loops.contexts(scopes, node)
+        if context.role in (Role.STEP, Role.EPOCH)
+        and not any(_leaving(call.scopes, call.node) for call in context.calls)
+        and not _around_trainings(project, scopes, node, context)
+    ]
+
+
+def _leaving(scopes: ModuleScopes, node: ast.AST) -> bool:
+    """Does the innermost loop end right after ``node``, or has something failed?"""
+    inner = node
+    for up in scopes.module.ancestors(node):
+        if isinstance(up, ast.ExceptHandler):
+            return True
+        if isinstance(up, ast.If):
+            block = up.body if inner in up.body else up.orelse
+            if block and (isinstance(block[-1], ast.Break | ast.Raise) or _exits(block[-1])):
+                return True
+        if isinstance(up, (*FUNCTIONS, *LOOPS)):
+            break
+        inner = up
+    return any(holds and _is_last(test) for test, holds in conditions(scopes, node))
+
+
+def _exits(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Expr) and ast.unparse(statement.value).startswith(("sys.exit(", "exit(", "quit("))
+
+
+def _is_last(test: ast.expr) -> bool:
+    """``epoch == epochs - 1``, ``step + 1 == total``: true once."""
+    match test:
+        case ast.BoolOp(op=ast.And(), values=values):
+            return any(_is_last(value) for value in values)
+        case ast.Compare(left=ast.Name() | ast.Attribute(), ops=[ast.Eq()], comparators=[ast.BinOp(op=ast.Sub())]):
+            return True
+        case ast.Compare(left=ast.BinOp(op=ast.Add(), right=ast.Constant(value=1)), ops=[ast.Eq()]):
+            return True
+    return False
+
+
+def _around_trainings(project: Project, scopes: ModuleScopes, node: ast.AST, context: Context) -> bool:
+    """Is the context a loop over whole trainings, each with epochs of its own, so that ``node`` comes after them?"""
+    loop = context.loop.node
+    if not isinstance(loop, LOOPS) or is_epoch_loop(loop):
+        return False
+    places = [*context.calls, Ref(scopes, node)]
+    return any(_beside_epochs(project, place, loop) for place in places)
+
+
+def _beside_epochs(project: Project, place: Ref, outer: ast.AST) -> bool:
+    """Does an epoch loop stand in the place's function (below ``outer`` if that is there) without holding the place?"""
+    scopes = place.scopes
+    around = set(scopes.module.ancestors(place.node))
+    function = scopes.function(place.node)
+    for loop in scopes.loops:
+        if loop in around or not is_epoch_loop(loop) or scopes.function(loop) is not function:
+            continue
+        if (outer not in around or outer in scopes.module.ancestors(loop)) and project.loops.role(
+            scopes, loop
+        ) is Role.EPOCH:
+            return True
+    return any(_trains_whole(project, scopes, call) for call in _sibling_calls(scopes, place.node, outer))
+
+
+def _sibling_calls(scopes: ModuleScopes, node: ast.AST, outer: ast.AST) -> Iterator[ast.Call]:
+    """Calls that stand in the body of ``outer`` beside ``node``."""
+    if outer not in scopes.module.ancestors(node):
+        return
+    for call in scopes.calls:
+        if call is not node and outer in scopes.module.ancestors(call):
+            yield call
+
+
+def _trains_whole(project: Project, scopes: ModuleScopes, call: ast.Call) -> bool:
+    """Does the call run a function that has an epoch loop of its own?"""
+    return any(
+        is_epoch_loop(loop) and project.loops.role(helper.scopes, loop) is Role.EPOCH
+        for helper in project.resolver.callees(scopes, call)
+        if isinstance(helper.node, FUNCTIONS)
+        for loop in project.loops.inner_loops(helper.scopes, helper.node)
+    )
