@@ -22,7 +22,7 @@ _NAMES = frozenset(
     "WORKDIR".split()
 )
 _FLAGS = re.compile(r"(?:--[a-z-]+(?:=\S+)?(?:\s|\\\n)+)*")
-_WORD = re.compile(r"""(?:\\.|"(?:\\.|[^"\\])*"|'[^']*'|[^\s"'\\])+""", re.DOTALL)
+_WORD = re.compile(r"""(?:\\[^\n]|"(?:\\.|[^"\\])*"|'[^']*'|[^\s"'\\])+""", re.DOTALL)
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _UNQUOTE = re.compile(r"""'([^']*)'|"((?:\\.|[^"\\])*)"|\\(.)""", re.DOTALL)
 _VARIABLE = re.compile(r"(?<!\\)\$(?:(\w+)|\{(\w+)(?::?([-+])([^}]*))?\})")

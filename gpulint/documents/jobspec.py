@@ -44,7 +44,7 @@ _TEMPLATE = re.compile(r"\{\{|\{%|<%|\$\{\{")
 
 @dataclass(frozen=True, slots=True)
 class AccelerateConfig:
-    """What ``accelerate launch --config_file`` reads; ``distributed_type`` is upper case (``MULTI_GPU``, ``NO`` ...)."""
+    """What ``accelerate launch --config_file`` reads; ``distributed_type`` in upper case (``MULTI_GPU``, ``NO``)."""
 
     distributed_type: str
     num_processes: Count | None
@@ -63,7 +63,7 @@ class JobSpecDocument(Document):
         """Root nodes of the YAML documents that may launch something or carry code."""
         text = self.source.text
         lower = text.lower()
-        if not any(word in lower for word in _COMPUTES) or not _SHAPES.search(text):
+        if not any(word in lower for word in _COMPUTES) or not (_SHAPES.search(text) or "ConfigMap" in text):
             return ()
         from gpulint.documents.yamltree import YamlError, parse, split_documents
 
@@ -100,7 +100,7 @@ class JobSpecDocument(Document):
 
     @cached_property
     def embedded(self) -> tuple[tuple[str, Fragment], ...]:
-        """(file name, text) of Python and shell files that the document carries: ConfigMap data, Argo script sources."""
+        """(file name, text) of Python and shell files within the document: ConfigMap data, Argo script sources."""
         from gpulint.documents.specs import kubernetes
 
         files: list[tuple[str, Fragment]] = []

@@ -19,7 +19,7 @@ _ESCAPED_WIDTH = {"x": 4, "u": 6, "U": 10}
 def scalar_pieces(raw: str, value: str, style: str) -> Pieces:
     """Break points (offset in ``value``, offset in ``raw``) of the scalar written as ``raw`` in YAML style ``style``.
 
-    ``raw`` may begin with the scalar's anchor and tag. Never fails: what cannot be followed ends in the last known piece.
+    ``raw`` may begin with the scalar's anchor and tag. What cannot be followed ends in the last known piece.
     """
     start = 0
     if raw[:1] in {"&", "!"}:
@@ -27,7 +27,8 @@ def scalar_pieces(raw: str, value: str, style: str) -> Pieces:
         start = match.end() if match else 0
     match style:
         case "|" | ">":
-            return _lines(value, _block_lines(raw, start, value), start)
+            header = _BLOCK_HEADER.match(raw, start)
+            return _lines(value, _block_lines(raw, start, value), header.end() if header else start)
         case "'":
             return _quoted(raw, start + 1, single=True)
         case '"':
@@ -45,6 +46,8 @@ def _lines(value: str, lines: Iterator[tuple[str, int]], start: int) -> Pieces:
             if at >= len(value) or value[at] not in " \n\u2028\u2029":
                 return pieces or [(0, start)]
             at += 1
+        if at and not pieces:
+            pieces.append((0, start))
         pieces.append((at, offset))
         at += len(line)
     return pieces or [(0, start)]

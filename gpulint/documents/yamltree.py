@@ -15,6 +15,8 @@ from gpulint.documents.yamlscalar import scalar_pieces
 from gpulint.source import Fragment, SourceText, Span
 
 _MARKER = re.compile(r"^---(?=\s|\Z)", re.MULTILINE)
+_MAX_DEPTH = 500
+"""Nesting beyond this is no configuration, and libyaml's time grows with the square of it."""
 _DIRECTIVE = re.compile(r"^%(YAML|TAG)\b", re.MULTILINE)
 
 
@@ -28,7 +30,7 @@ class YamlError(Exception):
 
 @dataclass(slots=True, eq=False)
 class Node:
-    """One node. ``kind`` is ``map``, ``list``, ``scalar`` or ``missing``; a missing one answers every question with nothing.
+    """One node. ``kind`` is ``map``, ``list``, ``scalar`` or ``missing``; a missing one answers with nothing.
 
     ``start`` and ``end`` are character offsets in ``origin``, the text that was parsed; an alias is its anchor's node.
     """
@@ -225,5 +227,7 @@ def _build(loader: Any, origin: Fragment, base: int) -> list[Node]:
             if event.anchor is not None:
                 anchors[event.anchor] = node
             if node.kind != "scalar":
+                if len(stack) >= _MAX_DEPTH:
+                    raise YamlError("nested too deeply", node.start)
                 stack.append(node)
     return roots

@@ -168,7 +168,7 @@ def _resources(node: Node, labels: Node) -> Resources:
         kind = (accelerator.at("type").text or accelerator.at("resourceType").text).lower()
         if gpus is None or "tpu" in kind:
             return Resources(cpus=cores)
-        return Resources(gpus=gpus, cpus=cores, gpu_model=kind.removesuffix(".com/gpu") or None)
+        return Resources(gpus=gpus, cpus=cores, gpu_model=None if "/" in kind else kind or None)
     gpus, fractional, vendor = request
     fractional = fractional or any(labels.at(key) for key in _SHARED_NODES)
     return Resources(

@@ -72,7 +72,7 @@ def _held(containers: list[Task]) -> tuple[Resources, Count | None]:
 
 
 def _packages(runtime: Node) -> tuple[tuple[str, Span], ...]:
-    """Packages of a ``runtime_env``: ``pip`` or ``uv`` (list, map with ``packages``, file name), ``conda`` dependencies."""
+    """Packages of a ``runtime_env``: ``pip`` or ``uv`` (list, map, file name), ``conda`` dependencies."""
     found = []
     for key in ("pip", "uv"):
         node = runtime.at(key)
