@@ -11,16 +11,21 @@ import ast
 import builtins
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
+from gpulint.facts.callsites import HandedOver, sites
+from gpulint.facts.memo import Memo
 from gpulint.facts.reaching import reaching
 from gpulint.facts.scopes import FUNCTIONS, Binding, Bound, FunctionNode, ModuleScopes, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
 
-MAX_DEPTH = 14
-MAX_STEPS = 3000
+MAX_ORIGINS = 30
+"""More possible definitions than this count as unknown."""
+MAX_CALLERS = 25
+"""Most callers of one function whose arguments are followed."""
 _BUILTINS = frozenset(dir(builtins))
 _SELF_METHODS = frozenset({"to", "cuda", "eval", "train", "half", "float", "double", "bfloat16", "requires_grad_", "share_memory"})
 _FIRST_ARGUMENT = frozenset({"copy.deepcopy", "copy.copy", "torch.compile", "torch.jit.script"})
@@ -40,32 +45,13 @@ class Resolver:
 
     def __init__(self, project: Project) -> None:
         self._project = project
-        self._names: dict[tuple[int, ast.AST], frozenset[str]] = {}
-        self._origins: dict[tuple[ast.AST, tuple[int, ...]], tuple[Ref, ...]] = {}
-        self._sites: dict[ast.AST, tuple[Ref, ...]] = {}
-        self._active: set[object] = set()
-        self._cuts = 0
-        self._steps = 0
+        self._memo = Memo()
 
     # -- qualified names -----------------------------------------------------------------------------------------------
 
     def names(self, scopes: ModuleScopes, node: ast.AST) -> frozenset[str]:
         """Qualified dotted names that an expression may have, as imported and as defined in the tree."""
-        key = (id(scopes), node)
-        if key in self._names:
-            return self._names[key]
-        if ("names", key) in self._active or len(self._active) > 60:
-            self._cuts += 1
-            return frozenset()
-        cuts = self._cuts
-        self._active.add(("names", key))
-        try:
-            found = frozenset(self._find_names(scopes, node))
-        finally:
-            self._active.discard(("names", key))
-        if cuts == self._cuts or not self._active:
-            self._names[key] = found
-        return found
+        return self._memo.ask(("names", node), lambda: frozenset(self._find_names(scopes, node)), frozenset())
 
     def call_names(self, scopes: ModuleScopes, call: ast.Call) -> frozenset[str]:
         """Qualified names of what a call calls."""
@@ -117,36 +103,23 @@ class Resolver:
         """Names under which a dotted name is defined elsewhere in the tree (re-exports followed)."""
         for where, binding in self._project.find(name, scopes):
             if where is not scopes or binding.scope is not scopes.top:
-                key = ("defined", name, where.name)
-                if key not in self._active:
-                    self._active.add(key)
-                    try:
-                        yield from list(self._binding_names(where, binding))
-                    finally:
-                        self._active.discard(key)
+                yield from self._memo.ask(
+                    ("defined", binding), partial(self._names_of_binding, where, binding), frozenset()
+                )
+
+    def _names_of_binding(self, scopes: ModuleScopes, binding: Binding) -> frozenset[str]:
+        return frozenset(self._binding_names(scopes, binding))
 
     # -- defining expressions ------------------------------------------------------------------------------------------
 
     def origins(self, scopes: ModuleScopes, node: ast.AST, path: tuple[int, ...] = ()) -> tuple[Ref, ...]:
         """The expressions, definitions or parameters that may define the value of ``node``; never empty."""
-        if not self._active:
-            self._steps = 0
-        key = (node, path)
-        if key in self._origins:
-            return self._origins[key]
-        self._steps += 1
-        if key in self._active or len(self._active) > MAX_DEPTH * 3 or self._steps > MAX_STEPS:
-            self._cuts += 1
-            return (Ref(scopes, node, path),)
-        cuts = self._cuts
-        self._active.add(key)
-        try:
-            found = tuple(dict.fromkeys(self._find_origins(scopes, node, path))) or (Ref(scopes, node, path),)
-        finally:
-            self._active.discard(key)
-        if cuts == self._cuts or not self._active:
-            self._origins[key] = found
-        return found
+        unresolved = (Ref(scopes, node, path),)
+        return self._memo.ask((node, path), lambda: self._all_origins(scopes, node, path) or unresolved, unresolved)
+
+    def _all_origins(self, scopes: ModuleScopes, node: ast.AST, path: tuple[int, ...]) -> tuple[Ref, ...]:
+        found = dict.fromkeys(self._find_origins(scopes, node, path))
+        return tuple(found) if len(found) <= MAX_ORIGINS else (Ref(scopes, node, path),)
 
     def _find_origins(self, scopes: ModuleScopes, node: ast.AST, path: tuple[int, ...]) -> Iterator[Ref]:
         match node:
@@ -210,19 +183,18 @@ class Resolver:
         elif kind is Bound.PARAMETER:
             yield from self._parameter_origins(scopes, binding, path)
         elif kind is Bound.IMPORT:
-            found = False
-            if ("import", binding) not in self._active:
-                self._active.add(("import", binding))
-                try:
-                    for where, there in self._project.find(self._project.absolute(binding.target, scopes), scopes):
-                        found = True
-                        yield from list(self._binding_origins(where, there, there.node, path))
-                finally:
-                    self._active.discard(("import", binding))
-            if not found:
-                yield Ref(scopes, use, path)
+            unresolved = (Ref(scopes, use, path),)
+            yield from self._memo.ask(
+                ("import", binding, path), partial(self._imported, scopes, binding, use, path), unresolved
+            )
         else:
             yield Ref(scopes, use if kind is Bound.LOOP else binding.node, path)
+
+    def _imported(self, scopes: ModuleScopes, binding: Binding, use: ast.AST, path: tuple[int, ...]) -> tuple[Ref, ...]:
+        found: list[Ref] = []
+        for where, there in self._project.find(self._project.absolute(binding.target, scopes), scopes):
+            found.extend(self._binding_origins(where, there, there.node, path))
+        return tuple(found) or (Ref(scopes, use, path),)
 
     def _parameter_origins(self, scopes: ModuleScopes, binding: Binding, path: tuple[int, ...]) -> Iterator[Ref]:
         function = binding.scope.node
@@ -230,9 +202,9 @@ class Resolver:
         if not isinstance(function, FUNCTIONS):
             yield Ref(scopes, binding.node, path)
             return
-        sites = self.call_sites(scopes, function)
-        omitted = not sites
-        for site in sites:
+        callers = self.call_sites(scopes, function)[:MAX_CALLERS]
+        omitted = not callers
+        for site in callers:
             assert isinstance(site.node, ast.Call)
             argument = self.argument_of(function, site.node, binding.node.arg, self._bound_method(function, site))
             if argument is None:
@@ -244,11 +216,13 @@ class Resolver:
         if omitted:
             if binding.value is not None:
                 yield from self.origins(scopes, binding.value, path)
-            elif not sites or binding.node.arg not in ("self", "cls"):
+            elif not callers or binding.node.arg not in ("self", "cls"):
                 yield Ref(scopes, binding.node, path)
 
     def _bound_method(self, function: FunctionNode, site: Ref) -> bool:
         """Does the call leave out the first parameter (``obj.method(...)``, ``Class(...)``)?"""
+        if isinstance(site.node, HandedOver) and site.node.shifted:
+            return True
         home = function.args.posonlyargs + function.args.args
         if not home or home[0].arg not in ("self", "cls"):
             return False
@@ -434,33 +408,7 @@ class Resolver:
 
     def call_sites(self, scopes: ModuleScopes, function: FunctionNode) -> tuple[Ref, ...]:
         """Calls in the tree that reach ``function``."""
-        if function in self._sites:
-            return self._sites[function]
-        if ("sites", function) in self._active:
-            self._cuts += 1
-            return ()
-        cuts = self._cuts
-        self._active.add(("sites", function))
-        try:
-            found = tuple(self._find_sites(scopes, function))
-        finally:
-            self._active.discard(("sites", function))
-        if cuts == self._cuts or not self._active:
-            self._sites[function] = found
-        return found
+        return self._memo.ask(("sites", function), lambda: self._all_sites(scopes, function), ())
 
-    def _find_sites(self, scopes: ModuleScopes, function: FunctionNode) -> Iterator[Ref]:
-        owner = scopes.module.parents.get(function)
-        name = function.name
-        wanted = {name}
-        if isinstance(owner, ast.ClassDef) and name in ("__init__", "__call__", "forward"):
-            wanted = {owner.name} if name == "__init__" else set()
-        for where in self._project.users_of(scopes, wanted):
-            aliases = wanted | {
-                alias for alias, bindings in where.top.bindings.items()
-                for binding in bindings if binding.kind is Bound.IMPORT and binding.target.rsplit(".", 1)[-1] in wanted
-            }  # fmt: skip
-            for alias in sorted(aliases):
-                for call in where.calls_by_name.get(alias, []):
-                    if any(ref.node is function for ref in self.callees(where, call)):
-                        yield Ref(where, call)
+    def _all_sites(self, scopes: ModuleScopes, function: FunctionNode) -> tuple[Ref, ...]:
+        return tuple(Ref(where, call) for where, call in sites(self._project, self, scopes, function))

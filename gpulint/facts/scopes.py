@@ -134,6 +134,16 @@ class ModuleScopes:
                 table.setdefault(name, []).append(call)
         return table
 
+    @cached_property
+    def handed_over(self) -> dict[str, list[tuple[ast.Call, ast.expr]]]:
+        """Names that are passed as arguments: last component -> (call, argument)."""
+        table: dict[str, list[tuple[ast.Call, ast.expr]]] = {}
+        for call in self.calls:
+            for value in [*call.args, *(keyword.value for keyword in call.keywords)]:
+                if isinstance(value, ast.Name | ast.Attribute):
+                    table.setdefault(last_name(value), []).append((call, value))
+        return table
+
     @staticmethod
     def _outside(scope: ast.AST, child: ast.AST) -> bool:
         """Is ``child`` of a scope-making node evaluated outside of the scope that the node opens?"""

@@ -1,0 +1,118 @@
+"""Where a function of the tree is called from, also when it is handed to something that calls it.
+
+Deciding who calls a method takes the class of every candidate's receiver, so candidates are sieved by names first: a module
+that never mentions the class is not asked, and a method name that half of the tree uses stays unknown.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from gpulint.facts.scopes import Bound, FunctionNode, ModuleScopes, last_name
+
+if TYPE_CHECKING:
+    from gpulint.facts.resolve import Resolver
+    from gpulint.project import Project
+
+MAX_RECEIVERS = 40
+"""Most calls ``x.name(...)`` whose receiver is looked into for one method."""
+
+_SPAWN = frozenset({"torch.multiprocessing.spawn", "torch.multiprocessing.spawn.spawn"})
+_RUNS = frozenset({"Thread", "Process", "Timer", "start_new_thread", "submit", "notebook_launcher", "run"})
+
+
+class HandedOver(ast.Call):
+    """Stands for the call that ``spawn(f, args=(a, b))`` or ``run(step=f)`` makes of ``f``.
+
+    ``shifted`` when the caller puts an argument of its own (the rank) before ``args``.
+    """
+
+    shifted = False
+
+
+def sites(project: Project, resolver: Resolver, scopes: ModuleScopes, function: FunctionNode) -> Iterator[tuple[ModuleScopes, ast.Call]]:
+    """Calls that reach ``function``, in file order; those that only hand it over come when nobody calls it by name."""
+    owner = scopes.module.parents.get(function)
+    home = owner if isinstance(owner, ast.ClassDef) else None
+    name = function.name
+    if home is not None and name in ("__call__", "forward"):
+        return
+    wanted = home.name if home is not None and name == "__init__" else name
+    targets = resolver.names(scopes, home if wanted != name and home is not None else function)
+    users = project.users_of(scopes, {wanted})
+    found = False
+    for where in users:
+        for alias in sorted(_aliases(where, wanted)):
+            receivers = 0
+            for call in where.calls_by_name.get(alias, []):
+                if isinstance(call.func, ast.Name):
+                    reached = bool(resolver.names(where, call.func) & targets) or _is_local(resolver, where, call, function)
+                else:
+                    receivers += 1
+                    reached = receivers <= MAX_RECEIVERS and _is_received(project, resolver, where, call, function, home, targets)
+                if reached:
+                    found = True
+                    yield where, call
+    if not found and home is None:
+        for where in users:
+            yield from _handed_over(resolver, where, wanted, targets)
+
+
+def _aliases(where: ModuleScopes, wanted: str) -> set[str]:
+    """Names under which a module may call something imported as ``wanted``."""
+    return {wanted} | {
+        alias
+        for alias, bindings in where.top.bindings.items()
+        for binding in bindings
+        if binding.kind is Bound.IMPORT and binding.target.rsplit(".", 1)[-1] == wanted
+    }
+
+
+def _is_local(resolver: Resolver, where: ModuleScopes, call: ast.Call, function: FunctionNode) -> bool:
+    """A nested function or one that was assigned to a variable first."""
+    return any(ref.node is function for ref in resolver.origins(where, call.func))
+
+
+def _is_received(
+    project: Project,
+    resolver: Resolver,
+    where: ModuleScopes,
+    call: ast.Call,
+    function: FunctionNode,
+    home: ast.ClassDef | None,
+    targets: frozenset[str],
+) -> bool:
+    """Does ``x.name(...)`` reach ``function``?"""
+    func = call.func
+    if not isinstance(func, ast.Attribute):
+        return False
+    if home is None or function.name == "__init__":
+        return bool(resolver.names(where, func) & targets)
+    if isinstance(func.value, ast.Name) and func.value.id in ("self", "cls"):
+        owner = where.class_of(call)
+        method = resolver.method(where, owner, func.attr) if owner is not None else None
+        return method is not None and method.node is function
+    if home.name.encode() not in project.words(where.path):
+        return False
+    return any(ref.node is function for ref in resolver.callees(where, call))
+
+
+def _handed_over(
+    resolver: Resolver, where: ModuleScopes, wanted: str, targets: frozenset[str]
+) -> Iterator[tuple[ModuleScopes, ast.Call]]:
+    for call, value in where.handed_over.get(wanted, []):
+        if not resolver.names(where, value) & targets:
+            continue
+        passed: list[ast.expr] = []
+        if last_name(call.func) in _RUNS or resolver.call_names(where, call) & _SPAWN:
+            given = next((keyword.value for keyword in call.keywords if keyword.arg == "args"), None)
+            if given is None and len(call.args) > 1 and isinstance(call.args[1], ast.Tuple):
+                given = call.args[1]
+            passed = list(given.elts) if isinstance(given, ast.Tuple | ast.List) else []
+        made = HandedOver(func=value, args=passed, keywords=[])
+        made.shifted = bool(resolver.call_names(where, call) & _SPAWN)
+        ast.copy_location(made, call)
+        where.module.parents[made] = where.module.parents[call]
+        yield where, made
