@@ -32,6 +32,11 @@ _RUNS = re.compile(
     rb"|sshd|bash|source "
 )
 """A shell script without any of these starts nothing that a rule asks about."""
+_CONCERNS = re.compile(
+    rb"gpu|accelerator|nvidia|cuda|rocm|amd\.com|torchrun|deepspeed|horovod|mpirun|slots_|instance_?type|\.py\b|\.sh\b|notebook|ide:",
+    re.IGNORECASE,
+)
+"""A job spec without any of these holds no GPU and starts no file of the tree."""
 _OVERRIDES = re.compile(r"--(gres|gpus|nodes|ntasks|tasks-per|exclusive)|-[GNn](\d|=|$)")
 _EXPORT = re.compile(r"--export(?:=|\s+)(\S+)")
 
@@ -41,7 +46,9 @@ def is_launcher(project: Project, path: Path) -> bool:
     kind = kind_of(path) or (kind_of(path, project.data(path)[:4096]) if not path.suffix else None)
     if kind is Kind.SHELL:
         return bool(_RUNS.search(project.data(path)))
-    return kind in (Kind.JOBSPEC, Kind.DOCKERFILE)
+    if kind is Kind.JOBSPEC:
+        return bool(_CONCERNS.search(project.data(path)))
+    return kind is Kind.DOCKERFILE
 
 
 @dataclass
@@ -133,7 +140,8 @@ class Linker:
         known = {name: item.value for name, item in env.items() if item.value is not None}
         walk.commands += [JobCommand(command, document) for command in script.walk()]
         walk.env += _settings(document, script, known)
-        for launch in launches(script, known):
+        sources = any(command.words[0].value in ("source", ".") for command in script.walk())
+        for launch in launches(script, known) if sources else ():
             if launch.launcher == "source" and (found := self._file(launch, document, start, folder)) is not None:
                 sourced = self._called(walk, found[0], depth)
                 if sourced is not None:

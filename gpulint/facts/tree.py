@@ -22,6 +22,7 @@ class Tree:
 
     def __init__(self, project: Project) -> None:
         self.root = project.root
+        self._modules: dict[tuple[str, str | None, Path, Path | None], Path | None] = {}
         self._by_name: dict[str, list[Path]] = {}
         self._by_folder: dict[Path, list[Path]] = {}
         for path in project.files:
@@ -57,6 +58,12 @@ class Tree:
 
     def module(self, name: str, cwd: str | None, document: Path, start: Path | None) -> Path | None:
         """File that ``python -m name`` runs."""
+        key = (name, cwd, document.parent, start)
+        if key not in self._modules:
+            self._modules[key] = self._module(*key[:2], document, start)
+        return self._modules[key]
+
+    def _module(self, name: str, cwd: str | None, document: Path, start: Path | None) -> Path | None:
         stem = name.replace(".", "/")
         for written in (f"{stem}.py", f"{stem}/__main__.py", f"src/{stem}.py", f"src/{stem}/__main__.py"):
             if (found := self.locate(written, cwd, document, start)) is not None:
