@@ -1,0 +1,1 @@
+"""Fixers of the dimension Job."""
