@@ -55,10 +55,12 @@ def project_root(paths: Sequence[Path]) -> Path:
     """The nearest folder upwards from all of ``paths`` (absolute) that looks like a top, else their parent."""
     folders = [path if path.is_dir() else path.parent for path in paths]
     common = Path(os.path.commonpath(folders))
-    for folder in (common, *common.parents):
-        if any((folder / marker).exists() for marker in ("gpulint.toml", "pyproject.toml", ".git")):
-            return folder
-    return common
+    return next((folder for folder in (common, *common.parents) if is_project(folder)), common)
+
+
+def is_project(folder: Path) -> bool:
+    """Whether ``folder`` is the top of a project."""
+    return any((folder / marker).exists() for marker in ("gpulint.toml", "pyproject.toml", ".git"))
 
 
 def absolute(path: Path) -> Path:

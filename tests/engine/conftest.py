@@ -18,7 +18,7 @@ from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
 from gpulint.hooks import hookimpl
 from gpulint.project import Project
-from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
+from gpulint.rule import Category, Dimension, Evidence, Kind, Rule, Scope
 from gpulint.source import SourceText, Span
 
 Run = Callable[..., tuple[int, str, str]]
@@ -61,6 +61,13 @@ def check_boom(document: Document, project: Project) -> Iterator[Finding]:
         yield BOOM.finding(document.path, span, "BOOM on the first line")
 
 
+def check_started(job: Any, project: Project) -> Iterator[Finding]:
+    for launch in job.launches:
+        if launch.program is not None:
+            place = Place(launch.document.path, launch.launch.span, "started here")
+            yield STARTED.finding(launch.program, Span(1, 1, 1, 2), "a job starts this", related=(place,))
+
+
 def fix_waste(finding: Finding, project: Project) -> Fix | Declined:
     document = project.document(finding.path)
     assert document is not None
@@ -90,11 +97,13 @@ HINT = _rule("TST102", "hint-word", check_hint, Severity.INFO)
 BOOM = _rule("TST201", "boom-word", check_boom, Severity.ERROR)
 OFF = _rule("TST301", "off-word", check_off, Severity.INFO, default=False)
 
+STARTED = _rule("TST401", "started-program", check_started, Severity.INFO, scope=Scope.JOB, default=False)
+
 
 class WordPlugin:
     @hookimpl
     def gpulint_rules(self) -> list[Rule]:
-        return [WASTE, HINT, BOOM, OFF]
+        return [WASTE, HINT, BOOM, OFF, STARTED]
 
     @hookimpl
     def gpulint_fixers(self) -> list[Fixer]:

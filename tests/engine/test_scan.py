@@ -146,6 +146,19 @@ def test_findings_are_reported_for_given_files_only(run: Any, tree: Path) -> Non
     assert run("scan", "b.py", "b.py", ".", "--output-format", "concise")[1].count("b.py") == 1
 
 
+def test_a_single_file_is_judged_with_the_launchers_of_its_project(run: Any, tree: Path) -> None:
+    (tree / "pyproject.toml").touch()
+    (tree / "jobs").mkdir()
+    (tree / "train.py").write_text("import torch\n")
+    for name in ("a.sh", "b.sh"):
+        (tree / "jobs" / name).write_text("#!/bin/bash\n#SBATCH --gres=gpu:1\ncd ..\npython train.py\n")
+    for paths, jobs in (((), "1"), ((), "2"), (("train.py",), "1")):
+        arguments = (*paths, "--jobs", jobs, "--select", "started-program", "--output-format", "json")
+        (found,) = json.loads(run("scan", *arguments)[1])
+        assert (found["path"], found["related"][0]["path"]) == ("train.py", "jobs/a.sh")
+    assert json.loads(run("scan", "jobs", "--select", "started-program", "--output-format", "json")[1]) == []
+
+
 def test_nothing_to_scan_is_said(run: Any, tree: Path) -> None:
     (tree / "data.csv").write_text("a,b\n")
     code, _, err = run("scan")
