@@ -1,0 +1,102 @@
+"""Which Python modules run while a GPU is held: programs that compute on one, and the modules that these import."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpulint.facts.scopes import ModuleScopes
+
+if TYPE_CHECKING:
+    from gpulint.project import Project
+
+MAX_CANDIDATES = 80
+"""Most modules that are searched for an import of one module."""
+MAX_IMPORTS = 3
+"""How many imports a program may be away from a module that it runs."""
+
+_GPU = frozenset(
+    b"cuda device_map Accelerator accelerate Trainer SFTTrainer TrainingArguments deepspeed LightningModule Fabric hvd horovod "
+    b"tensorflow keras jax MirroredStrategy vllm num_gpus GPU gpu rocm".split()
+)
+_COMPUTES = frozenset(
+    b"backward fit fine_tune training_step train_step generate no_grad inference_mode zero_grad GradientTape pipeline evaluate "
+    b"Trainer SFTTrainer value_and_grad eval forward train_on_batch predict apply_gradients train".split()
+)
+_TESTS = re.compile(r"(^|/)(tests?|testing|unit_tests|functional_tests|test_utils|ci)/|(^|/)(test_[^/]*|[^/]*_test|conftest)\.(py|ipynb|sh|ya?ml)$")
+_SEPARATE = re.compile(r"(^|[_-])(download|downloads|downloader|fetch|prefetch|prepare|convert|export|setup|upload|stage|staging|cache)([_-]|$)", re.IGNORECASE)
+_INSTALLED = frozenset({"setup.py", "hubconf.py", "noxfile.py", "conftest.py"})
+_WORD = re.compile(rb"[A-Za-z_][A-Za-z0-9_]*")
+
+
+class GpuPrograms:
+    """Which modules of one project are part of a program that uses a GPU."""
+
+    def __init__(self, project: Project) -> None:
+        self._project = project
+        self._known: dict[Path, bool] = {}
+
+    def runs(self, scopes: ModuleScopes) -> bool:
+        """Does the module run in a program that computes on a GPU?"""
+        if is_test(self._relative(scopes.path)) or scopes.path.name in _INSTALLED:
+            return False
+        if scopes.path not in self._known:
+            self._known[scopes.path] = self._runs(scopes)
+        return self._known[scopes.path]
+
+    def is_separate(self, path: Path) -> bool:
+        """Does the name of a file say that it is a step of its own (``download_data.py``), run before any GPU is held?"""
+        return bool(_SEPARATE.search(path.stem))
+
+    def _runs(self, scopes: ModuleScopes) -> bool:
+        if computes_on_gpu(scopes.module.source.text.encode("utf-8", "replace")):
+            return not (self.is_separate(scopes.path) and not self._project.loops.trains(scopes))
+        seen = {scopes.path}
+        level = [scopes]
+        for _ in range(MAX_IMPORTS):
+            level = [user for module in level for user in self._importers(module) if user.path not in seen]
+            for user in level:
+                seen.add(user.path)
+            users = [user for user in level if not is_test(self._relative(user.path))]
+            if any(computes_on_gpu(self._project.data(user.path)) and not self.is_separate(user.path) for user in users):
+                return True
+        return False
+
+    def _importers(self, scopes: ModuleScopes) -> list[ModuleScopes]:
+        """Modules of the tree that import this one."""
+        stem = scopes.path.parent.name if scopes.path.name == "__init__.py" else scopes.path.stem
+        found: list[ModuleScopes] = []
+        tried = 0
+        for path in self._project.python_files:
+            if path == scopes.path or stem.encode() not in self._project.words(path):
+                continue
+            tried += 1
+            if tried > MAX_CANDIDATES:
+                break
+            user = self._project.scopes_at(path)
+            if user is not None and any(self._imports(user, binding.target, scopes.path) for binding in user.imports):
+                found.append(user)
+        return found
+
+    def _imports(self, user: ModuleScopes, target: str, path: Path) -> bool:
+        name = self._project.absolute(target.removesuffix(".*"), user)
+        candidates = (name, name.rpartition(".")[0])
+        return any(self._project.module_path(candidate, user.path) == path for candidate in candidates if candidate)
+
+    def _relative(self, path: Path) -> str:
+        try:
+            return path.relative_to(self._project.root).as_posix()
+        except ValueError:
+            return path.name
+
+
+def computes_on_gpu(text: bytes) -> bool:
+    """Do the words of a program say that it uses a GPU and trains, evaluates or generates?"""
+    words = frozenset(_WORD.findall(text))
+    return bool(words & _GPU) and bool(words & _COMPUTES)
+
+
+def is_test(path: str) -> bool:
+    """Is a path (relative, with slashes) that of a test?"""
+    return bool(_TESTS.search(path))

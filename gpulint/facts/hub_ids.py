@@ -1,0 +1,40 @@
+"""Telling a model or data set of a hub (``org/name``, ``bert-base-cased``) from a folder on disk."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+_PART = r"[A-Za-z0-9][\w.-]*"
+_ID = re.compile(rf"(?P<owner>{_PART})/(?P<name>{_PART}|[\w.-]*\{{\}}[\w.{{}}-]*)(@[\w.-]+)?")
+_BARE = re.compile(_PART)
+_LOCAL_OWNER = re.compile(
+    r"(out(put)?s?|check_?points?|ckpts?|models?|data|data_?sets?|results?|runs?|logs?|saved?(_\w+)?|weights?|tmp|temp|cache|"
+    r"exps?|experiments?|work_?dirs?|tests?|path|paths|local\w*|my\w*|your\w*|pretrained\w*|trained\w*|src|assets|resources|"
+    r"artifacts?|mnt|home|root|examples?|configs?|lora\w*|adapters?|\w*_(dir|path|models?|checkpoints?|output))",
+    re.IGNORECASE,
+)
+_FILE = re.compile(r"\.(pt|pth|bin|ckpt|json|ya?ml|txt|csv|tsv|py|model|safetensors|gguf|onnx|h5|nemo|pkl|gz|zip|arrow|parquet)$")
+_FAMILY = re.compile(
+    r"(bert|roberta|gpt-?2|gpt-?neo|gpt-?j|^t5-|^t5\b|mt5|xlnet|albert|electra|bart\b|bart-|distil|deberta|xlm|longformer|clip|^vit[-_]|"
+    r"wav2vec2|whisper|opus-mt|pegasus|bloom|opt-\d|falcon|camembert|flaubert|ctrl$|openai-gpt|transfo-xl|reformer|mpnet|minilm|ada-)",
+    re.IGNORECASE,
+)
+
+
+def is_model_id(text: str, near: tuple[Path, ...] = ()) -> bool:
+    """Does ``text`` name a model of a hub? Not if it exists as a folder below one of ``near``."""
+    if _FILE.search(text) or any((folder / text).exists() for folder in near):
+        return False
+    if match := _ID.fullmatch(text):
+        return not _LOCAL_OWNER.fullmatch(match["owner"])
+    return bool(_BARE.fullmatch(text) and _FAMILY.search(text) and ("-" in text or text.lower() == "gpt2"))
+
+
+def is_data_set_id(text: str, near: tuple[Path, ...] = ()) -> bool:
+    """Does ``text`` name a data set of a hub? A bare name does, since a folder would be written as a path."""
+    if _FILE.search(text) or any((folder / text).exists() for folder in near):
+        return False
+    if match := _ID.fullmatch(text):
+        return not _LOCAL_OWNER.fullmatch(match["owner"])
+    return bool(_BARE.fullmatch(text)) and not _LOCAL_OWNER.fullmatch(text)

@@ -1,0 +1,63 @@
+"""Whether what a program would download is there before it starts: fetched by a separate step or staged by its launcher."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpulint.facts.downloads import OFFLINE_VARIABLES, Download
+from gpulint.finding import Place
+
+if TYPE_CHECKING:
+    from gpulint.project import Project
+
+_COPIES = frozenset({"cp", "rsync", "tar", "unzip", "mv", "ln", "scp", "pigz"})
+_OFF = frozenset({"", "0", "false", "no", "off"})
+
+
+class Staging:
+    """Staging in one project."""
+
+    def __init__(self, project: Project) -> None:
+        self._project = project
+
+    def of(self, download: Download) -> Place | None:
+        """What makes the data available before the program runs, if anything is seen to do so."""
+        return self._separate_step(download) or self._launcher(download)
+
+    def is_offline(self, program: Path) -> bool:
+        """Does a launcher switch the hub off for the program?"""
+        for start in self._project.launched(program):
+            for name in OFFLINE_VARIABLES:
+                setting = start.environment(name)
+                if setting is not None and (setting.value or "").lower() not in _OFF:
+                    return True
+        return False
+
+    def _separate_step(self, download: Download) -> Place | None:
+        """A program of the same folder, named for it, that makes the same call."""
+        home = download.call.scopes.path
+        for path in self._project.python_files:
+            if path.parent != home.parent or path == home or not self._project.gpu_programs.is_separate(path):
+                continue
+            other = self._project.scopes_at(path)
+            for item in self._project.downloads.in_module(other) if other is not None else ():
+                if item.name == download.name and (not item.what or not download.what or item.what == download.what):
+                    return Place(path, item.call.scopes.module.span(item.node), "fetched here, before the job")
+        return None
+
+    def _launcher(self, download: Download) -> Place | None:
+        """A launcher that copies an archive of that name before it starts the program."""
+        wanted = _plain(download.what.rpartition("/")[2])
+        if len(wanted) < 4:
+            return None
+        for start in self._project.launched(download.call.scopes.path):
+            for item in start.job.commands:
+                if item.command.name in _COPIES and any(wanted in _plain(word.text) for word in item.command.argv[1:]):
+                    return item.place
+        return None
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", text.lower())

@@ -1,0 +1,156 @@
+"""What it detects
+Code of a GPU job that fetches data, weights or scripts from outside: ``from_pretrained("org/name")`` and ``load_dataset`` of a hub
+identifier (also as an option's default), ``download=True``, ``pretrained=True``, data set classes that download on first use,
+``torch.hub``, ``nltk.download``, URLs, and ``wget``, ``curl``, ``gdown``, ``kaggle`` or ``hf download`` in the job's commands.
+
+Why it costs GPU time
+The GPUs are held while bytes come over the internet, once per job and often once per rank; a slow or failing server stops the
+job. External Data Usage is one of the study's fifteen categories.
+
+When it is right not to change
+The files are staged before the job and the call only finds them; the job may use the internet and the download is seconds.
+
+Fix safety
+Advice only: where the files are to be kept is for the user to say.
+
+References
+https://huggingface.co/docs/huggingface_hub/guides/cli
+https://huggingface.co/docs/transformers/installation#offline-mode
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gpulint.documents.base import Document
+from gpulint.documents.jobspec import JobSpecDocument
+from gpulint.facts.download_tables import HUB
+from gpulint.facts.downloads import Download
+from gpulint.facts.fetch_commands import download_tool
+from gpulint.facts.scopes import ModuleScopes
+from gpulint.finding import Finding, Severity
+from gpulint.fix import Safety
+from gpulint.project import Project
+from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """What is fetched, empty if unknown, and by what (a callee or a command)."""
+
+    what: str
+    by: str
+
+
+def check(document: Document, project: Project) -> Iterator[Finding]:
+    scopes = project.scopes(document)
+    if scopes is not None and project.downloads.in_module(scopes) and project.gpu_programs.runs(scopes):
+        yield from _python(document, scopes, project)
+    if isinstance(document, JobSpecDocument):
+        yield from _embedded(document, project)
+    if document.kind is not Kind.NOTEBOOK:
+        yield from _commands(document, project)
+
+
+def _python(document: Document, scopes: ModuleScopes, project: Project) -> Iterator[Finding]:
+    offline = project.staging.is_offline(document.path)
+    for item in _distinct(project.downloads.in_module(scopes)):
+        if (offline and HUB in item.origin) or project.staging.of(item) is not None:
+            continue
+        yield _finding(document, scopes, item)
+
+
+def _distinct(downloads: tuple[Download, ...]) -> Iterator[Download]:
+    """Without the workers' own construction of a data set that the main process has fetched."""
+    seen: dict[tuple[str, str], Download] = {}
+    for item in sorted(downloads, key=lambda item: item.call.scopes.function(item.node) is not None):
+        function = item.call.scopes.function(item.node)
+        key = (item.name, item.call.scopes.module.text(item.node.args[0]) if item.node.args else "")
+        first = seen.setdefault(key, item)
+        if first is item or item.kind != "data" or function is None or first.call.scopes.function(first.node) is not None:
+            yield item
+
+
+def _embedded(document: JobSpecDocument, project: Project) -> Iterator[Finding]:
+    """Python that a job spec carries (a ConfigMap's files), if one of its tasks asks for GPUs."""
+    if not any(job.document is document for job, _ in project.gpu_jobs.held):
+        return
+    for module in document.modules:
+        scopes = ModuleScopes(module, module.path.stem)
+        for item in project.downloads.in_module(scopes):
+            yield _finding(document, scopes, item)
+
+
+def _finding(document: Document, scopes: ModuleScopes, item: Download) -> Finding:
+    what = f" {item.what!r}" if item.what and item.what != item.name else ""
+    origin = f" {item.origin}" if item.origin else ""
+    return RULE.finding(
+        document.path,
+        scopes.module.span(item.node),
+        f"{item.name} downloads{what}{origin} in the GPU job",
+        help=_advice(item),
+        payload=Fetched(item.what, item.name),
+        related=(item.place,) if item.place is not None else (),
+    )
+
+
+def _advice(item: Download) -> str:
+    if HUB in item.origin:
+        kind = " --repo-type dataset" if item.kind == "data" else ""
+        name = item.what if item.what and "{" not in item.what else "<id>"
+        if item.kind == "metric":
+            return f"load {name!r} once before the job so that it is cached, and set HF_HUB_OFFLINE=1 in the job"
+        return (
+            f"run `hf download {name}{kind}` before the job (login node, image build) with HF_HOME on storage that the job sees, "
+            "and set HF_HUB_OFFLINE=1 in the job"
+        )
+    if item.kind == "weights":
+        return "fetch the weights before the job into a cache that the job sees (TORCH_HOME, KERAS_HOME, a local file)"
+    return f"run {item.name} once in a CPU step before the job, on storage that the job sees, and let the job read that copy"
+
+
+def _commands(document: Document, project: Project) -> Iterator[Finding]:
+    for held in project.gpu_jobs.commands_of(document):
+        tool = download_tool(held.command)
+        if not tool or any(_tests_existence(block.text) for block in held.command.conditions):
+            continue
+        url = next((word.text for word in held.command.argv if "://" in word.text), "")
+        name = url.rstrip("/").rpartition("/")[2][:60]
+        yield RULE.finding(
+            document.path,
+            held.command.span,
+            f"{tool} downloads {name!r} while the job holds its GPUs" if name else f"{tool} downloads while the job holds its GPUs",
+            help="download it before the job (login node, CPU step, image build) to storage that the job sees",
+            payload=Fetched(url, tool),
+            related=(held.evidence,),
+        )
+
+
+def _tests_existence(condition: str) -> bool:
+    """``[ ! -d data ]``: nothing is fetched where the files are kept."""
+    return any(f" {flag} " in f" {condition} " for flag in ("-d", "-e", "-f", "-s"))
+
+
+RULE = Rule(
+    code="GPU331",
+    name="external-data",
+    category=Category.EXTERNAL_DATA_USAGE,
+    dimension=Dimension.DATA,
+    severity=Severity.WARNING,
+    kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK, Kind.SHELL, Kind.JOBSPEC}),
+    summary="GPU job fetches data or weights from outside",
+    why="the GPUs are held while data or weights come over the internet, often once for every rank",
+    evidence=(Evidence("External Data Usage is one of 15 categories in 706 issues of 400 jobs"),),
+    check=check,
+    fix=Safety.ADVICE,
+    bad="""\
+model = AutoModel.from_pretrained("google/gemma-2b").cuda()
+trainer.train()
+""",
+    good="""\
+model = AutoModel.from_pretrained("/models/gemma-2b", local_files_only=True).cuda()
+trainer.train()
+""",
+    references=("https://huggingface.co/docs/huggingface_hub/guides/cli",),
+)

@@ -1,0 +1,195 @@
+"""What it detects
+Installs in the start-up of a job that holds GPUs: ``pip``, ``uv``, ``conda``, ``apt``, ``poetry`` or ``setup.py`` in its script or
+command, in an init container or set-up section, ``pip install`` run from the Python program, and lists that install at start
+(``runtime_env`` of Ray with ``pip`` or ``conda``, ``packages`` of a job spec).
+
+Why it costs GPU time
+The GPUs are held while packages are resolved, downloaded and built, at every start and every restart. Long Library Installation
+is one of the study's fifteen categories.
+
+When it is right not to change
+A script that sets an environment up once, by hand; a one-off session; a small package that changes at every run.
+
+Fix safety
+Advice only: the lines move to a Dockerfile, which has to be built and named in the job.
+
+References
+https://docs.docker.com/build/cache/optimize/
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gpulint.documents.base import Document
+from gpulint.facts.fetch_commands import install_tool
+from gpulint.facts.gpu_jobs import Held
+from gpulint.facts.scopes import ModuleScopes
+from gpulint.finding import Finding, Severity
+from gpulint.fix import Safety
+from gpulint.project import Project
+from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
+from gpulint.source import Span
+
+_RUNNERS = frozenset(
+    "os.system os.popen subprocess.run subprocess.call subprocess.check_call subprocess.check_output subprocess.Popen".split()
+)
+_SHELL_INSTALL = ("pip install", "pip3 install", "conda install", "apt-get install", "apt install", "mamba install")
+
+
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """The installer and the lines of a Dockerfile that do its work when the image is built."""
+
+    tool: str
+    lines: tuple[str, ...]
+
+
+def check(document: Document, project: Project) -> Iterator[Finding]:
+    if document.kind is not Kind.NOTEBOOK:
+        yield from _commands(document, project)
+        yield from _declared(document, project)
+    scopes = project.scopes(document)
+    if scopes is not None:
+        yield from _runtime_environments(document, scopes, project)
+        yield from _from_python(document, scopes, project)
+
+
+def _commands(document: Document, project: Project) -> Iterator[Finding]:
+    for held in project.gpu_jobs.commands_of(document):
+        tool = install_tool(held.command)
+        if not tool or _only_if_missing(held):
+            continue
+        line = " ".join(word.text for word in held.command.argv)
+        yield _finding(
+            document,
+            held.command.span,
+            f"{tool} installs packages while the job holds its GPUs",
+            Installed(tool, (f"RUN {line}",)),
+            held,
+        )
+
+
+def _only_if_missing(held: Held) -> bool:
+    """``python -c 'import x' || pip install x``: nothing is installed where the image has it."""
+    return any(
+        (block.kind == "or" or "!" in block.text) and any(word in block.text for word in ("import ", "command -v", "which ", "pip show", " -d ", " -f "))
+        for block in held.command.conditions
+    )
+
+
+def _declared(document: Document, project: Project) -> Iterator[Finding]:
+    """Packages that a job spec lists as data."""
+    seen: set[Span] = set()
+    for job, evidence in project.gpu_jobs.held:
+        if job.document is not document or not job.task.packages:
+            continue
+        span = job.task.packages[0][1]
+        if span in seen:
+            continue
+        seen.add(span)
+        names = [name for name, _ in job.task.packages]
+        yield RULE.finding(
+            document.path,
+            span,
+            f"{_listed(names)} installed at start while the job holds its GPUs",
+            help=_advice((f"RUN pip install {' '.join(names)}",)),
+            payload=Installed("pip", (f"RUN pip install {' '.join(names)}",)),
+            related=(evidence,),
+        )
+
+
+def _runtime_environments(document: Document, scopes: ModuleScopes, project: Project) -> Iterator[Finding]:
+    """``runtime_env={"pip": [...]}`` of Ray in a program that asks for GPUs."""
+    if "runtime_env" not in scopes.module.source.text or not project.gpu_programs.runs(scopes):
+        return
+    for node in ast.walk(scopes.module.tree):
+        if not isinstance(node, ast.Dict) or not _is_runtime_env(scopes, node):
+            continue
+        for key, value in zip(node.keys, node.values, strict=True):
+            if isinstance(key, ast.Constant) and key.value in ("pip", "conda", "uv") and not isinstance(value, ast.Constant):
+                names = [part.value for part in ast.walk(value) if isinstance(part, ast.Constant) and isinstance(part.value, str)]
+                if names:
+                    yield _finding(
+                        document,
+                        scopes.module.span(key),
+                        f"runtime_env installs {_listed(names)} on the GPU workers at start",
+                        Installed(str(key.value), (f"RUN pip install {' '.join(names)}",)),
+                    )
+
+
+def _is_runtime_env(scopes: ModuleScopes, node: ast.Dict) -> bool:
+    up = scopes.module.parents.get(node)
+    if isinstance(up, ast.keyword):
+        return up.arg == "runtime_env"
+    if isinstance(up, ast.Dict):
+        return any(value is node and isinstance(key, ast.Constant) and key.value == "runtime_env" for key, value in zip(up.keys, up.values, strict=True))
+    if isinstance(up, ast.Assign):
+        return any(isinstance(target, ast.Name) and "runtime_env" in target.id for target in up.targets)
+    return False
+
+
+def _from_python(document: Document, scopes: ModuleScopes, project: Project) -> Iterator[Finding]:
+    """``os.system("pip install ...")`` in a program that uses a GPU."""
+    for call in scopes.calls:
+        if not call.args or not project.resolver.call_names(scopes, call) & _RUNNERS:
+            continue
+        strings = [part.value for part in ast.walk(call.args[0]) if isinstance(part, ast.Constant) and isinstance(part.value, str)]
+        text = " ".join(strings)
+        if any(install in text for install in _SHELL_INSTALL) and project.gpu_programs.runs(scopes):
+            line = text.removeprefix("-m ")
+            yield _finding(
+                document,
+                scopes.module.span(call),
+                f"the GPU program runs `{line[:60]}` at start",
+                Installed("pip", (f"RUN {line}",)),
+            )
+
+
+def _listed(names: list[str]) -> str:
+    shown = ", ".join(names[:3])
+    return f"{shown} and {len(names) - 3} more" if len(names) > 3 else shown
+
+
+def _finding(document: Document, span: Span, message: str, payload: Installed, held: Held | None = None) -> Finding:
+    return RULE.finding(
+        document.path,
+        span,
+        message,
+        help=_advice(payload.lines),
+        payload=payload,
+        related=(held.evidence,) if held is not None else (),
+    )
+
+
+def _advice(lines: tuple[str, ...]) -> str:
+    return f"build an image once with `{'; '.join(lines)}` in its Dockerfile and start the job from it"
+
+
+RULE = Rule(
+    code="GPU401",
+    name="install-at-start",
+    category=Category.LONG_LIBRARY_INSTALLATION,
+    dimension=Dimension.LIBRARY,
+    severity=Severity.WARNING,
+    kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK, Kind.SHELL, Kind.JOBSPEC}),
+    summary="GPU job installs packages when it starts",
+    why="the GPUs are held while packages are downloaded and built, at every start and restart of the job",
+    evidence=(Evidence("Long Library Installation is one of 15 categories in 706 issues of 400 jobs"),),
+    check=check,
+    fix=Safety.ADVICE,
+    bad="""\
+#!/bin/bash
+#SBATCH --gres=gpu:8
+pip install -r requirements.txt
+torchrun --nproc_per_node=8 train.py
+""",
+    good="""\
+#!/bin/bash
+#SBATCH --gres=gpu:8
+srun --container-image=registry.example.com/train:1 torchrun --nproc_per_node=8 train.py
+""",
+    references=("https://docs.docker.com/build/cache/optimize/",),
+)
