@@ -180,7 +180,7 @@ def _discover(paths: Sequence[Path], config: Config, stdin: bytes | None) -> tup
 
 
 def _surroundings(paths: Sequence[Path], files: Sequence[Path], config: Config, root: Path) -> list[Path]:
-    """What rules may read besides: for single files the whole project, so that a program is judged with its launcher."""
+    """What rules may read besides: for single files the project, so that a program is judged with its launcher."""
     from gpulint.discover import discover, is_project
 
     if any(path.is_dir() for path in paths) or not is_project(root):

@@ -102,16 +102,26 @@ def test_several_rules_and_settings(spec: Any) -> None:
     )
 
 
+def case(title: str, *lines: str) -> str:
+    return "\n".join((f"## {title}", "```python a.py", *lines, "```", ""))
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("## Bad: x\n```python a.py\nWASTE\nx = 1  # error: [TST101]\n```\n", r"missing: +a\.py:2 \[TST101\]\n *unexpected: a\.py:1 \[TST101\] the word WASTE\n"),
-        ('## Bad: x\n```python a.py\nWASTE  # error: [TST101] "other"\n```\n', r'missing: +a\.py:1 \[TST101\] "other"'),
-        ("## Good: x\n```python a.py\nWASTE\n```\n", r"unexpected: a\.py:1 \[TST101\](.|\n)*mark the line with"),
-        ("## Bad: x\n```python a.py\nWASTE  # error: [TST101]\n```\n```python a.py fixed\nwaste\n```\n", r"not what the spec says(.|\n)*--- got:\nFIXED\n"),
+        (
+            case("Bad: x", "WASTE", "x = 1  # error: [TST101]"),
+            r"missing: +a\.py:2 \[TST101\]\n *unexpected: a\.py:1 \[TST101\] the word WASTE\n",
+        ),
+        (case("Bad: x", 'WASTE  # error: [TST101] "other"'), r'missing: +a\.py:1 \[TST101\] "other"'),
+        (case("Good: x", "WASTE"), r"unexpected: a\.py:1 \[TST101\](.|\n)*mark the line with"),
+        (
+            case("Bad: x", "WASTE  # error: [TST101]", "```", "```python a.py fixed", "waste"),
+            r"not what the spec says(.|\n)*--- got:\nFIXED\n",
+        ),
         ("## Good: x\nselect: TST999\n```python a.py\nx\n```\n", "no rule TST999 is registered"),
     ],
-)  # fmt: skip
+)
 def test_a_failing_case_says_what_is_wrong(spec: Any, text: str, message: str) -> None:
     with pytest.raises(AssertionError, match=message):
         spec(text)
