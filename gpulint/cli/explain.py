@@ -83,7 +83,8 @@ def _sections(doc: str) -> list[str]:
     lines: list[str] = []
     for line in doc.splitlines():
         if match := _HEADING.match(line):
-            lines += ["", f"## {match.group(1)}", "", *filter(None, [match.group(2)])]
+            blank = [] if lines and not lines[-1] else [""]
+            lines += [*blank, f"## {match.group(1)}", "", *filter(None, [match.group(2)])]
         elif lines and not (_UNDERLINE.match(line) and lines[-1] == ""):
             text = line.removeprefix("    ")
             if text or lines[-1]:

@@ -204,6 +204,9 @@ def test_rules_and_explain(run: Any) -> None:
     assert "| TST101 | [waste-word](tst101-waste-word.md) |" in run("rules", "--output-format", "markdown")[1]
     assert run("explain", "waste-word")[1] == run("explain", "tst101")[1]
     assert run("explain", "TST101")[1].startswith("# TST101 waste-word\n\nThe waste-word.\n")
+    page = run("explain", "GPU900")[1]
+    assert "\n\n## What it detects\n\nA `" in page
+    assert "\n\n\n" not in page
     code, _, err = run("explain", "wastew-ord")
     assert code == 2
     assert "did you mean 'waste-word'?" in err
