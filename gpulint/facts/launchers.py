@@ -10,6 +10,7 @@ from typing import TypeVar
 from gpulint.documents.shell.expand import ArgWord
 from gpulint.facts.counts import ProcessCount, count, implied
 from gpulint.facts.launch_options import Grammar, Options, grammar, program_like, read_options
+from gpulint.facts.schedulers import gres_gpus
 from gpulint.source import Span
 
 
@@ -186,12 +187,9 @@ def _srun(options: Options, span: Span) -> Level:
     if per_node is None and total is not None and nodes is not None:
         per_node = _per_node(total, nodes)
     gpus = count(options.get("gpus-per-node"))
-    if (
-        gpus is None
-        and (gres := options.get("gres")) is not None
-        and (match := re.search(r"gpu(?::\w+)?(?::(\d+))?", gres.text))
-    ):
-        gpus = ProcessCount(int(match[1] or 1) if gres.known else None, False, gres.span, gres.text)
+    gres = options.get("gres")
+    if gpus is None and gres is not None and (spec := gres_gpus(gres.text)) is not None:
+        gpus = ProcessCount(spec[0] if gres.known else None, False, gres.span, gres.text, gres.from_default)
     return Level("srun", span, per_node, nodes, gpus, total, options.values)
 
 

@@ -303,7 +303,11 @@ def _environment(command: Command, env: Mapping[str, str] | None) -> dict[str, A
     script = command.script
     expander = script.expander(env)
     found = dict[str, ArgWord]()
-    for name in {item.name for item in script.assignments if item.exported and item.start < command.start}:
+    names = {item.name for item in script.assignments if item.exported and item.start < command.start}
+    for other in script.commands:
+        if other.start < command.start and other.words[0].value == "export":
+            names |= {word.value for word in other.words[1:] if word.value and word.value.isidentifier()}
+    for name in sorted(names):
         value = expander.variable(name, command)
         if value is not None:
             found[name] = value

@@ -102,10 +102,9 @@ _NVIDIA_MODEL = re.compile(r"[A-Za-z]")
 
 def _gpu_spec(text: str) -> tuple[int | None, str | None] | None:
     """(number, model) of ``4``, ``a100:4``, ``a100``; None when it names no GPU."""
-    parts = [part for part in text.split(":") if part]
+    parts = [part for part in re.sub(r"\(.*", "", text).split(":") if part]
     if not parts:
         return None
-    parts[-1] = re.sub(r"\(.*", "", parts[-1])
     if parts[-1].isdecimal():
         model = parts[-2].lower() if len(parts) > 1 else None
         return _number(parts[-1]), model
@@ -114,10 +113,10 @@ def _gpu_spec(text: str) -> tuple[int | None, str | None] | None:
     return 1, parts[-1].lower()
 
 
-def _gres(flag: Flag) -> tuple[int | None, str | None] | None:
-    """GPUs of ``--gres=gpu:a100:4,nvme:1``; several GPU entries add up."""
+def gres_gpus(text: str) -> tuple[int | None, str | None] | None:
+    """(number, model) of ``gpu:a100:4,nvme:1``; several GPU entries add up; None when it names no GPU."""
     total, model, seen = 0, None, False
-    for entry in flag.value.split(","):
+    for entry in text.split(","):
         kind, _, rest = entry.strip().partition(":")
         if kind in ("gres/gpu", "gres:gpu"):
             kind = "gpu"
@@ -161,7 +160,7 @@ def _slurm_gpus(
     if (flag := _last(flags, "--gpus-per-node")) is not None and (spec := _gpu_spec(flag.value)):
         return _count(flag, spec[0]), spec[1]
     for flag in reversed([flag for flag in flags if flag.name == "--gres"]):
-        if (spec := _gres(flag)) is not None:
+        if (spec := gres_gpus(flag.value)) is not None:
             return _count(flag, spec[0]), spec[1]
     if (flag := _last(flags, "--gpus-per-task")) is not None and (spec := _gpu_spec(flag.value)):
         per_node = tasks.value if tasks is not None else 1

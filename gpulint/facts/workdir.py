@@ -40,9 +40,15 @@ def join(base: str | None, path: str | None) -> str | None:
     if not path or path.startswith("~"):
         return None
     path = plain_path(path)
-    if path.startswith(("/", SCRIPT_DIR, START_DIR)):
+    if not path.startswith(("/", SCRIPT_DIR, START_DIR)):
+        if base is None:
+            return None
+        path = f"{base}/{path}"
+    marker = next((marker for marker in (SCRIPT_DIR, START_DIR) if path.startswith(marker)), None)
+    if marker is None:
         return posixpath.normpath(path)
-    return None if base is None else posixpath.normpath(f"{base}/{path}")
+    below = posixpath.normpath(path.removeprefix(marker).lstrip("/"))
+    return marker if below == "." else f"{marker}/{below}"
 
 
 def plain_path(path: str) -> str:

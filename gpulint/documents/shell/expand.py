@@ -19,7 +19,7 @@ from gpulint.source import Fragment, Span
 __all__ = ["ALL_GPUS", "SCRIPT_DIR", "START_DIR", "ArgWord", "Atom", "Expander"]
 
 _MAX_DEPTH = 25
-_MAX_ATOMS = 4000
+_MAX_ATOMS = 1000
 _OWN_DIR = frozenset({"${0%/*}", "${BASH_SOURCE%/*}", "${BASH_SOURCE[0]%/*}"})
 _START_DIRS = frozenset({"SLURM_SUBMIT_DIR", "PBS_O_WORKDIR", "LS_SUBCWD", "SGE_O_WORKDIR"})
 
@@ -107,6 +107,7 @@ class Expander:
         for assignment in script.assignments:
             self.by_name.setdefault(assignment.name, []).append(assignment)
         self._depth = 0
+        self._values: dict[Assignment, list[Values | None]] = {}
         self._argv: dict[Command, tuple[ArgWord, ...]] = {}
         self._cache: dict[tuple[str, int, tuple[Block, ...]], tuple[Value | list[Value] | None, ...]] = {}
 
@@ -125,6 +126,11 @@ class Expander:
         """The same for words that are not the command's own (a ``for`` list, a redirection)."""
         place = self._place(at)
         return tuple(field for word in words for field in self.fields(word, *place))
+
+    def parts(self, word: Word, at: Command) -> list[tuple[Part, Value]]:
+        """Each part of a word with what it becomes."""
+        place = self._place(at)
+        return [(part, self._atoms((part,), *place, word.fragment)) for part in word.parts]
 
     def variable(self, name: str, at: Command | None = None) -> ArgWord | None:
         """A variable's value where ``at`` stands; None when the script does not set it (or may not have)."""
@@ -314,8 +320,10 @@ class Expander:
         return found
 
     def _flow(self, name: str, position: int, blocks: tuple[Block, ...]) -> list[Values | None]:
-        values: list[Values | None] = [self._initial(name)]
-        for assignment, certain in reaching(self.script, self.by_name.get(name, ()), position, blocks):
+        events = list(reaching(self.script, self.by_name.get(name, ()), position, blocks))
+        settled = [index for index, (item, certain) in enumerate(events) if certain and not item.append]
+        values: list[Values | None] = [] if settled else [self._initial(name)]
+        for assignment, certain in events[settled[-1] if settled else 0 :]:
             new = self._assigned(assignment)
             if assignment.append:
                 new = [_joined(old, value) for old in values for value in new]
@@ -343,6 +351,11 @@ class Expander:
         return None
 
     def _assigned(self, assignment: Assignment) -> list[Values | None]:
+        if assignment not in self._values:
+            self._values[assignment] = self._read(assignment)
+        return self._values[assignment]
+
+    def _read(self, assignment: Assignment) -> list[Values | None]:
         place = assignment.start, assignment.blocks
         if assignment.choices is not None:
             words = [field for word in assignment.choices for field in self.fields(word, *place)]

@@ -13,11 +13,24 @@ _ISOLATING = ("subshell", "substitution", "pipe")
 def reaching(
     script: Script, assignments: Sequence[Assignment], position: int, blocks: tuple[Block, ...]
 ) -> Iterator[tuple[Assignment, bool]]:
-    """Assignments that may hold at ``position`` within ``blocks``, in source order; True where one surely has run."""
+    """Assignments that may hold at ``position`` within ``blocks``, in the order they run; True where one surely has run."""
+    found = list[tuple[int, int, Assignment, bool]]()
+    home = _function(blocks)
     for assignment in assignments:
         certain = certainty(script, assignment, position, blocks)
-        if certain is not None:
-            yield assignment, certain
+        if certain is None:
+            continue
+        function, moment = _function(assignment.blocks), assignment.start
+        if function is not None and function != home:  # it runs where its function is called
+            moment = max((call.start for call in script.calls(function) if call.start < position), default=moment)
+        found.append((int(function is not None and function == home), moment, assignment, certain))
+    found.sort(key=lambda entry: entry[:2])
+    for _, _, assignment, certain in found:
+        yield assignment, certain
+
+
+def _function(blocks: tuple[Block, ...]) -> str | None:
+    return next((block.text for block in reversed(blocks) if block.kind == "function"), None)
 
 
 def certainty(script: Script, item: Assignment | Command, position: int, blocks: tuple[Block, ...]) -> bool | None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from gpulint.documents.shell.script import Command, Script
-from gpulint.documents.shell.words import Word
+from gpulint.documents.shell.words import Literal, Word
+from gpulint.source import Fragment
 
 SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ksh"})
 _MAX_DEPTH = 8
@@ -44,7 +45,28 @@ def nested_script(command: Command) -> Script | None:
         return None
     word = script_word(command.words)
     if word is not None:
-        return parse_script(word.script_fragment(), outer=command)
+        return parse_script(_script_text(command, word), outer=command)
     if command.heredoc is not None and command.name in SHELLS:
         return parse_script(command.heredoc, outer=command)
     return None
+
+
+def _script_text(command: Command, word: Word) -> Fragment:
+    """The script that ``-c WORD`` hands over, each stretch mapped to where it is written.
+
+    Variables that hold script text (``CMD="cd a; python b.py"``) are put in; the others stay as written and are
+    expanded where they are used.
+    """
+    from gpulint.documents.shell.expand import Atom
+
+    text, pieces = "", list[tuple[int, int]]()
+    for part, atoms in command.script.expander().parts(word, command):
+        holds_script = not isinstance(part, Literal) and any(atom.known and " " in atom.text for atom in atoms)
+        for run in atoms if holds_script else (Atom(part.text, word.fragment, part.offset),):
+            source, offset = (run.fragment, run.offset) if run.fragment is not None else (word.fragment, part.offset)
+            pieces.append((len(text), source.owner_offset(offset)))
+            inside = (piece for piece in source.pieces if 0 < piece[0] - offset < len(run.text))
+            pieces += [(len(text) + here - offset, there) for here, there in inside]
+            text += run.text
+    pieces = pieces or [(0, word.fragment.owner_offset(word.start))]
+    return Fragment(text, word.fragment.owner, tuple(pieces), word.fragment.cell)

@@ -91,21 +91,6 @@ class Word:
         """Whether any of it stands in quotes."""
         return any(part.quoted for part in self.parts)
 
-    def script_fragment(self) -> Fragment:
-        """The word's text as a script of its own, as in ``bash -c WORD``; expansions stay as they are written."""
-        text, pieces = "", []
-        for part in self.parts:
-            pieces.append((len(text), self.fragment.owner_offset(part.offset)))
-            inside = (piece for piece in self.fragment.pieces if 0 < piece[0] - part.offset < len(part.text))
-            pieces += [(len(text) + here - part.offset, there) for here, there in inside]
-            text += part.text
-        return Fragment(
-            text,
-            self.fragment.owner,
-            tuple(pieces) or ((0, self.fragment.owner_offset(self.start)),),
-            self.fragment.cell,
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class RawAssignment:
