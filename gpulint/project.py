@@ -17,11 +17,13 @@ from gpulint.rule import Kind
 if TYPE_CHECKING:
     from gpulint.config import Config
     from gpulint.facts.arguments import Arguments
+    from gpulint.facts.batches import Batches
     from gpulint.facts.checkpoints import Checkpoints
     from gpulint.facts.devices import Devices
     from gpulint.facts.downloads import Downloads
     from gpulint.facts.gpu_jobs import GpuJobs
     from gpulint.facts.gpu_programs import GpuPrograms
+    from gpulint.facts.gpuuse import GpuUse
     from gpulint.facts.guards import Guards
     from gpulint.facts.loaders import Loaders
     from gpulint.facts.loops import Loops
@@ -250,6 +252,12 @@ class Project:
         return Devices(self)
 
     @cached_property
+    def batches(self) -> Batches:
+        from gpulint.facts.batches import Batches
+
+        return Batches(self)
+
+    @cached_property
     def checkpoints(self) -> Checkpoints:
         from gpulint.facts.checkpoints import Checkpoints
 
@@ -284,6 +292,12 @@ class Project:
         from gpulint.facts.gpu_jobs import GpuJobs
 
         return GpuJobs(self)
+
+    @cached_property
+    def gpu_use(self) -> GpuUse:
+        from gpulint.facts.gpuuse import GpuUse
+
+        return GpuUse(self)
 
     def launched(self, program: Path) -> tuple[Launched, ...]:
         """How launchers of the tree start a program, or the programs that import this module for their options."""

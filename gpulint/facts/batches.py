@@ -1,0 +1,238 @@
+"""Batch sizes: which calls make the batches of training and of evaluation, and which expression sets their size."""
+
+from __future__ import annotations
+
+import ast
+import enum
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gpulint.facts.loops import Role
+from gpulint.facts.resolve import Ref
+from gpulint.facts.scopes import FUNCTIONS, Bound, FunctionNode, ModuleScopes, last_name
+
+if TYPE_CHECKING:
+    from gpulint.project import Project
+
+_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
+_TRAIN = re.compile(
+    r"^(train|training|trn|finetune|pretrain)(er)?(ing)?(loader|set|data|iter|dl|ds|dataset|dataloader|gen|x|batch|bs)?$"
+)
+_EVAL = re.compile(
+    r"^(val|valid|validation|validate|eval|evaluation|evaluate|test|testing|tst|dev|devel|infer|inference)"
+    r"(loader|set|data|iter|dl|ds|dataset|dataloader|gen|x|batch|bs)?$"
+)
+_BATCH_PARAMETERS = ("batch_size", "bsz", "batchsize", "bs", "batch_sz", "minibatch_size", "mini_batch_size")
+_BATCH_KEYWORD = re.compile(
+    r"(batch_?size|_bs$|loader_(kwargs|opts|options|args)|dataloader_(kwargs|opts|options|args))", re.IGNORECASE
+)
+
+
+class Split(enum.Enum):
+    """What batches are for."""
+
+    TRAIN = "training"
+    EVAL = "evaluation"
+    BOTH = "training and evaluation"
+
+
+_OF_ROLE = {Role.STEP: Split.TRAIN, Role.EVAL: Split.EVAL}
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """A loader in a helper whose batch size is the same for training and evaluation: ``call`` makes the loader."""
+
+    call: Ref
+    batch: Ref
+    training: Ref
+    evaluation: Ref
+    """Calls of the helper for either split."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A call that makes batches (or a framework's argument that says how). ``batch`` sets their size."""
+
+    call: Ref
+    split: Split
+    batch: Ref
+    keyword: str = ""
+    """The argument of a framework call (``per_device_eval_batch_size``) that stands for the batches."""
+
+    @property
+    def node(self) -> ast.Call:
+        assert isinstance(self.call.node, ast.Call)
+        return self.call.node
+
+    @property
+    def text(self) -> str:
+        """The batch size as written."""
+        return ast.unparse(self.batch.node)
+
+
+def split_of(name: str) -> Split | None:
+    """What a name (``valid_dl``, ``testLoader``, ``trainset``) says its batches are for."""
+    words = [word.lower() for word in _WORD.findall(name)]
+    trains = any(_TRAIN.match(word) for word in words)
+    evaluates = any(_EVAL.match(word) for word in words)
+    if trains == evaluates:
+        # `train_val_split` says both, which is nothing.
+        return None
+    return Split.TRAIN if trains else Split.EVAL
+
+
+class Batches:
+    """Batch sources of one project."""
+
+    def __init__(self, project: Project) -> None:
+        self._project = project
+        self._by_module: dict[int, list[Source]] = {}
+
+    def in_module(self, scopes: ModuleScopes) -> list[Source]:
+        """The batch sources of a module, in source order."""
+        if id(scopes) not in self._by_module:
+            found = [source for call in scopes.calls for source in self._sources(scopes, call)]
+            self._by_module[id(scopes)] = sorted(found, key=lambda s: (s.node.lineno, s.node.col_offset))
+        return self._by_module[id(scopes)]
+
+    def _sources(self, scopes: ModuleScopes, call: ast.Call) -> Iterator[Source]:
+        if last_name(call.func) in ("add_argument", "field", "Option", "option", "print", "dict"):
+            return
+        for keyword in call.keywords:
+            if keyword.arg and _BATCH_KEYWORD.search(keyword.arg) and (split := split_of(keyword.arg)) is not None:
+                yield Source(Ref(scopes, call), split, Ref(scopes, keyword.value), keyword.arg)
+        batch = self._batch(scopes, call)
+        split = self.split(scopes, call) if batch is not None else None
+        if batch is not None and split is not None:
+            yield Source(Ref(scopes, call), split, batch)
+
+    def shared(self, scopes: ModuleScopes) -> Iterator[Shared]:
+        """Loaders that helpers of a module make for both splits alike."""
+        for loader in self._project.loaders.in_module(scopes):
+            function = scopes.function(loader.node)
+            batch = self._batch(scopes, loader.node)
+            if function is None or batch is None or batch.scopes is not scopes or isinstance(batch.node, ast.IfExp):
+                continue
+            sites: dict[Split, list[Ref]] = {}
+            for site in self._project.resolver.call_sites(scopes, function):
+                assert isinstance(site.node, ast.Call)
+                if (split := self.split(site.scopes, site.node)) is not None:
+                    sites.setdefault(split, []).append(site)
+            for evaluation in sites.get(Split.EVAL, []):
+                for training in sites.get(Split.TRAIN, [])[:1]:
+                    if self._passes_alike(scopes, function, batch, training, evaluation):
+                        yield Shared(loader.call, batch, training, evaluation)
+
+    def _passes_alike(self, scopes: ModuleScopes, function: FunctionNode, batch: Ref, one: Ref, other: Ref) -> bool:
+        """Do two calls of ``function`` give its ``batch`` expression the same value?"""
+        scope = scopes.scope_of[function]
+        bound = [arg.arg for arg in function.args.args][:1] in (["self"], ["cls"])
+        for name in {part.id for part in ast.walk(batch.node) if isinstance(part, ast.Name)} - {"self", "cls"}:
+            bindings = scope.bindings.get(name, [])
+            if any(binding.kind is not Bound.PARAMETER for binding in bindings):
+                return False
+            if bindings:
+                passed = []
+                for site in (one, other):
+                    assert isinstance(site.node, ast.Call)
+                    passed.append(self._project.resolver.argument_of(function, site.node, name, bound))
+                if None in passed or ast.unparse(passed[0]) != ast.unparse(passed[1]):  # type: ignore[arg-type]
+                    return False
+        return True
+
+    def _batch(self, scopes: ModuleScopes, call: ast.Call) -> Ref | None:
+        """The expression for a call's batch size."""
+        for keyword in call.keywords:
+            if keyword.arg in _BATCH_PARAMETERS:
+                return Ref(scopes, keyword.value)
+        if any(loader.node is call for loader in self._project.loaders.in_module(scopes)):
+            argument = self._project.arguments.of(scopes, call, "batch_size", 1)
+            return argument.refs[0] if len(argument.refs) == 1 else None
+        if isinstance(call.func, ast.Attribute) and call.func.attr in ("batch", "padded_batch") and call.args:
+            return Ref(scopes, call.args[0]) if "tensorflow" in _imported(scopes) else None
+        if any(keyword.arg is None for keyword in call.keywords):
+            argument = self._project.arguments.of(scopes, call, "batch_size")
+            return argument.refs[0] if len(argument.refs) == 1 else None
+        if len(call.args) > 1 and self._target(scopes, call) is not None:
+            return self._by_position(scopes, call)
+        return None
+
+    def _by_position(self, scopes: ModuleScopes, call: ast.Call) -> Ref | None:
+        """The argument for a parameter named like a batch size of a function of the tree."""
+        for callee in self._project.resolver.callees(scopes, call):
+            if isinstance(callee.node, FUNCTIONS):
+                names = [arg.arg for arg in callee.node.args.args]
+                offset = names[:1] in (["self"], ["cls"])
+                for index, argument in enumerate(call.args):
+                    if index + offset < len(names) and names[index + offset] in _BATCH_PARAMETERS:
+                        return Ref(scopes, argument)
+        return None
+
+    # -- what the batches are for --------------------------------------------------------------------------------------
+
+    def split(self, scopes: ModuleScopes, call: ast.Call) -> Split | None:
+        """What the batches of a call are for: by the name that takes them, else the data's, else the loops'."""
+        found = self._target(scopes, call)
+        if found is not None:
+            return found
+        data = next((k.value for k in call.keywords if k.arg in ("dataset", "data_source", "input_nodes", "ds")), None)
+        for part in ([data] if data is not None else []) + call.args[:1]:
+            if (found := split_of(last_name(part))) is not None:
+                return found
+        roles = {draw.where: self._role(draw.where) for draw in self._project.loaders.draws.get(call, [])}
+        splits = {
+            Split.TRAIN if role is Role.STEP else Split.EVAL
+            for role in roles.values()
+            if role in (Role.STEP, Role.EVAL)
+        }
+        return splits.pop() if len(splits) == 1 else None
+
+    def _role(self, where: Ref) -> Role:
+        if isinstance(where.node, ast.For | ast.AsyncFor | ast.While):
+            return self._project.loops.role(where.scopes, where.node)
+        return Role.OTHER
+
+    def _target(self, scopes: ModuleScopes, call: ast.Call) -> Split | None:
+        """The split that the receiver of a call's value names."""
+        inner: ast.AST = call
+        for up in scopes.module.ancestors(call):
+            match up:
+                case ast.Assign(targets=[target]) | ast.AnnAssign(target=target):
+                    return _of_target(target)
+                case ast.keyword(arg=str(name)):
+                    return split_of(name)
+                case ast.Dict(keys=keys, values=values) if inner in values:
+                    key = keys[values.index(inner)]
+                    return split_of(str(key.value)) if isinstance(key, ast.Constant) else None
+                case ast.DictComp(generators=[ast.comprehension(iter=ast.List() | ast.Tuple() as items)]):
+                    return _both({split_of(str(i.value)) for i in items.elts if isinstance(i, ast.Constant)})
+                case ast.Return():
+                    function = scopes.function(up)
+                    return split_of(function.name) if function is not None else None
+                case ast.stmt() | ast.comprehension() | ast.Lambda():
+                    return None
+            inner = up
+        return None
+
+
+def _of_target(target: ast.expr) -> Split | None:
+    match target:
+        case ast.Tuple(elts=parts) | ast.List(elts=parts):
+            return _both({split_of(last_name(part)) for part in parts})
+        case ast.Subscript(slice=ast.Constant(value=str(key))):
+            return split_of(key)
+    return split_of(last_name(target))
+
+
+def _both(splits: set[Split | None]) -> Split | None:
+    known = splits - {None}
+    if known >= {Split.TRAIN, Split.EVAL}:
+        return Split.BOTH
+    return known.pop() if len(known) == 1 else None
+
+
+def _imported(scopes: ModuleScopes) -> set[str]:
+    return {binding.target.split(".", 1)[0] for binding in scopes.imports}
