@@ -57,6 +57,15 @@ class Resolver:
         """Qualified names of what a call calls."""
         return self.names(scopes, call.func)
 
+    def calls_to(self, scopes: ModuleScopes, targets: frozenset[str]) -> list[ast.Call]:
+        """Calls of a module to one of the qualified names, under whatever alias, in source order."""
+        words: set[str] = set()
+        for last in {target.rsplit(".", 1)[-1] for target in targets}:
+            words |= {last} | scopes.aliases.get(last, set())
+        calls = [call for word in sorted(words) for call in scopes.calls_by_name.get(word, [])]
+        found = [call for call in calls if self.call_names(scopes, call) & targets]
+        return sorted(found, key=lambda call: (call.lineno, call.col_offset))
+
     def _find_names(self, scopes: ModuleScopes, node: ast.AST) -> Iterator[str]:
         match node:
             case ast.Name(id=name):
@@ -247,7 +256,12 @@ class Resolver:
         return ast.Starred(value=unpacked, ctx=ast.Load()) if unpacked is not None else None
 
     def _attribute_origins(self, scopes: ModuleScopes, node: ast.Attribute, path: tuple[int, ...]) -> Iterator[Ref]:
-        found = False
+        stored, certain = self._stored(scopes, node)
+        for value in stored:
+            yield from self.origins(scopes, value, path)
+        if certain:
+            return
+        found = bool(stored)
         for value in self._constructed(scopes, node):
             found = True
             yield from self.origins(value.scopes, value.node, path)
@@ -262,6 +276,24 @@ class Resolver:
                     yield from self._binding_origins(where, there, there.node, path)
         if not found:
             yield Ref(scopes, node, path)
+
+    @staticmethod
+    def _stored(scopes: ModuleScopes, node: ast.Attribute) -> tuple[list[ast.expr], bool]:
+        """What the same function stores into ``config.name`` before this use, and whether one of these stores is certain."""
+        if not isinstance(node.value, ast.Name) or node.value.id in ("self", "cls"):
+            return [], False
+        function = scopes.function(node)
+        home = function.body if function is not None else scopes.module.tree.body
+        found: list[ast.expr] = []
+        certain = False
+        for target, value, statement in scopes.stores.get(node.value.id, []):
+            same = isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name) and target.attr == node.attr
+            if not same or value is None or statement.lineno >= node.lineno or scopes.function(statement) is not function:
+                continue
+            if statement in home:
+                found, certain = [], True
+            found.append(value)
+        return found, certain
 
     def _constructed(self, scopes: ModuleScopes, node: ast.Attribute) -> Iterator[Ref]:
         """``Config(lr=1).lr`` of a class without ``__init__`` (dataclass, pydantic, attrs, Namespace)."""

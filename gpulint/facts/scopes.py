@@ -135,6 +135,19 @@ class ModuleScopes:
         return table
 
     @cached_property
+    def aliases(self) -> dict[str, set[str]]:
+        """Last component of what is imported or assigned -> names it goes by in this module (``DL`` for ``DataLoader``)."""
+        table: dict[str, set[str]] = {}
+        for scope in self.scope_of.values():
+            for name, bindings in scope.bindings.items():
+                for binding in bindings:
+                    if binding.kind is Bound.IMPORT:
+                        table.setdefault(binding.target.rsplit(".", 1)[-1], set()).add(name)
+                    elif binding.kind is Bound.ASSIGN and isinstance(binding.value, ast.Name | ast.Attribute):
+                        table.setdefault(last_name(binding.value), set()).add(name)
+        return table
+
+    @cached_property
     def handed_over(self) -> dict[str, list[tuple[ast.Call, ast.expr]]]:
         """Names that are passed as arguments: last component -> (call, argument)."""
         table: dict[str, list[tuple[ast.Call, ast.expr]]] = {}

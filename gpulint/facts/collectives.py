@@ -1,0 +1,47 @@
+"""Collective operations (all-reduce, gather, barrier ...) and whether a program exchanges gradients between processes."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from gpulint.facts.scopes import ModuleScopes, last_name
+
+if TYPE_CHECKING:
+    from gpulint.project import Project
+
+REDUCTIONS = frozenset({"all_reduce", "allreduce", "reduce", "allreduce_", "all_reduce_coalesced", "reduce_scatter"})
+GATHERS = frozenset({"all_gather", "allgather", "gather", "all_gather_object", "all_gather_into_tensor", "gather_object"})
+BARRIERS = frozenset({"barrier", "monitored_barrier", "wait_for_everyone", "join"})
+_MODULES = ("torch.distributed.", "horovod.", "hvd.", "accelerate.", "lightning.", "xm.", "torch_xla.")
+_OBJECTS = frozenset({"accelerator", "fabric", "hvd", "dist", "distributed"})
+_WRAPPERS = frozenset({b"DistributedDataParallel", b"DDP", b"FullyShardedDataParallel", b"FSDP", b"fully_shard"})
+
+
+def collective(scopes: ModuleScopes, call: ast.Call, project: Project) -> str:
+    """Name of the collective that a call makes, else ''."""
+    name = last_name(call.func)
+    if name not in REDUCTIONS | GATHERS | BARRIERS or not isinstance(call.func, ast.Attribute | ast.Name):
+        return ""
+    names = project.resolver.call_names(scopes, call)
+    if any(found.startswith(_MODULES) for found in names):
+        return name
+    if isinstance(call.func, ast.Attribute) and last_name(call.func.value) in _OBJECTS and not names:
+        return name
+    return ""
+
+
+def wraps_in_ddp(scopes: ModuleScopes, project: Project) -> bool:
+    """Does the module, or one that imports it or that it imports, wrap a model in DDP or FSDP?"""
+    words = project.words(scopes.path)
+    if words & _WRAPPERS:
+        return True
+    for binding in scopes.imports:
+        target = project.absolute(binding.target, scopes)
+        path = project.module_path(target, scopes.path) or project.module_path(target.rpartition(".")[0], scopes.path)
+        if path is not None and project.words(path) & _WRAPPERS:
+            return True
+    return any(
+        project.words(user.path) & _WRAPPERS
+        for user in project.users_of(scopes, [function.name for function in scopes.functions[:40]])
+    )

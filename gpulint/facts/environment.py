@@ -1,0 +1,97 @@
+"""Environment variables set anywhere in a document: ``os.environ``, ``export``, a command's prefix, a spec's ``env``, ENV."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gpulint.documents.base import Document
+from gpulint.facts.scopes import ModuleScopes
+from gpulint.source import Span
+
+if TYPE_CHECKING:
+    from gpulint.documents.shell import Command, Script
+    from gpulint.project import Project
+
+
+@dataclass(frozen=True, slots=True)
+class EnvironmentSetting:
+    """A variable gets a value. ``value`` is None when it could not be told.
+
+    ``node`` is the Python statement's expression; ``conditional`` tells that the setting stands under a condition.
+    """
+
+    name: str
+    value: str | None
+    span: Span
+    node: ast.AST | None = None
+    conditional: bool = False
+
+
+def settings(document: Document, project: Project, names: frozenset[str]) -> Iterator[EnvironmentSetting]:
+    """Where a document sets one of ``names``, in its own order per language."""
+    if (scopes := project.scopes(document)) is not None:
+        yield from _in_python(scopes, project, names)
+    for script in document.scripts:
+        yield from _in_shell(script, names)
+    for task in document.tasks:
+        for variable in task.env:
+            if variable.name in names:
+                yield EnvironmentSetting(variable.name, variable.value, variable.span)
+
+
+def _in_python(scopes: ModuleScopes, project: Project, names: frozenset[str]) -> Iterator[EnvironmentSetting]:
+    for target, value, _ in scopes.stores.get("environ", []):
+        if isinstance(target, ast.Subscript) and value is not None:
+            yield from _entry(scopes, project, names, target.slice, value, target)
+    for method in ("setdefault", "putenv", "update"):
+        for call in scopes.calls_by_name.get(method, []):
+            if not project.resolver.call_names(scopes, call) & {f"os.environ.{method}", f"os.{method}"}:
+                continue
+            if method != "update" and len(call.args) == 2:
+                yield from _entry(scopes, project, names, call.args[0], call.args[1], call)
+            for given in call.args if method == "update" else []:
+                if isinstance(given, ast.Dict):
+                    for key, value in zip(given.keys, given.values, strict=True):
+                        if key is not None:
+                            yield from _entry(scopes, project, names, key, value, call)
+
+
+def _entry(
+    scopes: ModuleScopes, project: Project, names: frozenset[str], key: ast.expr, value: ast.expr, node: ast.expr
+) -> Iterator[EnvironmentSetting]:
+    known_key = project.values.of(scopes, key)
+    if not known_key.complete or len(known_key.values) != 1 or known_key.values[0].value not in names:
+        return
+    known = project.values.of(scopes, value)
+    text = str(known.values[0].value) if known.complete and len(known.values) == 1 else None
+    statement = scopes.module.parents.get(node)
+    span = scopes.module.span(statement if isinstance(statement, ast.Assign | ast.Expr) else node)
+    yield EnvironmentSetting(
+        str(known_key.values[0].value), text, span, node, project.guards.conditional(scopes, node)
+    )
+
+
+def _in_shell(script: Script, names: frozenset[str]) -> Iterator[EnvironmentSetting]:
+    prefixes = [assignment for command in script.walk() for assignment in command.assignments]
+    for assignment in dict.fromkeys([*script.assignments, *prefixes]):
+        if assignment.name in names and (assignment.exported or assignment.prefix or assignment.value is not None):
+            value = script.expand(assignment.value) if assignment.value is not None else None
+            blocks = any(block.kind in ("if", "case", "and", "or", "while") for block in assignment.blocks)
+            yield EnvironmentSetting(assignment.name, value, assignment.span, None, blocks)
+    for command in script.walk():
+        yield from _env_words(script, command, names)
+
+
+def _env_words(script: Script, command: Command, names: frozenset[str]) -> Iterator[EnvironmentSetting]:
+    """``env NAME=value cmd``, ``docker run -e NAME=value``, ``srun --export=ALL,NAME=value``, ``mpirun -x NAME=value``."""
+    for word in command.argv:
+        text = word.value
+        if text is None or "=" not in text:
+            continue
+        for part in text.removeprefix("--export=").removeprefix("--env=").removeprefix("-e").split(","):
+            name, equals, value = part.partition("=")
+            if equals and name in names:
+                yield EnvironmentSetting(name, value, word.span, None, command.conditional)

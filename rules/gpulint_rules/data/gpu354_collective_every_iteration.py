@@ -1,0 +1,137 @@
+"""What it detects
+``all_reduce``, ``reduce``, ``all_gather`` or ``barrier`` (torch.distributed, Horovod, Accelerate, Fabric) in every training
+iteration for values that only get logged, or per batch of an evaluation loop, also inside helpers.
+
+Why it costs GPU time
+Every collective waits for the slowest process. Gradients need one per step; a loss that is only printed does not. Data exchange
+makes up 7.1 % of the study's 706 issues.
+
+When it is right not to change
+The collective is part of the algorithm: contrastive losses gather embeddings, some schemes scale gradients by a global count.
+Collectives before the backward pass whose result may enter the loss are not reported.
+
+Fix safety
+Advice only: accumulate on the device and reduce every N steps or once per epoch.
+
+References
+https://pytorch.org/docs/stable/distributed.html#collective-functions
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from gpulint.documents.base import Document
+from gpulint.facts.collectives import BARRIERS, REDUCTIONS, collective
+from gpulint.facts.loops import Context, Role
+from gpulint.facts.resolve import Ref
+from gpulint.facts.scopes import FUNCTIONS, ModuleScopes, last_name
+from gpulint.finding import Finding, Place, Severity
+from gpulint.project import Project
+from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
+from gpulint.source import Span
+
+_DETACHED = frozenset({"item", "detach", "data", "cpu", "clone"})
+
+
+def check(document: Document, project: Project) -> Iterator[Finding]:
+    scopes = project.scopes(document)
+    if scopes is None:
+        return
+    seen: set[ast.AST] = set()
+    for call in scopes.calls:
+        name = collective(scopes, call, project)
+        if not name:
+            continue
+        for context in project.loops.contexts(scopes, call):
+            place = context.calls[0] if context.calls else Ref(scopes, call)
+            if place.node in seen or not _wasteful(name, scopes, call, context, place, project):
+                continue
+            seen.add(place.node)
+            yield _finding(name, scopes, call, context, place, project)
+
+
+def _wasteful(name: str, scopes: ModuleScopes, call: ast.Call, context: Context, place: Ref, project: Project) -> bool:
+    loop = context.loop.node
+    if context.role not in (Role.STEP, Role.EVAL) or isinstance(loop, ast.While):
+        return False
+    for ref in (Ref(scopes, call), *context.calls):
+        if project.guards.periodic(ref.scopes, ref.node) or project.guards.off_by_default(ref.scopes, ref.node):
+            return False
+    if name in BARRIERS:
+        return not project.guards.conditional(place.scopes, place.node, loop)
+    if name not in REDUCTIONS:
+        return False  # a gather may well feed the loss or the metric
+    if project.guards.conditional(scopes, call) and not context.calls and not project.guards.rank_zero(scopes, call):
+        return False
+    return context.role is Role.EVAL or _only_logged(scopes, call, place, context, project)
+
+
+def _only_logged(scopes: ModuleScopes, call: ast.Call, place: Ref, context: Context, project: Project) -> bool:
+    """Is the reduced value cut off from the graph, or the reduction placed after the gradients are applied?"""
+    argument = place.node.args[0] if isinstance(place.node, ast.Call) and place.node.args else None
+    if argument is not None and any(last_name(part) in _DETACHED for part in ast.walk(argument) if isinstance(part, ast.expr)):
+        return True
+    if project.guards.no_grad(place.scopes, place.node):
+        return True
+    if isinstance(context.loop.node, FUNCTIONS):
+        return False
+    steps = [step for step in project.loops.calls_in(place.scopes, context.loop.node) if project.loops.is_step(place.scopes, step)]
+    line = getattr(place.node, "lineno", 0)
+    return bool(steps) and line > max(step.lineno for step in steps)
+
+
+def _finding(name: str, scopes: ModuleScopes, call: ast.Call, context: Context, place: Ref, project: Project) -> Finding:
+    related = [Place(context.loop.scopes.path, _header(context.loop), f"the {context.role.value} loop")]
+    if place.node is not call:
+        related.append(Place(scopes.path, scopes.module.span(call), f"{name} happens here"))
+    every = "training step" if context.role is Role.STEP else "evaluation batch"
+    assert isinstance(place.node, ast.expr)
+    return RULE.finding(
+        place.scopes.path,
+        place.scopes.module.span(place.node),
+        f"{name} makes all processes wait in every {every}",
+        help="drop the barrier" if name in BARRIERS else "sum on the device and reduce every N steps or once after the loop",
+        related=tuple(related),
+    )
+
+
+def _header(loop: Ref) -> Span:
+    node = loop.node
+    module = loop.scopes.module
+    if isinstance(node, ast.For | ast.AsyncFor):
+        return module.span(node.iter)
+    assert isinstance(node, ast.stmt)
+    return module.span(node)
+
+
+RULE = Rule(
+    code="GPU354",
+    name="collective-every-iteration",
+    category=Category.DATA_EXCHANGE,
+    dimension=Dimension.DATA,
+    severity=Severity.WARNING,
+    kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK}),
+    tokens=(("reduce", "allreduce", "barrier", "wait_for_everyone", "allreduce_"),),
+    summary="collective operation in every iteration for logging",
+    why="each collective waits for the slowest process; only gradients need one per step (data exchange: 7.1 % of the study's 706 issues)",
+    evidence=(Evidence("data exchange: 7.1 % of 706 issues"),),
+    check=check,
+    bad="""\
+for images, labels in loader:
+    loss = criterion(model(images), labels)
+    loss.backward()
+    optimizer.step()
+    dist.all_reduce(loss)
+""",
+    good="""\
+for step, (images, labels) in enumerate(loader):
+    loss = criterion(model(images), labels)
+    loss.backward()
+    optimizer.step()
+    if step % 100 == 0:
+        dist.all_reduce(loss)
+""",
+    references=("https://pytorch.org/docs/stable/distributed.html#collective-functions",),
+)

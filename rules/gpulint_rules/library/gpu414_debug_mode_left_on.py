@@ -1,0 +1,152 @@
+"""What it detects
+Debugging switches left on in a job: ``torch.autograd.set_detect_anomaly(True)`` (also ``detect_anomaly()`` and Lightning's
+``Trainer(detect_anomaly=True)``), ``CUDA_LAUNCH_BLOCKING=1``, ``TORCH_DISTRIBUTED_DEBUG=DETAIL``, ``cudnn.enabled = False``,
+and ``emit_nvtx`` or a profiler without a schedule around the whole run.
+
+Why it costs GPU time
+Anomaly mode checks every gradient and keeps the stack of every operation; blocking launches make the host wait for each kernel;
+the detailed distributed debug mode adds a collective to every collective; without cuDNN convolutions run on slow fallbacks.
+API misuse is one of the study's 15 categories, in the library dimension (3.97 % of 706 issues).
+
+When it is right not to change
+While hunting a bug. A switch behind a debug flag, an option that is off by default or a scheduled profiler is not reported.
+
+Fix safety
+Removing the anomaly mode, blocking launches and the distributed debug mode is safe: results do not change. Re-enabling cuDNN is
+unsafe, since other kernels give other rounding; profilers are left to you.
+
+References
+https://pytorch.org/docs/stable/autograd.html#anomaly-detection
+https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#env-vars
+https://pytorch.org/docs/stable/distributed.html#torch-distributed-debug
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gpulint.documents.base import Document
+from gpulint.facts.environment import settings
+from gpulint.facts.loops import Role
+from gpulint.facts.scopes import ModuleScopes, last_name
+from gpulint.finding import Finding, Severity
+from gpulint.fix import Safety
+from gpulint.project import Project
+from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
+
+_ANOMALY = frozenset({"torch.autograd.set_detect_anomaly", "torch.autograd.anomaly_mode.set_detect_anomaly", "torch.autograd.detect_anomaly"})
+_NVTX = frozenset({"torch.autograd.profiler.emit_nvtx", "torch.autograd.profiler.emit_itt"})
+_PROFILERS = frozenset({"torch.profiler.profile", "torch.autograd.profiler.profile"})
+_VARIABLES = {
+    "CUDA_LAUNCH_BLOCKING": frozenset({"1", "true", "True", "on"}),
+    "TORCH_DISTRIBUTED_DEBUG": frozenset({"DETAIL", "detail"}),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class DebugMode:
+    """What is left on, and the node or place that sets it."""
+
+    what: str
+    node: ast.AST | None = None
+    removable: bool = True
+
+
+def check(document: Document, project: Project) -> Iterator[Finding]:
+    for setting in settings(document, project, frozenset(_VARIABLES)):
+        if setting.value not in _VARIABLES[setting.name] or setting.conditional:
+            continue
+        scopes = project.scopes(document)
+        if scopes is not None and setting.node is not None and project.guards.debug(scopes, setting.node):
+            continue
+        yield RULE.finding(
+            document.path,
+            setting.span,
+            f"{setting.name}={setting.value} is left on for the whole job",
+            help=f"remove `{setting.name}`; set it by hand when you debug",
+            payload=DebugMode(setting.name, setting.node),
+        )
+    scopes = project.scopes(document)
+    if scopes is None:
+        return
+    for call in scopes.calls:
+        mode = _mode_of_call(scopes, call, project)
+        if mode is not None and not project.guards.debug(scopes, call) and not project.guards.off_by_default(scopes, call):
+            yield RULE.finding(
+                document.path,
+                scopes.module.span(call),
+                f"{mode.what} is left on for the whole run",
+                help=f"remove {mode.what}, or put it behind a debug option that is off by default",
+                payload=mode,
+            )
+    yield from _cudnn_off(document, scopes, project)
+
+
+def _mode_of_call(scopes: ModuleScopes, call: ast.Call, project: Project) -> DebugMode | None:
+    name = last_name(call.func)
+    if name in ("set_detect_anomaly", "detect_anomaly"):
+        names = project.resolver.call_names(scopes, call)
+        argument = project.arguments.value(scopes, call, "mode", 0)
+        on = argument.every(lambda value: value is True) if call.args or call.keywords else name == "detect_anomaly"
+        return DebugMode("anomaly detection", call) if names & _ANOMALY and on else None
+    if name == "Trainer" and project.arguments.value(scopes, call, "detect_anomaly").every(lambda value: value is True):
+        return DebugMode("Trainer(detect_anomaly=True)", call, removable=False)
+    if name in ("emit_nvtx", "emit_itt") and project.resolver.call_names(scopes, call) & _NVTX:
+        return DebugMode(name, call, removable=False) if _around_training(scopes, call, project) else None
+    if name == "profile" and project.resolver.call_names(scopes, call) & _PROFILERS:
+        bounded = any(keyword.arg in ("schedule", "enabled") or keyword.arg is None for keyword in call.keywords)
+        if not bounded and _around_training(scopes, call, project):
+            return DebugMode("the profiler", call, removable=False)
+    return None
+
+
+def _around_training(scopes: ModuleScopes, call: ast.Call, project: Project) -> bool:
+    """Is the call the context of a ``with`` that holds a whole epoch or training loop?"""
+    block = next((up for up in scopes.module.ancestors(call) if isinstance(up, ast.With)), None)
+    if block is None or not any(item.context_expr is call for item in block.items):
+        return False
+    return any(
+        loop in set(ast.walk(block)) and project.loops.role(scopes, loop) is Role.EPOCH for loop in scopes.loops
+    )
+
+
+def _cudnn_off(document: Document, scopes: ModuleScopes, project: Project) -> Iterator[Finding]:
+    for target, value, statement in scopes.stores.get("cudnn", []):
+        if not isinstance(target, ast.Attribute) or target.attr != "enabled" or value is None:
+            continue
+        if not project.resolver.names(scopes, target) & {"torch.backends.cudnn.enabled"}:
+            continue
+        if not project.values.of(scopes, value).every(lambda constant: constant is False):
+            continue
+        if not project.guards.conditional(scopes, statement):
+            yield RULE.finding(
+                document.path,
+                scopes.module.span(statement),
+                "cuDNN is switched off",
+                help="remove the line, or say `torch.backends.cudnn.deterministic = True` if you need reproducible results",
+                payload=DebugMode("cuDNN switch", statement, removable=False),
+            )
+
+
+RULE = Rule(
+    code="GPU414",
+    name="debug-mode-left-on",
+    category=Category.API_MISUSE,
+    dimension=Dimension.LIBRARY,
+    severity=Severity.WARNING,
+    kinds=frozenset(Kind),
+    tokens=(("set_detect_anomaly", "detect_anomaly", "CUDA_LAUNCH_BLOCKING", "cudnn", "TORCH_DISTRIBUTED_DEBUG", "emit_nvtx", "emit_itt", "profile"),),
+    summary="debugging switch left on in a GPU job",
+    why="anomaly checks, blocking kernel launches and debug collectives serialise the host and the GPU on every step",
+    evidence=(Evidence("API misuse is part of the library dimension: 3.97 % of 706 issues"),),
+    check=check,
+    fix=Safety.SAFE,
+    bad="torch.autograd.set_detect_anomaly(True)\n",
+    good="torch.autograd.set_detect_anomaly(args.debug)\n",
+    references=(
+        "https://pytorch.org/docs/stable/autograd.html#anomaly-detection",
+        "https://pytorch.org/docs/stable/distributed.html#torch-distributed-debug",
+    ),
+)
