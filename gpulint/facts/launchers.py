@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from gpulint.documents.shell.expand import ArgWord
+from gpulint.facts import launch_grammars as grammars
 from gpulint.facts.counts import ProcessCount, count, implied
 from gpulint.facts.launch_options import Grammar, Options, grammar, program_like, read_options
 from gpulint.facts.schedulers import gres_gpus
@@ -16,7 +17,7 @@ from gpulint.source import Span
 
 @dataclass(frozen=True)
 class Level:
-    """One launcher around a program. ``processes`` are per node; None: the launcher does not say (``srun`` without ``-n``)."""
+    """One launcher around a program. ``processes`` are per node, None where unsaid (``srun`` without ``-n``)."""
 
     launcher: str
     span: Span
@@ -34,48 +35,6 @@ class Level:
 Step = tuple[Level, tuple[ArgWord, ...]]
 
 _PYTHON = re.compile(r"(python|pypy|ipython)[\d.]*(\.exe)?$")
-_TORCHRUN = grammar("standalone no-python run-path", "nproc-per-node nnodes r t", ends="m module")
-_ACCELERATE = grammar(
-    "multi-gpu cpu tpu ipex use-xpu use-deepspeed use-fsdp use-megatron-lm use-mps-device no-python same-network quiet q debug",
-    "num-processes num-machines config-file gpu-ids mixed-precision",
-    ends="m module",
-)
-_DEEPSPEED = grammar(
-    "no-python no-local-rank no-ssh force-multi enable-each-rank-log save-pid bind-cores-to-rank",
-    "H i e hostfile include exclude num-gpus num-nodes master-port master-addr launcher launcher-args ssh-port node-rank",
-    ends="module m",
-)
-_HOROVOD = grammar(
-    "verbose disable-cache gloo mpi js check-build start-timeout-enabled",
-    "np n num-proc p H hosts hostfile min-np max-np",
-)
-_MPI = grammar(
-    "allow-run-as-root oversubscribe verbose v display-map report-bindings tag-output prtemapper bynode bysocket wdir-rel l",
-    "np n c N npernode ppn ntasks-per-node perhost map-by bind-to x H host hosts hostfile machinefile f wdir prefix launcher d rf",
-    pairs="mca gmca genv env",
-)
-_SRUN = grammar(
-    "pty l u label unbuffered exclusive overlap K kill-on-bad-exit Q quiet v verbose O overcommit s E no-kill k exact oversubscribe mpi-all",
-    "n N c p t A J o e w x G m C q D M B r i L ntasks nodes cpus-per-task gpus",
-)
-_JSRUN = grammar(
-    "smpiargs-off E-all",
-    "n r a c g b d l E X M nrs rs-per-host tasks-per-rs cpu-per-rs gpu-per-rs bind launch-distribution latency-priority",
-)
-_APRUN = grammar("q", "n N d j cc S e L m t")
-_DOCKER = grammar(
-    "it i t ti d rm detach interactive tty privileged init read-only no-healthcheck oom-kill-disable P publish-all sig-proxy",
-    "",
-)
-_SINGULARITY = grammar(
-    "nv rocm containall C cleanenv e contain c writable w writable-tmpfs no-home fakeroot f compat no-mount-home nvccli p u unsquash userns",
-    "B bind H home W pwd env env-file overlay o app S scratch no-mount",
-)
-_RUNNER = grammar(
-    "no-capture-output live-stream s q v no-sync frozen isolated locked no-project active all-extras no-dev",
-    "n p name prefix cwd project with extra group python env-file package directory",
-)
-_PROFILER = grammar("", "o t s f w c y d k e b x output force-overwrite trace stats capture-range set section")
 
 
 def _torchrun(options: Options, span: Span) -> Level:
@@ -228,50 +187,50 @@ def _plain(name: str, *, python: bool = False) -> Callable[[Options, Span], Leve
 
 # By name and, where the launcher has them, sub-commands.
 _LAUNCHERS: dict[tuple[str, ...], tuple[Grammar, Callable[[Options, Span], Level]]] = {
-    ("torchrun",): (_TORCHRUN, _torchrun),
-    ("torch.distributed.run",): (_TORCHRUN, _torchrun),
-    ("torch.distributed.launch",): (_TORCHRUN, _torchrun),
-    ("accelerate", "launch"): (_ACCELERATE, _accelerate),
-    ("accelerate-launch",): (_ACCELERATE, _accelerate),
-    ("accelerate.commands.launch",): (_ACCELERATE, _accelerate),
-    ("deepspeed",): (_DEEPSPEED, _deepspeed),
-    ("deepspeed.launcher.runner",): (_DEEPSPEED, _deepspeed),
-    ("horovodrun",): (_HOROVOD, _horovod),
-    ("mpirun",): (_MPI, _mpi),
-    ("mpiexec",): (_MPI, _mpi),
-    ("mpiexec.hydra",): (_MPI, _mpi),
-    ("orterun",): (_MPI, _mpi),
-    ("srun",): (_SRUN, _srun),
-    ("jsrun",): (_JSRUN, _jsrun),
-    ("aprun",): (_APRUN, _aprun),
-    ("ibrun",): (_APRUN, _plain("ibrun")),
+    ("torchrun",): (grammars.TORCHRUN, _torchrun),
+    ("torch.distributed.run",): (grammars.TORCHRUN, _torchrun),
+    ("torch.distributed.launch",): (grammars.TORCHRUN, _torchrun),
+    ("accelerate", "launch"): (grammars.ACCELERATE, _accelerate),
+    ("accelerate-launch",): (grammars.ACCELERATE, _accelerate),
+    ("accelerate.commands.launch",): (grammars.ACCELERATE, _accelerate),
+    ("deepspeed",): (grammars.DEEPSPEED, _deepspeed),
+    ("deepspeed.launcher.runner",): (grammars.DEEPSPEED, _deepspeed),
+    ("horovodrun",): (grammars.HOROVOD, _horovod),
+    ("mpirun",): (grammars.MPI, _mpi),
+    ("mpiexec",): (grammars.MPI, _mpi),
+    ("mpiexec.hydra",): (grammars.MPI, _mpi),
+    ("orterun",): (grammars.MPI, _mpi),
+    ("srun",): (grammars.SRUN, _srun),
+    ("jsrun",): (grammars.JSRUN, _jsrun),
+    ("aprun",): (grammars.APRUN, _aprun),
+    ("ibrun",): (grammars.APRUN, _plain("ibrun")),
     ("composer",): (grammar("v verbose", "n nproc", ends="m module-mode"), _composer),
-    ("colossalai", "run"): (_TORCHRUN, _torchrun),
+    ("colossalai", "run"): (grammars.TORCHRUN, _torchrun),
     ("lightning", "run", "model"): (grammar(), _lightning),
     ("lightning", "run"): (grammar(), _lightning),
     ("fabric", "run", "model"): (grammar(), _lightning),
     ("fabric", "run"): (grammar(), _lightning),
     ("ray", "job", "submit"): (grammar("no-wait verbose"), _plain("ray")),
-    ("poetry", "run"): (_RUNNER, _plain("poetry")),
-    ("uv", "run"): (_RUNNER, _plain("uv")),
-    ("pipenv", "run"): (_RUNNER, _plain("pipenv")),
-    ("pdm", "run"): (_RUNNER, _plain("pdm")),
-    ("conda", "run"): (_RUNNER, _plain("conda")),
-    ("mamba", "run"): (_RUNNER, _plain("conda")),
-    ("micromamba", "run"): (_RUNNER, _plain("conda")),
-    ("nsys", "profile"): (_PROFILER, _plain("nsys")),
-    ("ncu",): (_PROFILER, _plain("ncu")),
-    ("dlprof",): (_PROFILER, _plain("dlprof")),
+    ("poetry", "run"): (grammars.RUNNER, _plain("poetry")),
+    ("uv", "run"): (grammars.RUNNER, _plain("uv")),
+    ("pipenv", "run"): (grammars.RUNNER, _plain("pipenv")),
+    ("pdm", "run"): (grammars.RUNNER, _plain("pdm")),
+    ("conda", "run"): (grammars.RUNNER, _plain("conda")),
+    ("mamba", "run"): (grammars.RUNNER, _plain("conda")),
+    ("micromamba", "run"): (grammars.RUNNER, _plain("conda")),
+    ("nsys", "profile"): (grammars.PROFILER, _plain("nsys")),
+    ("ncu",): (grammars.PROFILER, _plain("ncu")),
+    ("dlprof",): (grammars.PROFILER, _plain("dlprof")),
     ("shifter",): (grammar("", "image module env volume V e"), _plain("shifter")),
 }
 _IMAGES: dict[tuple[str, ...], tuple[Grammar, str]] = {
-    ("docker", "run"): (_DOCKER, "docker"),
-    ("nvidia-docker", "run"): (_DOCKER, "docker"),
-    ("podman", "run"): (_DOCKER, "docker"),
-    ("singularity", "exec"): (_SINGULARITY, "singularity"),
-    ("singularity", "run"): (_SINGULARITY, "singularity"),
-    ("apptainer", "exec"): (_SINGULARITY, "singularity"),
-    ("apptainer", "run"): (_SINGULARITY, "singularity"),
+    ("docker", "run"): (grammars.DOCKER, "docker"),
+    ("nvidia-docker", "run"): (grammars.DOCKER, "docker"),
+    ("podman", "run"): (grammars.DOCKER, "docker"),
+    ("singularity", "exec"): (grammars.SINGULARITY, "singularity"),
+    ("singularity", "run"): (grammars.SINGULARITY, "singularity"),
+    ("apptainer", "exec"): (grammars.SINGULARITY, "singularity"),
+    ("apptainer", "run"): (grammars.SINGULARITY, "singularity"),
 }
 
 

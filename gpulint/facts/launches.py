@@ -8,9 +8,10 @@ from dataclasses import dataclass, field, replace
 from gpulint.documents.shell import ArgWord, Command, Script
 from gpulint.documents.shell.nested import SHELLS
 from gpulint.documents.shell.wrappers import unwrap
-from gpulint.facts.counts import ProcessCount, implied
+from gpulint.facts.counts import ProcessCount
+from gpulint.facts.launch_env import environment
+from gpulint.facts.launch_processes import COUNTING, processes_per_node
 from gpulint.facts.launchers import Level, base_name, is_launcher, is_python, step
-from gpulint.facts.schedulers import request
 from gpulint.facts.workdir import plain_path, working_dir
 from gpulint.source import Span
 
@@ -19,7 +20,10 @@ __all__ = ["Launch", "Level", "ProcessCount", "launch", "launches"]
 _MAX_LEVELS = 10
 _PYTHON_VALUED = frozenset({"-W", "-X", "--check-hash-based-pycs"})
 _TOOLS = frozenset(
-    "hostname echo nvidia-smi rocm-smi ls cat mkdir cp mv rm date true sleep printenv pwd lscpu df du tar unzip rsync wget curl pip pip3 git".split()
+    (
+        "hostname echo nvidia-smi rocm-smi ls cat mkdir cp mv rm date true sleep printenv pwd lscpu df du tar unzip "
+        "rsync wget curl pip pip3 git"
+    ).split()
 )
 """What launchers are also used for, without a program of the user's own."""
 _SUBMITTERS = frozenset({"sbatch", "qsub", "bsub"})
@@ -29,10 +33,10 @@ _SUBMITTERS = frozenset({"sbatch", "qsub", "bsub"})
 class Launch:
     """One program (or nested shell script) that a command starts.
 
-    ``launcher`` is the innermost one: ``python``, ``torchrun``, ``accelerate``, ``deepspeed``, ``horovodrun``, ``mpirun``, ``srun``,
-    ``jsrun``, ``aprun``, ``composer``, ``fabric``; ``shell`` for a script run by a shell or by its path, ``source`` for one read
-    into this shell, ``sbatch`` for one submitted as another job. ``levels`` are all of them, outermost first (``srun`` around
-    ``torchrun``), runners such as ``uv`` and ``docker`` included.
+    ``launcher`` is the innermost one: ``python``, ``torchrun``, ``accelerate``, ``deepspeed``, ``horovodrun``,
+    ``mpirun``, ``srun``, ``jsrun``, ``aprun``, ``composer``, ``fabric``; ``shell`` for a script run by a shell or its
+    path, ``source`` for one read into this shell, ``sbatch`` for one submitted as another job. ``levels`` are all of
+    them, outermost first (``srun`` around ``torchrun``), runners such as ``uv`` and ``docker`` included.
     """
 
     command: Command
@@ -127,16 +131,15 @@ def _launch(
     target = _target(command, argv, levels, inherited)
     if target is None:
         return None
-    processes = _processes(levels, script)
     return Launch(
         command=command,
         launcher=target.launcher,
         program=_path(target),
         module=target.word.value if target.word is not None and target.kind == "module" else None,
         args=target.args,
-        processes_per_node=processes or (None if levels and _counts(levels) else implied(1, command.span)),
+        processes_per_node=processes_per_node(levels, script, command.span),
         nodes=next((level.nodes for level in levels if level.nodes is not None), None),
-        env={**outer_env, **_environment(command, env), **(variables or {})},
+        env={**outer_env, **environment(command, env), **(variables or {})},
         working_dir=working_dir(command, env, base),
         levels=levels,
         program_word=target.word,
@@ -151,58 +154,6 @@ def _path(target: _Target) -> str | None:
     return plain_path(value) if value is not None else None
 
 
-def _counts(levels: tuple[Level, ...]) -> bool:
-    return any(level.launcher in _COUNTING for level in levels)
-
-
-_COUNTING = frozenset(
-    {
-        "torchrun",
-        "accelerate",
-        "deepspeed",
-        "horovodrun",
-        "mpirun",
-        "srun",
-        "jsrun",
-        "aprun",
-        "ibrun",
-        "composer",
-        "fabric",
-    }
-)
-
-
-def _processes(levels: tuple[Level, ...], script: Script) -> ProcessCount | None:
-    """Processes per node over all levels that start processes; None when one of them does not say."""
-    total: ProcessCount | None = None
-    for level in levels:
-        if level.launcher not in _COUNTING:
-            continue
-        own = level.processes or _allocated(level, script)
-        if own is None:
-            return None
-        total = own if total is None else total.times(own)
-    return total
-
-
-def _allocated(level: Level, script: Script) -> ProcessCount | None:
-    """Processes per node of a launcher that leaves it to the batch job's own directives."""
-    while script.outer is not None:
-        script = script.outer.script
-    job = request(script)
-    nodes, tasks = job.resources.nodes, job.resources.tasks_per_node
-    if level.total is not None:
-        whole = nodes.value if nodes is not None else 1 if level.total.value == 1 else None
-        if level.total.value is None or not whole or level.total.value % whole:
-            return None
-        return replace(level.total, value=level.total.value // whole)
-    if level.launcher != "srun" or job.system != "slurm":
-        return None
-    if tasks is None:  # Slurm starts one task on each node
-        return implied(1, level.span)
-    return ProcessCount(tasks.value, False, tasks.span, tasks.text)
-
-
 @dataclass(frozen=True, slots=True)
 class _Target:
     launcher: str
@@ -213,7 +164,7 @@ class _Target:
 
 def _target(command: Command, argv: tuple[ArgWord, ...], levels: tuple[Level, ...], inherited: int) -> _Target | None:
     """What runs inside the launchers."""
-    counting = [level.launcher for level in levels if level.launcher in _COUNTING]
+    counting = [level.launcher for level in levels if level.launcher in COUNTING]
     inner = counting[-1] if counting else None
     if not argv:
         return _Target(inner, "path", None, ()) if inner and levels[inherited:] else None
@@ -296,24 +247,3 @@ def _uncalled(command: Command) -> bool:
     words = [word for other in script.commands for word in other.argv]
     indirect = any(not other.argv[0].known or other.name == "eval" for other in script.commands if other.argv)
     return not indirect and all(word.value != function for word in words)
-
-
-def _environment(command: Command, env: Mapping[str, str] | None) -> dict[str, ArgWord]:
-    """Exported variables with their value at the command, then those written before it."""
-    script = command.script
-    expander = script.expander(env)
-    found = dict[str, ArgWord]()
-    names = {item.name for item in script.assignments if item.exported and item.start < command.start}
-    for other in script.commands:
-        if other.start < command.start and other.words[0].value == "export":
-            names |= {word.value for word in other.words[1:] if word.value and word.value.isidentifier()}
-    for name in sorted(names):
-        value = expander.variable(name, command)
-        if value is not None:
-            found[name] = value
-    for item in command.assignments:
-        if item.value is not None:
-            fields = expander.words([item.value], command)
-            if len(fields) == 1:
-                found[item.name] = fields[0]
-    return found

@@ -45,7 +45,7 @@ def request(script: Script) -> Request:
 
 
 def slurm_directives(script: Script) -> Resources:
-    """GPUs, nodes, tasks and cores of the ``#SBATCH`` lines; None in each where nothing is said or it cannot be told."""
+    """GPUs, nodes, tasks and cores of the ``#SBATCH`` lines; None where nothing is said or it cannot be told."""
     flags = [
         flag for item in script.directives if item.leading and item.prefix == "#SBATCH" for flag in _flags(script, item)
     ]

@@ -10,7 +10,7 @@ from gpulint.documents.shell.flow import certainty
 
 
 def working_dir(command: Command, env: Mapping[str, str] | None = None, base: str | None = ".") -> str | None:
-    """Folder that ``command`` runs in: relative to where the script was started (``base``), or below a marker; None: unknown."""
+    """Folder that ``command`` runs in: relative to the script's start (``base``), or below a marker; None: unknown."""
     current, previous, stack = base, base, list[str | None]()
     script = command.script
     for change in script.commands:

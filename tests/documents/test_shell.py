@@ -1,4 +1,4 @@
-"""What a script's reader sees: commands with their surroundings, places, directives, and problems instead of failures."""
+"""What a script's reader sees: commands with their surroundings, places, directives; problems instead of failures."""
 
 from __future__ import annotations
 

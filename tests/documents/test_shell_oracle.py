@@ -86,7 +86,7 @@ def ours(script: Script) -> list[Read]:
 
 
 def our_assignments(script: Script) -> list[tuple[int, int]]:
-    """Statements that only assign (``export`` and its like are commands to bashlex, loop variables are no assignments)."""
+    """Statements that only assign (``export`` and its like are commands to bashlex, loop variables none)."""
     spans = {(command.start, command.end) for command in script.commands}
     alone = [item for item in script.assignments if item.choices is None]
     return [(i.start, i.end) for i in alone if not any(start <= i.start < end for start, end in spans)]

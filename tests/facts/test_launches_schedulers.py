@@ -74,7 +74,8 @@ def test_the_last_of_two_directives_holds() -> None:
 
 
 def test_comments_and_late_directives_are_ignored() -> None:
-    text = "#!/bin/bash\n##SBATCH --gres=gpu:8\n# SBATCH --gres=gpu:8\n#SBATCH -n 1 # --gres=gpu:8\nset -e\n#SBATCH --gres=gpu:8\n"
+    gpus = "SBATCH --gres=gpu:8\n"
+    text = f"#!/bin/bash\n##{gpus}# {gpus}#SBATCH -n 1 # --gres=gpu:8\nset -e\n#{gpus}"
     assert read(text) == ("slurm", None, None, 1, None)
 
 

@@ -6,15 +6,16 @@ An unknown value becomes a *hole*: the rest of the word, and of the command, sta
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
+from gpulint.documents.shell.argword import ArgWord, Atom, Value, Values, as_default, distinct, joined
 from gpulint.documents.shell.arithmetic import evaluate
 from gpulint.documents.shell.flow import reaching, sets_default
 from gpulint.documents.shell.script import Assignment, Block, Command, Script
 from gpulint.documents.shell.substitution import ALL_GPUS, SCRIPT_DIR, START_DIR, known_output
 from gpulint.documents.shell.words import Arithmetic, Literal, Part, Substitution, Variable, Word
-from gpulint.source import Fragment, Span
+from gpulint.source import Fragment
 
 __all__ = ["ALL_GPUS", "SCRIPT_DIR", "START_DIR", "ArgWord", "Atom", "Expander"]
 
@@ -22,80 +23,6 @@ _MAX_DEPTH = 25
 _MAX_ATOMS = 1000
 _OWN_DIR = frozenset({"${0%/*}", "${BASH_SOURCE%/*}", "${BASH_SOURCE[0]%/*}"})
 _START_DIRS = frozenset({"SLURM_SUBMIT_DIR", "PBS_O_WORKDIR", "LS_SUBCWD", "SGE_O_WORKDIR"})
-
-
-@dataclass(frozen=True, slots=True)
-class Atom:
-    """A run of expanded text and where it is written. ``known`` is False for a hole, whose text is the expansion as written."""
-
-    text: str
-    fragment: Fragment | None
-    offset: int
-    known: bool = True
-    splits: bool = False
-    """White space in it separates words (it came from an unquoted expansion)."""
-    default: bool = False
-    """It is the default in ``${NAME:-default}``: the environment may say otherwise."""
-
-
-Value = tuple[Atom, ...]
-
-
-@dataclass(frozen=True)
-class ArgWord:
-    """One word of an expanded command. ``word`` is the word as written that it came from."""
-
-    atoms: Value
-    word: Word
-
-    @cached_property
-    def text(self) -> str:
-        """Expanded text; holes show as they are written (``--n=$N``)."""
-        return "".join(atom.text for atom in self.atoms)
-
-    @cached_property
-    def known(self) -> bool:
-        return all(atom.known for atom in self.atoms)
-
-    @property
-    def value(self) -> str | None:
-        """Expanded text, or None when part of it is unknown."""
-        return self.text if self.known else None
-
-    @property
-    def hole(self) -> bool:
-        """Nothing of it is known and it is not quoted: it may be no word, one or several."""
-        return bool(self.atoms) and not any(atom.known for atom in self.atoms) and self.atoms[0].splits
-
-    @property
-    def from_default(self) -> bool:
-        return any(atom.default for atom in self.atoms)
-
-    @property
-    def span(self) -> Span:
-        """Where the text is written: within the assignment when it came through a variable, else the word itself."""
-        first, last = (self.atoms[0], self.atoms[-1]) if self.atoms else (None, None)
-        if first is None or last is None or first.fragment is None or first.fragment is not last.fragment:
-            return self.word.span
-        inside = first.fragment is self.word.fragment and self.word.start <= first.offset <= self.word.end
-        if inside and last.offset + len(last.text) >= self.word.end - 1 and first.offset <= self.word.start + 1:
-            return self.word.span
-        if first.offset > last.offset:
-            return self.word.span
-        return first.fragment.span(first.offset, last.offset + len(last.text))
-
-    def after(self, count: int) -> ArgWord:
-        """The word without its first ``count`` characters (``--nproc=`` of ``--nproc=4``)."""
-        atoms = list[Atom]()
-        for atom in self.atoms:
-            cut = min(count, len(atom.text))
-            count -= cut
-            if cut < len(atom.text) or not atom.text:
-                atoms.append(replace(atom, text=atom.text[cut:], offset=atom.offset + (cut if atom.known else 0)))
-        return ArgWord(tuple(atoms), self.word)
-
-
-Values = Value | list[Value]
 
 
 class Expander:
@@ -326,13 +253,13 @@ class Expander:
         for assignment, certain in events[settled[-1] if settled else 0 :]:
             new = self._assigned(assignment)
             if assignment.append:
-                new = [_joined(old, value) for old in values for value in new]
+                new = [joined(old, value) for old in values for value in new]
             if not certain and sets_default(assignment):
-                filled = [_as_default(value) for value in new]
+                filled = [as_default(value) for value in new]
                 values = [kept for old in values for kept in (filled if old is None else [old])]
             else:
                 values = new if certain else values + new
-            values = _distinct(values)
+            values = distinct(values)
         return values
 
     def _initial(self, name: str) -> Value | None:
@@ -365,38 +292,3 @@ class Expander:
         if assignment.value is None:
             return [None]
         return [self._atoms(assignment.value.parts, *place, assignment.fragment)]
-
-
-def _joined(old: Values | None, new: Values | None) -> Values | None:
-    """``A+=new``."""
-    if new is None:
-        return None
-    if isinstance(new, list):
-        return [*(old if isinstance(old, list) else []), *new]
-    if isinstance(old, list):
-        return [*old, new]
-    return (*(old or ()), *new)
-
-
-def _as_default(value: Values | None) -> Values | None:
-    if value is None or isinstance(value, list):
-        return value
-    return tuple(replace(atom, default=True) for atom in value)
-
-
-def _distinct(values: list[Values | None]) -> list[Values | None]:
-    """The same values with those that read alike merged."""
-    kept, seen = list[Values | None](), set[str]()
-    for value in values:
-        if value is None:
-            shape = "unset"
-        elif isinstance(value, list):
-            shape = "list " + "\0".join("".join(f"{a.known}{a.text}" for a in element) for element in value)
-        else:
-            shape = "text " + "".join(
-                f"{int(atom.known)}{atom.text}" if not atom.known else atom.text for atom in value
-            )
-        if shape not in seen:
-            seen.add(shape)
-            kept.append(value)
-    return kept[:16]

@@ -13,7 +13,7 @@ _ISOLATING = ("subshell", "substitution", "pipe")
 def reaching(
     script: Script, assignments: Sequence[Assignment], position: int, blocks: tuple[Block, ...]
 ) -> Iterator[tuple[Assignment, bool]]:
-    """Assignments that may hold at ``position`` within ``blocks``, in the order they run; True where one surely has run."""
+    """Assignments that may hold at ``position`` within ``blocks``, in the order they run; True where one surely has."""
     found = list[tuple[int, int, Assignment, bool]]()
     home = _function(blocks)
     for assignment in assignments:
@@ -34,7 +34,7 @@ def _function(blocks: tuple[Block, ...]) -> str | None:
 
 
 def certainty(script: Script, item: Assignment | Command, position: int, blocks: tuple[Block, ...]) -> bool | None:
-    """Whether ``item`` has run when control is at ``position``. True: it has. False: it may have. None: it has no say there.
+    """Whether ``item`` has run when control is at ``position``; None where it has no say, False where it only may have.
 
     A function's body runs at its calls: it sees what came before them.
     """

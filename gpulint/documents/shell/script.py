@@ -18,10 +18,9 @@ if TYPE_CHECKING:
 class Block:
     """Something that a command stands in.
 
-    ``kind`` is ``if``, ``case``, ``and``, ``or``, ``loop``, ``function``, ``pipe``, ``subshell`` or
-    ``substitution``. ``key`` names the
-    construct within its script and ``branch`` which arm of it. ``text`` is the condition (``[ ! -d data ]``), the loop's
-    header, the case's subject and pattern, or the function's name.
+    ``kind`` is ``if``, ``case``, ``and``, ``or``, ``loop``, ``function``, ``pipe``, ``subshell`` or ``substitution``.
+    ``key`` names the construct within its script and ``branch`` which arm of it. ``text`` is the condition
+    (``[ ! -d data ]``), the loop's header, the case's subject and pattern, or the function's name.
     """
 
     kind: str
@@ -76,7 +75,7 @@ class Command:
 
     @cached_property
     def name(self) -> str:
-        """Base name of the program that runs, past ``env``, ``sudo``, ``time`` and their like; "" when it is unknown."""
+        """Base name of the program that runs, past ``env``, ``sudo``, ``time`` and their like; "" when unknown."""
         from gpulint.documents.shell.wrappers import unwrap
 
         inner = unwrap(self.argv).argv
@@ -122,9 +121,10 @@ class Command:
 
 @dataclass(frozen=True, eq=False)
 class Assignment:
-    """A variable gets a value. Neither ``value`` nor ``elements`` is there when the value is unknown (``read``, ``((i++))``).
+    """A variable gets a value; neither ``value`` nor ``elements`` is there when it is unknown (``read``, ``((i++))``).
 
-    ``choices`` are the words that a ``for`` loop goes through. ``prefix`` assignments (``A=1 cmd``) hold for that command only.
+    ``choices`` are the words that a ``for`` loop goes through. ``prefix`` assignments (``A=1 cmd``) hold for that
+    command only.
     """
 
     name: str
@@ -198,7 +198,7 @@ class Script:
         return self.expander(env).value(word, at)
 
     def argv(self, command: Command, env: Mapping[str, str] | None = None) -> tuple[ArgWord, ...]:
-        """The command's words after expansion: arrays and unquoted variables are spliced in, unknown ones stay as holes."""
+        """The command's words after expansion: arrays and unquoted variables spliced in, unknown ones kept as holes."""
         return self.expander(env).argv(command)
 
     def nested(self, command: Command) -> Script | None:

@@ -39,7 +39,7 @@ _TOOLS = re.compile(r"(?:which|command\s+-v|type\s+-p)\s+([\w.-]+)")
 
 
 def known_output(command: str, variable: Callable[[str], str | None], *, moved: bool) -> str | None:
-    """Output of ``command`` if it is one of a few common shapes. ``moved``: a ``cd`` came before, so ``pwd`` is unknown."""
+    """Output of ``command`` if it is of a common shape. ``moved``: a ``cd`` came before, so ``pwd`` is unknown."""
     text = command.strip()
     if any(pattern.fullmatch(text) for pattern in _COUNT_GPUS):
         return ALL_GPUS

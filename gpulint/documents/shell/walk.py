@@ -7,9 +7,10 @@ from bisect import bisect_left
 from typing import TYPE_CHECKING
 
 from gpulint.documents.shell.parse import syntax_tree
-from gpulint.documents.shell.script import Assignment, Block, Command, Comment, Directive, Script
-from gpulint.documents.shell.simple import Simple, read_simple
-from gpulint.documents.shell.words import RawAssignment, WordReader
+from gpulint.documents.shell.record import Recorder, read_comments
+from gpulint.documents.shell.script import Assignment, Block, Command, Script
+from gpulint.documents.shell.simple import read_simple
+from gpulint.documents.shell.words import WordReader
 from gpulint.source import Fragment, Span
 
 if TYPE_CHECKING:
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 
 _MAX_DEPTH = 150
 _MAX_RECOVERIES = 200
-_DIRECTIVE = re.compile(r"(#SBATCH|#PBS|#BSUB|#\$|#COBALT|#FLUX:|#flux:|#PJM)(?=\s|$)\s*(.*)")
 _TESTS = re.compile(r"\s*!?\s*(\[|\(\(|test\b|grep\b|command\b|which\b|type\b|hash\b|false\b|nvidia-smi\b)")
 _STATEMENTS = frozenset(
     {"command", "declaration_command", "unset_command", "variable_assignment", "variable_assignments"}
@@ -31,8 +31,7 @@ class Walker:
     def __init__(self, fragment: Fragment, text: str, outer: Command | None) -> None:
         self.fragment, self.text, self.outer = fragment, text, outer
         self.reader = WordReader(fragment, text)
-        self.commands: dict[int, Command] = {}
-        self.assignments: list[Assignment] = []
+        self.found = Recorder(fragment)
         self.functions: dict[str, Span] = {}
         self.comments: list[tuple[int, int]] = []
         self.problems: list[tuple[str, int]] = []
@@ -42,27 +41,18 @@ class Walker:
 
     def script(self) -> Script:
         self.parse(0, len(self.text), ())
-        commands = sorted(self.commands.values(), key=lambda command: command.start)
-        first = min(
-            [command.start for command in commands] + [item.start for item in self.assignments], default=len(self.text)
-        )
-        comments, directives = list[Comment](), list[Directive]()
-        for start, end in sorted(set(self.comments)):
-            text, span = self.text[start:end].rstrip(), self.fragment.span(start, end)
-            comments.append(Comment(text, span))
-            line_start = start == 0 or self.text[start - 1] == "\n"
-            if line_start and (match := _DIRECTIVE.match(text)):
-                directives.append(Directive(match[1], match[2], span, start + match.start(2), start < first))
-        shebang = self.text.split("\n", 1)[0].strip() if self.text.startswith("#!") else None
-        self.assignments.sort(key=lambda item: item.start)
+        commands = sorted(self.found.commands.values(), key=lambda command: command.start)
+        assignments = sorted(self.found.assignments, key=lambda item: item.start)
+        first = min([item.start for item in (*commands, *assignments)], default=len(self.text))
+        comments, directives = read_comments(self.fragment, self.text, self.comments, first)
         return Script(
             self.fragment,
             tuple(commands),
-            tuple(self.assignments),
+            tuple(assignments),
             self.functions,
-            tuple(directives),
-            tuple(comments),
-            shebang,
+            directives,
+            comments,
+            self.text.split("\n", 1)[0].strip() if self.text.startswith("#!") else None,
             tuple(self.problems),
             self.outer,
         )
@@ -133,7 +123,7 @@ class Walker:
         return self.text[self.at(node.start_byte) : self.at(node.end_byte)]
 
     def simple(self, node: Node, limit: Node, blocks: tuple[Block, ...], depth: int) -> None:
-        """A simple command; ``limit`` is the node whose end bounds it (redirections may follow the command's own node)."""
+        """A simple command; ``limit`` is the node whose end bounds it, redirections included."""
         start, end = self.at(node.start_byte), self.at(limit.end_byte)
         if re.match(r"[ \t]*\\[^\n]", self.text[end : end + 80]):  # its tokens stop short of an escaped blank
             line_end = self.text.find("\n", end)
@@ -141,7 +131,7 @@ class Walker:
         simple = read_simple(self.reader, start, end)
         background = in_background(limit)
         negated = node.parent is not None and node.parent.type == "negated_command"
-        self.record(simple, start, blocks, background, negated, self.heredoc(limit))
+        self.found.command(simple, start, blocks, background, negated, self.heredoc(limit))
         for child in node.children:
             self.expansions(child, blocks, depth + 1)
         stop = self.at(node.end_byte)
@@ -152,71 +142,6 @@ class Walker:
             while blocks and blocks[-1].kind in ("pipe", "and", "or"):
                 blocks = blocks[:-1]
             self.parse(simple.end + len(rest) - len(rest.lstrip(" \t\n;&|")), stop, blocks)
-
-    def record(
-        self,
-        simple: Simple,
-        start: int,
-        blocks: tuple[Block, ...],
-        background: bool,
-        negated: bool,
-        heredoc: Fragment | None,
-    ) -> None:
-        prefix = bool(simple.words)
-        own = tuple(self.assignment(raw, blocks, prefix=prefix) for raw in simple.assignments)
-        if not prefix:
-            self.assignments += own
-            return
-        first = simple.words[0].value
-        for raw in simple.declared:
-            exported, local = first == "export", first == "local"
-            self.assignments.append(self.assignment(raw, blocks, exported=exported, local=local))
-        command = Command(
-            self.fragment,
-            start,
-            simple.words[-1].end,
-            simple.words,
-            own,
-            simple.redirects,
-            heredoc,
-            blocks,
-            background,
-            negated,
-        )
-        self.commands.setdefault(start, command)
-        self.side_effects(command, first)
-
-    def side_effects(self, command: Command, first: str | None) -> None:
-        """Assignments that builtins make: ``read``, ``unset``, ``let``, ``printf -v`` and ``: ${A:=b}``."""
-        words = [word.value for word in command.words[1:]]
-        names = list[str]()
-        if first in ("read", "mapfile", "readarray", "getopts", "unset", "let"):
-            names = [match[0] for value in words if value and (match := re.match(r"[A-Za-z_]\w*", value))]
-        elif first == "printf" and words[:1] == ["-v"] and len(words) > 1 and words[1]:
-            names = [words[1]]
-        for name in names:
-            self.unknown(name, command.start, command.end, command.blocks, unset=first == "unset")
-        for word in command.words if first == ":" else ():
-            if match := re.fullmatch(r"\$\{([A-Za-z_]\w*):?=.*\}", word.raw.strip('"'), re.S):
-                self.assignments.append(
-                    Assignment(match[1], self.fragment, command.start, command.end, value=word, blocks=command.blocks)
-                )
-
-    def unknown(self, name: str, start: int, end: int, blocks: tuple[Block, ...], *, unset: bool = False) -> None:
-        self.assignments.append(Assignment(name, self.fragment, start, end, unset=unset, blocks=blocks))
-
-    def assignment(
-        self,
-        raw: RawAssignment,
-        blocks: tuple[Block, ...],
-        *,
-        prefix: bool = False,
-        exported: bool = False,
-        local: bool = False,
-    ) -> Assignment:
-        value, elements = (None, None) if raw.indexed else (raw.value, raw.elements)
-        place = self.fragment, raw.start, raw.end
-        return Assignment(raw.name, *place, value, elements, None, raw.append, exported, local, prefix, blocks=blocks)
 
     def heredoc(self, node: Node) -> Fragment | None:
         """Body of a here-document among the redirections of ``node``."""
@@ -295,7 +220,7 @@ class Walker:
             if values:
                 first, last = self.at(values[0].start_byte), self.at(values[-1].end_byte)
                 choices = self.reader.array(first, last)
-            self.assignments.append(
+            self.found.assignments.append(
                 Assignment(self.source(variable), self.fragment, start, start, choices=choices, blocks=inside)
             )
             for value in values:
@@ -315,7 +240,7 @@ class Walker:
                 self.visit(child, inside, depth + 1)
 
     def list(self, node: Node, blocks: tuple[Block, ...], depth: int) -> None:
-        """``a && b``: b hangs on a only where a is a test, since ``cd x && make`` is just a sequence; ``||`` always does."""
+        """``a && b``: b hangs on a only where a is a test (``cd x && make`` is just a sequence); ``||`` always does."""
         left = node.children[0]
         joined = any(child.type == "||" for child in node.children)
         self.visit(left, blocks, depth + 1)
@@ -342,13 +267,13 @@ class Walker:
         """Members of a pipeline run in subshells; simple neighbours get to know each other."""
         last: int | None = None
         for branch, child in enumerate(node.named_children):
-            before = set(self.commands)
+            before = set(self.found.commands)
             self.visit(child, (*blocks, self.block("pipe", node, branch, "")), depth + 1)
             start = self.at(child.start_byte)
-            here = start if start not in before and start in self.commands else None
+            here = start if start not in before and start in self.found.commands else None
             if here is not None and last is not None:
-                self.commands[last].links["to"] = self.commands[here]
-                self.commands[here].links["from"] = self.commands[last]
+                self.found.commands[last].links["to"] = self.found.commands[here]
+                self.found.commands[here].links["from"] = self.found.commands[last]
             last = here
 
     def compound(self, node: Node, blocks: tuple[Block, ...], depth: int) -> None:
@@ -357,7 +282,7 @@ class Walker:
             start, end = self.at(node.start_byte), self.at(node.end_byte)
             for match in _ARITHMETIC_NAME.finditer(self.text, start, end):
                 if match.group(0) != match.group(1):
-                    self.unknown(match.group(1), start, end, blocks)
+                    self.found.unknown(match.group(1), start, end, blocks)
         self.children(node, blocks, depth)
 
 

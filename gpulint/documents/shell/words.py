@@ -23,7 +23,7 @@ class Literal:
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """``$NAME`` or ``${NAME[index]op argument}``; ``op`` is "" for a plain use and "?" for a form that is not followed."""
+    """``$NAME`` or ``${NAME[index]op argument}``; ``op`` is "" for a plain use, "?" for a form that is not followed."""
 
     name: str
     text: str
@@ -173,7 +173,7 @@ class WordReader:
         return at
 
     def _parts(self, at: int, end: int, *, quoted: bool, whole: bool, depth: int = 0) -> tuple[tuple[Part, ...], int]:
-        """Parts from ``at`` up to the end of the word, of the double quotes (``quoted``) or of the range (``whole``)."""
+        """Parts from ``at`` to the end of the word, of the double quotes (``quoted``) or of the range (``whole``)."""
         text, parts = self.text, list[Part]()
         plain = _DOUBLE if quoted and not whole else _ANY if whole else _PLAIN
         while at < end:
