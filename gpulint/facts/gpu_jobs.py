@@ -58,7 +58,7 @@ class GpuJobs:
 
     def _evidence(self, job: Job) -> Place | None:
         """The GPUs that the job asks for; for a plain script, the GPU program that it launches."""
-        if self._is_test(job.document.path) or job.task.role not in ("main", "init"):
+        if self.is_test(job.document.path) or job.task.role not in ("main", "init"):
             return None
         if job.gpus is not None:
             if job.gpus.value == 0:
@@ -77,7 +77,8 @@ class GpuJobs:
             return scopes is not None and self._project.gpu_programs.runs(scopes)
         return start.launch.launcher in _DISTRIBUTED
 
-    def _is_test(self, path: Path) -> bool:
+    def is_test(self, path: Path) -> bool:
+        """Is a file a test by its path?"""
         try:
             return is_test(path.relative_to(self._project.root).as_posix())
         except ValueError:

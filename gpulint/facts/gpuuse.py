@@ -58,6 +58,7 @@ class Parallel:
 
 
 _COMMENT = re.compile(r"^[ \t]*#.*$", re.MULTILINE)
+_TRAINS = re.compile(r"\.backward\(|\.fit\w*\(|\w*[Tt]rain\w*\(|GradientTape|value_and_grad|\.step\(")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 
 
@@ -134,6 +135,10 @@ class GpuUse:
         if Use.YES in answers:
             return Use.YES
         return Use.UNKNOWN if Use.UNKNOWN in answers or not job.commands else Use.NO
+
+    def trains(self, program: Program) -> bool:
+        """Whether the program, or a module that it imports, trains or fits something."""
+        return any(_TRAINS.search(scopes.module.source.text) for scopes in program.modules)
 
     def _program(self, modules: list[ModuleScopes]) -> Program:
         seen = {scopes.path for scopes in modules}

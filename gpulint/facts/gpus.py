@@ -1,0 +1,80 @@
+"""How many GPUs a launch has on one node, and how many processes it starts there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpulint.jobs import Job, JobLaunch, Stated
+
+if TYPE_CHECKING:
+    from gpulint.facts.launches import Launch
+
+_SHARING = frozenset({"ray", "sagemaker", "determined", "lightning"})
+"""Systems that start the processes of a job themselves."""
+DISTRIBUTED = frozenset("torchrun accelerate deepspeed horovodrun mpirun srun jsrun aprun composer fabric".split())
+"""Launchers that may start several processes on a node."""
+_FAN_OUT = frozenset("parallel xargs tmux screen sem ts hyperqueue wandb orion optuna guild".split())
+"""Commands that run several programs at once or one after another out of our sight."""
+
+
+def devices(value: str) -> tuple[str, ...]:
+    """Devices of ``CUDA_VISIBLE_DEVICES``; an invalid index hides those after it, as CUDA has it."""
+    found: list[str] = []
+    for entry in value.split(","):
+        name = entry.strip()
+        if not name or name.startswith("-") or not (name.isdecimal() or name.upper().startswith(("GPU-", "MIG-"))):
+            break
+        found.append(name)
+    return tuple(found)
+
+
+def visible(job: Job, start: JobLaunch) -> Stated | None:
+    """GPUs that the processes of a launch can use on one node; None if nothing says, value None if it is unclear."""
+    for name in ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"):
+        setting = start.env.get(name)
+        if setting is not None:
+            count = None if setting.value is None else len(devices(setting.value)) or None
+            return Stated(count, setting.place, f"{name}={setting.value or ''}")
+        places = [other.place for other in job.env if other.name == name]
+        if places:
+            return Stated(None, places[0], name)
+    for level in start.launch.levels:
+        given = level.options.get("gpus") if level.launcher in ("docker", "podman") else None
+        if given is not None and given.value != "all":
+            number = int(given.value) if given.value and given.value.isdecimal() else None
+            return Stated(number, start.place, f"--gpus {given.text}")
+    own = start.launch.gpus
+    if own is not None and start.launch.launcher != "jsrun" and job.gpus is None:
+        return Stated(own.value, start.place, own.text)
+    return None if job.task.resources.fractional else job.gpus
+
+
+def processes(job: Job, start: JobLaunch) -> tuple[int, bool] | None:
+    """Processes on one node and whether that number is written down; None if unknown or as many as there are GPUs."""
+    count = start.launch.processes_per_node
+    if job.task.system in _SHARING or count is None or count.all_gpus or count.value is None:
+        return None
+    if job.task.system == "azureml" and job.tasks_per_node is not None:
+        return None if job.tasks_per_node.value is None else (count.value * job.tasks_per_node.value, True)
+    if job.task.system == "kubernetes" and job.tasks_per_node is not None:
+        return None
+    return count.value, not count.implicit
+
+
+def alone(job: Job, start: JobLaunch) -> bool:
+    """Whether nothing else of the job can use GPUs beside the launch: no other runs at the same time, none out of sight."""
+    if start.launch.uncalled or start.launch.command.background:
+        return False
+    others = [item for item in job.launches if item is not start and item.script is None]
+    if any(item.launch.command.background for item in [*others, *_calls(job)]):
+        return False
+    return not any(item.command.background or item.command.name in _FAN_OUT for item in job.commands)
+
+
+def _calls(job: Job) -> list[JobLaunch]:
+    return [item for item in job.launches if item.script is not None]
+
+
+def counts_processes(launch: Launch) -> bool:
+    """Whether the launch goes through a launcher that is told how many processes to start."""
+    return any(level.launcher in DISTRIBUTED for level in launch.levels)

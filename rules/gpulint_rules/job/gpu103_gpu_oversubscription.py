@@ -1,0 +1,159 @@
+"""What it detects
+A job that starts fewer processes on a node than it has GPUs there: ``torchrun --nproc_per_node=4`` in a job that requests eight,
+``accelerate launch --num_processes``, ``deepspeed --num_gpus``, ``mpirun``, ``srun``, ``jsrun``, ``mp.spawn(nprocs=2)``, or one plain
+``python`` with a program that is written for one process per GPU. The numbers are followed through variables, ``${NPROC:-4}``
+and scripts that call scripts, and compared with the scheduler's directives, the job spec or ``CUDA_VISIBLE_DEVICES``.
+
+Why it costs GPU time
+A GPU without a process does nothing for as long as the job holds it.
+
+When it is right not to change
+One process drives several GPUs (DataParallel, tensor parallelism, vLLM); several launches share the node; the extra GPU only
+brings the memory or the cores that are allocated with it.
+
+Fix safety
+Unsafe: more processes mean a larger global batch, so that the learning rate may need to follow.
+
+References
+https://pytorch.org/docs/stable/elastic/run.html
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gpulint.facts.counts import ProcessCount
+from gpulint.facts.gpu_libraries import Approach
+from gpulint.facts.gpus import alone, counts_processes, processes, visible
+from gpulint.facts.gpuuse import Program, Use
+from gpulint.finding import Finding, Place, Severity
+from gpulint.fix import Safety
+from gpulint.jobs import Job, JobLaunch, Stated
+from gpulint.project import Project
+from gpulint.rule import Category, Dimension, Evidence, Kind, Rule, Scope
+
+_DRIVES_SEVERAL = frozenset({Approach.ONE_PROCESS, Approach.MODEL, Approach.SPAWN})
+_MODEL_NAMES = frozenset({"device_map", "world_size"})
+"""Named by programs that keep a model on one GPU, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class TooFew:
+    """The number that is written down, if one is, and what it should be."""
+
+    place: Place
+    text: str
+    gpus: int
+    launcher: str
+
+
+def check(job: Job, project: Project) -> Iterator[Finding]:
+    if job.task.role != "main" or project.gpu_jobs.is_test(job.document.path):
+        return
+    for start in job.launches:
+        gpus = visible(job, start)
+        if gpus is None or gpus.value is None or gpus.value < 2 or start.script is not None or not alone(job, start):
+            continue
+        counted = processes(job, start)
+        if counted is None or not 0 < counted[0] < gpus.value:
+            continue
+        program = project.gpu_use.started(start)
+        if program is None:
+            if counted[1] and counted[0] > 1 and counts_processes(start.launch):
+                yield _finding(start, gpus, counted[0], Severity.ERROR)
+        elif program.use is Use.YES and project.gpu_use.trains(program):
+            yield from _of_program(start, gpus, counted, program, project)
+
+
+def _of_program(
+    start: JobLaunch, gpus: Stated, counted: tuple[int, bool], program: Program, project: Project
+) -> Iterator[Finding]:
+    ways = {sign.approach for sign in program.parallel if sign.name not in _MODEL_NAMES}
+    spawned = _spawned(program, project)
+    if counted[0] == 1 and spawned is not None:
+        if spawned[0] < (gpus.value or 0):
+            yield _finding(start, gpus, spawned[0], Severity.ERROR, spawned[1])
+    elif program.pinned is not None and counted[0] == 1 and not ways & {Approach.ONE_PROCESS, Approach.SPAWN}:
+        yield _finding(start, gpus, 1, Severity.ERROR, at=gpus.place, evidence=program.pinned)
+    elif any(sign.approach is Approach.MODEL for sign in program.parallel) or ways & _DRIVES_SEVERAL:
+        return
+    elif counted[0] > 1 or (counts_processes(start.launch) and Approach.FRAMEWORK not in ways):
+        yield _finding(start, gpus, counted[0], Severity.ERROR)
+    elif ways == {Approach.PER_PROCESS}:
+        yield _finding(start, gpus, 1, Severity.WARNING)
+
+
+def _spawned(program: Program, project: Project) -> tuple[int, Place] | None:
+    """Processes that the program starts with ``mp.spawn(nprocs=2)``, where that is a constant."""
+    for scopes in program.modules:
+        for call in scopes.calls_by_name.get("spawn", []):
+            for keyword in call.keywords:
+                known = project.values.of(scopes, keyword.value) if keyword.arg == "nprocs" else None
+                numbers = [value for value in known.constants if isinstance(value, int)] if known else []
+                if known is not None and known.complete and len(numbers) == 1 == len(known.values):
+                    return numbers[0], Place(scopes.path, scopes.module.span(_value(keyword)))
+    return None
+
+
+def _value(keyword: ast.keyword) -> ast.expr:
+    return keyword.value
+
+
+def _finding(
+    start: JobLaunch, gpus: Stated, count: int, severity: Severity, spawn: Place | None = None,
+    at: Place | None = None, evidence: Place | None = None,
+) -> Finding:  # fmt: skip
+    stated: ProcessCount | None = start.launch.processes_per_node
+    written = stated is not None and not stated.implicit
+    place = at or spawn or (Place(start.document.path, stated.span) if stated and written else start.place)
+    numbers = f"{gpus.value} GPUs {'visible' if '=' in gpus.text and 'VISIBLE' in gpus.text else 'requested'}"
+    started = "1 process" if count == 1 else f"{count} processes"
+    where = spawn or start.place
+    message = f"{numbers} at {_where(gpus.place)}, but {started} started at {_where(where)}"
+    related = [Place(gpus.place.path, gpus.place.span, f"{numbers} here")]
+    related += [Place(where.path, where.span, f"starts {started}")] + ([evidence] if evidence is not None else [])
+    if start.launch.launcher == "python" or evidence is not None:
+        advice = f"start one process per GPU (`torchrun --nproc_per_node=gpu`, `accelerate launch`), or request {count}"
+    else:
+        advice = f"start {gpus.value} processes on each node, or request {count} GPU{'s' if count > 1 else ''}"
+    payload = TooFew(place, stated.text if stated and written else "", gpus.value or 0, start.launch.launcher)
+    return RULE.finding(
+        place.path,
+        place.span,
+        message,
+        help=advice,
+        severity=severity,
+        payload=payload if written and spawn is None and at is None else None,
+        related=tuple(related),
+    )
+
+
+def _where(place: Place) -> str:
+    return f"{place.path.name}:{place.span.line}"
+
+
+RULE = Rule(
+    code="GPU103",
+    name="gpu-oversubscription",
+    category=Category.GPU_OVERSUBSCRIPTION,
+    dimension=Dimension.JOB,
+    severity=Severity.ERROR,
+    kinds=frozenset({Kind.SHELL, Kind.JOBSPEC, Kind.DOCKERFILE}),
+    scope=Scope.JOB,
+    summary="fewer processes than GPUs on a node",
+    why="a GPU that no process drives is idle for the whole job",
+    evidence=(Evidence("4.82 % of 706 issues concern the job as a whole, among them more GPUs than the program uses"),),
+    check=check,
+    fix=Safety.UNSAFE,
+    bad="""\
+#SBATCH --gres=gpu:8
+torchrun --nproc_per_node=4 train.py
+""",
+    good="""\
+#SBATCH --gres=gpu:8
+torchrun --nproc_per_node=8 train.py
+""",
+    references=("https://pytorch.org/docs/stable/elastic/run.html",),
+)
