@@ -44,6 +44,7 @@ def last(text: str, **env: str) -> list[str | None]:
         ("A=1; ((A++)); x $A", ["x", None]),
         ("A=$(date); x $A", ["x", None]),
         ("A=1 x $A", ["x", None]),
+        ("x --seed={1..5} {a,b} '{a,b}' {}", ["x", None, None, "{a,b}", "{}"]),
         ("A=2; (A=1); x $A", ["x", "2"]),
         ("A=2; A=1 | y; x $A", ["x", "2"]),
         ("A=$B; x $A; B=1", ["x", None]),

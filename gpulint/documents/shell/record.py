@@ -1,13 +1,17 @@
-"""Commands and assignments as they are found, before they become a ``Script``."""
+"""What the walk finds, before it becomes a ``Script``."""
 
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 from gpulint.documents.shell.script import Assignment, Block, Command, Comment, Directive
 from gpulint.documents.shell.simple import Simple
 from gpulint.documents.shell.words import RawAssignment
 from gpulint.source import Fragment
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
 
 _DIRECTIVE = re.compile(r"(#SBATCH|#PBS|#BSUB|#\$|#COBALT|#FLUX:|#flux:|#PJM)(?=\s|$)\s*(.*)")
 
@@ -98,3 +102,19 @@ def read_comments(
         if line_start and (match := _DIRECTIVE.match(comment)):
             directives.append(Directive(match[1], match[2], span, start + match.start(2), start < first))
     return tuple(comments), tuple(directives)
+
+
+def part_of(fragment: Fragment, text: str, start: int, end: int) -> Fragment:
+    """``text[start:end]``, which stands in ``fragment``, as a fragment of its own."""
+    inside = tuple((here - start, there) for here, there in fragment.pieces if start < here < end)
+    return Fragment(text[start:end], fragment.owner, ((0, fragment.owner_offset(start)), *inside), fragment.cell)
+
+
+def in_background(node: Node | None) -> bool:
+    """Whether ``&`` follows the statement or one that it is part of."""
+    while node is not None and node.type != "function_definition":
+        following = node.next_sibling
+        if following is not None and following.type == "&":
+            return True
+        node = node.parent
+    return False

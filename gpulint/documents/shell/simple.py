@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from gpulint.documents.shell.reader import WordReader
 from gpulint.documents.shell.script import Redirect
-from gpulint.documents.shell.words import RawAssignment, Word, WordReader
+from gpulint.documents.shell.words import RawAssignment, Word
 
 _REDIRECT = re.compile(r"(\d*|\{\w+\})(<<<|<<-|<<|<>|<&|<(?!\()|>>|>\||>&|>(?!\()|&>>|&>)")
 _DECLARING = frozenset({"export", "declare", "local", "readonly", "typeset"})

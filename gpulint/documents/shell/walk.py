@@ -7,10 +7,10 @@ from bisect import bisect_left
 from typing import TYPE_CHECKING
 
 from gpulint.documents.shell.parse import syntax_tree
-from gpulint.documents.shell.record import Recorder, read_comments
+from gpulint.documents.shell.reader import WordReader
+from gpulint.documents.shell.record import Recorder, in_background, part_of, read_comments
 from gpulint.documents.shell.script import Assignment, Block, Command, Script
 from gpulint.documents.shell.simple import read_simple
-from gpulint.documents.shell.words import WordReader
 from gpulint.source import Fragment, Span
 
 if TYPE_CHECKING:
@@ -43,8 +43,10 @@ class Walker:
         self.parse(0, len(self.text), ())
         commands = sorted(self.found.commands.values(), key=lambda command: command.start)
         assignments = sorted(self.found.assignments, key=lambda item: item.start)
-        first = min([item.start for item in (*commands, *assignments)], default=len(self.text))
-        comments, directives = read_comments(self.fragment, self.text, self.comments, first)
+        starts = [command.start for command in commands[:1]] + [item.start for item in assignments[:1]]
+        comments, directives = read_comments(
+            self.fragment, self.text, self.comments, min(starts, default=len(self.text))
+        )
         return Script(
             self.fragment,
             tuple(commands),
@@ -61,8 +63,7 @@ class Walker:
         """Read ``start:end`` as a script of its own."""
         text = self.text[start:end]
         root = syntax_tree(text).root_node
-        kept = self.base, self.offsets
-        self.base, self.offsets = start, None
+        kept, self.base, self.offsets = (self.base, self.offsets), start, None
         if not text.isascii():
             self.offsets = [0]
             for char in text:
@@ -149,10 +150,7 @@ class Walker:
             if child.type == "heredoc_redirect":
                 body = next((inner for inner in child.children if inner.type == "heredoc_body"), None)
                 if body is not None:
-                    start, end = self.at(body.start_byte), self.at(body.end_byte)
-                    inside = tuple((p - start, o) for p, o in self.fragment.pieces if start < p < end)
-                    pieces = ((0, self.fragment.owner_offset(start)), *inside)
-                    return Fragment(self.text[start:end], self.fragment.owner, pieces, self.fragment.cell)
+                    return part_of(self.fragment, self.text, self.at(body.start_byte), self.at(body.end_byte))
         return None
 
     def expansions(self, node: Node, blocks: tuple[Block, ...], depth: int) -> None:
@@ -284,16 +282,6 @@ class Walker:
                 if match.group(0) != match.group(1):
                     self.found.unknown(match.group(1), start, end, blocks)
         self.children(node, blocks, depth)
-
-
-def in_background(node: Node | None) -> bool:
-    """Whether ``&`` follows the statement or one that it is part of."""
-    while node is not None and node.type != "function_definition":
-        following = node.next_sibling
-        if following is not None and following.type == "&":
-            return True
-        node = node.parent
-    return False
 
 
 _COMPOUND = {
