@@ -32,6 +32,8 @@ class Config:
     """Path prefixes that are remote storage on the user's cluster."""
     gpus_per_node: int | None = None
     """GPUs that a node has where no job specification says so."""
+    include_tests: bool = False
+    """Report findings in test files too; tests hold no GPUs for long, so they are silent unless asked for."""
     severity: Severity = Severity.INFO
     """Findings below this are not reported."""
     base: Path = field(default_factory=Path.cwd)
@@ -110,6 +112,12 @@ def _count(value: Any) -> int:
     return value
 
 
+def _flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError("must be true or false")
+    return value
+
+
 def _severity(value: Any) -> Severity:
     if not isinstance(value, str) or value.upper() not in Severity.__members__:
         raise ValueError(f"must be one of {', '.join(map(str, Severity))}")
@@ -125,6 +133,7 @@ _KEYS: dict[str, Callable[[Any], Any]] = {
     "extend-exclude": _strings,
     "remote-paths": _strings,
     "gpus-per-node": _count,
+    "include-tests": _flag,
     "severity": _severity,
 }
 

@@ -93,6 +93,8 @@ class Run:
         except Exception as error:
             report.errors.append(_internal("reader", path, error))
             return report
+        if self.project.is_test(path):
+            return report
         for rule in self.rules:
             if rule.scope is Scope.DOCUMENT and present.lets(rule):
                 self.check(rule, document, path, report)
@@ -102,6 +104,8 @@ class Run:
         """Findings of the rules that look at whole jobs."""
         report = Report()
         job = self.project.jobs[index]
+        if self.project.is_test(job.document.path):
+            return report
         for rule in self.rules:
             if rule.scope is Scope.JOB:
                 self.check(rule, job, job.document.path, report)

@@ -67,6 +67,15 @@ class Project:
         for cache in (self._documents, self._scopes, self._words, self._imported):
             cache.pop(path, None)
 
+    def is_test(self, path: Path) -> bool:
+        """Is a file a test (and are tests left alone)?"""
+        if self.config.include_tests:
+            return False
+        try:
+            return bool(_TESTS.search(path.relative_to(self.root).as_posix()))
+        except ValueError:
+            return False
+
     def document(self, path: Path) -> Document | None:
         """The document of ``path``; None if it is of no kind that gpulint reads."""
         if path not in self._documents:
@@ -339,4 +348,7 @@ class Project:
 
 _EVIDENCE = frozenset({b"DataLoader", b"backward", b"training_step", b"dataloader", b"train_loader", b"data_loader", b"loader"})
 _IMPORT = re.compile(rb"^[ \t]*(?:from|import)[ \t].*", re.MULTILINE)
+_TESTS = re.compile(
+    r"(^|/)(tests?|testing|unit_tests|functional_tests|test_utils)/|(^|/)(test_[^/]*|[^/]*_test|conftest)\.(py|ipynb|sh|ya?ml)$"
+)
 _WORD = re.compile(rb"[A-Za-z_][A-Za-z0-9_]*")

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 _EVERY = re.compile(r"(^|_)(every|interval|freq|frequency|period|steps_per|n_steps|log_steps|logging_steps|save_steps)(_|$)|_(every|freq|interval|steps)$")
 _RANK = re.compile(r"(^|[._])(rank|local_rank|global_rank|is_main_process|is_local_main_process|is_main|is_master|master|"
                    r"main_process|is_rank_zero|is_global_zero|is_primary|is_world_process_zero|get_rank)\b")  # fmt: skip
+_PROCESSES = re.compile(_RANK.pattern + r"|distributed|world_size|is_initialized|num_processes|\bddp\b|is_dist\b|n_gpu|num_gpus")
 _DEBUG = re.compile(r"(^|[._])(debug|debugging|verbose|profile|profiling|profiler|nan_check|detect_anomaly|anomaly|dry_run|benchmark|trace)(_|\b)", re.IGNORECASE)
 _LAST = re.compile(r"\b(last|final|done|finished|best|is_best|patience|stop|early_stop\w*|improved|accept\w*)\b", re.IGNORECASE)
 _NO_GRAD = frozenset(
@@ -95,8 +96,8 @@ class Guards:
         return False
 
     def conditional(self, scopes: ModuleScopes, node: ast.AST, until: ast.AST | None = None) -> bool:
-        """Is ``node`` under any condition at all (other than rank zero)?"""
-        return any(not _RANK.search(ast.unparse(test)) for test, _ in conditions(scopes, node, until))
+        """Is ``node`` under any condition at all, other than one on the processes (rank zero, several of them)?"""
+        return any(not _PROCESSES.search(ast.unparse(test)) for test, _ in conditions(scopes, node, until))
 
     def no_grad(self, scopes: ModuleScopes, node: ast.AST) -> bool:
         """Are gradients switched off around ``node`` by a ``with`` or a decorator in its own function?"""

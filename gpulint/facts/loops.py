@@ -28,6 +28,7 @@ _EPOCH_NAME = re.compile(r"(^|_)(epoch|epochs|ep)(_|$|\d)|^epoch")
 _STEP_HOOKS = frozenset({"training_step", "on_train_batch_end", "on_train_batch_start", "on_before_zero_grad", "on_batch_end", "on_train_step_end", "compute_loss", "training_step_end", "on_after_backward"})  # fmt: skip
 _EVAL_HOOKS = frozenset({"validation_step", "test_step", "predict_step", "prediction_step", "on_validation_batch_end"})
 _EPOCH_HOOKS = frozenset({"on_train_epoch_end", "on_epoch_end", "on_validation_epoch_end", "on_train_epoch_start", "training_epoch_end", "validation_epoch_end", "on_evaluate", "on_save", "on_validation_end", "on_stage_end"})  # fmt: skip
+_BRAIN_HOOKS = frozenset({"compute_forward", "compute_objectives", "fit_batch", "evaluate_batch"})
 _HOOK_OWNERS = re.compile(r"LightningModule|LightningDataModule|Callback|Trainer$|Brain$|Learner$|keras\.Model$")
 
 
@@ -59,6 +60,7 @@ class Loops:
         self._roles: dict[LoopNode, Role] = {}
         self._function_roles: dict[FunctionNode, frozenset[Role]] = {}
         self._contexts: dict[FunctionNode, tuple[Context, ...]] = {}
+        self._handed_over: dict[int, dict[str, list[ast.Call]]] = {}
         self._active: set[ast.AST] = set()
 
     # -- structure -----------------------------------------------------------------------------------------------------
@@ -110,17 +112,17 @@ class Loops:
     def _find_role(self, scopes: ModuleScopes, loop: LoopNode) -> Role:
         if self._steps(scopes, loop):
             return Role.STEP
-        inner = {self.role(scopes, child) for child in self.inner_loops(scopes, loop)}
+        inner = {self.role(scopes, child) for child in self.inner_loops(scopes, loop)} - {Role.OTHER, Role.EVAL}
         for call in self.calls_in(scopes, loop):
             for helper in self._project.resolver.callees(scopes, call):
                 if isinstance(helper.node, FUNCTIONS):
                     inner |= self._helper_roles(helper.scopes, helper.node)
         epoch_name = is_epoch_loop(loop)
+        if Role.STEP in inner or Role.EPOCH in inner:
+            return Role.STEP if not epoch_name and Role.STEP in inner and self.over_loader(scopes, loop) else Role.EPOCH
         if Role.OTHER in inner:
             # A helper that takes one training step.
             return Role.STEP
-        if Role.STEP in inner or Role.EPOCH in inner:
-            return Role.STEP if not epoch_name and Role.STEP in inner and self.over_loader(scopes, loop) else Role.EPOCH
         if epoch_name:
             return Role.EPOCH
         if self.over_loader(scopes, loop):
@@ -179,9 +181,11 @@ class Loops:
         if isinstance(loop, ast.While):
             return any(last_name(call.func) == "next" for call in self.calls_in(scopes, loop))
         source = unwrap_iterable(loop.iter)
-        if self._project.loaders.loaders_of(scopes, source):
+        if is_loader_name(last_name(source)) or self._project.loaders.loaders_of(scopes, source):
             return True
-        return is_loader_name(last_name(source))
+        # `bar = tqdm(loader)` in front of the loop.
+        made = (ref.node for ref in self._project.resolver.origins(scopes, source) if isinstance(ref.node, ast.Call))
+        return any(is_loader_name(last_name(unwrap_iterable(call))) for call in made if unwrap_iterable(call) is not call)
 
     def _evaluates(self, scopes: ModuleScopes, loop: LoopNode) -> bool:
         function = scopes.function(loop)
@@ -212,25 +216,69 @@ class Loops:
         self._active.add(("context", function))  # type: ignore[arg-type]
         try:
             found = list(self._hook(scopes, function))
-            for site in self._project.resolver.call_sites(scopes, function):
+            sites = self._project.resolver.call_sites(scopes, function)
+            for site in sites or self.handed_over(scopes, function):
                 for context in self.contexts(site.scopes, site.node):
                     found.append(Context(context.role, context.loop, (*context.calls, site)))
         finally:
             self._active.discard(("context", function))  # type: ignore[arg-type]
-        unique: dict[tuple[Role, ast.AST], Context] = {}
+        unique: dict[tuple[Role, ast.AST, ast.AST | None], Context] = {}
         for context in found:
-            unique.setdefault((context.role, context.loop.node), context)
+            first = context.calls[0].node if context.calls else None
+            unique.setdefault((context.role, context.loop.node, first), context)
         result = tuple(unique.values())
         if not self._active:
             self._contexts[function] = result
         return result
 
+    def handed_over(self, scopes: ModuleScopes, function: FunctionNode) -> tuple[Ref, ...]:
+        """Calls of the function's own module that get it as an argument (``forward_backward(step, loader)``)."""
+        if id(scopes) not in self._handed_over:
+            table: dict[str, list[ast.Call]] = {}
+            for call in scopes.calls:
+                for argument in [*call.args, *(keyword.value for keyword in call.keywords)]:
+                    if isinstance(argument, ast.Name | ast.Attribute):
+                        table.setdefault(last_name(argument), []).append(call)
+            self._handed_over[id(scopes)] = table
+        return tuple(
+            Ref(scopes, call)
+            for call in self._handed_over[id(scopes)].get(function.name, [])
+            if any(
+                ref.node is function
+                for argument in [*call.args, *(keyword.value for keyword in call.keywords)]
+                if last_name(argument) == function.name
+                for ref in self._project.resolver.origins(scopes, argument)
+            )
+        )
+
+    def is_brain_hook(self, scopes: ModuleScopes, function: FunctionNode) -> bool:
+        """Is it a hook that SpeechBrain calls with each batch, still on the host?"""
+        owner = scopes.module.parents.get(function)
+        if function.name not in _BRAIN_HOOKS or not isinstance(owner, ast.ClassDef):
+            return False
+        return any(base.endswith("Brain") for base in self._project.resolver.base_names(scopes, owner))
+
+    def is_engine_step(self, scopes: ModuleScopes, function: FunctionNode) -> bool:
+        """Is it the ``(engine, batch)`` function that an Ignite ``Engine`` calls with each batch, still on the host?"""
+        if len(function.args.args) != 2:
+            return False
+        sites = self.handed_over(scopes, function)
+        return any(
+            isinstance(site.node, ast.Call)
+            and any(name.startswith("ignite.") and name.endswith("Engine") for name in self._project.resolver.call_names(scopes, site.node))
+            for site in sites
+        )
+
     def _hook(self, scopes: ModuleScopes, function: FunctionNode) -> Iterator[Context]:
         """Framework hooks (Lightning, HF Trainer, SpeechBrain, Keras callbacks) stand for the loop that calls them."""
         owner = scopes.module.parents.get(function)
+        if self.is_engine_step(scopes, function):
+            yield Context(Role.STEP if self._steps(scopes, function) else Role.EVAL, Ref(scopes, function))
         if not isinstance(owner, ast.ClassDef):
             return
         name = function.name
+        if self.is_brain_hook(scopes, function):
+            yield Context(Role.EVAL if name == "evaluate_batch" else Role.STEP, Ref(scopes, function))
         role = Role.STEP if name in _STEP_HOOKS else Role.EVAL if name in _EVAL_HOOKS else Role.EPOCH if name in _EPOCH_HOOKS else None
         if role is None:
             return
@@ -259,7 +307,7 @@ def is_loader_name(name: str) -> bool:
 def unwrap_iterable(node: ast.expr) -> ast.expr:
     """The loader inside ``enumerate(tqdm(loader))``, ``islice(loader, n)``, ``iter(loader)``, ``loader.batches()`` and such."""
     while True:
-        if isinstance(node, ast.Call) and node.args and last_name(node.func) in _WRAPPERS:
+        if isinstance(node, ast.Call) and node.args and _wraps(last_name(node.func)):
             node = node.args[0].value if isinstance(node.args[0], ast.Starred) else node.args[0]
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "log_every":
             node = node.args[0] if node.args else node.func.value
@@ -267,7 +315,11 @@ def unwrap_iterable(node: ast.expr) -> ast.expr:
             return node
 
 
-_WRAPPERS = frozenset({"enumerate", "tqdm", "trange", "track", "iter", "islice", "cycle", "zip", "log_every", "progress_bar", "notebook_tqdm", "tqdm_notebook", "prefetch", "skip_first_batches", "BackgroundGenerator", "progress", "pbar", "auto", "next", "list", "reversed", "ProgressBar", "master_bar", "MpDeviceLoader"})  # fmt: skip
+def _wraps(name: str) -> bool:
+    return name in _WRAPPERS or "tqdm" in name.lower()
+
+
+_WRAPPERS = frozenset({"enumerate", "trange", "track", "iter", "islice", "cycle", "zip", "log_every", "progress_bar", "prefetch", "skip_first_batches", "BackgroundGenerator", "progress", "pbar", "auto", "next", "list", "reversed", "ProgressBar", "master_bar", "MpDeviceLoader"})  # fmt: skip
 
 
 def _targets(node: ast.expr) -> list[str]:

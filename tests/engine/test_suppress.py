@@ -101,8 +101,17 @@ def test_unused_ignores_are_reported_on_request(run: Any, tree: Path) -> None:
 
 
 def test_per_file_ignores(run: Any, tree: Path) -> None:
-    (tree / "tests").mkdir()
-    (tree / "tests" / "a.py").write_text("WASTE = HINT\n")
+    (tree / "tools").mkdir()
+    (tree / "tools" / "a.py").write_text("WASTE = HINT\n")
     (tree / "a.py").write_text("WASTE\n")
-    (tree / "gpulint.toml").write_text('[per-file-ignores]\n"tests/*" = ["waste-word"]\n')
+    (tree / "gpulint.toml").write_text('[per-file-ignores]\n"tools/*" = ["waste-word"]\n')
     assert codes(run) == ["TST101", "TST102"]
+
+
+def test_test_files_are_silent_unless_included(run: Any, tree: Path) -> None:
+    (tree / "tests").mkdir()
+    (tree / "tests" / "a.py").write_text("WASTE\n")
+    (tree / "test_b.py").write_text("WASTE\n")
+    assert codes(run) == []
+    (tree / "gpulint.toml").write_text("include-tests = true\n")
+    assert codes(run) == ["TST101", "TST101"]

@@ -63,15 +63,15 @@ def _wasteful(name: str, scopes: ModuleScopes, call: ast.Call, context: Context,
         return not project.guards.conditional(place.scopes, place.node, loop)
     if name not in REDUCTIONS:
         return False  # a gather may well feed the loss or the metric
-    if project.guards.conditional(scopes, call) and not context.calls and not project.guards.rank_zero(scopes, call):
+    if not context.calls and project.guards.conditional(scopes, call, loop):
         return False
     return context.role is Role.EVAL or _only_logged(scopes, call, place, context, project)
 
 
 def _only_logged(scopes: ModuleScopes, call: ast.Call, place: Ref, context: Context, project: Project) -> bool:
     """Is the reduced value cut off from the graph, or the reduction placed after the gradients are applied?"""
-    argument = place.node.args[0] if isinstance(place.node, ast.Call) and place.node.args else None
-    if argument is not None and any(last_name(part) in _DETACHED for part in ast.walk(argument) if isinstance(part, ast.expr)):
+    given = [node.args[0] for node in (place.node, call) if isinstance(node, ast.Call) and node.args]
+    if any(last_name(part) in _DETACHED for value in given for part in ast.walk(value) if isinstance(part, ast.expr)):
         return True
     if project.guards.no_grad(place.scopes, place.node):
         return True
