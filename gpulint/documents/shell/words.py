@@ -1,7 +1,7 @@
 """Shell words: literal text and expansions, each with its place.
 
-tree-sitter-bash tells commands, loops and branches apart; the words within a command are read by ``reader``, since exact
-quote removal, and a place for every literal character, are needed for spans and fixes.
+tree-sitter-bash tells commands, loops and branches apart; the words within a command are read by ``reader``, since
+spans and fixes need exact quote removal and a place for every literal character.
 """
 
 from __future__ import annotations
