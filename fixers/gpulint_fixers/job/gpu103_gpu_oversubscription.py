@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from gpulint_rules.job.gpu103_gpu_oversubscription import TooFew
+
 from gpulint.finding import Finding
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
 from gpulint.project import Project
-from gpulint_rules.job.gpu103_gpu_oversubscription import TooFew
 
 
 def fix(finding: Finding, project: Project) -> Fix | Declined:

@@ -1,0 +1,49 @@
+"""Edits that take out whole statements or commands."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from gpulint.documents.python import PythonModule
+from gpulint.finding import Place
+from gpulint.fix import Edit
+from gpulint.source import SourceText, Span
+
+
+def remove_statement(module: PythonModule, statement: ast.stmt) -> Edit | None:
+    """Remove a statement with its line, or put ``pass`` in its place if its block would be empty."""
+    text = module.source.text
+    start, end = module.offsets(statement)
+    if _alone(module, statement):
+        return Edit(module.path, module.span_at(start, end), "pass")
+    first = text.rfind("\n", 0, start) + 1
+    last = text.find("\n", end)
+    last = len(text) if last < 0 else last + 1
+    if text[first:start].strip():
+        return None
+    rest = text[end:last].strip()
+    if rest.startswith(";"):
+        stop = end + re.match(r"\s*;\s*", text[end:]).end()  # type: ignore[union-attr]
+        return Edit(module.path, module.span_at(start, stop), "")
+    if rest:  # a comment stays
+        return Edit(module.path, module.span_at(start, end + len(text[end:]) - len(text[end:].lstrip(" \t"))), "")
+    return Edit(module.path, module.span_at(first, last), "")
+
+
+def _alone(module: PythonModule, statement: ast.stmt) -> bool:
+    parent = module.parents.get(statement)
+    for name in ("body", "orelse", "finalbody"):
+        block = getattr(parent, name, None)
+        if isinstance(block, list) and statement in block:
+            return len(block) == 1 and not isinstance(parent, ast.Module)
+    return True
+
+
+def remove_lines(source: SourceText, place: Place) -> Edit | None:
+    """Remove a shell command that has its lines to itself (a closing ``;`` included); None if it has not."""
+    span = place.span
+    before, after = source.line(span.line)[: span.column - 1], source.line(span.end_line)[span.end_column - 1 :]
+    if span.cell is not None or before.strip() or after.strip().rstrip(";").strip():
+        return None
+    return Edit(place.path, Span(span.line, 1, span.end_line + 1, 1), "")

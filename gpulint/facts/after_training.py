@@ -1,0 +1,104 @@
+"""Statements that wait behind the training of a program."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from gpulint.facts.loops import Role
+from gpulint.facts.scopes import FUNCTIONS, LOOPS, ModuleScopes, last_name
+
+if TYPE_CHECKING:
+    from gpulint.project import Project
+
+_LEAST = 30
+"""Seconds; shorter waits let logs be flushed."""
+_TRAINING = frozenset({Role.STEP, Role.EPOCH})
+_FITS = frozenset({"fit", "train", "fit_generator", "train_model", "run_training", "finetune"})
+_QUIET = frozenset(
+    {"print", "info", "debug", "close", "finish", "destroy_process_group", "save", "flush", "log", "exit", "barrier"}
+)
+
+
+def last_statements(project: Project, scopes: ModuleScopes) -> Iterator[tuple[ast.stmt, ast.stmt]]:
+    """(statement that waits, the training statement before it) where nothing but output comes after."""
+    for body in _bodies(scopes):
+        work: ast.stmt | None = None
+        wait: ast.stmt | None = None
+        for statement in body:
+            if trains(project, scopes, statement):
+                work, wait = statement, None
+            elif work is not None and _waits(project, scopes, statement):
+                wait = wait or statement
+            elif wait is not None and not _quiet(statement):
+                wait = None
+        if work is not None and wait is not None:
+            yield wait, work
+
+
+def _bodies(scopes: ModuleScopes) -> Iterator[list[ast.stmt]]:
+    """Blocks in which a program's main line runs: the module, ``if __name__ == "__main__"``, functions."""
+    yield scopes.module.tree.body
+    for node in scopes.module.tree.body:
+        if isinstance(node, ast.If) and "__name__" in ast.unparse(node.test):
+            yield node.body
+    for function in scopes.functions:
+        if not any(isinstance(up, LOOPS) for up in scopes.module.ancestors(function)):
+            yield function.body
+
+
+def trains(project: Project, scopes: ModuleScopes, statement: ast.stmt) -> bool:
+    """Whether a statement holds a training loop or calls what trains."""
+    if isinstance(statement, (*FUNCTIONS, ast.ClassDef)):
+        return False
+    for node in ast.walk(statement):
+        if isinstance(node, LOOPS) and project.loops.role(scopes, node) in _TRAINING:
+            return True
+        if isinstance(node, ast.Call):
+            if last_name(node.func) in _FITS and not isinstance(node.func, ast.Name) and _is_run(node):
+                return True
+            for callee in project.resolver.callees(scopes, node):
+                if isinstance(callee.node, FUNCTIONS) and any(
+                    isinstance(inner, LOOPS) and project.loops.role(callee.scopes, inner) in _TRAINING
+                    for inner in ast.walk(callee.node)
+                ):
+                    return True
+    return False
+
+
+def _is_run(call: ast.Call) -> bool:
+    """``trainer.train()``, ``model.fit(x)``; not ``model.train()``, which only sets a mode."""
+    assert isinstance(call.func, ast.Attribute)
+    return call.func.attr != "train" or "train" in last_name(call.func.value).lower()
+
+
+def _waits(project: Project, scopes: ModuleScopes, statement: ast.stmt) -> bool:
+    if isinstance(statement, ast.While):
+        forever = isinstance(statement.test, ast.Constant) and bool(statement.test.value)
+        return forever and all(_only_sleeps(inner) for inner in statement.body)
+    if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
+        call = statement.value
+        if project.resolver.call_names(scopes, call) & {"time.sleep"} and call.args:
+            known = project.values.of(scopes, call.args[0])
+            return known.every(lambda value: isinstance(value, int | float) and value >= _LEAST)
+        return isinstance(call.func, ast.Name) and call.func.id == "input"
+    return False
+
+
+def _only_sleeps(statement: ast.stmt) -> bool:
+    if isinstance(statement, ast.Pass):
+        return True
+    return (
+        isinstance(statement, ast.Expr)
+        and isinstance(statement.value, ast.Call)
+        and last_name(statement.value.func) in ("sleep", "print")
+    )
+
+
+def _quiet(statement: ast.stmt) -> bool:
+    """Whether a statement only reports, closes or waits."""
+    calls = [node for node in ast.walk(statement) if isinstance(node, ast.Call)]
+    return not isinstance(statement, LOOPS) and all(
+        last_name(call.func) in _QUIET | {"sleep", "input"} for call in calls
+    )

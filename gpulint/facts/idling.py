@@ -1,0 +1,85 @@
+"""Commands that keep a job alive without computing: sleeps, endless waits, servers for people."""
+
+from __future__ import annotations
+
+import re
+
+from gpulint.documents.shell import ArgWord, Command
+from gpulint.documents.shell.wrappers import unwrap
+
+FOREVER = 86_400
+"""Seconds from which a sleep is meant to last until somebody ends the job."""
+_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
+_NUMBER = re.compile(r"(\d+(?:\.\d+)?)([smhd]?)")
+_ENDLESS = re.compile(r"while\s+(?:true|:|\[\s*1\s*\]|\(\(\s*1\s*\)\)|sleep\b)")
+
+
+def argv(command: Command) -> tuple[ArgWord, ...]:
+    """The command's words without ``sudo``, ``env`` and their like."""
+    return unwrap(command.argv).argv
+
+
+def sleeps(command: Command) -> float | None:
+    """Seconds that a ``sleep`` lasts, infinity where it has no end; None for anything else or an unknown length."""
+    if command.name != "sleep":
+        return None
+    total = 0.0
+    for word in argv(command)[1:]:
+        if word.text.lower() in ("inf", "infinity"):
+            return float("inf")
+        match = _NUMBER.fullmatch(word.value or "")
+        if match is None:
+            return None
+        total += float(match[1]) * _UNITS[match[2]]
+    return total
+
+
+def endless(command: Command) -> str | None:
+    """What a command waits for without end: ``sleep infinity``, ``tail -f /dev/null``, a sleep in ``while true``; else None."""
+    words = [word.text for word in argv(command)]
+    seconds = sleeps(command)
+    if seconds is not None and seconds >= FOREVER:
+        return " ".join(words)
+    if (
+        words[:1] == ["tail"]
+        and words[-1] == "/dev/null"
+        and any(word.lower().startswith("-f") for word in words[1:-1])
+    ):
+        return " ".join(words)
+    if in_endless_loop(command) and command.name in ("sleep", ":", "true"):
+        return "while true; do sleep"
+    return None
+
+
+def in_endless_loop(command: Command) -> bool:
+    """Whether the innermost loop around the command never ends."""
+    loop = next((block for block in reversed(command.blocks) if block.kind == "loop"), None)
+    return loop is not None and _ENDLESS.match(loop.text) is not None
+
+
+def session(command: Command) -> str | None:
+    """What a command opens for a person to work in: Jupyter, an editor, a shell on a node; None for anything else."""
+    words = argv(command)
+    texts = [word.text for word in words]
+    name = command.name
+    if name in ("jupyter", "jupyter-lab", "jupyter-notebook", "jupyterhub-singleuser", "start-notebook.sh"):
+        runs = {"lab", "notebook", "server", "labhub"} & set(texts[1:2]) or name != "jupyter"
+        return "Jupyter" if runs and "list" not in texts and "--version" not in texts else None
+    if name in ("python", "python3") and texts[1:2] == ["-m"] and texts[2:3] and texts[2] in _JUPYTER_MODULES:
+        return "Jupyter"
+    if name in ("code-server", "openvscode-server", "rserver", "rstudio-server"):
+        return name
+    if name == "code" and "tunnel" in texts:
+        return "a VS Code tunnel"
+    if name == "salloc" and any(_GPU_OPTION.match(text) for text in texts):
+        return "salloc"
+    if name == "srun" and "--pty" in texts and texts[-1].rpartition("/")[2] in _SHELLS:
+        return "srun --pty"
+    if name == "sshd" and "-D" in texts:
+        return "sshd"
+    return None
+
+
+_JUPYTER_MODULES = frozenset({"jupyter", "notebook", "jupyterlab", "jupyter_core"})
+_GPU_OPTION = re.compile(r"--gres=gpu|--gpus|-G\d?|gpu:")
+_SHELLS = frozenset({"bash", "sh", "zsh", "tcsh", "fish", "-i", "-l", "$SHELL"})

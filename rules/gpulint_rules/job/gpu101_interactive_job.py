@@ -1,0 +1,134 @@
+"""What it detects
+A job that holds GPUs for a person rather than for a program: Jupyter, code-server, a VS Code tunnel or sshd as what the job runs,
+``sleep infinity`` or ``tail -f /dev/null`` with nothing beside it, ``salloc`` and ``srun --pty bash`` with GPUs, a development
+environment.
+
+Why it costs GPU time
+People think, type and go to lunch while the GPUs wait. The study counts interactive jobs among those that are idle most.
+
+When it is right not to change
+Profiling or debugging that needs this very GPU. Cap such sessions with a time limit and release them when idle.
+
+Fix safety
+There is advice only: what should run instead is the user's to say.
+
+References
+https://slurm.schedmd.com/sbatch.html
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from gpulint.facts.gpu_libraries import PLAIN_COMMANDS
+from gpulint.facts.idling import endless, session
+from gpulint.finding import Finding, Place, Severity
+from gpulint.jobs import Job, JobCommand
+from gpulint.project import Project
+from gpulint.rule import Category, Dimension, Evidence, Kind, Rule, Scope
+
+_MPI = re.compile(r"mpi(run|exec|job)?\b|hostfile|slotsPerWorker", re.IGNORECASE)
+_NOTEBOOK_IMAGE = re.compile(r"jupyter|notebook|code-server|rstudio", re.IGNORECASE)
+_DEV_KIND = re.compile(r"^kind:\s*[\"']?(?:Notebook|DevWorkspace|Workspace|Profile)\b", re.MULTILINE)
+_ADVICE = (
+    "submit the program as a batch job and keep GPUs for the time that it computes; develop on a machine without GPUs"
+)
+
+
+def check(job: Job, project: Project) -> Iterator[Finding]:
+    if project.gpu_jobs.is_test(job.document.path) or job.task.role != "main":
+        return
+    for item in job.commands:
+        name = session(item.command)
+        if name in ("salloc", "srun --pty") and (name == "salloc" or _own_gpus(item) or _holds(job)):
+            yield _finding(job, item.place, f"{name} holds GPUs for an interactive session")
+    if not _holds(job) or _DEV_KIND.search(job.document.source.text):
+        return
+    if job.task.interactive is not None:
+        yield _finding(job, Place(job.document.path, job.task.interactive), "an editor session holds GPUs")
+        return
+    for item in job.commands:
+        name = session(item.command)
+        if name in ("salloc", "srun --pty") or name is None:
+            continue
+        if name == "sshd" and (_MPI.search(job.document.source.text) or not _only(job, item)):
+            continue
+        yield _finding(job, item.place, f"{name} holds {_gpus(job)} for an interactive session")
+        return
+    waits = next((item for item in job.commands if endless(item.command) is not None), None)
+    if waits is not None:
+        if _only(job, waits):
+            message = f"{_gpus(job)} held by `{endless(waits.command)}`: nothing computes"
+            yield _finding(job, waits.place, message, Severity.ERROR)
+    elif not job.commands and job.task.image is not None and _NOTEBOOK_IMAGE.search(job.task.image.rpartition("/")[2]):
+        yield _finding(job, _image_place(job), f"image {job.task.image!r} runs a notebook server on {_gpus(job)}")
+
+
+def _holds(job: Job) -> bool:
+    return job.gpus is not None and job.gpus.value != 0
+
+
+def _own_gpus(item: JobCommand) -> bool:
+    return any(re.match(r"--gres=gpu|--gpus|-G\d?$|gpu:", word.text) for word in item.command.argv)
+
+
+def _gpus(job: Job) -> str:
+    count = job.gpus.value if job.gpus is not None else None
+    return "GPUs" if count is None else "a GPU" if count == 1 else f"{count} GPUs"
+
+
+def _only(job: Job, item: JobCommand) -> bool:
+    """Whether nothing beside the command computes or serves."""
+    plain = PLAIN_COMMANDS | {
+        "sshd",
+        "service",
+        "tail",
+        "ssh-keygen",
+        "while",
+        "usermod",
+        "useradd",
+        "chpasswd",
+        "nvidia-smi",
+    }
+    return all(other.command is item.command or other.command.name in plain for other in job.commands)
+
+
+def _image_place(job: Job) -> Place:
+    text = job.document.source.text
+    source, span = job.document.source, job.task.span
+    at = text.find(job.task.image or "", source.offset(span.line, span.column))
+    return job.place if at < 0 else Place(job.document.path, source.span(at, at + len(job.task.image or "")))
+
+
+def _finding(job: Job, place: Place, message: str, severity: Severity = Severity.WARNING) -> Finding:
+    related = (
+        (Place(job.gpus.place.path, job.gpus.place.span, "the GPUs are requested here"),)
+        if job.gpus is not None
+        else ()
+    )
+    return RULE.finding(place.path, place.span, message, help=_ADVICE, severity=severity, related=related)
+
+
+RULE = Rule(
+    code="GPU101",
+    name="interactive-job",
+    category=Category.INTERACTIVE_JOB,
+    dimension=Dimension.JOB,
+    severity=Severity.WARNING,
+    kinds=frozenset({Kind.SHELL, Kind.JOBSPEC, Kind.DOCKERFILE}),
+    scope=Scope.JOB,
+    summary="GPUs held for an interactive session",
+    why="people think and type while the GPUs wait",
+    evidence=(Evidence("Interactive Job is one of the study's fifteen categories of low GPU utilization"),),
+    check=check,
+    bad="""\
+#SBATCH --gres=gpu:1
+jupyter lab --no-browser --ip=0.0.0.0
+""",
+    good="""\
+#SBATCH --gres=gpu:1
+python train.py
+""",
+    references=("https://slurm.schedmd.com/sbatch.html",),
+)

@@ -1,0 +1,166 @@
+"""What it detects
+A job that stays alive after its last computation: ``sleep``, ``tail -f /dev/null``, ``while true`` or ``read`` behind the
+training command of a script or job spec, ``time.sleep``, ``while True`` or ``input()`` behind the training in Python.
+
+Why it costs GPU time
+The scheduler frees the GPUs only when the job ends, so they idle for the whole wait (the study's Unreleased Job).
+
+When it is right not to change
+Waits before the work, between retries or while polling; servers that are kept alive on purpose; a second of grace.
+
+Fix safety
+Unsafe: somebody may collect logs or results in that time. Flush logs, or copy them in the script, rather than waiting.
+
+References
+https://kubernetes.io/docs/concepts/workloads/controllers/job/
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gpulint.documents.base import Document
+from gpulint.documents.shell import Command, Script
+from gpulint.facts.after_training import last_statements
+from gpulint.facts.gpu_libraries import PLAIN_COMMANDS
+from gpulint.facts.gpuuse import Use
+from gpulint.facts.idling import endless, sleeps
+from gpulint.facts.launches import launch
+from gpulint.finding import Finding, Place, Severity
+from gpulint.fix import Safety
+from gpulint.project import Project
+from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
+from gpulint.source import Span
+
+_LEAST = 30
+"""Seconds; shorter waits let logs be flushed."""
+_QUIET = (PLAIN_COMMANDS | {"sync", "kill", "pkill", "sleep", "tail", "read", ":"}) - {"eval", "."}
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """What waits."""
+
+    place: Place
+    language: str
+
+
+def check(document: Document, project: Project) -> Iterator[Finding]:
+    if project.gpu_jobs.is_test(document.path):
+        return
+    for script in document.scripts:
+        if (found := _in_shell(script)) is not None and _holds_gpus(document, script, found[1], project):
+            wait, work = found
+            text = endless(wait) or f"sleep {sleeps(wait):g}"
+            yield _finding(document, wait.span, f"`{text}` keeps the GPUs after the work has ended", work.span, "shell")
+    scopes = project.scopes(document)
+    if scopes is None or not project.gpu_programs.runs(scopes):
+        return
+    for statement, work_node in last_statements(project, scopes):
+        text = scopes.module.text(statement).splitlines()[0]
+        span = scopes.module.span(statement)
+        yield _finding(
+            document, span, f"`{text}` keeps the GPUs after training has ended", scopes.module.span(work_node), "python"
+        )
+
+
+def _in_shell(script: Script) -> tuple[Command, Command] | None:
+    """(what waits, the last command that computes) of a script that ends in waiting."""
+    work: Command | None = None
+    wait: Command | None = None
+    for command in script.walk():
+        if command.in_substitution or command.in_function is not None:
+            continue
+        if _waits(command):
+            if work is not None and not command.conditional:
+                wait = wait or command
+        elif _works(command):
+            if command.background or command.in_loop:
+                return None
+            work, wait = command, None
+        elif command.name not in _QUIET:
+            wait = None
+    return (wait, work) if wait is not None and work is not None else None
+
+
+def _waits(command: Command) -> bool:
+    if endless(command) is not None:
+        return True
+    seconds = sleeps(command)
+    return seconds is not None and seconds >= _LEAST and not command.in_loop and not command.background
+
+
+def _works(command: Command) -> bool:
+    """Whether a command computes: a program that is launched, or whatever the script was given to run."""
+    if command.words and command.words[0].raw in ('"$@"', "$@", "$*", '"${@}"'):
+        return True
+    started = launch(command)
+    if started is None or started.launcher in ("source", "sbatch") or command.name in PLAIN_COMMANDS:
+        return False
+    if started.launcher == "shell":
+        return started.program is not None
+    return started.module not in ("pip", "venv", "http.server")
+
+
+def _holds_gpus(document: Document, script: Script, work: Command, project: Project) -> bool:
+    """Whether the document's jobs hold GPUs, a launcher of it uses them, or it wraps whatever it is given."""
+    if any(task.resources.gpus is not None and task.resources.gpus.value != 0 for task in document.tasks):
+        return True
+    if work.words and work.words[0].raw in ('"$@"', "$@", "$*", '"${@}"'):
+        return document.kind is Kind.SHELL and any(
+            "TF_CONFIG" in word or "CUDA" in word or "train" in word for word in _texts(document)
+        )
+    started = launch(work)
+    if started is not None and started.launcher in ("torchrun", "deepspeed", "accelerate", "horovodrun"):
+        return True
+    for job in project.jobs:
+        for item in job.launches:
+            if item.launch.command is work or (item.document is document and item.launch.span == work.span):
+                if job.gpus is not None and job.gpus.value != 0:
+                    return True
+                program = project.gpu_use.started(item)
+                if program is not None and program.use is Use.YES and project.gpu_use.trains(program):
+                    return True
+    return False
+
+
+def _texts(document: Document) -> list[str]:
+    return document.source.text.split("\n")
+
+
+def _finding(document: Document, span: Span, message: str, work: Span, language: str) -> Finding:
+    return RULE.finding(
+        document.path,
+        span,
+        message,
+        help="end the job with its last computation: write logs and results before it ends instead of waiting for them",
+        payload=Wait(Place(document.path, span), language),
+        related=(Place(document.path, work, "the last computation"),),
+    )
+
+
+RULE = Rule(
+    code="GPU105",
+    name="sleep-after-train",
+    category=Category.UNRELEASED_JOB,
+    dimension=Dimension.JOB,
+    severity=Severity.ERROR,
+    kinds=frozenset({Kind.SHELL, Kind.JOBSPEC, Kind.PYTHON, Kind.NOTEBOOK}),
+    tokens=(("sleep", "tail -f", "while", "input("),),
+    summary="GPUs are kept after the last computation",
+    why="the GPUs are freed only when the job ends, so they idle for the whole wait",
+    evidence=(Evidence("Unreleased Job is one of the study's fifteen categories of low GPU utilization"),),
+    check=check,
+    fix=Safety.UNSAFE,
+    bad="""\
+#SBATCH --gres=gpu:1
+python train.py
+sleep 3600
+""",
+    good="""\
+#SBATCH --gres=gpu:1
+python train.py
+""",
+    references=("https://kubernetes.io/docs/concepts/workloads/controllers/job/",),
+)
