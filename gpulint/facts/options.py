@@ -49,6 +49,30 @@ class Options:
                 for option in declared:
                     yield from self._option(option, name)
                 return
+        for ref in self._project.resolver.origins(ref.scopes, base):
+            if isinstance(ref.node, ast.Call) and last_name(ref.node.func) == "parse_args_into_dataclasses":
+                yield from self._parsed_field(ref.scopes, name)
+                return
+
+    def _parsed_field(self, scopes: ModuleScopes, name: str) -> Iterator[Value]:
+        """A field of a data class that ``HfArgumentParser`` fills from the command line."""
+        from gpulint.facts.values import Value
+
+        given = [start.option((f"--{name}",)) for start in self._project.launched(scopes.path)]
+        for text, place in (one for found in given for one in found):
+            if text is not None:
+                yield Value(text, place, "launcher")
+        if given and all(given):
+            return
+        for parser in scopes.calls_by_name.get("HfArgumentParser", []):
+            for part in (part for argument in parser.args for part in ast.walk(argument)):
+                if not isinstance(part, ast.Name | ast.Attribute):
+                    continue
+                for made in self._project.resolver.origins(scopes, part):
+                    if isinstance(made.node, ast.ClassDef):
+                        for home, binding in self._project.resolver.class_attribute(made.scopes, made.node, name):
+                            if binding.value is not None:
+                                yield from self._as_default(home, binding.value)
 
     def environment(self, name: str) -> Iterator[Value]:
         """What launchers in the tree set an environment variable to (none: unknown)."""

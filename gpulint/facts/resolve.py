@@ -261,7 +261,7 @@ class Resolver:
             yield from self.origins(scopes, value, path)
         if certain:
             return
-        found = bool(stored)
+        found = False
         for value in self._constructed(scopes, node):
             found = True
             yield from self.origins(value.scopes, value.node, path)
@@ -274,7 +274,7 @@ class Resolver:
                 for where, there in self._project.find(name, scopes):
                     found = True
                     yield from self._binding_origins(where, there, there.node, path)
-        if not found:
+        if not found and not stored:
             yield Ref(scopes, node, path)
 
     @staticmethod
