@@ -5,9 +5,9 @@ from __future__ import annotations
 HUB = "the Hugging Face hub"
 
 HUB_CALLS: dict[str, tuple[tuple[str, ...], tuple[str, int | None], str]] = {
-    "load_dataset": (("datasets.", "load_dataset"), ("path", 0), "data"),
+    "load_dataset": (("datasets.", "nlp."), ("path", 0), "data"),
     "load_dataset_builder": (("datasets.",), ("path", 0), "data"),
-    "load_metric": (("datasets.",), ("path", 0), "metric"),
+    "load_metric": (("datasets.", "nlp."), ("path", 0), "metric"),
     "load": (("evaluate.",), ("path", 0), "metric"),
     "snapshot_download": (("huggingface_hub.", "modelscope."), ("repo_id", 0), "weights"),
     "hf_hub_download": (("huggingface_hub.",), ("repo_id", 0), "weights"),
@@ -74,6 +74,7 @@ DATA_SET_MODULES: dict[str, tuple[str, frozenset[str]]] = {
         - {"Entities", "BAMultiShapesDataset"},
     ),
     "torchtext.datasets.": ("the data set's own server", frozenset()),
+    "torchtext.legacy.datasets.": ("the data set's own server", frozenset()),
     "dgl.data.": (
         "the DGL mirror",
         frozenset(
@@ -97,7 +98,13 @@ KERAS_DATA_SETS = ("tensorflow.keras.datasets.", "keras.datasets.", "tensorflow.
 KERAS_MODELS = ("tensorflow.keras.applications.", "keras.applications.", "keras.api.applications.")
 NOT_KERAS_MODELS = frozenset({"preprocess_input", "decode_predictions"})
 
-PRETRAINED = ("torchvision.models", "timm.", "torchvision.models.segmentation", "segmentation_models_pytorch.", "torchaudio.models")
+PRETRAINED = (
+    "torchvision.models",
+    "timm.",
+    "torchvision.models.segmentation",
+    "segmentation_models_pytorch.",
+    "torchaudio.models",
+)
 """Prefixes of model factories that take ``pretrained=`` or ``weights=``."""
 
 DATA_SUFFIX = (

@@ -20,14 +20,28 @@ if TYPE_CHECKING:
 
 _FETCHES = re.compile(r"(^|_)(auto_?)?(download|fetch)", re.IGNORECASE)
 _DATA_WORDS = re.compile(r"download|fetch|data|weights|checkpoint|vocab|corpus", re.IGNORECASE)
-_SHELL = frozenset("os.system subprocess.run subprocess.call subprocess.check_call subprocess.check_output subprocess.Popen os.popen".split())
+_SHELL = frozenset(
+    "os.system subprocess.run subprocess.call subprocess.check_call subprocess.check_output subprocess.Popen os.popen".split()
+)
 _SHELL_FETCH = re.compile(
     r"^(sudo )?(wget|curl|aria2c|gdown|axel)\s|^(kaggle|huggingface-cli|hf)\s.*\bdownload\b|^(ba)?sh\s+\S*(get|download|fetch)_\w+\.sh\b|^git lfs (pull|clone)"
 )
-_URL_CALLS = frozenset("requests.get urllib.request.urlopen urllib.request.urlretrieve urllib.urlretrieve urllib2.urlopen httpx.get httpx.stream".split())
+_URL_CALLS = frozenset(
+    "requests.get urllib.request.urlopen urllib.request.urlretrieve urllib.urlretrieve urllib2.urlopen six.moves.urllib.request.urlopen six.moves.urllib.request.urlretrieve httpx.get httpx.stream".split()
+)
 _VECTORS = re.compile(r"^(glove|fasttext|charngram)\.", re.IGNORECASE)
 _GRAPH_BASE = re.compile(r"^(torch_geometric\.data\.|dgl\.data\.).*Dataset$")
-_OFFLINE = re.compile(r"""(HF_HUB_OFFLINE|TRANSFORMERS_OFFLINE|HF_DATASETS_OFFLINE)["']\]?\s*[,=:]+\s*["']?(1|true|on|yes)""", re.IGNORECASE)
+_OFFLINE = re.compile(
+    r"""(HF_HUB_OFFLINE|TRANSFORMERS_OFFLINE|HF_DATASETS_OFFLINE)["']\]?\s*[,=:]+\s*["']?(1|true|on|yes)""",
+    re.IGNORECASE,
+)
+_LIBRARIES = ("torch_geometric", "torchtext", "dgl", "ogb", "keras", "fastai")
+_FLAGS = frozenset({"download", "pretrained", "weights", "encoder_weights"})
+_NAMES = frozenset(
+    {full.rpartition(".")[2] for full in (*tables.ALWAYS, *_SHELL, *_URL_CALLS)}
+    | {*tables.HUB_CALLS, "load_data", "load_vectors"}
+)
+"""Last components of what may fetch something."""
 OFFLINE_VARIABLES = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_DATASETS_OFFLINE")
 
 
@@ -62,7 +76,7 @@ class Downloads:
     def in_module(self, scopes: ModuleScopes) -> tuple[Download, ...]:
         """Downloads of a module in source order; a download helper that other modules call is named where it is called."""
         if id(scopes) not in self._found:
-            found = [item for item in self._own(scopes) if not self._is_helper_body(item)]
+            found = [item for item in self._own(scopes) if not self._hands_on(item) and not self._is_helper_body(item)]
             taken = {item.node for item in found}
             found += [item for item in self._helpers(scopes) if item.node not in taken]
             found.sort(key=lambda item: (item.node.lineno, item.node.col_offset))
@@ -72,8 +86,12 @@ class Downloads:
     def _own(self, scopes: ModuleScopes) -> tuple[Download, ...]:
         """Calls of known downloaders in a module."""
         if id(scopes) not in self._primitives:
-            offline = bool(_OFFLINE.search(scopes.module.source.text))
-            found = (self._of_call(scopes, call, offline) for call in scopes.calls)
+            self._primitives[id(scopes)] = ()  # what asks while this is being found out gets no answer
+            text = scopes.module.source.text
+            offline = bool(_OFFLINE.search(text))
+            silent = any(library in text for library in _LIBRARIES)
+            calls = [call for call in scopes.calls if _may_fetch(call, silent)]
+            found = (self._of_call(scopes, call, offline) for call in calls)
             self._primitives[id(scopes)] = tuple(item for item in found if item is not None)
         return self._primitives[id(scopes)]
 
@@ -132,7 +150,9 @@ class Downloads:
             if not isinstance(text, str) or self._is_written(scopes, call, text):
                 continue
             if kind == "weights":
-                hit = is_model_id(text, near) or (name == "SentenceTransformer" and bool(re.fullmatch(r"[\w.-]*-[\w.-]+", text)))
+                hit = is_model_id(text, near) or (
+                    name == "SentenceTransformer" and bool(re.fullmatch(r"[\w.-]*-[\w.-]+", text))
+                )
             else:
                 hit = text not in tables.LOCAL_BUILDERS and is_data_set_id(text, near)
             if hit:
@@ -142,10 +162,27 @@ class Downloads:
 
     def _identifier(self, scopes: ModuleScopes, call: ast.Call, parameter: str, position: int | None) -> Known:
         arguments = self._project.arguments
-        for name in (parameter, *tables.PRETRAINED_PARAMETERS):
-            if not arguments.of(scopes, call, name, position).is_absent:
-                return arguments.value(scopes, call, name, position)
-        return arguments.value(scopes, call, parameter, position)
+        names = (parameter, *tables.PRETRAINED_PARAMETERS)
+        name = next((name for name in names if not arguments.of(scopes, call, name, position).is_absent), parameter)
+        known = arguments.value(scopes, call, name, position)
+        if known.values:
+            return known
+        for ref in known.unknown:
+            if isinstance(ref.node, ast.arg) and (bound := self._bound(ref.scopes, ref.node)) is not None:
+                return bound
+        return known
+
+    def _bound(self, scopes: ModuleScopes, parameter: ast.arg) -> Known | None:
+        """What ``Actor.remote(...)`` or ``Deployment.bind(...)`` of Ray passes to the constructor of a class."""
+        function, owner = scopes.function(parameter), scopes.class_of(parameter)
+        if owner is None or function is None or function.name != "__init__":
+            return None
+        for call in (*scopes.calls_by_name.get("bind", []), *scopes.calls_by_name.get("remote", [])):
+            if isinstance(call.func, ast.Attribute) and last_name(call.func.value) in (owner.name, "options"):
+                for keyword in call.keywords:
+                    if keyword.arg == parameter.arg:
+                        return self._project.values.of(scopes, keyword.value)
+        return None
 
     def _is_hub_class(self, scopes: ModuleScopes, call: ast.Call) -> bool:
         """False for a class of the tree that has no base from outside: its ``from_pretrained`` is its own."""
@@ -156,7 +193,9 @@ class Downloads:
         for owner in owners:
             assert isinstance(owner.node, ast.ClassDef)
             bases = resolver.base_names(owner.scopes, owner.node)
-            if not any(base.startswith(("transformers.", "diffusers.", "peft.", "huggingface_hub.", "trl.")) for base in bases):
+            if not any(
+                base.startswith(("transformers.", "diffusers.", "peft.", "huggingface_hub.", "trl.")) for base in bases
+            ):
                 return False
         return True
 
@@ -174,12 +213,16 @@ class Downloads:
         """``CIFAR10(..., download=True)``, of a library or of a class in the tree that hands the flag on."""
         name = last_name(call.func)
         names = self._project.resolver.call_names(scopes, call) | self._indirect(scopes, call.func)
-        if not name[:1].isupper() and not any(".datasets." in full or full.startswith("tensorflow_datasets.") for full in names):
+        if not name[:1].isupper() and not any(
+            ".datasets." in full or full.startswith("tensorflow_datasets.") for full in names
+        ):
             return None
-        for callee in self._project.resolver.callees(scopes, call):
-            if callee.scopes is not scopes and self._reaches(callee) or self._contains(callee):
-                return None
         return Download(Ref(scopes, call), name, name, "", "data")
+
+    def _hands_on(self, item: Download) -> bool:
+        """Does the call reach code of the tree whose own download is reported?"""
+        callees = self._project.resolver.callees(item.call.scopes, item.node)
+        return item.name == item.what and any(self._contains(callee) for callee in callees)
 
     def _silent_data_set(self, scopes: ModuleScopes, call: ast.Call, names: frozenset[str]) -> Download | None:
         for full in names:
@@ -188,7 +231,12 @@ class Downloads:
                     continue
                 parts = full.removesuffix(".splits").removesuffix(".iters").rsplit(".", 1)
                 last = parts[-1]
-                if last[:1].isupper() and last not in made_up and last not in tables.NOT_DATA_SETS and "utils" not in parts[0]:
+                if (
+                    last[:1].isupper()
+                    and last not in made_up
+                    and last not in tables.NOT_DATA_SETS
+                    and "utils" not in parts[0]
+                ):
                     if prefix.startswith("ogb.") and not last.endswith("Dataset"):
                         continue
                     return Download(Ref(scopes, call), last, last, f"from {origin}", "data")
@@ -202,10 +250,14 @@ class Downloads:
             return None
         resolver = self._project.resolver
         for ref in resolver.origins(scopes, call.func):
-            if isinstance(ref.node, ast.ClassDef) and any(_GRAPH_BASE.search(base) for base in resolver.base_names(ref.scopes, ref.node)):
+            if isinstance(ref.node, ast.ClassDef) and any(
+                _GRAPH_BASE.search(base) for base in resolver.base_names(ref.scopes, ref.node)
+            ):
                 method = resolver.method(ref.scopes, ref.node, "download")
                 if method is not None and self._contains(method):
-                    return Download(Ref(scopes, call), ref.node.name, ref.node.name, "from the data set's own server", "data")
+                    return Download(
+                        Ref(scopes, call), ref.node.name, ref.node.name, "from the data set's own server", "data"
+                    )
         return None
 
     def _vectors(self, scopes: ModuleScopes, call: ast.Call) -> Download | None:
@@ -214,7 +266,14 @@ class Downloads:
         known = self._project.values.of(scopes, call.args[0])
         for value in known.values:
             if isinstance(value.value, str) and _VECTORS.search(value.value):
-                return Download(Ref(scopes, call), "load_vectors", value.value, "from the vectors' own server", "weights", value.place)
+                return Download(
+                    Ref(scopes, call),
+                    "load_vectors",
+                    value.value,
+                    "from the vectors' own server",
+                    "weights",
+                    value.place,
+                )
         return None
 
     # -- weights -------------------------------------------------------------------------------------------------------
@@ -224,7 +283,9 @@ class Downloads:
         for full in names:
             if full.startswith(tables.KERAS_MODELS) and name[:1].isupper():
                 weights = self._project.arguments.of(scopes, call, "weights", 1)
-                if weights.is_absent or self._project.arguments.value(scopes, call, "weights", 1).any(lambda value: value == "imagenet"):
+                if weights.is_absent or self._project.arguments.value(scopes, call, "weights", 1).any(
+                    lambda value: value == "imagenet"
+                ):
                     return Download(Ref(scopes, call), name, name, "from the Keras mirrors", "weights")
                 return None
         if not any(full.startswith(tables.PRETRAINED) for full in names) or name.startswith(("list_", "is_")):
@@ -242,12 +303,22 @@ class Downloads:
         if isinstance(node, ast.IfExp):
             test = self._project.values.of(ref.scopes, node.test)
             if test.complete:
-                return any(self._is_set(Ref(ref.scopes, node.body if value.value else node.orelse)) for value in test.values)
+                return any(
+                    self._is_set(Ref(ref.scopes, node.body if value.value else node.orelse)) for value in test.values
+                )
             return self._is_set(Ref(ref.scopes, node.body))
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name | ast.Attribute) and "Weights" in last_name(node.value):
+        if (
+            isinstance(node, ast.Attribute)
+            and isinstance(node.value, ast.Name | ast.Attribute)
+            and "Weights" in last_name(node.value)
+        ):
             return True
         known = self._project.values.of(ref.scopes, node)
-        if known.any(lambda value: value is True or (isinstance(value, str) and not re.search(r"[/\\]|\.(pt|pth|h5|ckpt)$|^$", value))):
+        if known.any(
+            lambda value: (
+                value is True or (isinstance(value, str) and not re.search(r"[/\\]|\.(pt|pth|h5|ckpt)$|^$", value))
+            )
+        ):
             return True
         return any(isinstance(r.node, ast.Attribute) and "Weights" in last_name(r.node.value) for r in known.unknown)
 
@@ -273,7 +344,9 @@ class Downloads:
         argument = call.args[0] if call.args else next((k.value for k in call.keywords if k.arg == "url"), None)
         if argument is None:
             return None
-        texts = [value.value for value in self._project.values.of(scopes, argument).values if isinstance(value.value, str)]
+        texts = [
+            value.value for value in self._project.values.of(scopes, argument).values if isinstance(value.value, str)
+        ]
         if any(re.match(r"https?://(localhost|127\.|0\.0|\[|169\.254|metadata)", text) for text in texts):
             return None
         function = scopes.function(call)
@@ -293,7 +366,13 @@ class Downloads:
         else:
             text = self._word(scopes, first)
         if match := _SHELL_FETCH.search(text):
-            return Download(Ref(scopes, call), match[0].split()[0] if match[2] else "a download script", "", "from the internet", "data")
+            return Download(
+                Ref(scopes, call),
+                match[0].split()[0] if match[2] else "a download script",
+                "",
+                "from the internet",
+                "data",
+            )
         return None
 
     def _word(self, scopes: ModuleScopes, node: ast.expr) -> str:
@@ -301,7 +380,9 @@ class Downloads:
         text = next((value.value for value in known.values if isinstance(value.value, str)), None)
         if text is not None:
             return text
-        strings = [part.value for part in ast.walk(node) if isinstance(part, ast.Constant) and isinstance(part.value, str)]
+        strings = [
+            part.value for part in ast.walk(node) if isinstance(part, ast.Constant) and isinstance(part.value, str)
+        ]
         return "".join(strings)
 
     # -- helpers of the tree -------------------------------------------------------------------------------------------
@@ -309,14 +390,25 @@ class Downloads:
     def _helpers(self, scopes: ModuleScopes) -> Iterator[Download]:
         """Calls of download helpers that stand in other modules."""
         for name, calls in scopes.calls_by_name.items():
-            if not _FETCHES.search(name) and not name.startswith(("check_", "prepare_", "get_", "load_")):
+            if not _FETCHES.search(name) and not name.startswith("check_"):
                 continue
             for call in calls:
                 for callee in self._project.resolver.callees(scopes, call):
-                    if callee.scopes is scopes or not isinstance(callee.node, FUNCTIONS) or callee.node.name == "__init__":
+                    if (
+                        callee.scopes is scopes
+                        or not isinstance(callee.node, FUNCTIONS)
+                        or callee.node.name == "__init__"
+                    ):
                         continue
                     if self._is_fetcher(callee.node) and self._reaches(callee):
-                        yield Download(Ref(scopes, call), _callee(call), "", "from outside", "data", self._project.values.place(callee))
+                        yield Download(
+                            Ref(scopes, call),
+                            _callee(call),
+                            "",
+                            "from outside",
+                            "data",
+                            self._project.values.place(callee),
+                        )
                         break
 
     @staticmethod
@@ -324,9 +416,13 @@ class Downloads:
         if _FETCHES.search(function.name):
             return True
         args = [*function.args.posonlyargs, *function.args.args]
-        defaults = dict(zip([a.arg for a in args[len(args) - len(function.args.defaults) :]], function.args.defaults, strict=True))
+        defaults = dict(
+            zip([a.arg for a in args[len(args) - len(function.args.defaults) :]], function.args.defaults, strict=True)
+        )
         return any(
-            name in ("download", "autodownload", "auto_download") and isinstance(value, ast.Constant) and value.value is True
+            name in ("download", "autodownload", "auto_download")
+            and isinstance(value, ast.Constant)
+            and value.value is True
             for name, value in defaults.items()
         )
 
@@ -341,7 +437,9 @@ class Downloads:
             self._reaching[function.node] = False
             found = self._contains(function)
             if not found and depth:
-                calls = [call for call in function.scopes.calls if function.node in function.scopes.module.ancestors(call)]
+                calls = [
+                    call for call in function.scopes.calls if function.node in function.scopes.module.ancestors(call)
+                ]
                 callees = (callee for call in calls for callee in self._project.resolver.callees(function.scopes, call))
                 found = any(self._reaches(callee, depth - 1) for callee in callees)
             self._reaching[function.node] = found
@@ -373,6 +471,16 @@ class Downloads:
         if owner is None or function is None or function.name not in ("download", "_download"):
             return False
         return any(_GRAPH_BASE.search(base) for base in self._project.resolver.base_names(scopes, owner))
+
+
+def _may_fetch(call: ast.Call, silent: bool) -> bool:
+    """A cheap first look, by names alone; ``silent`` when the module uses a library whose data sets download unasked."""
+    name = last_name(call.func)
+    if name == "get":  # of dictionaries, most of the time
+        return isinstance(call.func, ast.Attribute) and last_name(call.func.value) in ("requests", "httpx")
+    if name in _NAMES or any(keyword.arg in _FLAGS for keyword in call.keywords):
+        return True
+    return silent and (name[:1].isupper() or name in ("splits", "iters"))
 
 
 def _callee(call: ast.Call) -> str:

@@ -12,7 +12,10 @@ if TYPE_CHECKING:
 
 _PYTHON = re.compile(r"(python|pypy)[\d.]*")
 _PIP = re.compile(r"pip[\d.]*")
-_SMALL = re.compile(r"\.(sh|txt|json|ya?ml|py|cfg|toml|md|asc|gpg|key|list|deb|patch|html?)(\?|$)|/(releases|api|health|status|metrics)\b", re.IGNORECASE)
+_SMALL = re.compile(
+    r"\.(sh|txt|json|ya?ml|py|cfg|toml|md|asc|gpg|key|list|deb|patch|html?)(\?|$)|/(releases|api|health|status|metrics)\b",
+    re.IGNORECASE,
+)
 _OWN_HOST = re.compile(r"localhost|127\.0\.0\.1|169\.254\.|metadata\.google|\$\{?HOST|0\.0\.0\.0")
 _BUCKET = re.compile(r"^(s3|gs|gcs|wasbs?|abfss?|az|oss|hdfs)://|\.blob\.core\.windows\.net")
 _HOST_PATH = re.compile(r"^[\w.@-]+:(/|~|\w)")
@@ -78,7 +81,12 @@ def download_tool(command: Command) -> str:
     text = " ".join(rest)
     if _PYTHON.fullmatch(name) and rest[:2] == ["-m", "gdown"]:
         return "gdown"
-    if _PYTHON.fullmatch(name) and rest[:1] == ["-m"] and "download" in rest[1:4] and rest[1] in ("spacy", "nltk.downloader"):
+    if (
+        _PYTHON.fullmatch(name)
+        and rest[:1] == ["-m"]
+        and "download" in rest[1:4]
+        and rest[1] in ("spacy", "nltk.downloader")
+    ):
         return rest[1]
     if name == "gdown":
         return name
@@ -100,9 +108,13 @@ def download_tool(command: Command) -> str:
     if name == "curl":
         if any(part in ("-X", "--request", "-d", "--data", "-I", "--head", "-F", "--form") for part in rest):
             return ""
-        saves = any(re.match(r"-[A-Za-z]*[oO]|--output|--remote-name|-J", part) for part in rest) or bool(command.redirects)
+        saves = any(re.match(r"-[A-Za-z]*[oO]|--output|--remote-name|-J", part) for part in rest) or bool(
+            command.redirects
+        )
         return name if saves else ""
-    to_stdout = "-O-" in rest or "-qO-" in rest or ("-O" in rest and rest[rest.index("-O") + 1 : rest.index("-O") + 2] == ["-"])
+    to_stdout = (
+        "-O-" in rest or "-qO-" in rest or ("-O" in rest and rest[rest.index("-O") + 1 : rest.index("-O") + 2] == ["-"])
+    )
     return "" if to_stdout and not command.redirects else name
 
 
@@ -118,7 +130,11 @@ def copy_tool(command: Command) -> str:
     if name in ("gsutil", "s5cmd", "rclone") and any(verb in plain for verb in ("cp", "rsync", "copy", "sync")):
         verb = next(index for index, part in enumerate(plain) if part in ("cp", "rsync", "copy", "sync"))
         ends = plain[verb + 1 :]
-        return name if _comes_in(ends) or (name == "rclone" and ends[:1] and ":" in ends[0] and ":" not in ends[-1]) else ""
+        return (
+            name
+            if _comes_in(ends) or (name == "rclone" and ends[:1] and ":" in ends[0] and ":" not in ends[-1])
+            else ""
+        )
     if name == "gcloud" and plain[:1] == ["storage"] and plain[1:2] and plain[1] in ("cp", "rsync"):
         return "gcloud storage" if _comes_in(plain[2:]) else ""
     if name == "azcopy" and plain[:1] and plain[0] in ("copy", "cp", "sync"):

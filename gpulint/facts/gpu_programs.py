@@ -17,16 +17,22 @@ MAX_IMPORTS = 3
 """How many imports a program may be away from a module that it runs."""
 
 _GPU = frozenset(
-    b"cuda device_map Accelerator accelerate Trainer SFTTrainer TrainingArguments deepspeed LightningModule Fabric hvd horovod "
+    b"cuda accelerator device_map Accelerator accelerate Trainer SFTTrainer TrainingArguments deepspeed LightningModule Fabric hvd horovod "
     b"tensorflow keras jax MirroredStrategy vllm num_gpus GPU gpu rocm".split()
 )
 _COMPUTES = frozenset(
     b"backward fit fine_tune training_step train_step generate no_grad inference_mode zero_grad GradientTape pipeline evaluate "
     b"Trainer SFTTrainer value_and_grad eval forward train_on_batch predict apply_gradients train".split()
 )
-_TESTS = re.compile(r"(^|/)(tests?|testing|unit_tests|functional_tests|test_utils|ci)/|(^|/)(test_[^/]*|[^/]*_test|conftest)\.(py|ipynb|sh|ya?ml)$")
-_SEPARATE = re.compile(r"(^|[_-])(download|downloads|downloader|fetch|prefetch|prepare|convert|export|setup|upload|stage|staging|cache)([_-]|$)", re.IGNORECASE)
+_TESTS = re.compile(
+    r"(^|/)(tests?|testing|unit_tests|functional_tests|test_utils|ci)/|(^|/)(test_[^/]*|[^/]*_test|conftest)\.(py|ipynb|sh|ya?ml)$"
+)
+_SEPARATE = re.compile(
+    r"(^|[_-])(download|downloads|downloader|fetch|prefetch|prepare|convert|export|setup|upload|stage|staging|cache)([_-]|$)",
+    re.IGNORECASE,
+)
 _INSTALLED = frozenset({"setup.py", "hubconf.py", "noxfile.py", "conftest.py"})
+_CHOSEN = re.compile(rb"""(device|devices|accelerator)\W{1,4}(auto|gpu|cuda)""")
 _WORD = re.compile(rb"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -59,7 +65,9 @@ class GpuPrograms:
             for user in level:
                 seen.add(user.path)
             users = [user for user in level if not is_test(self._relative(user.path))]
-            if any(computes_on_gpu(self._project.data(user.path)) and not self.is_separate(user.path) for user in users):
+            if any(
+                computes_on_gpu(self._project.data(user.path)) and not self.is_separate(user.path) for user in users
+            ):
                 return True
         return False
 
@@ -75,7 +83,10 @@ class GpuPrograms:
             if tried > MAX_CANDIDATES:
                 break
             user = self._project.scopes_at(path)
-            if user is not None and any(self._imports(user, binding.target, scopes.path) for binding in user.imports):
+            if user is not None and any(
+                stem in binding.target.split(".") and self._imports(user, binding.target, scopes.path)
+                for binding in user.imports
+            ):
                 found.append(user)
         return found
 
@@ -94,7 +105,7 @@ class GpuPrograms:
 def computes_on_gpu(text: bytes) -> bool:
     """Do the words of a program say that it uses a GPU and trains, evaluates or generates?"""
     words = frozenset(_WORD.findall(text))
-    return bool(words & _GPU) and bool(words & _COMPUTES)
+    return bool(words & _COMPUTES) and (bool(words & _GPU) or bool(_CHOSEN.search(text)))
 
 
 def is_test(path: str) -> bool:

@@ -14,7 +14,9 @@ _LOCAL_OWNER = re.compile(
     r"artifacts?|mnt|home|root|examples?|configs?|lora\w*|adapters?|\w*_(dir|path|models?|checkpoints?|output))",
     re.IGNORECASE,
 )
-_FILE = re.compile(r"\.(pt|pth|bin|ckpt|json|ya?ml|txt|csv|tsv|py|model|safetensors|gguf|onnx|h5|nemo|pkl|gz|zip|arrow|parquet)$")
+_FILE = re.compile(
+    r"\.(pt|pth|bin|ckpt|json|ya?ml|txt|csv|tsv|py|model|safetensors|gguf|onnx|h5|nemo|pkl|gz|zip|arrow|parquet)$"
+)
 _FAMILY = re.compile(
     r"(bert|roberta|gpt-?2|gpt-?neo|gpt-?j|^t5-|^t5\b|mt5|xlnet|albert|electra|bart\b|bart-|distil|deberta|xlm|longformer|clip|^vit[-_]|"
     r"wav2vec2|whisper|opus-mt|pegasus|bloom|opt-\d|falcon|camembert|flaubert|ctrl$|openai-gpt|transfo-xl|reformer|mpnet|minilm|ada-)",

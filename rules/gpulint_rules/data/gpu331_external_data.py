@@ -68,7 +68,12 @@ def _distinct(downloads: tuple[Download, ...]) -> Iterator[Download]:
         function = item.call.scopes.function(item.node)
         key = (item.name, item.call.scopes.module.text(item.node.args[0]) if item.node.args else "")
         first = seen.setdefault(key, item)
-        if first is item or item.kind != "data" or function is None or first.call.scopes.function(first.node) is not None:
+        if (
+            first is item
+            or item.kind != "data"
+            or function is None
+            or first.call.scopes.function(first.node) is not None
+        ):
             yield item
 
 
@@ -120,7 +125,9 @@ def _commands(document: Document, project: Project) -> Iterator[Finding]:
         yield RULE.finding(
             document.path,
             held.command.span,
-            f"{tool} downloads {name!r} while the job holds its GPUs" if name else f"{tool} downloads while the job holds its GPUs",
+            f"{tool} downloads {name!r} while the job holds its GPUs"
+            if name
+            else f"{tool} downloads while the job holds its GPUs",
             help="download it before the job (login node, CPU step, image build) to storage that the job sees",
             payload=Fetched(url, tool),
             related=(held.evidence,),

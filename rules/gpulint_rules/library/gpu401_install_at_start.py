@@ -75,7 +75,8 @@ def _commands(document: Document, project: Project) -> Iterator[Finding]:
 def _only_if_missing(held: Held) -> bool:
     """``python -c 'import x' || pip install x``: nothing is installed where the image has it."""
     return any(
-        (block.kind == "or" or "!" in block.text) and any(word in block.text for word in ("import ", "command -v", "which ", "pip show", " -d ", " -f "))
+        (block.kind == "or" or "!" in block.text)
+        and any(word in block.text for word in ("import ", "command -v", "which ", "pip show", " -d ", " -f "))
         for block in held.command.conditions
     )
 
@@ -109,8 +110,16 @@ def _runtime_environments(document: Document, scopes: ModuleScopes, project: Pro
         if not isinstance(node, ast.Dict) or not _is_runtime_env(scopes, node):
             continue
         for key, value in zip(node.keys, node.values, strict=True):
-            if isinstance(key, ast.Constant) and key.value in ("pip", "conda", "uv") and not isinstance(value, ast.Constant):
-                names = [part.value for part in ast.walk(value) if isinstance(part, ast.Constant) and isinstance(part.value, str)]
+            if (
+                isinstance(key, ast.Constant)
+                and key.value in ("pip", "conda", "uv")
+                and not isinstance(value, ast.Constant)
+            ):
+                names = [
+                    part.value
+                    for part in ast.walk(value)
+                    if isinstance(part, ast.Constant) and isinstance(part.value, str)
+                ]
                 if names:
                     yield _finding(
                         document,
@@ -125,7 +134,10 @@ def _is_runtime_env(scopes: ModuleScopes, node: ast.Dict) -> bool:
     if isinstance(up, ast.keyword):
         return up.arg == "runtime_env"
     if isinstance(up, ast.Dict):
-        return any(value is node and isinstance(key, ast.Constant) and key.value == "runtime_env" for key, value in zip(up.keys, up.values, strict=True))
+        return any(
+            value is node and isinstance(key, ast.Constant) and key.value == "runtime_env"
+            for key, value in zip(up.keys, up.values, strict=True)
+        )
     if isinstance(up, ast.Assign):
         return any(isinstance(target, ast.Name) and "runtime_env" in target.id for target in up.targets)
     return False
@@ -136,7 +148,11 @@ def _from_python(document: Document, scopes: ModuleScopes, project: Project) -> 
     for call in scopes.calls:
         if not call.args or not project.resolver.call_names(scopes, call) & _RUNNERS:
             continue
-        strings = [part.value for part in ast.walk(call.args[0]) if isinstance(part, ast.Constant) and isinstance(part.value, str)]
+        strings = [
+            part.value
+            for part in ast.walk(call.args[0])
+            if isinstance(part, ast.Constant) and isinstance(part.value, str)
+        ]
         text = " ".join(strings)
         if any(install in text for install in _SHELL_INSTALL) and project.gpu_programs.runs(scopes):
             line = text.removeprefix("-m ")
