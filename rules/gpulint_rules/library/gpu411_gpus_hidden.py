@@ -1,0 +1,211 @@
+"""What it detects
+``CUDA_VISIBLE_DEVICES`` (``HIP_``, ``ROCR_``, ``NVIDIA_VISIBLE_DEVICES``) set so that no GPU is left, or fewer than are listed: empty,
+``-1``, ``none``, an index twice, something that is no index. In Python that trains, in scripts and specs that hold GPUs, in images.
+
+Why it costs GPU time
+The library falls back to the CPU without a word, and the GPUs that the job holds stay idle to its end.
+
+When it is right not to change
+A stage that runs on the CPU on purpose: tests, building documentation, preprocessing, a server beside the training.
+
+Fix safety
+Unsafe: without the setting the program uses the GPUs, which is the point, but it is another device than before.
+
+References
+https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#cuda-environment-variables
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gpulint.documents.base import Document
+from gpulint.documents.shell import Assignment
+from gpulint.facts.environment import EnvironmentSetting, settings
+from gpulint.facts.gpuuse import Use
+from gpulint.facts.scopes import ModuleScopes
+from gpulint.finding import Finding, Place, Severity
+from gpulint.fix import Safety
+from gpulint.jobs import Job
+from gpulint.project import Project
+from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
+
+NAMES = frozenset({"CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"})
+_NONE = frozenset({"", "-1", "none", "void", "nodevfiles", "no", "false", "null", "cpu"})
+_VALID = re.compile(r"\d+|GPU-[\w-]+|MIG-[\w/-]+|all", re.IGNORECASE)
+_ON_PURPOSE = re.compile(
+    r"\bcpu\b|cpu[-_ ]only|no[-_ ]gpu|without (?:a )?gpu|disable[sd]? (?:the )?gpu|force", re.IGNORECASE
+)
+_GPU_IMAGE = re.compile(r"cuda|nvidia|gpu|pytorch|rocm|nemo|tensorrt", re.IGNORECASE)
+_SERVES = re.compile(
+    r"(^|[_/-])(serv(e|er|ing)|dispatcher|worker|compute_service|actor|export|convert|preprocess\w*|prepare\w*|plot\w*|viz)([_.-]|$)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Hidden:
+    """The setting; ``node`` is the Python target."""
+
+    setting: EnvironmentSetting
+    language: str
+
+
+def problem(value: str) -> str | None:
+    """What is wrong with a value of the variable; None if it is fine or unknown to us."""
+    text = value.strip().strip("\"'")
+    if text.lower() in _NONE:
+        return "hides every GPU"
+    parts = [part.strip() for part in text.split(",")]
+    if any(char in text for char in "$<{}()* "):
+        return None
+    repeated = sorted({part for part in parts if parts.count(part) > 1 and part})
+    if repeated:
+        return f"names device {repeated[0]} twice, which hides every GPU"
+    bad = next((at for at, part in enumerate(parts) if not _VALID.fullmatch(part)), None)
+    if bad is None or (bad == len(parts) - 1 and not parts[bad]):
+        return None
+    if parts[bad] == "-1":
+        return "hides every GPU after the first entries" if bad else "hides every GPU"
+    return None if re.fullmatch(r"[A-Za-z_]\w*", parts[bad]) else f"is invalid from {parts[bad]!r} on"
+
+
+def check(document: Document, project: Project) -> Iterator[Finding]:
+    if project.gpu_jobs.is_test(document.path):
+        return
+    for setting in settings(document, project, NAMES):
+        trouble = problem(setting.value) if setting.value is not None else None
+        if trouble is None:
+            continue
+        if setting.node is not None:
+            yield from _in_python(document, project, setting, trouble)
+        else:
+            yield from _in_launcher(document, project, setting, trouble)
+
+
+def _in_python(document: Document, project: Project, setting: EnvironmentSetting, trouble: str) -> Iterator[Finding]:
+    scopes = project.scopes(document)
+    node = setting.node
+    if scopes is None or node is None or setting.conditional or project.guards.conditional(scopes, node):
+        return
+    if trouble.startswith("hides every GPU") and "twice" not in trouble:
+        if _explained(scopes, node) or _SERVES.search(document.path.stem) or _in_helper(scopes, node):
+            return
+        program = project.gpu_use.of(document.path)
+        if program.use is not Use.YES or not project.gpu_use.trains(program):
+            return
+    yield _finding(document, setting, trouble, "python", ())
+
+
+def _explained(scopes: ModuleScopes, node: ast.AST) -> bool:
+    """Whether a comment on the line or the one above says that the CPU is meant."""
+    line = getattr(node, "lineno", 1)
+    source = scopes.module.source
+    notes = [source.line(number).partition("#")[2] for number in (line, line - 1)]
+    return any(_ON_PURPOSE.search(note) for note in notes)
+
+
+def _in_helper(scopes: ModuleScopes, node: ast.AST) -> bool:
+    """Whether the setting stands in a function that is not the program's main one (a worker's own process, a plot)."""
+    function = scopes.function(node)
+    return function is not None and function.name not in ("main", "train", "run", "setup", "init", "__init__")
+
+
+def _in_launcher(document: Document, project: Project, setting: EnvironmentSetting, trouble: str) -> Iterator[Finding]:
+    assignment = next(
+        (item for script in document.scripts for item in script.assignments if item.span == setting.span), None
+    )
+    if assignment is not None and (assignment.unset or _for_one_command(assignment) or setting.conditional):
+        return
+    if _explained_line(document, setting.span.line):
+        return
+    if document.kind is Kind.DOCKERFILE:
+        image = next((task.image for task in document.tasks if task.role == "main"), None) or ""
+        if _GPU_IMAGE.search(image) and not re.search(r"cpu", image, re.IGNORECASE):
+            yield _finding(document, setting, trouble, "dockerfile", ())
+        return
+    for job in project.jobs:
+        if any(item.place == Place(document.path, setting.span) for item in job.env) and (
+            related := _needs_gpus(job, setting, project)
+        ):
+            yield _finding(document, setting, trouble, "shell" if assignment is not None else "spec", related)
+            return
+
+
+def _for_one_command(assignment: Assignment) -> bool:
+    return assignment.prefix
+
+
+def _explained_line(document: Document, line: int) -> bool:
+    notes = [document.source.line(number).partition("#")[2] for number in (line, line - 1)]
+    return any(_ON_PURPOSE.search(note) for note in notes)
+
+
+def _needs_gpus(job: Job, setting: EnvironmentSetting, project: Project) -> tuple[Place, ...]:
+    """What says that the job has GPUs and a program for them."""
+    reached = [
+        start
+        for start in job.launches
+        if start.env.get(setting.name) and start.env[setting.name].value == setting.value
+    ]
+    if job.gpus is not None and job.gpus.value != 0:
+        if reached or not job.launches:
+            return (Place(job.gpus.place.path, job.gpus.place.span, "the GPUs are requested here"),)
+        return ()
+    if job.task.system:
+        return ()
+    for start in reached:
+        program = project.gpu_use.started(start)
+        if (
+            program is not None
+            and program.use is Use.YES
+            and project.gpu_use.trains(program)
+            and len(job.launches) == len(reached)
+        ):
+            return (Place(start.place.path, start.place.span, "the program that could use them"),)
+    return ()
+
+
+def _finding(
+    document: Document, setting: EnvironmentSetting, trouble: str, language: str, related: tuple[Place, ...]
+) -> Finding:
+    return RULE.finding(
+        document.path,
+        setting.span,
+        f"{setting.name}={setting.value!r} {trouble}",
+        help=f"remove the setting, or list the GPUs that the job has ({setting.name}=0,1)",
+        payload=Hidden(setting, language),
+        related=related,
+        severity=Severity.ERROR if related else Severity.WARNING,
+    )
+
+
+RULE = Rule(
+    code="GPU411",
+    name="gpus-hidden",
+    category=Category.API_MISUSE,
+    dimension=Dimension.LIBRARY,
+    severity=Severity.ERROR,
+    kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK, Kind.SHELL, Kind.JOBSPEC, Kind.DOCKERFILE}),
+    tokens=(("VISIBLE_DEVICES",),),
+    summary="GPUs are hidden from the program",
+    why="the library falls back to the CPU without a word while the job's GPUs stay idle",
+    evidence=(Evidence("API Misuse is one of the study's fifteen categories of low GPU utilization"),),
+    check=check,
+    fix=Safety.UNSAFE,
+    bad="""\
+import os
+import torch
+
+os.environ["CUDA_VISIBLE_DEVICES"] = ""
+train(torch.nn.Linear(2, 2))
+""",
+    good="""\
+import torch
+
+train(torch.nn.Linear(2, 2).cuda())
+""",
+    references=("https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#cuda-environment-variables",),
+)
