@@ -63,6 +63,15 @@ class PythonModule:
         """Place of a node in the owning document."""
         return self._span_of(*self.offsets(node))
 
+    def head(self, node: ast.stmt) -> Span:
+        """Place of a compound statement's first line (``for x in loader:``) instead of its whole body."""
+        start, end = self.offsets(node)
+        return self._span_of(start, min(end, start + len(self.source.line(node.lineno)) - self._column(node)))
+
+    def _column(self, node: ast.stmt) -> int:
+        """0-based character column of a node."""
+        return self.source.byte_column(node.lineno, node.col_offset) - 1
+
     def span_at(self, start: int, end: int) -> Span:
         """Place in the owning document of the characters ``start:end`` of ``text``."""
         return self._span_of(start, end)

@@ -38,6 +38,8 @@ class Split(enum.Enum):
     BOTH = "training and evaluation"
 
 
+_NO_BATCHES = re.compile(r"^(add_argument|field|Option|option|print|dict)$|(dataset|sampler|config)$", re.IGNORECASE)
+"""Calls that take a batch size without making batches."""
 _OF_ROLE = {Role.STEP: Split.TRAIN, Role.EVAL: Split.EVAL}
 
 
@@ -99,7 +101,7 @@ class Batches:
         return self._by_module[id(scopes)]
 
     def _sources(self, scopes: ModuleScopes, call: ast.Call) -> Iterator[Source]:
-        if last_name(call.func) in ("add_argument", "field", "Option", "option", "print", "dict"):
+        if _NO_BATCHES.search(last_name(call.func)):
             return
         for keyword in call.keywords:
             if keyword.arg and _BATCH_KEYWORD.search(keyword.arg) and (split := split_of(keyword.arg)) is not None:

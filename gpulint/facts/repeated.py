@@ -9,10 +9,17 @@ from typing import TYPE_CHECKING
 from gpulint.facts.guards import conditions
 from gpulint.facts.loops import Context, Role, is_epoch_loop
 from gpulint.facts.resolve import Ref
-from gpulint.facts.scopes import FUNCTIONS, LOOPS, ModuleScopes
+from gpulint.facts.scopes import FUNCTIONS, LOOPS, ModuleScopes, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
+
+_DEFERRING = frozenset(
+    (
+        "submit Thread Process Timer apply_async map_async run_in_executor start_new_thread to_thread create_task "
+        "put put_nowait add_done_callback register signal"
+    ).split()
+)
 
 
 def training_contexts(project: Project, scopes: ModuleScopes, node: ast.AST) -> list[Context]:
@@ -27,7 +34,7 @@ def training_contexts(project: Project, scopes: ModuleScopes, node: ast.AST) -> 
         context
         for context in project.loops.contexts(scopes, node)
         if context.role in (Role.STEP, Role.EPOCH)
-        and not any(_leaving(call.scopes, call.node) for call in context.calls)
+        and not any(_leaving(call.scopes, call.node) or _defers(call.node) for call in context.calls)
         and not _around_trainings(project, scopes, node, context)
     ]
 
@@ -46,6 +53,11 @@ def _leaving(scopes: ModuleScopes, node: ast.AST) -> bool:
             break
         inner = up
     return any(holds and _is_last(test) for test, holds in conditions(scopes, node))
+
+
+def _defers(call: ast.AST) -> bool:
+    """Does the call hand a function to somebody who runs it elsewhere or later (``executor.submit(save, state)``)?"""
+    return isinstance(call, ast.Call) and last_name(call.func) in _DEFERRING
 
 
 def _exits(statement: ast.stmt) -> bool:

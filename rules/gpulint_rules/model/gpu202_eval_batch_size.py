@@ -131,7 +131,7 @@ def _check(project: Project, scopes: ModuleScopes, source: Source, training: lis
         if project.resolver.callees(scopes, source.node):
             return None
         return _finding(project, source, None, None, "one batch size serves training and evaluation")
-    if source.split is not Split.EVAL or _bounded(project, scopes, source):
+    if source.split is not Split.EVAL or _bounded(project, scopes, source) or _unused(scopes, source.node):
         return None
     for other in training:
         if _same(source, other):
@@ -149,17 +149,28 @@ def _bounded(project: Project, scopes: ModuleScopes, source: Source) -> bool:
     if neighbors.any(lambda value: isinstance(value, tuple) and -1 in value):
         return True
     for part in [*source.node.args[:1], *(k.value for k in source.node.keywords if k.arg == "dataset")]:
-        for ref in project.resolver.origins(scopes, part):
-            data = ref.node.value if isinstance(ref.node, ast.Subscript) else ref.node
-            if isinstance(data, ast.expr) and any(_is_tiny(r) for r in project.resolver.origins(ref.scopes, data)):
-                return True
+        data = part.value if isinstance(part, ast.Subscript) else part
+        if isinstance(data, ast.Name) and any(
+            _is_tiny(binding.value) for binding in scopes.scope(data).lookup(data.id) if binding.value is not None
+        ):
+            return True
     return False
 
 
-def _is_tiny(ref: Ref) -> bool:
-    return isinstance(ref.node, ast.Call) and any(
-        isinstance(call, ast.Call) and last_name(call.func) in _TINY for call in ast.walk(ref.node)
+def _unused(scopes: ModuleScopes, call: ast.Call) -> bool:
+    """Is the loader assigned to a name that nothing in its function reads?"""
+    statement = scopes.module.parents.get(call)
+    function = scopes.function(call)
+    if function is None or not isinstance(statement, ast.Assign) or not isinstance(statement.targets[0], ast.Name):
+        return False
+    name = statement.targets[0].id
+    return not any(
+        isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load) for node in ast.walk(function)
     )
+
+
+def _is_tiny(data: ast.expr) -> bool:
+    return any(isinstance(call, ast.Call) and last_name(call.func) in _TINY for call in ast.walk(data))
 
 
 def _same(source: Source, other: Source) -> bool:

@@ -35,7 +35,6 @@ from gpulint.facts.resolve import Ref
 from gpulint.finding import Finding, Place, Severity
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
-from gpulint.source import Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +68,10 @@ def _report(project: Project, at: Ref, save: Save, contexts: list[Context]) -> I
     assert isinstance(at.node, ast.Call)
     loop = "training" if any(context.role is Role.STEP for context in contexts) else "epoch"
     where = f"to remote storage ({location.text})" if location.is_remote else "and waits for the disk"
-    related = [Place(c.loop.scopes.path, _head(c.loop), f"in this {c.role.value} loop") for c in contexts[:3]]
+    related = [
+        Place(c.loop.scopes.path, c.loop.scopes.module.head(_statement(c)), f"in this {c.role.value} loop")
+        for c in contexts[:3]
+    ]
     if location.place is not None:
         related.append(Place(location.place.path, location.place.span, "the path is set here"))
     if at.node is not save.node:
@@ -92,11 +94,9 @@ def _location(project: Project, save: Save) -> Location:
     return project.paths.of(save.path.scopes, save.path.node)
 
 
-def _head(loop: Ref) -> Span:
-    """The loop's (or hook's) first line, not its whole body."""
-    assert isinstance(loop.node, ast.stmt)
-    span = loop.scopes.module.span(loop.node)
-    return Span(span.line, span.column, span.line, span.column + 1, span.cell)
+def _statement(context: Context) -> ast.stmt:
+    assert isinstance(context.loop.node, ast.stmt)
+    return context.loop.node
 
 
 RULE = Rule(

@@ -1,0 +1,80 @@
+"""Switches gradients off around evaluation: a decorator on its function, or a ``with`` block around its loop."""
+
+from __future__ import annotations
+
+import ast
+
+from gpulint.facts.inference import Inference
+from gpulint.facts.loops import Role
+from gpulint.facts.scopes import FunctionNode
+from gpulint.finding import Finding
+from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
+from gpulint.project import Project
+from gpulint.source import Span
+
+
+def fix(finding: Finding, project: Project) -> Fix | Declined:
+    found = finding.payload
+    assert isinstance(found, Inference)
+    if not any(binding.target == "torch" for binding in found.scopes.top.bindings.get("torch", [])):
+        return Declined("the module does not import torch by its own name")
+    function = found.function
+    if function is not None and not _trains(project, found, function):
+        return _decorate(finding, project, found, function)
+    return _wrap(finding, found)
+
+
+def _trains(project: Project, found: Inference, function: FunctionNode) -> bool:
+    """Does the function train as well, so that only the loop may run without gradients?"""
+    scopes = found.scopes
+    inside = [call for call in scopes.calls if function in scopes.module.ancestors(call)]
+    loops = [loop for loop in scopes.loops if function in scopes.module.ancestors(loop)]
+    return any(project.loops.is_step(scopes, call) for call in inside) or any(
+        project.loops.role(scopes, loop) in (Role.STEP, Role.EPOCH) for loop in loops
+    )
+
+
+def _decorate(finding: Finding, project: Project, found: Inference, function: FunctionNode) -> Fix | Declined:
+    if any(isinstance(node, ast.Yield | ast.YieldFrom | ast.Await) for node in ast.walk(function)):
+        return Declined("a decorator would not cover a generator or coroutine")
+    module = found.scopes.module
+    head = module.head(function)
+    indent = module.source.line(function.lineno)[: head.column - 1]
+    if indent.strip():
+        return Declined("the function does not start its line")
+    at = Span(head.line, head.column, head.line, head.column, head.cell)
+    sites = project.resolver.call_sites(found.scopes, function)
+    returns = project.resolver.returns(function)
+    training = any(project.loops.in_role(site.scopes, site.node, Role.STEP) for site in sites)
+    proved = (bool(sites) and not training) or not returns
+    return Fix(
+        f"decorate {function.name!r} with `@torch.no_grad()`",
+        Safety.SAFE if proved else Safety.UNSAFE,
+        (Edit(finding.path, at, f"@torch.no_grad()\n{indent}"),),
+    )
+
+
+def _wrap(finding: Finding, found: Inference) -> Fix | Declined:
+    module, loop = found.scopes.module, found.loop
+    start, end = loop.lineno, loop.end_lineno or loop.lineno
+    if any(_is_long_string(node) for node in ast.walk(loop)):
+        return Declined("the loop holds a string of several lines, which indenting would change")
+    head = module.head(loop)
+    indent = module.source.line(start)[: head.column - 1]
+    if indent.strip():
+        return Declined("the loop does not start its line")
+    offset = head.line - start
+    edits = [Edit(finding.path, Span(head.line, 1, head.line, 1, head.cell), f"{indent}with torch.no_grad():\n")]
+    for number in range(start, end + 1):
+        if module.source.line(number).strip():
+            line = number + offset
+            edits.append(Edit(finding.path, Span(line, 1, line, 1, head.cell), "    "))
+    return Fix("wrap the loop in `with torch.no_grad():`", Safety.UNSAFE, tuple(edits))
+
+
+def _is_long_string(node: ast.AST) -> bool:
+    text = isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and isinstance(node.value, str | bytes))
+    return text and isinstance(node, ast.expr) and node.end_lineno != node.lineno
+
+
+FIXER = Fixer("GPU203", fix)

@@ -1,0 +1,172 @@
+"""Forward passes that nobody differentiates: loops in which a model in evaluation mode runs with gradients enabled."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gpulint.facts.loops import Role
+from gpulint.facts.resolve import Ref
+from gpulint.facts.scopes import FUNCTIONS, FunctionNode, LoopNode, ModuleScopes, dotted, last_name
+
+if TYPE_CHECKING:
+    from gpulint.project import Project
+
+MAX_CALLERS = 4
+_HARMLESS = frozenset(
+    (
+        "autocast amp_autocast autocast_ctx record_function profile open suppress tqdm device stream nullcontext Timer "
+        "redirect_stdout staticmethod classmethod record wraps property"
+    ).split()
+)
+"""Context managers and decorators that leave gradients as they are; any other may switch them off."""
+_SWITCHES = frozenset(
+    "set_grad_enabled requires_grad_ requires_grad volatile autograd grad vjp jvp enable_grad".split()
+)
+"""Words by which a function says that it deals with gradients itself."""
+_FORWARD = frozenset({"forward", "encode", "decode"})
+
+
+@dataclass(frozen=True, slots=True)
+class Inference:
+    """A loop that runs ``model`` for evaluation and builds graphs. ``forward`` is the first such call."""
+
+    scopes: ModuleScopes
+    loop: LoopNode
+    function: FunctionNode | None
+    forward: ast.Call
+    model: str
+
+
+def graphs_in_evaluation(project: Project, scopes: ModuleScopes) -> Iterator[Inference]:
+    """Evaluation loops of a module in which gradients are certainly enabled, once per outermost loop."""
+    if not any(binding.target.split(".", 1)[0] == "torch" for binding in scopes.imports):
+        return
+    seen = set[ast.AST]()
+    for mode in scopes.calls_by_name.get("eval", []):
+        if mode.args or not isinstance(mode.func, ast.Attribute) or not (model := dotted(mode.func.value)):
+            continue
+        function = scopes.function(mode)
+        if (function is not None and _speaks_of_gradients(function)) or not _enabled(project, scopes, mode, 0):
+            continue
+        for call in _forwards(project, scopes, mode, model):
+            loop = _outermost(project, scopes, call, mode)
+            if loop is not None and loop not in seen and not _may_disable(scopes, call, function):
+                seen.add(loop)
+                yield Inference(scopes, loop, function, call, model)
+
+
+def _speaks_of_gradients(function: FunctionNode) -> bool:
+    for node in ast.walk(function):
+        name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+        if name in _SWITCHES or (isinstance(node, ast.keyword) and node.arg in _SWITCHES):
+            return True
+    return False
+
+
+def _forwards(project: Project, scopes: ModuleScopes, mode: ast.Call, model: str) -> Iterator[ast.Call]:
+    """Calls after ``model.eval()`` in its function, and before ``model.train()``, that run the model."""
+    function = scopes.function(mode)
+    here = [call for call in scopes.calls if scopes.function(call) is function and _start(call) > _start(mode)]
+    back = [call for call in here if last_name(call.func) == "train" and dotted(call.func) == f"{model}.train"]
+    limit = min((_start(call) for call in back), default=(1 << 30, 0))
+    for call in sorted(here, key=_start):
+        if _start(call) < limit and (dotted(call.func) == model or _runs(project, scopes, call, model)):
+            yield call
+
+
+def _runs(project: Project, scopes: ModuleScopes, call: ast.Call, model: str) -> bool:
+    """``model.forward(x)``, or a function of the tree that gets the model and calls it with gradients enabled."""
+    if isinstance(call.func, ast.Attribute) and call.func.attr == "forward" and dotted(call.func.value) == model:
+        return True
+    passed = [index for index, argument in enumerate(call.args) if dotted(argument) == model]
+    if not passed:
+        return False
+    for callee in project.resolver.callees(scopes, call):
+        function = callee.node
+        if (
+            not isinstance(function, FUNCTIONS)
+            or _speaks_of_gradients(function)
+            or passed[0] >= len(function.args.args)
+        ):
+            continue
+        name = function.args.args[passed[0]].arg
+        for inner in callee.scopes.calls:
+            if callee.scopes.function(inner) is function and _is_forward(inner, name):
+                return not _may_disable(callee.scopes, inner, function)
+    return False
+
+
+def _is_forward(call: ast.Call, model: str) -> bool:
+    func = call.func
+    return dotted(func) == model or (
+        isinstance(func, ast.Attribute) and func.attr in _FORWARD and dotted(func.value) == model
+    )
+
+
+def _outermost(project: Project, scopes: ModuleScopes, call: ast.Call, mode: ast.Call) -> LoopNode | None:
+    """The outermost loop around ``call`` without ``model.eval()`` in it; None in a training step."""
+    found: LoopNode | None = None
+    for loop in project.loops.around(scopes, call):
+        if project.loops.role(scopes, loop) is Role.STEP:
+            return None
+        if mode not in set(ast.walk(loop)):
+            found = loop
+    return found
+
+
+def _may_disable(scopes: ModuleScopes, node: ast.AST, function: FunctionNode | None) -> bool:
+    """May a ``with`` block or decorator around ``node`` switch gradients off?"""
+    for up in scopes.module.ancestors(node):
+        contexts: list[ast.expr] = []
+        if isinstance(up, ast.With | ast.AsyncWith):
+            contexts = [item.context_expr for item in up.items]
+        elif isinstance(up, (*FUNCTIONS, ast.ClassDef)):
+            contexts = list(up.decorator_list)
+        if any(last_name(context) not in _HARMLESS for context in contexts):
+            return True
+        if up is function:
+            break
+    return False
+
+
+def _enabled(project: Project, scopes: ModuleScopes, node: ast.AST, depth: int) -> bool:
+    """Are gradients enabled where ``node`` runs, as far as every caller in the tree goes?"""
+    function = scopes.function(node)
+    if _may_disable(scopes, node, None) or depth > MAX_CALLERS:
+        return False
+    if function is None:
+        return not any(last_name(call.func) == "set_grad_enabled" for call in scopes.calls)
+    owner = scopes.module.parents.get(function)
+    if any(isinstance(context.loop.node, FUNCTIONS) for context in project.loops.function_contexts(scopes, function)):
+        # A framework's hook: the framework decides.
+        return False
+    sites = project.resolver.call_sites(scopes, function)
+    for site in sites:
+        assert isinstance(site.node, ast.Call)
+        caller = site.scopes.function(site.node)
+        if caller is function:
+            continue
+        if (
+            project.loops.in_role(site.scopes, site.node, Role.STEP) is not None
+            and depth == 0
+            and _is_differentiated(site)
+        ):
+            return False
+        if (caller is not None and _speaks_of_gradients(caller)) or not _enabled(
+            project, site.scopes, site.node, depth + 1
+        ):
+            return False
+    return bool(sites) or not isinstance(owner, ast.ClassDef)
+
+
+def _is_differentiated(site: Ref) -> bool:
+    """Is the result of the call a loss that a training step may propagate?"""
+    up = site.scopes.module.parents.get(site.node)
+    return not isinstance(up, ast.Expr)
+
+
+def _start(node: ast.expr) -> tuple[int, int]:
+    return node.lineno, node.col_offset

@@ -1,0 +1,75 @@
+"""What it detects
+A loop that runs a model in evaluation mode (after ``model.eval()``) while gradients are enabled: no ``torch.no_grad``
+or ``torch.inference_mode`` around it, on its function, or around any call of that function.
+
+Why it costs GPU time
+Every forward pass stores its activations for a backward pass that never comes. The memory forces smaller batches, and
+insufficient GPU memory ends jobs: it makes 3.1 % of the study's 706 issues in 400 jobs.
+
+When it is right not to change
+Evaluation differentiates on purpose: adversarial examples, input gradients, meta-learning.
+
+Fix safety
+Safe where no caller propagates gradients through what the function returns: ``@torch.no_grad()`` on the function
+changes no value. Unsafe where callers are unknown.
+
+References
+https://pytorch.org/docs/stable/notes/autograd.html#locally-disable-grad-doc
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpulint.documents.base import Document
+from gpulint.facts.inference import graphs_in_evaluation
+from gpulint.finding import Finding, Place, Severity
+from gpulint.fix import Safety
+from gpulint.project import Project
+from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
+
+
+def check(document: Document, project: Project) -> Iterator[Finding]:
+    scopes = project.scopes(document)
+    if scopes is None:
+        return
+    for found in graphs_in_evaluation(project, scopes):
+        name = f"{found.function.name!r}" if found.function is not None else "this loop"
+        yield RULE.finding(
+            document.path,
+            scopes.module.head(found.loop),
+            f"{found.model} runs in evaluation with gradients enabled",
+            help=f"decorate {name} with `@torch.no_grad()`, or wrap the loop in `with torch.no_grad():`",
+            payload=found,
+            related=(Place(document.path, scopes.module.span(found.forward), "each call here keeps its activations"),),
+        )
+
+
+RULE = Rule(
+    code="GPU203",
+    name="gradients-in-evaluation",
+    category=Category.INSUFFICIENT_GPU_MEMORY,
+    dimension=Dimension.MODEL,
+    severity=Severity.WARNING,
+    kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK}),
+    tokens=((".eval()",), ("torch",)),
+    summary="evaluation runs with gradients enabled",
+    why="activations are kept for a backward pass that never comes (insufficient GPU memory: 3.1 % of the 706 issues)",
+    evidence=(Evidence("3.1 % of 706 issues in 400 jobs with GPU utilization of 50 % or less"),),
+    check=check,
+    fix=Safety.SAFE,
+    bad="""\
+def validate(model, loader):
+    model.eval()
+    for images, labels in loader:
+        correct += (model(images).argmax(1) == labels).sum()
+""",
+    good="""\
+@torch.no_grad()
+def validate(model, loader):
+    model.eval()
+    for images, labels in loader:
+        correct += (model(images).argmax(1) == labels).sum()
+""",
+    references=("https://pytorch.org/docs/stable/notes/autograd.html#locally-disable-grad-doc",),
+)
