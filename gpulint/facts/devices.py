@@ -31,6 +31,7 @@ class Device(enum.Enum):
 
     CUDA = "cuda"
     CPU = "cpu"
+    XPU = "xpu"
     OTHER = "other accelerator"
     UNKNOWN = "unknown"
 
@@ -53,7 +54,7 @@ class Transfer:
     @property
     def to_gpu(self) -> bool:
         """May the target be a GPU?"""
-        return bool(self.devices & {Device.CUDA, Device.UNKNOWN})
+        return bool(self.devices & {Device.CUDA, Device.XPU, Device.UNKNOWN})
 
 
 class Devices:
@@ -69,6 +70,10 @@ class Devices:
         for ref in self._project.resolver.origins(scopes, node):
             found |= self._classify(ref)
         return frozenset(found)
+
+    def may_be_gpu(self, scopes: ModuleScopes, node: ast.AST) -> bool:
+        """May the expression name a GPU?"""
+        return bool(self.of(scopes, node) & {Device.CUDA, Device.XPU, Device.UNKNOWN})
 
     def _classify(self, ref: Ref) -> set[Device]:
         node = ref.node
@@ -115,11 +120,10 @@ class Devices:
         if isinstance(node, ast.Constant):
             return isinstance(node.value, str) and node.value in _DTYPES
         origins = self._project.resolver.origins(scopes, node)
-        return all(
-            last_name(ref.node) in _DTYPES or (isinstance(ref.node, ast.Constant) and ref.node.value in _DTYPES)
-            for ref in origins
-            if isinstance(ref.node, ast.expr)
-        ) and any(isinstance(ref.node, ast.expr) for ref in origins)
+        named = [ref.node for ref in origins if isinstance(ref.node, ast.Name | ast.Attribute | ast.Constant)]
+        return bool(named) and all(
+            node.value in _DTYPES if isinstance(node, ast.Constant) else last_name(node) in _DTYPES for node in named
+        )
 
     def transfers(self, scopes: ModuleScopes) -> tuple[Transfer, ...]:
         """All calls of a module that move something to a device, whatever it is."""
@@ -167,9 +171,15 @@ class Devices:
             if draw is None or draw.prepared or not transfer.to_gpu:
                 continue
             once = isinstance(draw.where.node, ast.Call) and not loops.contexts(draw.where.scopes, draw.where.node)
-            if not once:
+            if not once and not self._was_on_gpu(transfer, draw):
                 yield transfer
 
+    def _was_on_gpu(self, transfer: Transfer, draw: Draw) -> bool:
+        """Is the value a field of a sampled graph whose fields of that name live on the GPU?"""
+        names = {child.attr for child in ast.walk(transfer.value) if isinstance(child, ast.Attribute)}
+        feeding = self._project.loaders.feeding
+        fields = [feeding.gpu_fields(loader) for loader in draw.loaders]
+        return bool(fields) and all(names & found or "*" in found for found in fields)
 
     def transfers_of(self, loader: Loader) -> Iterator[Transfer]:
         """Transfers anywhere in the project that move batches of ``loader`` to what may be a GPU."""
@@ -196,6 +206,6 @@ def _named(text: str) -> Device:
     head = text.split(":", 1)[0].strip().lower()
     if head in ("cuda", "gpu"):
         return Device.CUDA
-    if head == "cpu":
-        return Device.CPU
-    return Device.OTHER if head in ("mps", "xpu", "xla", "hpu", "npu", "tpu", "meta", "mlu") else Device.UNKNOWN
+    if head in ("cpu", "xpu"):
+        return Device(head)
+    return Device.OTHER if head in ("mps", "xla", "hpu", "npu", "tpu", "meta", "mlu") else Device.UNKNOWN

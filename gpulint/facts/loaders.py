@@ -13,6 +13,7 @@ from gpulint.facts.resolve import Ref
 from gpulint.facts.scopes import FUNCTIONS, Bound, LoopNode, ModuleScopes, last_name
 
 if TYPE_CHECKING:
+    from gpulint.facts.feeding import Feeding
     from gpulint.project import Project
 
 MAX_DEPTH = 8
@@ -31,7 +32,7 @@ TORCH_LOADERS = frozenset(
 """Classes that take the parameters of ``torch.utils.data.DataLoader`` and hand them on."""
 
 _SAMPLING = ("NeighborLoader", "LinkNeighborLoader", "HGTLoader", "NeighborSampler", "ShaDowKHopSampler", "NodeDataLoader", "EdgeDataLoader")
-_PREPARE = frozenset({"prepare", "setup_dataloaders", "prepare_data_loader", "_setup_dataloader", "MpDeviceLoader", "prepare_dataloader"})
+PREPARE = frozenset({"prepare", "setup_dataloaders", "prepare_data_loader", "_setup_dataloader", "MpDeviceLoader", "prepare_dataloader"})
 _HOST_METHODS = frozenset({"items", "values", "keys", "float", "long", "half", "int", "double", "view", "reshape", "squeeze", "unsqueeze", "permute", "transpose", "contiguous", "pop", "get", "t", "flatten", "type", "requires_grad_", "copy", "clone", "repeat", "expand", "narrow", "chunk", "split", "pin_memory", "bool"})  # fmt: skip
 
 
@@ -109,6 +110,8 @@ class Loaders:
         resolver = self._project.resolver
         for ref in resolver.origins(scopes, node):
             call = ref.node
+            if isinstance(call, ast.arg):
+                found.extend(self._handed_along(ref.scopes, call))
             if not isinstance(call, ast.Call):
                 continue
             if (loader := self._loader(ref.scopes, call)) is not None:
@@ -124,6 +127,28 @@ class Loaders:
                     if isinstance(made.node, ast.ClassDef) and resolver.base_names(made.scopes, made.node) & TORCH_LOADERS:
                         found.append(Loader(ref, "torch.utils.data.DataLoader"))
         return tuple(dict.fromkeys(found))
+
+    def _handed_along(self, scopes: ModuleScopes, parameter: ast.arg) -> Iterator[Loader]:
+        """Loaders for a parameter of a function that is itself an argument: ``run(step=step, batches=loader)``."""
+        arguments = scopes.module.parents.get(parameter)
+        function = scopes.module.parents.get(arguments) if arguments is not None else None
+        if not isinstance(function, FUNCTIONS) or parameter in self._active:
+            return
+        self._active.add(parameter)
+        try:
+            for site in self._project.loops.handed_over(scopes, function):
+                assert isinstance(site.node, ast.Call)
+                for keyword in site.node.keywords:
+                    if keyword.arg == parameter.arg:
+                        yield from self.loaders_of(site.scopes, keyword.value)
+        finally:
+            self._active.discard(parameter)
+
+    @cached_property
+    def feeding(self) -> Feeding:
+        from gpulint.facts.feeding import Feeding
+
+        return Feeding(self._project)
 
     # -- who draws from a loader -----------------------------------------------------------------------------------------
 
@@ -168,10 +193,12 @@ class Loaders:
     def prepared(self, scopes: ModuleScopes, source: ast.expr) -> bool:
         """Did the loader go through ``accelerator.prepare`` or ``fabric.setup_dataloaders`` on its way here?"""
         name = last_name(source)
-        for method in _PREPARE:
+        for method in PREPARE:
             for call in scopes.calls_by_name.get(method, []):
                 if any(last_name(argument) == name for argument in call.args):
                     return True
+        if isinstance(source, ast.Name) and source not in self._active and self._wraps_prepared(scopes, source):
+            return True
         function = scopes.function(source)
         if function is None or not isinstance(source, ast.Name) or function in self._active:
             return False
@@ -187,6 +214,20 @@ class Loaders:
                     return True
         finally:
             self._active.discard(function)
+        return False
+
+    def _wraps_prepared(self, scopes: ModuleScopes, source: ast.Name) -> bool:
+        """Was the name assigned from a prepared loader, as it is or shortened by ``skip_first_batches``?"""
+        self._active.add(source)
+        try:
+            for binding in scopes.scope(source).lookup(source.id):
+                value = binding.value
+                if binding.kind is Bound.ASSIGN and value is not None and not binding.path:
+                    inner = unwrap_iterable(value)
+                    if isinstance(inner, ast.Name | ast.Attribute) and last_name(inner) != source.id and self.prepared(scopes, inner):
+                        return True
+        finally:
+            self._active.discard(source)
         return False
 
     # -- batches ---------------------------------------------------------------------------------------------------------
@@ -248,8 +289,13 @@ class Loaders:
             return None
         if not isinstance(function, FUNCTIONS) or function in self._active:
             return None
+        loops = self._project.loops
         if function.name in ("training_step", "validation_step", "test_step") and name == "batch":
             return None  # Lightning moves the batch before the hook.
+        if name == "batch" and loops.is_brain_hook(scopes, function):
+            return Draw(Ref(scopes, function))
+        if [arg.arg for arg in function.args.args[1:]] == [name] and loops.is_engine_step(scopes, function):
+            return Draw(Ref(scopes, function))
         self._active.add(function)
         try:
             bound = bool(function.args.args) and function.args.args[0].arg in ("self", "cls")
@@ -261,5 +307,3 @@ class Loaders:
         finally:
             self._active.discard(function)
         return None
-
-

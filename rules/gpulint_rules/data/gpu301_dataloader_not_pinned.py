@@ -11,8 +11,9 @@ The program runs on the CPU only; the data set yields CUDA tensors already (pinn
 short that page-locked buffers would make the machine swap.
 
 Fix safety
-Safe where the batches are seen moving from host to GPU: page-locked batches hold the same values. Unsafe where only the program
-as a whole is known to use a GPU.
+Safe where the batches are seen moving from host to GPU, or go to a framework that moves them: page-locked batches hold the same
+values. Where the program may also run without a GPU, the fix pins only if there is one. Unsafe where a data set or ``collate_fn`` of
+unknown origin could put tensors on the GPU itself.
 
 References
 https://pytorch.org/docs/stable/data.html#memory-pinning
@@ -24,7 +25,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpulint.documents.base import Document
-from gpulint.facts.arguments import Passed
 from gpulint.facts.devices import Transfer
 from gpulint.facts.loaders import Loader
 from gpulint.finding import Finding, Place, Severity
@@ -35,36 +35,43 @@ from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 
 @dataclass(frozen=True, slots=True)
 class NotPinned:
-    """The loader call and the transfers of its batches."""
+    """The loader call, and the transfers of its batches or the place where a framework takes it over to move them."""
 
     loader: Loader
     transfers: tuple[Transfer, ...]
+    mover: Place | None
 
 
 def check(document: Document, project: Project) -> Iterator[Finding]:
     scopes = project.scopes(document)
     if scopes is None:
         return
+    feeding = project.loaders.feeding
     for loader in project.loaders.in_module(scopes):
-        argument = project.arguments.of(scopes, loader.node, "pin_memory", position=7)
-        if argument.passed in (Passed.UNKNOWN, Passed.SOMETIMES) or argument.unknown:
-            continue
-        if argument.refs and not project.arguments.value(scopes, loader.node, "pin_memory", 7).every(lambda value: value is False):
+        if feeding.is_pinned(loader) is not False:
             continue
         transfers = tuple(project.devices.transfers_of(loader))
-        if not transfers:
+        mover = feeding.mover(loader)
+        if not transfers and mover is None or feeding.yields_gpu_tensors(loader):
             continue
-        name = loader.variable or "this loader"
+        name = loader.variable
         yield RULE.finding(
             document.path,
             scopes.module.span(loader.node),
-            f"DataLoader {name!r} does not pin memory" if loader.variable else "DataLoader does not pin memory",
-            help=f"add `pin_memory=True` to {name} and move its batches with `non_blocking=True`",
-            payload=NotPinned(loader, transfers),
-            related=tuple(
-                Place(t.call.scopes.path, t.call.scopes.module.span(t.node), "its batches move to the GPU here") for t in transfers[:3]
-            ),
+            f"DataLoader '{name}' does not pin memory" if name else "DataLoader does not pin memory",
+            help=f"add `pin_memory=True` to {f'`{name}`' if name else 'it'}"
+            + (" and move its batches with `non_blocking=True`" if transfers else ""),
+            payload=NotPinned(loader, transfers, mover),
+            related=_evidence(transfers, mover),
         )
+
+
+def _evidence(transfers: tuple[Transfer, ...], mover: Place | None) -> tuple[Place, ...]:
+    seen = [
+        Place(t.call.scopes.path, t.call.scopes.module.span(t.node), "its batches move to the GPU here")
+        for t in transfers[:3]
+    ]
+    return tuple(seen) or ((mover,) if mover is not None else ())
 
 
 RULE = Rule(

@@ -1,0 +1,22 @@
+"""Pass ``pin_memory`` to the loader."""
+
+from __future__ import annotations
+
+from gpulint.finding import Finding
+from gpulint.fix import Declined, Fix, Fixer, Safety
+from gpulint.project import Project
+from gpulint_fixers.pinning import pin
+from gpulint_rules.data.gpu301_dataloader_not_pinned import NotPinned
+
+
+def fix(finding: Finding, project: Project) -> Fix | Declined:
+    """Pin the loader; see the rule's section on safety."""
+    payload = finding.payload
+    assert isinstance(payload, NotPinned)
+    edit = pin(project, payload.loader)
+    if isinstance(edit, Declined):
+        return edit
+    return Fix("pin the loader's batches in host memory", Safety.SAFE, (edit,))
+
+
+FIXER = Fixer("GPU301", fix)

@@ -1,0 +1,56 @@
+"""Pass ``non_blocking=True`` to the transfers of a statement, and pin the loaders that feed them."""
+
+from __future__ import annotations
+
+import ast
+
+from gpulint.documents.python import PythonModule
+from gpulint.facts.devices import Transfer
+from gpulint.facts.loaders import Loader
+from gpulint.finding import Finding
+from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
+from gpulint.project import Project
+from gpulint_fixers.calls import set_keyword
+from gpulint_fixers.pinning import pin
+from gpulint_rules.data.gpu302_blocking_transfer import Blocking
+
+
+def fix(finding: Finding, project: Project) -> Fix | Declined:
+    """Make the copies asynchronous. Safe if all their loaders pin memory, or do so after the same fix."""
+    payload = finding.payload
+    assert isinstance(payload, Blocking)
+    loaders = {loader.node: loader for transfer in payload.transfers for loader in _loaders(transfer)}
+    pinned = [_pinned(project, loader) for loader in loaders.values()]
+    module = payload.transfers[0].call.scopes.module
+    edits = [_unblock(module, transfer.node) for transfer in payload.transfers]
+    if pinned and None not in pinned:
+        more = [edit for found in pinned if found is not None for edit in found]
+        also = " and pin the loader's memory" if more else ""
+        return Fix(f"copy without blocking the host{also}", Safety.SAFE, (*edits, *more))
+    note = "it takes effect only if the loader pins its memory"
+    return Fix(f"copy without blocking the host; {note}", Safety.UNSAFE, tuple(edits))
+
+
+def _loaders(transfer: Transfer) -> tuple[Loader, ...]:
+    return transfer.draw.loaders if transfer.draw is not None else ()
+
+
+def _pinned(project: Project, loader: Loader) -> list[Edit] | None:
+    """Edits after which the loader pins its memory; None if that cannot be told or done."""
+    feeding = project.loaders.feeding
+    state = feeding.is_pinned(loader)
+    if state is not False:
+        return [] if state else None
+    edit = pin(project, loader) if not feeding.yields_gpu_tensors(loader) else Declined("on the GPU already")
+    return None if isinstance(edit, Declined) else [edit]
+
+
+def _unblock(module: PythonModule, call: ast.Call) -> Edit:
+    """Set ``non_blocking``, also where a plain False is passed by position."""
+    for argument in call.args:
+        if isinstance(argument, ast.Constant) and argument.value is False:
+            return Edit(module.path, module.span(argument), "True")
+    return set_keyword(module, call, "non_blocking", "True")
+
+
+FIXER = Fixer("GPU302", fix)

@@ -1,0 +1,211 @@
+"""How the batches of a loader reach the GPU: pinned or not, moved by a framework, or on the GPU from the start."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from gpulint.facts.arguments import Argument, Passed
+from gpulint.facts.loaders import PREPARE, Loader
+from gpulint.facts.resolve import Ref
+from gpulint.facts.scopes import FUNCTIONS, FunctionNode, ModuleScopes, last_name
+from gpulint.finding import Place
+
+if TYPE_CHECKING:
+    from gpulint.project import Project
+
+_LOADER_HOOKS = frozenset({"train_dataloader", "val_dataloader", "test_dataloader", "predict_dataloader"})
+_LIGHTNING = ("LightningDataModule", "LightningModule")
+_TRAINER_METHODS = ("fit", "validate", "test", "predict")
+_TORCH_SIGNATURE = ("torch.utils.data.", "torchdata.")
+PIN_POSITION = 7
+"""Place of ``pin_memory`` among the positional parameters of ``torch.utils.data.DataLoader``."""
+WORKERS_POSITION = 5
+COLLATE_POSITION = 6
+
+
+class Feeding:
+    """Answers about the loaders of one project."""
+
+    def __init__(self, project: Project) -> None:
+        self._project = project
+
+    def argument(self, loader: Loader, name: str, position: int | None = None) -> Argument:
+        """What a loader gets for ``name``; ``position`` counts in torch's own signature only."""
+        place = position if loader.name.startswith(_TORCH_SIGNATURE) else None
+        return self._project.arguments.of(loader.scopes, loader.node, name, place)
+
+    def is_pinned(self, loader: Loader) -> bool | None:
+        """Does the loader pin its batches, perhaps on a condition (True), never (False), or can it not be told (None)?"""
+        argument = self.argument(loader, "pin_memory", PIN_POSITION)
+        if argument.passed is Passed.NEVER:
+            return False
+        if argument.passed is Passed.UNKNOWN or argument.unknown:
+            return None
+        values = [self._project.values.of(ref.scopes, ref.node) for ref in argument.refs]
+        return not all(known.every(lambda value: not value) for known in values)
+
+    # -- frameworks ------------------------------------------------------------------------------------------------------
+
+    def mover(self, loader: Loader) -> Place | None:
+        """Where a framework takes the loader over and moves its batches to the GPU on its own."""
+        return self._movers.get(loader.node)
+
+    @cached_property
+    def _movers(self) -> dict[ast.Call, Place]:
+        table: dict[ast.Call, Place] = {}
+        for ref in self._handed_to_frameworks():
+            assert isinstance(ref.node, ast.expr)
+            place = Place(ref.scopes.path, ref.scopes.module.span(ref.node), "the framework moves its batches to the GPU")
+            for part in _parts(ref.node):
+                for loader in self._project.loaders.loaders_of(ref.scopes, part):
+                    table.setdefault(loader.node, place)
+        return table
+
+    def _handed_to_frameworks(self) -> Iterator[Ref]:
+        """Expressions that hand loaders to Accelerate, Fabric, Ray, Lightning or Ignite."""
+        for scopes in self._project.training_modules:
+            for method in PREPARE:
+                for call in scopes.calls_by_name.get(method, []):
+                    if isinstance(call.func, ast.Attribute | ast.Name) and not self._on_cpu(scopes, call):
+                        yield from (Ref(scopes, argument) for argument in call.args)
+            for method in (*_TRAINER_METHODS, "run"):
+                for call in scopes.calls_by_name.get(method, []):
+                    if self._is_trainer(scopes, call, method):
+                        values = [*call.args, *(keyword.value for keyword in call.keywords)]
+                        yield from (Ref(scopes, value) for value in values)
+            if not self._cpu_trainers:
+                yield from self._hooks(scopes)
+
+    def _hooks(self, scopes: ModuleScopes) -> Iterator[Ref]:
+        for owner in scopes.classes:
+            hooks = [item for item in owner.body if isinstance(item, FUNCTIONS) and item.name in _LOADER_HOOKS]
+            if hooks and any(base.endswith(_LIGHTNING) for base in self._project.resolver.base_names(scopes, owner)):
+                for hook in hooks:
+                    yield from (Ref(scopes, value) for value in self._project.resolver.returns(hook))
+
+    def _is_trainer(self, scopes: ModuleScopes, call: ast.Call, method: str) -> bool:
+        """``Trainer(...).fit(...)`` of Lightning, or ``run`` of an Ignite engine that was given a device."""
+        if not isinstance(call.func, ast.Attribute):
+            return False
+        for ref in self._project.resolver.origins(scopes, call.func.value):
+            if not isinstance(ref.node, ast.Call):
+                continue
+            names = self._project.resolver.call_names(ref.scopes, ref.node)
+            if method in _TRAINER_METHODS and any("lightning" in name and name.endswith("Trainer") for name in names):
+                return not self._on_cpu(ref.scopes, ref.node)
+            if method == "run" and any(name.startswith("ignite.") for name in names):
+                device = next((keyword.value for keyword in ref.node.keywords if keyword.arg == "device"), None)
+                return device is not None and self._project.devices.may_be_gpu(ref.scopes, device)
+        return False
+
+    def _on_cpu(self, scopes: ModuleScopes, call: ast.Call) -> bool:
+        """Was the framework object behind the call, or made by it, told to use the CPU?"""
+        made = [Ref(scopes, call)]
+        if isinstance(call.func, ast.Attribute):
+            made += self._project.resolver.origins(scopes, call.func.value)
+        for ref in made:
+            if isinstance(ref.node, ast.Call):
+                for keyword in ref.node.keywords:
+                    known = self._project.values.of(ref.scopes, keyword.value) if keyword.arg in ("cpu", "accelerator") else None
+                    if known is not None and known.every(lambda value: value is True or value == "cpu"):
+                        return True
+        return False
+
+    @cached_property
+    def _cpu_trainers(self) -> bool:
+        """Is every Trainer or Fabric of the tree told to use the CPU?"""
+        found = [
+            self._on_cpu(scopes, call)
+            for scopes in self._project.training_modules
+            for name in ("Trainer", "Fabric")
+            for call in scopes.calls_by_name.get(name, [])
+        ]
+        return bool(found) and all(found)
+
+    # -- data that is on the GPU already -----------------------------------------------------------------------------------
+
+    def yields_gpu_tensors(self, loader: Loader) -> bool:
+        """Are samples on the GPU before the loader collates them? Pinning them would raise an error."""
+        resolver = self._project.resolver
+        for ref in self.argument(loader, "collate_fn", COLLATE_POSITION).refs:
+            for made in resolver.origins(ref.scopes, ref.node):
+                if isinstance(made.node, FUNCTIONS) and self._moves(made.scopes, made.node):
+                    return True
+        if self.gpu_fields(loader):
+            return True
+        for source in self._sources(loader):
+            assert isinstance(source.node, ast.expr)
+            for ref in resolver.origins(source.scopes, source.node):
+                if isinstance(ref.node, ast.Call) and last_name(ref.node.func) == "TensorDataset":
+                    if any(self._moved_fields(ref.scopes, argument) for argument in ref.node.args):
+                        return True
+            for where, owner in resolver.classes_of(source.scopes, source.node):
+                getter = resolver.method(where, owner, "__getitem__")
+                if getter is not None and isinstance(getter.node, FUNCTIONS) and self._moves(getter.scopes, getter.node):
+                    return True
+        return False
+
+    def gpu_fields(self, loader: Loader) -> frozenset[str]:
+        """Fields of the sampled graph that live on the GPU (``data.to(device, "x", "y")``); ``*`` stands for all."""
+        if not loader.samples_graph:
+            return frozenset()
+        found: set[str] = set()
+        for source in self._sources(loader):
+            assert isinstance(source.node, ast.expr)
+            found |= self._moved_fields(source.scopes, source.node)
+        return frozenset(found)
+
+    def _sources(self, loader: Loader) -> list[Ref]:
+        """Expressions for the data set or graph that a loader reads."""
+        if loader.node.args and not isinstance(loader.node.args[0], ast.Starred):
+            return [Ref(loader.scopes, loader.node.args[0])]
+        named = (self.argument(loader, name).refs for name in ("dataset", "data", "graph"))
+        return [ref for refs in named for ref in refs if isinstance(ref.node, ast.expr)]
+
+    def _moves(self, scopes: ModuleScopes, function: FunctionNode) -> bool:
+        """Does the function's own body move anything to a GPU?"""
+        moves = self._project.devices.transfers(scopes)
+        return any(transfer.to_gpu and scopes.function(transfer.node) is function for transfer in moves)
+
+    def _moved_fields(self, scopes: ModuleScopes, node: ast.expr) -> frozenset[str]:
+        """What the function that has ``node`` moves of it to a GPU: names of fields, ``*`` for all, nothing."""
+        root = _root(node)
+        here = scopes.function(node)
+        found: set[str] = set()
+        for transfer in self._project.devices.transfers(scopes):
+            if not transfer.to_gpu or scopes.function(transfer.node) is not here:
+                continue
+            if transfer.node is node or root and root in (_root(transfer.value), _assigned_root(scopes, transfer.node)):
+                fields = [arg.value for arg in transfer.node.args[1:] if isinstance(arg, ast.Constant)]
+                found |= {field for field in fields if isinstance(field, str)} or {"*"}
+        return frozenset(found)
+
+
+def _parts(node: ast.expr) -> Iterator[ast.expr]:
+    """The elements of a list, tuple or dictionary of loaders; else the expression itself."""
+    if isinstance(node, ast.List | ast.Tuple):
+        for part in node.elts:
+            yield from _parts(part)
+    elif isinstance(node, ast.Dict):
+        for part in node.values:
+            yield from _parts(part)
+    elif isinstance(node, ast.Starred):
+        yield from _parts(node.value)
+    else:
+        yield node
+
+
+def _root(node: ast.expr) -> str:
+    """The variable at the start of ``data.x[0]`` or ``copy(data)``, else ''."""
+    while isinstance(node, ast.Attribute | ast.Subscript) or (isinstance(node, ast.Call) and node.args):
+        node = node.args[0] if isinstance(node, ast.Call) else node.value
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def _assigned_root(scopes: ModuleScopes, call: ast.Call) -> str:
+    """The variable that ``data = dataset[0].to(device)`` assigns."""
+    statement = next((up for up in scopes.module.ancestors(call) if isinstance(up, ast.stmt)), None)
+    return _root(statement.targets[0]) if isinstance(statement, ast.Assign) else ""

@@ -1,0 +1,114 @@
+"""What it detects
+``.to(device)`` or ``.cuda()`` on batches of a data loader, in the loop or in a helper that it calls, without
+``non_blocking=True``.
+
+Why it costs GPU time
+A blocking copy makes the host wait until the batch has arrived, so that it cannot queue the kernels of this step or prepare
+the next one. Inefficient host-GPU data transfer is the most frequent category of the study: 27.9 % of 706 issues in 400 jobs.
+
+When it is right not to change
+The batch is changed on the host right after it was sent; a tensor moves from the GPU to the host (there ``non_blocking=True``
+is a bug unless the stream is synchronised before the values are read).
+
+Fix safety
+Safe where every loader that the batch may come from pins its memory, or can be made to in the same fix. Unsafe elsewhere: without
+pinned memory the copy blocks all the same.
+
+References
+https://pytorch.org/tutorials/intermediate/pinmem_nonblock.html
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gpulint.documents.base import Document
+from gpulint.facts.devices import Transfer
+from gpulint.facts.scopes import ModuleScopes
+from gpulint.finding import Finding, Place, Severity
+from gpulint.fix import Safety
+from gpulint.project import Project
+from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
+
+
+@dataclass(frozen=True, slots=True)
+class Blocking:
+    """The blocking transfers of one statement, in source order."""
+
+    transfers: tuple[Transfer, ...]
+
+
+def check(document: Document, project: Project) -> Iterator[Finding]:
+    scopes = project.scopes(document)
+    if scopes is None:
+        return
+    statements: dict[ast.AST, list[Transfer]] = {}
+    for transfer in project.devices.batch_transfers(scopes):
+        if not transfer.non_blocking:
+            statements.setdefault(_statement(scopes, transfer.node), []).append(transfer)
+    for transfers in statements.values():
+        first = transfers[0]
+        names = list(dict.fromkeys(scopes.module.text(transfer.value) for transfer in transfers))
+        yield RULE.finding(
+            document.path,
+            scopes.module.span(first.node),
+            f"the host waits while {_listed(names)} {'is' if len(names) == 1 else 'are'} copied to the GPU",
+            help=f"pass `non_blocking=True` to `{_shortened(scopes.module.text(first.node))}` and pin the loader's memory",
+            payload=Blocking(tuple(transfers)),
+            related=tuple(_sources(first)),
+        )
+
+
+def _statement(scopes: ModuleScopes, call: ast.Call) -> ast.AST:
+    """The simple statement around a call; the call itself in the header of a compound one."""
+    for up in scopes.module.ancestors(call):
+        if isinstance(up, ast.stmt):
+            return call if hasattr(up, "body") else up
+    return call
+
+
+def _listed(names: list[str]) -> str:
+    quoted = [f"'{_shortened(name)}'" for name in names]
+    return quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])} and {quoted[-1]}"
+
+
+def _shortened(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= 60 else f"{line[:57]}..."
+
+
+def _sources(transfer: Transfer) -> Iterator[Place]:
+    draw = transfer.draw
+    if draw is None:
+        return
+    for loader in draw.loaders[:3]:
+        yield Place(loader.scopes.path, loader.scopes.module.span(loader.node), "the loader of these batches")
+
+
+RULE = Rule(
+    code="GPU302",
+    name="blocking-transfer",
+    category=Category.HOST_GPU_TRANSFER,
+    dimension=Dimension.DATA,
+    severity=Severity.WARNING,
+    kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK}),
+    tokens=((".to(", ".cuda(", ".type("),),
+    summary="batches are copied to the GPU while the host waits",
+    why="a blocking copy keeps the host from queueing kernels, so the GPU runs dry once per batch (27.9 % of 706 issues)",
+    evidence=(Evidence("27.9 % of 706 issues in 400 jobs with GPU utilization of 50 % or less"),),
+    check=check,
+    fix=Safety.SAFE,
+    bad="""\
+loader = DataLoader(dataset, batch_size=64, pin_memory=True)
+for images, labels in loader:
+    loss = step(images.cuda(), labels.cuda())
+""",
+    good="""\
+loader = DataLoader(dataset, batch_size=64, pin_memory=True)
+for images, labels in loader:
+    loss = step(images.cuda(non_blocking=True), labels.cuda(non_blocking=True))
+""",
+    references=("https://pytorch.org/tutorials/intermediate/pinmem_nonblock.html",),
+)
