@@ -13,7 +13,7 @@ from gpulint_probe.estimator.allocator import OutOfMemory
 from gpulint_probe.estimator.cards import Card, card_by_name, card_of_memory
 from gpulint_probe.estimator.checkpointing import enable_checkpointing
 from gpulint_probe.estimator.errors import EstimateError
-from gpulint_probe.estimator.inputs import batch_from_example, batch_from_specs, channels_last, parse_input
+from gpulint_probe.estimator.inputs import batch_from_example, batch_from_specs, channels_last, floating_as, parse_input
 from gpulint_probe.estimator.interval import interval
 from gpulint_probe.estimator.job import PRECISIONS, Job
 from gpulint_probe.estimator.losses import loss_by_name
@@ -97,8 +97,6 @@ def build_job(request: Request) -> Job:
     target = load_target(request.target, request.model_args)
     model = target.model
     notes: list[str] = []
-    if request.precision == "bf16-true":
-        model.to(torch.bfloat16)
     if request.activation_checkpointing:
         enable_checkpointing(model)
     if target.example is not None and not request.inputs:
@@ -110,6 +108,9 @@ def build_job(request: Request) -> Job:
         if not request.inputs:
             notes.append(f"input {target.default_input} is the model's default")
         make_batch = batch_from_specs([parse_input(spec) for spec in specs], model)
+    if request.precision == "bf16-true":
+        model.to(torch.bfloat16)
+        make_batch = floating_as(make_batch, torch.bfloat16)
     if request.channels_last:
         model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         make_batch = channels_last(make_batch)
@@ -142,7 +143,8 @@ def estimate_job(request: Request, job: Job, on_trace: Callable[[Trace], None] |
     context = request.context if request.context is not None else (card or card_of_memory(1)).context_bytes
     if request.method != "simulate":
         total = baselines.estimate(request.method, job, request.gpumemnet_model)
-        return _estimate(request, card, context, Simulation(0, 0, {}, baselines.NOWHERE), total, total <= card.total_bytes if card else None, ())
+        fitting = total <= card.total_bytes if card else None
+        return _estimate(request, job, card, context, Simulation(0, 0, {}, baselines.NOWHERE), total, fitting, ())
     trace = trace_job(job, request.batch_size)
     if on_trace is not None:
         on_trace(trace)
@@ -155,18 +157,21 @@ def estimate_job(request: Request, job: Job, on_trace: Callable[[Trace], None] |
         except OutOfMemory:
             fits = False
     result = result or simulate(trace)
-    return _estimate(request, card, context, result, result.reserved + context, fits, tuple(trace.notes))
+    return _estimate(request, job, card, context, result, result.reserved + context, fits, trace.notes)
 
 
 def _estimate(
-    request: Request, card: Card | None, context: int, result: Simulation, device: int, fits: bool | None, notes: Sequence[str]
-) -> Estimate:
-    low, high = interval(device, context, request.context is not None, bool(notes)) if request.method == "simulate" else (device, device)
+    request: Request, job: Job, card: Card | None, context: int, result: Simulation, device: int, fits: bool | None,
+    assumptions: Sequence[str],
+) -> Estimate:  # fmt: skip
+    low = high = device
+    if request.method == "simulate":
+        low, high = interval(device, context, request.context is not None, bool(assumptions))
     capacity = card.total_bytes if card else None
     return Estimate(
         request.target, request.batch_size, request.method, result.allocated, result.reserved, context, device, low, high,
         result.by_category, result.peak.operator, result.peak.module, result.peak.phase, card.name if card else "", capacity,
-        fits, capacity - device if capacity is not None else None, tuple(notes),
+        fits, capacity - device if capacity is not None else None, (*job.notes, *assumptions),
     )  # fmt: skip
 
 

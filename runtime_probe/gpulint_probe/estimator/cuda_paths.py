@@ -15,8 +15,10 @@ from unittest import mock
 import torch
 from torch.overrides import TorchFunctionMode
 
+from gpulint_probe.estimator.autocast import Autocast
 from gpulint_probe.estimator.devices import stay_on_meta
 from gpulint_probe.estimator.errors import CannotSimulate
+from gpulint_probe.estimator.recurrent import recurrent
 
 aten = torch.ops.aten
 
@@ -24,16 +26,18 @@ aten = torch.ops.aten
 class CudaPaths(TorchFunctionMode):
     """While active, dropout, attention and recurrent layers on meta tensors allocate what they do on CUDA.
 
-    ``note`` receives remarks for the report; ``module`` names the running module; ``cast`` maps ``(name, args, kwargs)`` of
-    a call to the arguments that autocast would pass on.
+    ``note`` receives remarks for the report; ``module`` names the running module; ``cast`` changes the
+    arguments of calls as autocast would.
     """
 
-    def __init__(self, note: Callable[[str], None], module: Callable[[], str], cast: Callable[..., Any] | None = None) -> None:
+    def __init__(self, note: Callable[[str], None], module: Callable[[], str], cast: Autocast | None = None) -> None:
         super().__init__()
         self._note = note
         self._module = module
         self._cast = cast
         self._patches: list[Any] = []
+        self._hooks: list[Any] = []
+        self._recomputing = 0
 
     def __enter__(self) -> CudaPaths:
         # Python functions hand themselves to the mode whole, and then run with the mode off: what they call inside (dropout
@@ -44,11 +48,34 @@ class CudaPaths(TorchFunctionMode):
                     patch = mock.patch.object(owner, name, lambda *_: False)
                     patch.start()
                     self._patches.append(patch)
+        register = torch.nn.modules.module
+        self._hooks = [
+            register.register_module_forward_pre_hook(self._enter_recomputation),
+            register.register_module_forward_hook(self._leave_recomputation, always_call=True),
+        ]
         super().__enter__()
         return self
 
+    def _enter_recomputation(self, *_: Any) -> None:
+        # The autograd engine runs without function modes, so a block that is recomputed in the backward (activation
+        # checkpointing) needs this one again.
+        if torch._C._current_autograd_node() is not None:
+            if not self._recomputing:
+                super().__enter__()
+            self._recomputing += 1
+
+    def _leave_recomputation(self, *_: Any) -> None:
+        if self._recomputing:
+            self._recomputing -= 1
+            if not self._recomputing:
+                super().__exit__(None, None, None)
+                if self._cast is not None:  # the recomputation had an autocast context of its own
+                    self._cast.clear()
+
     def __exit__(self, *exc: Any) -> None:
         super().__exit__(*exc)
+        while self._hooks:
+            self._hooks.pop().remove()
         while self._patches:
             self._patches.pop().stop()
 
@@ -87,6 +114,11 @@ class CudaPaths(TorchFunctionMode):
             repeat = q.size(-3) // k.size(-3)
             k, v = k.repeat_interleave(repeat, -3), v.repeat_interleave(repeat, -3)
         return scaled_dot_product_attention(q, k, v, mask, p, causal, kwargs.get("scale"))
+
+    def recurrent(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if isinstance(args[1], torch.Tensor) and args[1].dim() == 1:  # packed sequences: data, batch_sizes, hx, params, ...
+            raise CannotSimulate("packed sequences have lengths that depend on values", func.__name__, self._module())
+        return recurrent(func.__name__, args, kwargs)
 
     def value(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         name = func.__name__
@@ -164,6 +196,7 @@ _PATHS: dict[str, Callable[[CudaPaths, Any, tuple[Any, ...], dict[str, Any]], An
     "dropout": CudaPaths.dropout,
     "dropout_": CudaPaths.dropout_,
     "scaled_dot_product_attention": CudaPaths.attention,
+    **dict.fromkeys(("lstm", "gru", "rnn_tanh", "rnn_relu"), CudaPaths.recurrent),
     **dict.fromkeys(("item", "tolist", "numpy", "is_nonzero", "equal", "allclose"), CudaPaths.value),
     **dict.fromkeys(("__bool__", "__float__", "__int__", "__index__", "__complex__"), CudaPaths.value),
 }

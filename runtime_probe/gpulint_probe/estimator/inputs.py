@@ -116,10 +116,18 @@ def batch_from_example(example: Any) -> Callable[[int], Batch]:
 
 def channels_last(make_batch: Callable[[int], Batch]) -> Callable[[int], Batch]:
     """The same batches with their images in channels_last layout."""
+    return _mapped(make_batch, lambda tensor: tensor.to(memory_format=torch.channels_last) if tensor.dim() == 4 else tensor)
 
+
+def floating_as(make_batch: Callable[[int], Batch], dtype: torch.dtype) -> Callable[[int], Batch]:
+    """The same batches with their floating point tensors of type ``dtype``."""
+    return _mapped(make_batch, lambda tensor: tensor.to(dtype) if tensor.is_floating_point() else tensor)
+
+
+def _mapped(make_batch: Callable[[int], Batch], change: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[int], Batch]:
     def convert(value: Any) -> Any:
         if isinstance(value, torch.Tensor):
-            return value.to(memory_format=torch.channels_last) if value.dim() == 4 else value
+            return change(value)
         if isinstance(value, dict):
             return {key: convert(item) for key, item in value.items()}
         return type(value)(convert(item) for item in value) if isinstance(value, tuple | list) else value

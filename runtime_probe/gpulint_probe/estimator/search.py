@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from gpulint_probe.estimator.allocator import OutOfMemory
 from gpulint_probe.estimator.api import Request, build_job, trace_job
 from gpulint_probe.estimator.errors import EstimateError
 from gpulint_probe.estimator.job import Job
@@ -14,7 +13,9 @@ from gpulint_probe.estimator.simulate import simulate
 
 MARGIN = 0.10
 _LARGEST = 1 << 20
-_PROBE = (4, 8)
+_RESOLUTION = 200  # the bracket is closed to one part in this many
+_PROBE = (4, 8)  # sizes of the first two probes
+_FARTHEST = 16  # a slope is trusted up to this many times the larger of its two sizes
 Progress = Callable[[str], None]
 
 
@@ -48,7 +49,11 @@ def suggest_for_job(request: Request, job: Job, progress: Progress | None = None
 
 
 class _Search:
-    """Brackets the largest batch whose step fits ``capacity`` bytes."""
+    """Finds the largest batch after whose step the allocator has reserved at most ``capacity`` bytes.
+
+    Reserved without any limit: near the limit a real job would still run, by returning cached memory to the driver again
+    and again, which stalls the GPU.
+    """
 
     def __init__(self, job: Job, training: bool, capacity: int, progress: Progress | None) -> None:
         self.job = job
@@ -56,51 +61,44 @@ class _Search:
         self.capacity = capacity
         self.probes = 0
         self._progress = progress
-        self._reserved: dict[int, int | None] = {}
+        self._reserved: dict[int, int] = {}
 
     def largest(self) -> int:
-        """Two small probes give the slope; the batch it points at is bracketed, the bracket closed, neighbours checked."""
+        """Two small probes give the slope; the batch that the last two probes point at is probed until it is bracketed
+        closely. Reserved memory is not smooth in the batch, so the neighbours of the result are probed too."""
         small, large = _PROBE
-        if not self._fits(small):
-            return next((size for size in range(small - 1, 0, -1) if self._fits(size)), 0)
-        if not self._fits(large):
-            return self._between(small, large)
-        low = large
-        while low < _LARGEST:
-            high = self._extrapolated(small, low)
-            if not self._fits(high):
-                return self._between(low, high)
-            small, low = low, high
-        return _LARGEST
+        low, high = 0, _LARGEST
+        points = [(size, self._probe(size)) for size in (small, large)]
+        while True:
+            for size, reserved in points[-2:]:
+                low, high = (max(low, size), high) if reserved <= self.capacity else (low, min(high, size))
+            if high - low <= max(1, low // _RESOLUTION):
+                break
+            # Beyond a few secant steps the line is not straight enough here: halve the bracket.
+            guess = self._secant(points) if len(points) < 6 else (low + high) // 2
+            size = min(max(guess, low + 1), high - 1, _FARTHEST * max(low, large))
+            points.append((size, self._probe(size)))
+        return self._settled(low)
 
-    def _between(self, low: int, high: int) -> int:
-        """``low`` fits and ``high`` does not. The allocator is not monotonic in the batch, so the size above is checked."""
-        while high - low > max(1, low // 100):
-            middle = (low + high) // 2
-            if self._fits(middle):
-                low = middle
-            else:
-                high = middle
-        while self._fits(low + 1):
-            low += 1
-        return low
+    def _settled(self, size: int) -> int:
+        while size < _LARGEST and self._probe(size + 1) <= self.capacity:
+            size += 1
+        while size > 1 and self._probe(size - 1) > self.capacity:  # a lucky exception
+            size -= 2
+            while size > 0 and self._probe(size) > self.capacity:
+                size -= 1
+        return size
 
-    def _extrapolated(self, small: int, large: int) -> int:
-        first, second = self._reserved[small], self._reserved[large]
-        assert first is not None and second is not None
-        slope = (second - first) / (large - small)
-        if slope <= 0:
-            return min(2 * large, _LARGEST)
-        size = int(large + (self.capacity - second) / slope) + 1
-        return max(large + 1, min(size, 16 * large, _LARGEST))
+    def _secant(self, points: list[tuple[int, int]]) -> int:
+        (first, at_first), (second, at_second) = points[-2:]
+        if first == second or at_first == at_second:
+            return 2 * max(first, second)
+        return int(first + (self.capacity - at_first) * (second - first) / (at_second - at_first))
 
-    def _fits(self, size: int) -> bool:
+    def _probe(self, size: int) -> int:
         if size not in self._reserved:
             self.probes += 1
             if self._progress is not None:
                 self._progress(f"{'training' if self.training else 'evaluation'} step with batch {size}")
-            try:
-                self._reserved[size] = simulate(trace_job(self.job, size, self.training), self.capacity).reserved
-            except OutOfMemory:
-                self._reserved[size] = None
-        return self._reserved[size] is not None
+            self._reserved[size] = simulate(trace_job(self.job, size, self.training)).reserved
+        return self._reserved[size]

@@ -68,7 +68,6 @@ def _traced(job: Job, train: bool) -> Iterator[tuple[Tracer, Autocast | None]]:
         job.optimizer.state.clear()
     stack = ModuleStack(job.model)
     tracer = Tracer(stack.current)
-    tracer.trace.notes.extend(job.notes)
     cast = Autocast(job.autocast_dtype) if job.autocast_dtype is not None else None
     tracer.hold_module(job.model)
     try:

@@ -95,9 +95,7 @@ class Tracer(TorchDispatchMode):
         call = len(self.trace.calls)
         self.trace.calls.append(Call(str(func), module, self.phase))
         self._cublas_workspace(func, call)
-        before, after = workspaces_of(func, args, kwargs, out)
-        for workspace in before:
-            self._scratch(workspace, call)
+        after = workspaces_of(func, args, out)
         outputs = (out,) if isinstance(out, torch.Tensor) else out if isinstance(out, tuple | list) else ()
         for position, tensor in enumerate(outputs):
             if isinstance(tensor, torch.Tensor):

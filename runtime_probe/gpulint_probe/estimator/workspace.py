@@ -1,12 +1,13 @@
 """Scratch memory that CUDA libraries take inside one operator: cuDNN convolutions, attention kernels, cuBLAS handles.
 
-Meta tensors never see it. Convolutions: with TF32 or half precision on NCHW tensors cuDNN converts input and output to
-NHWC and back in its workspace; what the heuristics choose is not public, the sizes here are a rule fitted on public
-measurements (docs/estimator.md says on which).
+Meta tensors never see it, and what cuDNN's heuristics choose is not public. The rule for convolutions follows from what
+tensor cores need, channels-last copies of the tensors of an NCHW convolution, and was checked against public measurements
+of networks that it was not made on (docs/estimator.md).
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,10 @@ MIB = 1 << 20
 # cuBLAS' default workspace on compute capability 8.x, CUBLAS_WORKSPACE_CONFIG=:4096:2:16:8.
 CUBLAS_WORKSPACE = 8 * MIB + 128 * 1024
 _MATMUL = {aten.mm.default, aten.addmm.default, aten.bmm.default, aten.baddbmm.default}
+# Below this many channels on either side the weight gradient is too small to fill the GPU and is reduced from parts.
+_SPLIT_CHANNELS = 384
+# Images come with 1 to 3 channels: kernels that read NCHW directly serve those.
+_FIRST_LAYER_CHANNELS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +38,7 @@ class Workspace:
     weight: tuple[int, ...] = ()
     output: tuple[int, ...] = ()
     groups: int = 1
+    strided: bool = False
     itemsize: int = 4
     channels_last: bool = False
 
@@ -42,51 +48,47 @@ def cublas_handle(func: Any) -> int:
     return CUBLAS_WORKSPACE if func in _MATMUL else 0
 
 
-def workspaces_of(
-    func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any
-) -> tuple[tuple[Workspace, ...], dict[int, Workspace]]:
-    """Scratch requests of a call: those made before its outputs exist, and those made right after output ``i``."""
+def workspaces_of(func: Any, args: tuple[Any, ...], out: Any) -> dict[int, Workspace]:
+    """Scratch requests of a call, each made right after output ``i`` was allocated."""
     if func is aten.convolution.default:
-        x, weight = args[0], args[1]
-        transposed, groups = args[6], args[8]
+        x, weight, strided, transposed, groups = args[0], args[1], max(args[3]) > 1, args[6], args[8]
         if transposed:  # a transposed convolution runs the input-gradient kernel of the plain one
-            return (), {0: _convolution("dgrad", out, weight, x, groups)}
-        return (), {0: _convolution("forward", x, weight, out, groups)}
+            return {0: _convolution("dgrad", out, weight, x, groups, strided)}
+        return {0: _convolution("forward", x, weight, out, groups, strided)}
     if func is aten.convolution_backward.default:
-        grad, x, weight = args[0], args[1], args[2]
-        transposed, groups, mask = args[7], args[9], args[10]
-        after: dict[int, Workspace] = {}
+        grad, x, weight, strided, transposed, groups, mask = args[0], args[1], args[2], max(args[4]) > 1, args[7], args[9], args[10]
+        requests: dict[int, Workspace] = {}
+        large, small = (grad, x) if transposed else (x, grad)
         if mask[0]:
-            after[0] = _convolution("forward", grad, weight, x, groups) if transposed else _convolution("dgrad", x, weight, grad, groups)
+            requests[0] = _convolution("forward" if transposed else "dgrad", large, weight, small, groups, strided)
         if mask[1]:
-            big, small = (grad, x) if transposed else (x, grad)
-            after[1] = _convolution("wgrad", big, weight, small, groups)
-        return (), after
-    return (), {}
+            requests[1] = _convolution("wgrad", large, weight, small, groups, strided)
+        return requests
+    if func is aten._scaled_dot_product_flash_attention_backward.default:
+        # Gradients of the queries are summed in float32, with lengths and head sizes rounded up to the kernel's tiles.
+        batch, heads, length, size = args[1].shape
+        rows = batch * heads * -(-length // 128) * 128
+        return {0: Workspace(4 * rows * (-(-size // 32) * 32 + 1))}
+    return {}
 
 
-def _convolution(direction: str, x: torch.Tensor, weight: torch.Tensor, out: torch.Tensor, groups: int) -> Workspace:
+def _convolution(direction: str, x: torch.Tensor, weight: torch.Tensor, out: torch.Tensor, groups: int, strided: bool) -> Workspace:
     last = x.dim() == 4 and x.is_contiguous(memory_format=torch.channels_last) and not x.is_contiguous()
-    return Workspace(0, direction, tuple(x.shape), tuple(weight.shape), tuple(out.shape), groups, x.element_size(), last)
+    return Workspace(0, direction, tuple(x.shape), tuple(weight.shape), tuple(out.shape), groups, strided, x.element_size(), last)
 
 
-def conv_workspace(w: Workspace) -> int:
-    """Bytes of a request."""
-    if not w.direction:
-        return w.bytes
-    x = w.itemsize * _elements(w.input)
-    out = w.itemsize * _elements(w.output)
-    kernel = w.weight[2:]
-    depthwise = w.groups > 1 and w.weight[1] == 1
-    if all(k == 1 for k in kernel) or depthwise:
+def conv_workspace(request: Workspace) -> int:
+    """Bytes of a request.
+
+    A convolution copies its input and output to channels-last; the gradient of the weights takes as much again where it is
+    summed up from parts. None of it for 1x1 and depthwise kernels, for images, and where tensors are channels-last already.
+    """
+    if not request.direction:
+        return request.bytes
+    pointwise = all(size == 1 for size in request.weight[2:])
+    depthwise = request.groups > 1 and request.weight[1] == 1
+    if pointwise or depthwise or request.channels_last or request.input[1] <= _FIRST_LAYER_CHANNELS:
         return 0
-    if w.input[1] % 4 == 0 and w.output[1] % 4 == 0:
-        return 2 * (x + out)
-    return x if w.direction == "dgrad" else 0
-
-
-def _elements(shape: tuple[int, ...]) -> int:
-    total = 1
-    for size in shape:
-        total *= size
-    return total
+    copies = request.itemsize * (math.prod(request.input) + math.prod(request.output))
+    parts = request.direction == "wgrad" and not request.strided and min(request.weight[:2]) <= _SPLIT_CHANNELS
+    return 2 * copies if parts else copies
