@@ -1,0 +1,175 @@
+"""What it detects
+A loss that was back-propagated is then added to a running total, or appended to a list, with its graph: ``total +=
+loss`` where ``loss.backward()`` runs in the same training loop and the total lives longer than one iteration.
+
+Why it costs GPU time
+The total links the graphs of all iterations, so memory grows until the job fails or has to use smaller batches.
+Insufficient GPU memory makes 3.1 % of the study's 706 issues in 400 jobs.
+
+When it is right not to change
+The total itself is differentiated (truncated back-propagation, accumulated losses with one ``backward`` at the end).
+
+Fix safety
+Safe: ``.detach()`` keeps the value and only drops the graph, which ``backward`` has already freed.
+
+References
+https://pytorch.org/docs/stable/notes/faq.html#my-model-reports-cuda-runtime-error-2-out-of-memory
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gpulint.documents.base import Document
+from gpulint.facts.loops import Role
+from gpulint.facts.scopes import LoopNode, ModuleScopes, dotted, last_name
+from gpulint.finding import Finding, Place, Severity
+from gpulint.fix import Safety
+from gpulint.project import Project
+from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
+
+_DETACHING = frozenset({"item", "detach", "detach_", "float", "tolist", "cpu", "numpy", "data"})
+_PASSING = frozenset({"mean", "sum", "clone", "float", "squeeze", "view", "reshape"})
+"""Methods whose result still carries the graph."""
+
+
+@dataclass(frozen=True, slots=True)
+class RetainedGraph:
+    """The tensor that is kept, inside the statement that keeps it."""
+
+    scopes: ModuleScopes
+    tensor: ast.expr
+
+
+def check(document: Document, project: Project) -> Iterator[Finding]:
+    scopes = project.scopes(document)
+    if scopes is None:
+        return
+    for loop in scopes.loops:
+        if project.loops.role(scopes, loop) is not Role.STEP:
+            continue
+        losses = _differentiated(project, scopes, loop)
+        for kept, into in _kept(scopes, loop) if losses else ():
+            tensor = _carried(kept)
+            name = dotted(tensor) if tensor is not None else ""
+            if tensor is None or name not in losses or into in losses or not _outlives(scopes, loop, into):
+                continue
+            if _is_detached(loop, name) or project.guards.no_grad(scopes, tensor):
+                continue
+            yield RULE.finding(
+                document.path,
+                scopes.module.span(tensor),
+                f"{into!r} keeps the graph of {name!r} from every iteration",
+                help=f"accumulate `{name}.detach()` instead",
+                payload=RetainedGraph(scopes, tensor),
+                related=(Place(document.path, scopes.module.span(losses[name]), f"{name!r} is differentiated here"),),
+            )
+
+
+def _differentiated(project: Project, scopes: ModuleScopes, loop: LoopNode) -> dict[str, ast.Call]:
+    """Names that ``backward`` runs on in the loop -> the call."""
+    found: dict[str, ast.Call] = {}
+    for call in project.loops.calls_in(scopes, loop):
+        name = last_name(call.func)
+        if name not in ("backward", "manual_backward") or not isinstance(call.func, ast.Attribute):
+            continue
+        if any(keyword.arg == "retain_graph" for keyword in call.keywords):
+            continue
+        owner = call.func.value
+        # `loss.backward()`, `scaler.scale(loss).backward()`, `accelerator.backward(loss)`.
+        tensors = call.args[:1] or (owner.args[:1] if isinstance(owner, ast.Call) else [owner])
+        found.update({dotted(tensor): call for tensor in tensors if dotted(tensor)})
+    return found
+
+
+def _kept(scopes: ModuleScopes, loop: LoopNode) -> Iterator[tuple[ast.expr, str]]:
+    """(value, name of the total or list that takes it) of accumulations in the loop, not in loops inside it."""
+    for node in ast.walk(loop):
+        match node:
+            case ast.AugAssign(op=ast.Add(), target=target, value=value):
+                yield value, dotted(target)
+            case ast.Assign(targets=[target], value=ast.BinOp(left=left, op=ast.Add(), right=right)):
+                if dotted(target) and dotted(target) == dotted(left):
+                    yield right, dotted(target)
+            case ast.Expr(value=ast.Call(func=ast.Attribute(value=owner, attr="append"), args=[value])):
+                yield value, dotted(owner)
+
+
+def _carried(value: ast.expr) -> ast.expr | None:
+    """The tensor whose graph the value carries on."""
+    match value:
+        case ast.Name() | ast.Attribute() if last_name(value) not in _DETACHING:
+            return value
+        case ast.BinOp(left=left, op=ast.Mult() | ast.Div() | ast.Add(), right=right):
+            return _carried(left) if not isinstance(left, ast.Constant) else _carried(right)
+        case ast.Call(func=ast.Attribute(value=owner, attr=attr), args=[]) if attr in _PASSING:
+            return _carried(owner)
+    return None
+
+
+def _outlives(scopes: ModuleScopes, loop: LoopNode, name: str) -> bool:
+    """Is the total set before the loop and never set anew or differentiated in it?"""
+    if not name:
+        return False
+    for node in ast.walk(loop):
+        if isinstance(node, ast.Assign) and any(dotted(target) == name for target in node.targets):
+            if not (isinstance(node.value, ast.BinOp) and dotted(node.value.left) == name):
+                return False
+        elif isinstance(node, ast.Call) and last_name(node.func) in ("backward", "clear") and name in ast.unparse(node):
+            return False
+    function = scopes.function(loop) or scopes.module.tree
+    return any(
+        isinstance(node, ast.Assign) and node.lineno < loop.lineno and name in {dotted(t) for t in _targets(node)}
+        for node in ast.walk(function)
+    )
+
+
+def _targets(node: ast.Assign) -> Iterator[ast.expr]:
+    for target in node.targets:
+        yield from target.elts if isinstance(target, ast.Tuple) else [target]
+
+
+def _is_detached(loop: LoopNode, name: str) -> bool:
+    """Is the name bound to a detached value somewhere in the loop (``loss = loss.item()``)?"""
+    return any(
+        isinstance(node, ast.Assign)
+        and any(dotted(target) == name for target in node.targets)
+        and isinstance(node.value, ast.Call)
+        and last_name(node.value.func) in _DETACHING
+        for node in ast.walk(loop)
+    )
+
+
+RULE = Rule(
+    code="GPU204",
+    name="graph-retained",
+    category=Category.INSUFFICIENT_GPU_MEMORY,
+    dimension=Dimension.MODEL,
+    severity=Severity.WARNING,
+    kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK}),
+    tokens=(("backward",), ("+=", "append", " + ")),
+    summary="losses are collected with their graphs",
+    why="the graphs of all iterations stay in memory (insufficient GPU memory: 3.1 % of the study's 706 issues)",
+    evidence=(Evidence("3.1 % of 706 issues in 400 jobs with GPU utilization of 50 % or less"),),
+    check=check,
+    fix=Safety.SAFE,
+    bad="""\
+total = 0
+for batch in loader:
+    loss = model(batch)
+    loss.backward()
+    optimizer.step()
+    total += loss
+""",
+    good="""\
+total = 0
+for batch in loader:
+    loss = model(batch)
+    loss.backward()
+    optimizer.step()
+    total += loss.detach()
+""",
+    references=("https://pytorch.org/docs/stable/notes/faq.html#my-model-reports-cuda-runtime-error-2-out-of-memory",),
+)

@@ -1,0 +1,84 @@
+"""What it detects
+``torch.cuda.empty_cache()`` or ``gc.collect()`` on every iteration of a training loop.
+
+Why it costs GPU time
+Emptying the cache waits for the GPU and hands its memory back, so the next iteration has to allocate it again;
+collecting garbage stops the host while the GPU idles. Insufficient GPU memory, which such calls try to cure, makes
+3.1 % of the study's 706 issues in 400 jobs.
+
+When it is right not to change
+Between phases, every so many iterations, or after an out-of-memory error.
+
+Fix safety
+Removing ``empty_cache`` is safe: it never frees memory that PyTorch could not reuse by itself. Removing
+``gc.collect`` is unsafe, as objects in cycles may hold GPU memory.
+
+References
+https://pytorch.org/docs/stable/notes/cuda.html#memory-management
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from gpulint.documents.base import Document
+from gpulint.facts.loops import Role
+from gpulint.facts.repeated import training_contexts
+from gpulint.finding import Finding, Place, Severity
+from gpulint.fix import Safety
+from gpulint.project import Project
+from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
+
+_CALLS = frozenset({"torch.cuda.empty_cache", "torch.cuda.memory.empty_cache", "gc.collect"})
+
+
+def check(document: Document, project: Project) -> Iterator[Finding]:
+    scopes = project.scopes(document)
+    if scopes is None:
+        return
+    for call in [*scopes.calls_by_name.get("empty_cache", []), *scopes.calls_by_name.get("collect", [])]:
+        names = project.resolver.call_names(scopes, call) & _CALLS
+        contexts = training_contexts(project, scopes, call) if names else []
+        step = next((context for context in contexts if context.role is Role.STEP), None)
+        if step is None or project.guards.conditional(scopes, call) or project.guards.debug(scopes, call):
+            continue
+        if any(project.guards.conditional(site.scopes, site.node) for site in step.calls):
+            continue
+        assert isinstance(step.loop.node, ast.stmt)
+        yield RULE.finding(
+            document.path,
+            scopes.module.span(call),
+            f"{min(names)} runs on every training iteration",
+            help="remove it; if memory is short, use a smaller batch with accumulation, or activation checkpointing",
+            payload=call,
+            related=(Place(step.loop.scopes.path, step.loop.scopes.module.head(step.loop.node), "in this loop"),),
+        )
+
+
+RULE = Rule(
+    code="GPU207",
+    name="empty-cache-in-loop",
+    category=Category.INSUFFICIENT_GPU_MEMORY,
+    dimension=Dimension.MODEL,
+    severity=Severity.WARNING,
+    kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK}),
+    tokens=(("empty_cache", "gc.collect", "collect("),),
+    summary="the memory cache is emptied on every training iteration",
+    why="it waits for the GPU and makes the next iteration allocate its memory again",
+    evidence=(Evidence("3.1 % of 706 issues in 400 jobs with GPU utilization of 50 % or less"),),
+    check=check,
+    fix=Safety.SAFE,
+    bad="""\
+for batch in loader:
+    model(batch).backward()
+    optimizer.step()
+    torch.cuda.empty_cache()
+""",
+    good="""\
+for batch in loader:
+    model(batch).backward()
+    optimizer.step()
+""",
+    references=("https://pytorch.org/docs/stable/notes/cuda.html#memory-management",),
+)
