@@ -17,6 +17,7 @@ https://kubernetes.io/docs/concepts/workloads/controllers/job/
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -36,6 +37,11 @@ from gpulint.source import Span
 _LEAST = 30
 """Seconds; shorter waits let logs be flushed."""
 _QUIET = (PLAIN_COMMANDS | {"sync", "kill", "pkill", "sleep", "tail", "read", ":"}) - {"eval", "."}
+_ARGUMENTS = ('"$@"', "$@", "$*", '"${@}"')
+"""A wrapper's way to run whatever it is given."""
+_GPU_LAUNCHERS = ("torchrun", "deepspeed", "accelerate", "horovodrun")
+_SERVER = re.compile(r"^kind:\s*[\"']?(?:Deployment|InferenceService|RayService)\b", re.MULTILINE)
+_TRAINS = re.compile(r"TF_CONFIG|CUDA|[Tt]rain")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +56,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
     if project.gpu_jobs.is_test(document.path):
         return
     for script in document.scripts:
-        if (found := _in_shell(script)) is not None and _holds_gpus(document, script, found[1], project):
+        if (found := _in_shell(script)) is not None and _holds_gpus(document, found[1], project):
             wait, work = found
             text = endless(wait) or f"sleep {sleeps(wait):g}"
             yield _finding(document, wait.span, f"`{text}` keeps the GPUs after the work has ended", work.span, "shell")
@@ -93,7 +99,7 @@ def _waits(command: Command) -> bool:
 
 def _works(command: Command) -> bool:
     """Whether a command computes: a program that is launched, or whatever the script was given to run."""
-    if command.words and command.words[0].raw in ('"$@"', "$@", "$*", '"${@}"'):
+    if command.words and command.words[0].raw in _ARGUMENTS:
         return True
     started = launch(command)
     if started is None or started.launcher in ("source", "sbatch") or command.name in PLAIN_COMMANDS:
@@ -103,30 +109,29 @@ def _works(command: Command) -> bool:
     return started.module not in ("pip", "venv", "http.server")
 
 
-def _holds_gpus(document: Document, script: Script, work: Command, project: Project) -> bool:
-    """Whether the document's jobs hold GPUs, a launcher of it uses them, or it wraps whatever it is given."""
-    if any(task.resources.gpus is not None and task.resources.gpus.value != 0 for task in document.tasks):
-        return True
-    if work.words and work.words[0].raw in ('"$@"', "$@", "$*", '"${@}"'):
-        return document.kind is Kind.SHELL and any(
-            "TF_CONFIG" in word or "CUDA" in word or "train" in word for word in _texts(document)
-        )
+def _holds_gpus(document: Document, work: Command, project: Project) -> bool:
+    """Whether GPUs are held while it waits, and what ran before is known to have ended rather than to serve."""
+    if _SERVER.search(document.source.text):
+        return False
+    held = any(task.resources.gpus is not None and task.resources.gpus.value != 0 for task in document.tasks)
+    if work.words and work.words[0].raw in _ARGUMENTS:
+        return held or (document.kind is Kind.SHELL and bool(_TRAINS.search(document.source.text)))
     started = launch(work)
-    if started is not None and started.launcher in ("torchrun", "deepspeed", "accelerate", "horovodrun"):
+    linked = [item for job in project.jobs for item in job.launches if item.place == Place(document.path, work.span)]
+    if started is not None and started.launcher == "shell":
+        scripts = [item.script for item in linked if item.script is not None]
+        if not scripts or any(command.background for one in scripts for part in one.scripts for command in part.walk()):
+            return False
+    if held or (started is not None and started.launcher in _GPU_LAUNCHERS):
         return True
-    for job in project.jobs:
-        for item in job.launches:
-            if item.launch.command is work or (item.document is document and item.launch.span == work.span):
-                if job.gpus is not None and job.gpus.value != 0:
-                    return True
-                program = project.gpu_use.started(item)
-                if program is not None and program.use is Use.YES and project.gpu_use.trains(program):
-                    return True
-    return False
-
-
-def _texts(document: Document) -> list[str]:
-    return document.source.text.split("\n")
+    if any(
+        job.gpus is not None and job.gpus.value != 0 for job in project.jobs for item in job.launches if item in linked
+    ):
+        return True
+    programs = (project.gpu_use.started(item) for item in linked)
+    return any(
+        program is not None and program.use is Use.YES and project.gpu_use.trains(program) for program in programs
+    )
 
 
 def _finding(document: Document, span: Span, message: str, work: Span, language: str) -> Finding:
