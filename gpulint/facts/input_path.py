@@ -1,0 +1,120 @@
+"""Work that the CPU does for every item of a data set: decoding and augmenting images, audio features, tokenisation."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gpulint.facts.resolve import Ref
+from gpulint.facts.scopes import FUNCTIONS, FunctionNode, ModuleScopes, last_name
+
+if TYPE_CHECKING:
+    from gpulint.project import Project
+
+MAX_HELPERS = 2
+"""How many calls deep a helper is followed."""
+
+_DECODERS = frozenset(
+    (
+        "PIL.Image.open cv2.imread cv2.imdecode imageio.imread imageio.v2.imread imageio.v3.imread skimage.io.imread "
+        "torchvision.io.read_image torchvision.io.decode_image torchvision.io.decode_jpeg "
+        "torchvision.datasets.folder.default_loader torchvision.datasets.folder.pil_loader matplotlib.image.imread"
+    ).split()
+)
+_CHANGES = re.compile(r"transform|resize|crop|augment|affine|rotate|warp|jitter|blur|normali[sz]e_image|preprocess", re.IGNORECASE)
+_AUDIO = re.compile(
+    r"^(librosa\.(load$|resample|feature\.|effects\.|stft|cqt)|torchaudio\.(transforms\.(Resample|MelSpectrogram|MFCC|Spectrogram)|"
+    r"functional\.resample|compliance\.kaldi\.)|python_speech_features\.|audiomentations\.)"
+)
+_TOKENIZE = re.compile(r"^(\w*tokenizer|tokenize|\w*_tokenize)$")
+_ENCODE = frozenset({"encode", "encode_plus", "batch_encode_plus", "tokenize"})
+_COLLATE = re.compile(r"^_?(\w+_)?collate(_\w+)?$")
+_HELD_OUT = re.compile(r"(^|_|[a-z](?=[A-Z]))(val|valid|validation|test|eval|evaluation|dev|infer|inference|predict)(_|$|[A-Z])", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Heavy:
+    """Heavy work in a function that runs for every item or batch. ``call`` is the call that does it (or leads to it)."""
+
+    function: FunctionNode
+    call: ast.Call
+    work: str
+
+
+class InputPaths:
+    """Heavy work on the way from data set to model, in one project."""
+
+    def __init__(self, project: Project) -> None:
+        self._project = project
+
+    def per_item(self, scopes: ModuleScopes) -> Iterator[Heavy]:
+        """Functions of a module that do heavy work for every item: ``__getitem__``, collate functions, item pipelines."""
+        for function in scopes.functions:
+            if not self._is_per_item(scopes, function) or is_held_out(function.name):
+                continue
+            owner = scopes.class_of(function)
+            if owner is not None and is_held_out(owner.name):
+                continue
+            if (found := self.heavy(scopes, function)) is not None:
+                yield found
+
+    def heavy(self, scopes: ModuleScopes, function: FunctionNode, depth: int = MAX_HELPERS) -> Heavy | None:
+        """The heavy work that a function does itself or through helpers of the tree."""
+        calls = [call for call in scopes.calls if self._home(scopes, call) is function]
+        changes = any(_CHANGES.search(last_name(call.func)) for call in calls)
+        for call in calls:
+            work = self._work(scopes, call, changes)
+            if work:
+                return Heavy(function, call, work)
+        for call in calls if depth else ():
+            for callee in self._project.resolver.callees(scopes, call):
+                if not isinstance(callee.node, FUNCTIONS) or callee.node is function or callee.node.name == "__init__":
+                    continue
+                inner = self._within(callee, changes, depth - 1)
+                if inner:
+                    return Heavy(function, call, inner)
+        return None
+
+    def _within(self, callee: Ref, changes: bool, depth: int) -> str:
+        """What a helper does; decoding alone counts when its caller changes the image."""
+        assert isinstance(callee.node, FUNCTIONS)
+        if found := self.heavy(callee.scopes, callee.node, depth):
+            return found.work
+        calls = (call for call in callee.scopes.calls if callee.scopes.function(call) is callee.node)
+        return next((work for call in calls if (work := self._work(callee.scopes, call, changes))), "")
+
+    @staticmethod
+    def _home(scopes: ModuleScopes, call: ast.Call) -> FunctionNode | None:
+        return scopes.function(call)
+
+    def _work(self, scopes: ModuleScopes, call: ast.Call, changes: bool) -> str:
+        names = self._project.resolver.call_names(scopes, call)
+        if changes and names & _DECODERS:
+            return "decodes and transforms images"
+        if any(_AUDIO.search(name) for name in names):
+            return "computes on audio"
+        name = last_name(call.func)
+        if _TOKENIZE.search(name) and call.args:
+            return "tokenises text"
+        if name in _ENCODE and isinstance(call.func, ast.Attribute) and re.search("tokenizer", last_name(call.func.value), re.IGNORECASE):
+            return "tokenises text"
+        return ""
+
+    def _is_per_item(self, scopes: ModuleScopes, function: FunctionNode) -> bool:
+        parent = scopes.module.parents.get(function)
+        if function.name == "__getitem__":
+            return isinstance(parent, ast.ClassDef)
+        if _COLLATE.search(function.name):
+            return True
+        for decorator in function.decorator_list:  # SpeechBrain's dynamic items
+            if isinstance(decorator, ast.Call) and last_name(decorator.func) == "takes":
+                return True
+        return False
+
+
+def is_held_out(name: str) -> bool:
+    """Does a name say that it is for evaluation only?"""
+    return bool(_HELD_OUT.search(name))

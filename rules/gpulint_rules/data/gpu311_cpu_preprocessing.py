@@ -1,0 +1,187 @@
+"""What it detects
+Heavy work on the CPU in the training input path of a GPU program: images decoded and transformed one by one (``__getitem__``,
+``ImageFolder`` with resizing transforms, Keras' ``ImageDataGenerator``), audio resampled or turned into features, text tokenised
+in ``__getitem__`` or a collate function, and ``datasets.map`` over the whole set in one process before training.
+
+Why it costs GPU time
+The GPU waits whenever the CPU prepares batches more slowly than the model uses them. Data preprocessing is 4.0 % of the study's 706
+issues.
+
+When it is right not to change
+A profile shows that the loader keeps up: enough worker processes, small items, results cached after the first epoch.
+
+Fix safety
+Advice: what can move to the GPU or to a step before the job depends on the transforms.
+
+References
+https://docs.nvidia.com/deeplearning/dali/user-guide/docs/
+https://huggingface.co/docs/datasets/process#multiprocessing
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gpulint.documents.base import Document
+from gpulint.facts.input_path import Heavy, InputPaths, is_held_out
+from gpulint.facts.scopes import FUNCTIONS, ModuleScopes, last_name
+from gpulint.finding import Finding, Place, Severity
+from gpulint.fix import Safety
+from gpulint.project import Project
+from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
+
+_IMAGE_SETS = frozenset(
+    "ImageFolder LSUN ImageNet Places365 CelebA Caltech101 Caltech256 Flowers102 Food101 OxfordIIITPet StanfordCars "
+    "VOCDetection VOCSegmentation CocoDetection CocoCaptions INaturalist Cityscapes DatasetFolder Country211 SUN397".split()
+)
+_RESIZES = re.compile(r"(RandomResizedCrop|Resize|CenterCrop|RandomCrop|RandAugment|AutoAugment|TrivialAugment|ColorJitter)")
+_WORK_ADVICE = {
+    "decodes and transforms images": "decode and augment on the GPU (NVIDIA DALI, torchvision.transforms.v2 on batches) or store resized images",
+    "computes on audio": "resample and extract features once before the job, or compute them on the GPU batch by batch",
+    "tokenises text": "tokenise once before training (`datasets.map(..., batched=True, num_proc=...)` in a CPU step) and store the ids",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Preprocessing:
+    """What is done on the CPU, and the function or class that does it."""
+
+    work: str
+    name: str
+
+
+def check(document: Document, project: Project) -> Iterator[Finding]:
+    scopes = project.scopes(document)
+    if scopes is None:
+        return
+    found = [*_per_item(scopes, project), *_image_sets(scopes, project), *_maps(scopes, project)]
+    if found and project.gpu_programs.runs(scopes):
+        yield from found
+
+
+def _per_item(scopes: ModuleScopes, project: Project) -> Iterator[Finding]:
+    for heavy in InputPaths(project).per_item(scopes):
+        owner = scopes.class_of(heavy.function)
+        name = f"{owner.name}.{heavy.function.name}" if owner is not None else heavy.function.name
+        unit = "item" if heavy.function.name == "__getitem__" else "batch"
+        yield RULE.finding(
+            scopes.path,
+            scopes.module.span(heavy.function),
+            f"{name} {heavy.work} on the CPU for every {unit}",
+            help=_WORK_ADVICE[heavy.work],
+            payload=Preprocessing(heavy.work, name),
+            related=(Place(scopes.path, scopes.module.span(heavy.call), "here"),),
+        )
+
+
+def _image_sets(scopes: ModuleScopes, project: Project) -> Iterator[Finding]:
+    """``ImageFolder(traindir, transform=Compose([RandomResizedCrop(224), ...]))`` and Keras' generator for training."""
+    for name in sorted(_IMAGE_SETS & scopes.calls_by_name.keys()):
+        for call in scopes.calls_by_name[name]:
+            names = project.resolver.call_names(scopes, call)
+            if not any(full.startswith("torchvision.datasets.") for full in names) or _is_held_out(scopes, call):
+                continue
+            if any(_resizes(scopes, project, ref.node) for ref in project.arguments.of(scopes, call, "transform", 1).refs):
+                yield _set_finding(scopes, call, f"{name} decodes and transforms its images one by one on the CPU", name)
+    for call in scopes.calls_by_name.get("ImageDataGenerator", []):
+        augments = [keyword.arg for keyword in call.keywords if keyword.arg not in ("rescale", "validation_split", "dtype", "data_format")]
+        if augments and not _is_held_out(scopes, call):
+            yield _set_finding(scopes, call, "ImageDataGenerator decodes and augments images in Python threads", "ImageDataGenerator")
+
+
+def _set_finding(scopes: ModuleScopes, call: ast.Call, message: str, name: str) -> Finding:
+    work = "decodes and transforms images"
+    return RULE.finding(
+        scopes.path, scopes.module.span(call), message, help=_WORK_ADVICE[work], payload=Preprocessing(work, name)
+    )
+
+
+def _resizes(scopes: ModuleScopes, project: Project, transform: ast.AST) -> bool:
+    for ref in project.resolver.origins(scopes, transform):
+        if isinstance(ref.node, ast.expr) and _RESIZES.search(ast.unparse(ref.node)):
+            return True
+    return False
+
+
+def _is_held_out(scopes: ModuleScopes, call: ast.Call) -> bool:
+    """Is a data set made for evaluation, by its variable or its arguments?"""
+    words: list[str] = []
+    parent = scopes.module.parents.get(call)
+    if isinstance(parent, ast.Assign):
+        words += [last_name(target) for target in parent.targets]
+    for argument in [*call.args, *(keyword.value for keyword in call.keywords if keyword.arg in ("root", "split", "image_set"))]:
+        words += [part.id for part in ast.walk(argument) if isinstance(part, ast.Name)]
+        words += [part.attr for part in ast.walk(argument) if isinstance(part, ast.Attribute)]
+        words += [part.value for part in ast.walk(argument) if isinstance(part, ast.Constant) and isinstance(part.value, str)]
+    return any(is_held_out(word) for word in words)
+
+
+def _maps(scopes: ModuleScopes, project: Project) -> Iterator[Finding]:
+    """``dataset.map(tokenise)`` over the whole set, in one process."""
+    for call in scopes.calls_by_name.get("map", []):
+        heavy = _mapped(scopes, project, call)
+        if heavy is None or not isinstance(call.func, ast.Attribute) or _maps_held_out(scopes, call):
+            continue
+        workers = project.arguments.of(scopes, call, "num_proc")
+        if not workers.is_absent and not project.arguments.value(scopes, call, "num_proc").every(lambda value: value in (None, 0, 1)):
+            continue
+        base = last_name(call.func.value)
+        yield RULE.finding(
+            scopes.path,
+            scopes.module.span(call),
+            f"{base}.map {heavy.work} of the whole data set in one process before training".replace("text of", "the text of"),
+            help=f"add `num_proc=` with the CPU cores of the job to {base}.map, or map once in a CPU step and load the result",
+            payload=Preprocessing(heavy.work, heavy.function.name),
+            related=(Place(scopes.path, scopes.module.span(heavy.function), "the function that is mapped"),),
+        )
+
+
+def _mapped(scopes: ModuleScopes, project: Project, call: ast.Call) -> Heavy | None:
+    """The heavy function that ``.map`` applies; None for the ``map`` of TensorFlow, JAX, pools and builtins."""
+    argument = call.args[0] if call.args else next((k.value for k in call.keywords if k.arg == "function"), None)
+    if argument is None or "datasets" not in scopes.module.source.text or any(k.arg in ("num_parallel_calls", "chunksize") for k in call.keywords):
+        return None
+    for ref in project.resolver.origins(scopes, argument):
+        if isinstance(ref.node, FUNCTIONS) and ref.scopes is scopes and (found := InputPaths(project).heavy(scopes, ref.node)):
+            return found
+    return None
+
+
+def _maps_held_out(scopes: ModuleScopes, call: ast.Call) -> bool:
+    assert isinstance(call.func, ast.Attribute)
+    words = [part.value for part in ast.walk(call.func.value) if isinstance(part, ast.Constant) and isinstance(part.value, str)]
+    words += [part.id for part in ast.walk(call.func.value) if isinstance(part, ast.Name)]
+    return any(is_held_out(word) for word in words) or "streaming=True" in scopes.module.source.text
+
+
+RULE = Rule(
+    code="GPU311",
+    name="cpu-preprocessing",
+    category=Category.DATA_PREPROCESSING,
+    dimension=Dimension.DATA,
+    severity=Severity.INFO,
+    kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK}),
+    tokens=(("__getitem__", "collate", "ImageDataGenerator", ".map(", "takes(", *sorted(_IMAGE_SETS)),),
+    summary="CPU prepares training data item by item",
+    why="the GPU waits whenever the CPU prepares batches more slowly than the model uses them (4.0 % of the study's 706 issues)",
+    evidence=(Evidence("4.0 % of 706 issues in 400 jobs with GPU utilization of 50 % or less"),),
+    check=check,
+    fix=Safety.ADVICE,
+    bad="""\
+class Images(Dataset):
+    def __getitem__(self, index):
+        return self.transform(Image.open(self.paths[index]))
+
+train(Images(paths), device="cuda")
+""",
+    good="""\
+@pipeline_def(num_threads=8)
+def images():
+    files, labels = fn.readers.file(file_root=root)
+    return fn.random_resized_crop(fn.decoders.image(files, device="mixed"), size=224), labels.gpu()
+""",
+    references=("https://docs.nvidia.com/deeplearning/dali/user-guide/docs/",),
+)
