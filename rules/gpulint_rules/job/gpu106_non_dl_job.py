@@ -1,0 +1,123 @@
+"""What it detects
+A job that requests GPUs and starts nothing that could use one: shell commands that compute nothing, builds, and programs that
+import, with everything that they import from the tree, only libraries for the CPU.
+
+Why it costs GPU time
+The GPUs are held and idle from the first second to the last (the study's Non-DL Job).
+
+When it is right not to change
+Another program that is out of sight uses the GPU; the job tests whether the scheduler hands one out.
+
+Fix safety
+There is advice only: whether a queue without GPUs has the memory and the software is not to be seen here.
+
+References
+https://kubernetes.io/docs/tasks/manage-gpus/scheduling-gpus/
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from gpulint.facts.gpu_libraries import PLAIN_COMMANDS
+from gpulint.facts.gpuuse import Use
+from gpulint.facts.idling import endless, session
+from gpulint.finding import Finding, Place, Severity
+from gpulint.jobs import Job, JobCommand
+from gpulint.project import Project
+from gpulint.rule import Category, Dimension, Evidence, Kind, Rule, Scope
+
+_IDLE_IMAGES = re.compile(r"(^|/)(sleep|pause|hello-world|echo|busybox|nginx|redis|postgres)(:|@|$)")
+_BUILDS = frozenset(
+    {"make", "cmake", "ninja", "gcc", "g++", "nvcc", "ls", "scons", "bazel", "dpkg", "autoconf", "configure"}
+)
+
+
+def check(job: Job, project: Project) -> Iterator[Finding]:
+    if job.task.role != "main" or job.gpus is None or not job.gpus.value or project.gpu_jobs.is_test(job.document.path):
+        return
+    if any(session(item.command) or endless(item.command) for item in job.commands):
+        return
+    what = _idle(job, project)
+    if what is None:
+        return
+    count = "1 GPU is" if job.gpus.value == 1 else f"{job.gpus.value} GPUs are"
+    related = tuple(Place(start.place.path, start.place.span, "what it starts") for start in job.launches[:3])
+    place = job.gpus.place
+    yield RULE.finding(
+        place.path,
+        place.span,
+        f"{count} requested, but {what}",
+        help="run this job on a queue or node pool without GPUs, and drop the request",
+        related=related,
+    )
+
+
+def _idle(job: Job, project: Project) -> str | None:
+    """Why nothing of the job can use a GPU; None if something may."""
+    image = job.task.image or ""
+    if _IDLE_IMAGES.search(image) and all(
+        _computes_nothing(item) or _is_argument(item, image) for item in job.commands
+    ):
+        return f"image {image!r} computes nothing on one" if job.commands or image else None
+    if not job.commands:
+        return None
+    rest = [item for item in job.commands if not _computes_nothing(item)]
+    if not rest:
+        builds = any(_is_build(item) for item in job.commands)
+        return "the job only builds software" if builds else "its commands compute nothing on one"
+    if project.gpu_use.uses(job) is Use.NO and job.programs:
+        names = ", ".join(path.name for path in job.programs[:3])
+        return f"{names} uses no GPU library"
+    return None
+
+
+def _is_argument(item: JobCommand, image: str) -> bool:
+    """``args`` of an image that runs its own entry point."""
+    return (
+        "sleep" in image
+        and re.fullmatch(r"\d+[smhd]?", item.command.argv[0].text if item.command.argv else "") is not None
+    )
+
+
+def _computes_nothing(item: JobCommand) -> bool:
+    return (
+        item.command.name in PLAIN_COMMANDS and item.command.name not in ("eval", ".", "source", "nvidia-smi")
+    ) or _is_build(item)
+
+
+def _is_build(item: JobCommand) -> bool:
+    words = [word.text for word in item.command.argv]
+    if item.command.name in _BUILDS - {"ls"}:
+        return True
+    if item.command.name not in ("python", "python3"):
+        return False
+    setup = words[1:2] == ["setup.py"] and any(
+        word.startswith(("bdist", "build", "install", "develop", "sdist")) for word in words
+    )
+    return setup or words[1:3] in (["-m", "build"], ["-m", "pip"], ["-m", "venv"])
+
+
+RULE = Rule(
+    code="GPU106",
+    name="non-dl-job",
+    category=Category.NON_DL_JOB,
+    dimension=Dimension.JOB,
+    severity=Severity.ERROR,
+    kinds=frozenset({Kind.SHELL, Kind.JOBSPEC}),
+    scope=Scope.JOB,
+    summary="GPUs are requested for a job that cannot use any",
+    why="the GPUs are held and idle from the first second to the last",
+    evidence=(Evidence("Non-DL Job is one of the study's fifteen categories of low GPU utilization"),),
+    check=check,
+    bad="""\
+#SBATCH --gres=gpu:1
+python merge_csv.py  # imports pandas only
+""",
+    good="""\
+#SBATCH --cpus-per-task=8
+python merge_csv.py
+""",
+    references=("https://kubernetes.io/docs/tasks/manage-gpus/scheduling-gpus/",),
+)
