@@ -50,7 +50,7 @@ class Project:
         self._imported: dict[Path, frozenset[bytes]] = {}
         self._words: dict[Path, frozenset[bytes]] = {}
         self._imported: dict[Path, frozenset[Path]] = {}
-        self._importers: dict[Path, tuple[Launched, ...]] = {}
+        self._inherited: dict[Path, tuple[Launched, ...]] = {}
 
     def data(self, path: Path) -> bytes:
         """Content of a file; empty if it cannot be read (the engine reports that)."""
@@ -181,19 +181,28 @@ class Project:
 
     def users_of(self, scopes: ModuleScopes, names: Iterable[str]) -> list[ModuleScopes]:
         """Modules whose text holds one of ``names`` and the module's own (or its package's) name; bounded."""
-        wanted = {name.encode() for name in names}
+        wanted = sorted({name.encode() for name in names})
         if not wanted:
             return []
+        mentions = re.compile(rb"\b(?:" + b"|".join(map(re.escape, wanted)) + rb")\b")
         home = {part.encode() for part in scopes.name.split(".")[-2:]}
+        importers = {path for part in home for path in self._by_import.get(part, ())}
         found = [scopes]
-        for path in self.python_files:
+        for path in sorted(importers - {scopes.path}):
             if len(found) > MAX_USERS:
                 break
-            if path != scopes.path and self.words(path) & wanted and self.imported_words(path) & home:
-                other = self.scopes_at(path)
-                if other is not None:
-                    found.append(other)
+            if mentions.search(self.data(path)) and (other := self.scopes_at(path)) is not None:
+                found.append(other)
         return found
+
+    @cached_property
+    def _by_import(self) -> dict[bytes, list[Path]]:
+        """Identifier -> files that have it on an import line."""
+        table: dict[bytes, list[Path]] = {}
+        for path in self.python_files:
+            for word in self.imported_words(path):
+                table.setdefault(word, []).append(path)
+        return table
 
     def imported_words(self, path: Path) -> frozenset[bytes]:
         """Identifiers on the import lines of a file's bytes."""
@@ -211,7 +220,7 @@ class Project:
     @cached_property
     def training_modules(self) -> tuple[ModuleScopes, ...]:
         """Modules whose bytes say that they may train or evaluate a model or feed one."""
-        found = (self.scopes_at(path) for path in self.python_files if self.words(path) & _EVIDENCE)
+        found = (self.scopes_at(path) for path in self.python_files if _EVIDENCE.search(self.data(path)))
         return tuple(scopes for scopes in found if scopes is not None)
 
     @cached_property
@@ -320,12 +329,12 @@ class Project:
 
     def _launched_importers(self, module: Path) -> tuple[Launched, ...]:
         """Launches of the programs that import a module."""
-        if module not in self._importers:
+        if module not in self._inherited:
             stem = (module.parent if module.name == "__init__.py" else module).stem.encode()
             programs = [path for path in self._launched if stem in self.words(path)]
             found = [self._launched[path] for path in programs if module in self.imported(path)]
-            self._importers[module] = tuple(start for starts in found for start in starts)
-        return self._importers[module]
+            self._inherited[module] = tuple(start for starts in found for start in starts)
+        return self._inherited[module]
 
     def imported(self, path: Path) -> frozenset[Path]:
         """Modules of the tree that a module imports itself."""
@@ -346,7 +355,7 @@ class Project:
         return build_jobs(self)
 
 
-_EVIDENCE = frozenset({b"DataLoader", b"backward", b"training_step", b"dataloader", b"train_loader", b"data_loader", b"loader"})
+_EVIDENCE = re.compile(rb"\b(?:DataLoader|backward|training_step|dataloader|train_loader|data_loader|loader)\b")
 _IMPORT = re.compile(rb"^[ \t]*(?:from|import)[ \t].*", re.MULTILINE)
 _TESTS = re.compile(
     r"(^|/)(tests?|testing|unit_tests|functional_tests|test_utils)/|(^|/)(test_[^/]*|[^/]*_test|conftest)\.(py|ipynb|sh|ya?ml)$"
