@@ -1,0 +1,173 @@
+"""What it detects
+A device list that is hard-coded and shorter than what the job requests: ``CUDA_VISIBLE_DEVICES=0`` in a script that asks for four
+GPUs, ``Trainer(devices=1)``, ``DataParallel(model, device_ids=[0])``, ``deepspeed --include localhost:0``.
+
+Why it costs GPU time
+The GPUs outside of the list are held and never used.
+
+When it is right not to change
+One GPU is requested; each of several processes gets its own GPU; the list serves one of several runs that share the node.
+
+Fix safety
+Unsafe: with more devices the global batch grows, and a model that was on one GPU is replicated.
+
+References
+https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#cuda-environment-variables
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gpulint.facts.gpus import alone, devices, processes
+from gpulint.facts.scopes import ModuleScopes, last_name
+from gpulint.finding import Finding, Place, Severity
+from gpulint.fix import Safety
+from gpulint.jobs import Job, JobLaunch, Setting
+from gpulint.project import Project
+from gpulint.rule import Category, Dimension, Evidence, Kind, Rule, Scope
+
+_VISIBLE = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
+_TRAINERS = {
+    "Trainer": ("devices", "gpus", "num_gpus"),
+    "Fabric": ("devices",),
+    "LightningLite": ("devices",),
+    "DataParallel": ("device_ids",),
+    "data_parallel": ("device_ids",),
+    "MirroredStrategy": ("devices",),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Partial:
+    """The list as written, where, and how many GPUs there are."""
+
+    place: Place
+    gpus: int
+    language: str
+
+
+def check(job: Job, project: Project) -> Iterator[Finding]:
+    gpus = job.gpus.value if job.gpus is not None else None
+    if job.task.role != "main" or gpus is None or gpus < 2 or job.task.resources.fractional:
+        return
+    if project.gpu_jobs.is_test(job.document.path) or job.task.system == "ray":
+        return
+    starts = [start for start in job.launches if start.script is None]
+    shown = {setting.value for start in starts for name in _VISIBLE if (setting := start.env.get(name)) is not None}
+    for start in starts:
+        if not alone(job, start) or start.launch.command.in_loop or _narrow(start, job):
+            continue
+        setting = next((start.env[name] for name in _VISIBLE if name in start.env), None)
+        if setting is not None:
+            if setting.value is not None and len(shown) == 1 and _all_hidden(job, starts, setting):
+                yield from _short(job, setting, gpus)
+            continue
+        if start.program is not None and processes(job, start) in ((1, False), (1, True)):
+            yield from _in_program(job, start, gpus, project)
+
+
+def _narrow(start: JobLaunch, job: Job) -> bool:
+    """Whether the launcher itself takes only a part of the node's GPUs."""
+    return start.launch.gpus is not None or start.launch.uncalled
+
+
+def _all_hidden(job: Job, starts: list[JobLaunch], setting: Setting) -> bool:
+    """Whether every program of the job gets the same list: another one may well use the rest."""
+    return all(start.env.get(setting.name) is not None for start in starts)
+
+
+def _short(job: Job, setting: Setting, gpus: int) -> Iterator[Finding]:
+    listed = devices(setting.value or "")
+    if 0 < len(set(listed)) == len(listed) < gpus:
+        message = f"{setting.name}={setting.value} uses {_count(len(listed))} of {gpus} requested"
+        yield _finding(
+            job, setting.place, message, gpus, "shell", f"list all {gpus} devices, or do not set {setting.name}"
+        )
+
+
+def _in_program(job: Job, start: JobLaunch, gpus: int, project: Project) -> Iterator[Finding]:
+    assert start.program is not None
+    scopes = project.scopes_at(start.program)
+    if scopes is None:
+        return
+    for name, keywords in _TRAINERS.items():
+        for call in scopes.calls_by_name.get(name, []):
+            for keyword in call.keywords:
+                if keyword.arg in keywords and not _conditional(project, scopes, call):
+                    size = _size(project, scopes, keyword.value)
+                    if size is not None and 0 < size < gpus:
+                        place = Place(scopes.path, scopes.module.span(keyword.value))
+                        text = scopes.module.text(keyword.value)
+                        message = f"{name}({keyword.arg}={text}) uses {_count(size)} of {gpus} requested"
+                        yield _finding(job, place, message, gpus, "python", f"use all {gpus} GPUs, or request {size}")
+    for target, value, _ in scopes.stores.get("environ", []):
+        if isinstance(target, ast.Subscript) and value is not None and not _conditional(project, scopes, target):
+            key = target.slice.value if isinstance(target.slice, ast.Constant) else None
+            known = project.values.of(scopes, value)
+            listed = devices(str(known.constants[0])) if known.complete and len(known.values) == 1 else ()
+            if key in _VISIBLE and 0 < len(set(listed)) == len(listed) < gpus:
+                place = Place(scopes.path, scopes.module.span(value))
+                message = f"{key}={known.constants[0]!r} uses {_count(len(listed))} of {gpus} requested"
+                yield _finding(job, place, message, gpus, "environ", f"list all {gpus} devices, or do not set {key}")
+
+
+def _conditional(project: Project, scopes: ModuleScopes, node: ast.AST) -> bool:
+    function = scopes.function(node)
+    return project.guards.conditional(scopes, node) or (function is not None and "test" in function.name)
+
+
+def _size(project: Project, scopes: ModuleScopes, node: ast.expr) -> int | None:
+    """Number of devices that a constant names: ``1``, ``[0, 1]``, ``"0,1"``; None where it is unknown or "all"."""
+    known = project.values.of(scopes, node)
+    if not known.complete or len(known.values) != 1:
+        return None
+    value = known.constants[0]
+    if isinstance(value, bool) or value is None:
+        return None
+    if isinstance(value, int):
+        return value if value > 0 else None
+    if isinstance(value, tuple | list):
+        return len(value) or None
+    if isinstance(value, str) and "," in value:
+        return len(devices(value)) or None
+    return int(value) if isinstance(value, str) and value.isdecimal() and last_name(node) == "" else None
+
+
+def _count(number: int) -> str:
+    return "1 GPU" if number == 1 else f"{number} GPUs"
+
+
+def _finding(job: Job, place: Place, message: str, gpus: int, language: str, advice: str) -> Finding:
+    assert job.gpus is not None
+    related = (Place(job.gpus.place.path, job.gpus.place.span, f"{gpus} GPUs are requested here"),)
+    payload = Partial(place, gpus, language)
+    return RULE.finding(place.path, place.span, message, help=advice, payload=payload, related=related)
+
+
+RULE = Rule(
+    code="GPU104",
+    name="partial-device-list",
+    category=Category.GPU_OVERSUBSCRIPTION,
+    dimension=Dimension.JOB,
+    severity=Severity.ERROR,
+    kinds=frozenset({Kind.PYTHON, Kind.SHELL, Kind.JOBSPEC}),
+    scope=Scope.JOB,
+    summary="a hard-coded device list is shorter than the job's request",
+    why="the GPUs outside of the list are held and never used",
+    evidence=(Evidence("GPU Oversubscription is one of the study's fifteen categories of low GPU utilization"),),
+    check=check,
+    fix=Safety.UNSAFE,
+    bad="""\
+#SBATCH --gres=gpu:4
+export CUDA_VISIBLE_DEVICES=0
+python train.py
+""",
+    good="""\
+#SBATCH --gres=gpu:4
+python train.py
+""",
+    references=("https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#cuda-environment-variables",),
+)
