@@ -24,6 +24,8 @@ _QUIET = frozenset(
 def last_statements(project: Project, scopes: ModuleScopes) -> Iterator[tuple[ast.stmt, ast.stmt]]:
     """(statement that waits, the training statement before it) where nothing but output comes after."""
     for body in _bodies(scopes):
+        if not any(_waits(project, scopes, statement) for statement in body):
+            continue
         work: ast.stmt | None = None
         wait: ast.stmt | None = None
         for statement in body:

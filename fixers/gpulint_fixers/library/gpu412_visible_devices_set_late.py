@@ -1,0 +1,41 @@
+"""Set the visible devices before CUDA is initialised."""
+
+from __future__ import annotations
+
+import ast
+
+from gpulint_rules.library.gpu412_visible_devices_set_late import Late
+
+from gpulint.finding import Finding
+from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
+from gpulint.project import Project
+from gpulint_fixers.statements import remove_statement
+
+
+def fix(finding: Finding, project: Project) -> Fix | Declined:
+    found, document = finding.payload, project.document(finding.path)
+    if not isinstance(found, Late) or document is None or document.python is None or finding.span.cell is not None:
+        return Declined("the setting stands in a notebook")
+    late = found.statement
+    if not isinstance(late, ast.Assign | ast.Expr):
+        return Declined("the setting stands under a condition")
+    module = document.python
+    names = {node.id for node in ast.walk(late) if isinstance(node, ast.Name)} - {"os", "str"}
+    imported = [
+        node.lineno for node in ast.walk(module.tree) if isinstance(node, ast.Import) and node.names[0].name == "os"
+    ]
+    if names or not any(line < found.before.lineno for line in imported):
+        return Declined("the value, or `os`, is not known yet where the setting has to stand")
+    removal = remove_statement(module, late)
+    if removal is None:
+        return Declined("the setting shares its line with other statements")
+    start, _ = module.offsets(found.before)
+    first = module.source.text.rfind("\n", 0, start) + 1
+    indent = module.source.text[first:start]
+    if indent.strip():
+        return Declined("the statement before which it has to stand shares its line with others")
+    insertion = Edit(module.path, module.span_at(start, start), f"{module.text(late)}\n{indent}")
+    return Fix("set the visible devices before CUDA is initialised", Safety.UNSAFE, (insertion, removal))
+
+
+FIXER = Fixer("GPU412", fix)

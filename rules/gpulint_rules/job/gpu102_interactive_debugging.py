@@ -1,0 +1,115 @@
+"""What it detects
+A debugger or prompt left in a program that trains on a GPU: ``breakpoint()``, ``pdb.set_trace()``, ``IPython.embed()``,
+``code.interact()``, and ``input()`` within the training.
+
+Why it costs GPU time
+The program stops until somebody answers. In a batch job nobody does, and the GPUs wait until the time limit ends it.
+
+When it is right not to change
+Behind a debug switch or ``if __debug__``; in tools that are no GPU job; a prompt of a demonstration beside the training.
+
+Fix safety
+Safe for ``breakpoint()`` and ``set_trace()`` as statements: without a terminal they end the program or hang it. A name that is
+imported for them stays imported. Advice for the rest.
+
+References
+https://docs.python.org/3/library/pdb.html
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gpulint.documents.base import Document
+from gpulint.facts.loops import Role
+from gpulint.facts.scopes import ModuleScopes
+from gpulint.finding import Finding, Severity
+from gpulint.fix import Safety
+from gpulint.project import Project
+from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
+
+_DEBUGGERS = frozenset({"breakpoint", "pdb.set_trace", "ipdb.set_trace", "pudb.set_trace", "IPython.core.debugger.set_trace",
+    "torch.distributed.breakpoint", "debugpy.breakpoint", "pdb.post_mortem"})  # fmt: skip
+_PROMPTS = frozenset({"IPython.embed", "code.interact", "IPython.start_ipython", "debugpy.wait_for_client"})
+_NAMES = ("breakpoint", "set_trace", "embed", "interact", "input", "wait_for_client", "start_ipython")
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """The statement, where the call is one that can go."""
+
+    statement: ast.stmt | None
+
+
+def check(document: Document, project: Project) -> Iterator[Finding]:
+    scopes = project.scopes(document)
+    if scopes is None or project.gpu_jobs.is_test(document.path) or not project.gpu_programs.runs(scopes):
+        return
+    for call in (call for name in _NAMES for call in scopes.calls_by_name.get(name, [])):
+        names = project.resolver.call_names(scopes, call)
+        debugger, prompt = bool(names & _DEBUGGERS), bool(names & _PROMPTS)
+        asks = "input" in names and _in_training(project, scopes, call)
+        if not (debugger or prompt or asks) or _guarded(project, scopes, call):
+            continue
+        text = scopes.module.text(call).splitlines()[0]
+        yield RULE.finding(
+            document.path,
+            scopes.module.span(call),
+            f"`{text}` stops a GPU program until somebody answers",
+            help=f"remove `{text}`, or put it behind a debug option that is off by default",
+            payload=Stop(_statement(scopes, call) if debugger else None),
+        )
+
+
+def _guarded(project: Project, scopes: ModuleScopes, call: ast.Call) -> bool:
+    if project.guards.debug(scopes, call) or project.guards.off_by_default(scopes, call):
+        return True
+    inner: ast.AST = call
+    for up in scopes.module.ancestors(call):
+        if isinstance(up, ast.ExceptHandler):
+            return True
+        if isinstance(up, ast.If) and "__debug__" in ast.unparse(up.test):
+            return True
+        if isinstance(up, ast.If) and inner in up.body and isinstance(up.test, ast.Constant) and not up.test.value:
+            return True
+        inner = up
+    return False
+
+
+def _in_training(project: Project, scopes: ModuleScopes, call: ast.Call) -> bool:
+    return any(context.role in (Role.STEP, Role.EPOCH) for context in project.loops.contexts(scopes, call))
+
+
+def _statement(scopes: ModuleScopes, call: ast.Call) -> ast.stmt | None:
+    parent = scopes.module.parents.get(call)
+    return parent if isinstance(parent, ast.Expr) else None
+
+
+RULE = Rule(
+    code="GPU102",
+    name="interactive-debugging",
+    category=Category.INTERACTIVE_JOB,
+    dimension=Dimension.JOB,
+    severity=Severity.WARNING,
+    kinds=frozenset({Kind.PYTHON}),
+    tokens=(("breakpoint(", "set_trace(", "embed(", "interact(", "input(", "wait_for_client(", "start_ipython("),),
+    summary="a debugger or prompt is left in a GPU program",
+    why="the program waits for an answer, and the GPUs wait with it until the time limit",
+    evidence=(Evidence("Interactive Job is one of the study's fifteen categories of low GPU utilization"),),
+    check=check,
+    fix=Safety.SAFE,
+    bad="""\
+for images, labels in loader:
+    loss = criterion(model(images.cuda()), labels.cuda())
+    breakpoint()
+    loss.backward()
+""",
+    good="""\
+for images, labels in loader:
+    loss = criterion(model(images.cuda()), labels.cuda())
+    loss.backward()
+""",
+    references=("https://docs.python.org/3/library/pdb.html",),
+)

@@ -1,0 +1,168 @@
+"""What it detects
+``os.environ["CUDA_VISIBLE_DEVICES"]`` set after CUDA was initialised by an earlier statement: ``torch.cuda.is_available()``,
+``device_count()``, ``.cuda()``, ``.to("cuda")``, ``tf.config.list_logical_devices``, ``jax.devices()``.
+
+Why it costs GPU time
+The driver reads the variable once, at its initialisation. Set later, all processes stay on GPU 0 and the others stay idle.
+
+When it is right not to change
+The process that is started next reads the variable; nothing before touches the GPU (``import torch`` alone does not).
+
+Fix safety
+Unsafe: the program then runs on other devices than before, as it was meant to.
+
+References
+https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#cuda-environment-variables
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gpulint.documents.base import Document
+from gpulint.facts.environment import settings
+from gpulint.facts.scopes import FUNCTIONS, ModuleScopes
+from gpulint.finding import Finding, Place, Severity
+from gpulint.fix import Safety
+from gpulint.project import Project
+from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
+
+_NAMES = frozenset({"CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"})
+_INITIALISES = frozenset(
+    """torch.cuda.is_available torch.cuda.device_count torch.cuda.current_device torch.cuda.get_device_name torch.cuda.init
+    torch.cuda.set_device torch.cuda.get_device_properties torch.cuda.get_device_capability torch.cuda.empty_cache
+    torch.cuda.synchronize torch.cuda.memory_allocated tensorflow.config.list_logical_devices
+    tensorflow.test.is_gpu_available tensorflow.config.experimental.list_logical_devices jax.devices jax.device_count
+    jax.local_device_count cupy.array cupy.zeros""".split()
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Late:
+    """The statement that comes too late, and the one that it should come before."""
+
+    statement: ast.stmt
+    before: ast.stmt
+
+
+def check(document: Document, project: Project) -> Iterator[Finding]:
+    scopes = project.scopes(document)
+    if scopes is None:
+        return
+    for setting in settings(document, project, _NAMES):
+        if setting.node is None or _spawns(scopes, setting.node):
+            continue
+        found = _earlier(project, scopes, setting.node)
+        if found is None:
+            continue
+        call, late = found
+        text = scopes.module.text(call).splitlines()[0]
+        yield RULE.finding(
+            document.path,
+            setting.span,
+            f"{setting.name} is set after `{text}` has initialised CUDA, so it changes nothing",
+            help=f"set {setting.name} before line {call.lineno}, or in the command that starts the program",
+            payload=late,
+            related=(Place(document.path, scopes.module.span(call), "CUDA is initialised here"),),
+        )
+
+
+def _earlier(project: Project, scopes: ModuleScopes, node: ast.AST) -> tuple[ast.Call, Late] | None:
+    """The first call that initialises CUDA in a statement that surely runs before the one around ``node``."""
+    inner = node
+    for up in [*scopes.module.ancestors(node)]:
+        for block in (getattr(up, name, None) for name in ("body", "orelse", "finalbody")):
+            if not isinstance(block, list) or inner not in block or not isinstance(inner, ast.stmt):
+                continue
+            for statement in block[: block.index(inner)]:
+                call = _initialises(project, scopes, statement)
+                if call is not None:
+                    return call, Late(inner, statement)
+        if isinstance(up, (*FUNCTIONS, ast.Module)):
+            break
+        inner = up
+    return None
+
+
+def _initialises(project: Project, scopes: ModuleScopes, statement: ast.stmt) -> ast.Call | None:
+    if isinstance(statement, (*FUNCTIONS, ast.ClassDef)):
+        return None
+    if isinstance(statement, ast.If | ast.Try | ast.For | ast.While | ast.With):
+        parts: list[ast.AST] = [statement.test] if isinstance(statement, ast.If | ast.While) else []
+    else:
+        parts = [statement]
+    for node in (node for part in parts for node in ast.walk(part)):
+        if isinstance(node, ast.Lambda):
+            return None
+        if isinstance(node, ast.Call) and _touches_cuda(project, scopes, node):
+            return node
+    return None
+
+
+def _touches_cuda(project: Project, scopes: ModuleScopes, call: ast.Call) -> bool:
+    if project.resolver.call_names(scopes, call) & _INITIALISES:
+        return True
+    if not isinstance(call.func, ast.Attribute):
+        return False
+    if call.func.attr == "cuda" and not isinstance(call.func.value, ast.Name | ast.Attribute):
+        return True
+    if call.func.attr == "cuda":
+        return not any(
+            name.startswith(("torch.", "numba", "pycuda")) for name in project.resolver.names(scopes, call.func)
+        )
+    if call.func.attr == "to" and call.args:
+        known = project.values.of(scopes, call.args[0])
+        return known.every(lambda value: isinstance(value, str) and value.startswith("cuda"))
+    return False
+
+
+def _spawns(scopes: ModuleScopes, node: ast.AST) -> bool:
+    """Whether processes are started afterwards, which read the variable when they begin."""
+    line = getattr(node, "lineno", 0)
+    starters = ("Popen", "run", "Process", "spawn", "check_call", "call", "system", "start", "Pool", "exec", "execv")
+    return any(
+        call.lineno > line for name in starters for call in scopes.calls_by_name.get(name, []) if _starts_process(call)
+    )
+
+
+def _starts_process(call: ast.Call) -> bool:
+    text = ast.unparse(call.func)
+    return text.startswith(("subprocess.", "os.", "mp.", "multiprocessing.", "torch.multiprocessing.")) or text in (
+        "Process",
+        "Popen",
+        "Pool",
+    )
+
+
+RULE = Rule(
+    code="GPU412",
+    name="visible-devices-set-late",
+    category=Category.API_MISUSE,
+    dimension=Dimension.LIBRARY,
+    severity=Severity.WARNING,
+    kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK}),
+    tokens=(("VISIBLE_DEVICES",),),
+    summary="visible devices are set after CUDA was initialised",
+    why="the driver reads the variable once, so that every process stays on GPU 0 while the others are idle",
+    evidence=(Evidence("API Misuse is one of the study's fifteen categories of low GPU utilization"),),
+    check=check,
+    fix=Safety.UNSAFE,
+    bad="""\
+import os
+import torch
+
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+os.environ["CUDA_VISIBLE_DEVICES"] = "1"
+""",
+    good="""\
+import os
+
+os.environ["CUDA_VISIBLE_DEVICES"] = "1"
+import torch
+
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+""",
+    references=("https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#cuda-environment-variables",),
+)
