@@ -69,6 +69,26 @@ def _batch_norm_backward(grad: Any, x: torch.Tensor, weight: Any, *rest: Any) ->
     )
 
 
+def _convolution(
+    x: torch.Tensor, weight: torch.Tensor, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: bool, *_: Any
+) -> Any:
+    if transposed or x.dim() != weight.dim():
+        return None
+    last = x.dim() == 4 and any(
+        tensor.is_contiguous(memory_format=torch.channels_last) and not tensor.is_contiguous() for tensor in (x, weight)
+    )
+    dimensions = range(x.dim() - 2)
+    stride, padding, dilation = (list(value) * len(dimensions) if len(value) == 1 else value for value in (stride, padding, dilation))
+    spatial = [
+        (x.size(2 + i) + 2 * padding[i] - dilation[i] * (weight.size(2 + i) - 1) - 1) // stride[i] + 1 for i in dimensions
+    ]
+    if min(spatial, default=1) < 1 or x.size(1) % weight.size(1) or x.dtype != weight.dtype:
+        return None  # an error that the meta kernel words better
+    shape = (x.size(0), weight.size(0), *spatial)
+    # cuDNN runs and returns channels_last if either operand is; the meta kernel always returns the default layout.
+    return x.new_empty(shape).to(memory_format=torch.channels_last) if last else x.new_empty(shape)
+
+
 def _convolution_backward(grad: torch.Tensor, x: torch.Tensor, weight: torch.Tensor, bias_sizes: Any, *rest: Any) -> Any:
     mask = rest[-1]
     return (
@@ -105,5 +125,6 @@ _KERNELS: dict[Any, Kernel] = {
     ),
     aten.native_batch_norm.default: _batch_norm,
     aten.native_batch_norm_backward.default: _batch_norm_backward,
+    aten.convolution.default: _convolution,
     aten.convolution_backward.default: _convolution_backward,
 }  # fmt: skip

@@ -44,6 +44,7 @@ def load_target(text: str, arguments: Mapping[str, Any] | None = None) -> Target
     kind, separator, name = text.rpartition(":")
     if not separator or not kind or not name:
         raise EstimateError(f"target {text!r} is not FILE.py:FUNCTION, MODULE:FUNCTION, timm:NAME, torchvision:NAME or hf:PATH")
+    _repair_torchvision()
     library = {"timm": _timm, "torchvision": _torchvision, "hf": _hugging_face}.get(kind)
     with _no_downloads():
         factory, default_input = library(name) if library is not None else (_factory(kind, name), "")
@@ -125,7 +126,6 @@ def _import(place: str, load: Callable[[], Any]) -> Any:
 
 
 def _timm(name: str) -> tuple[Callable[..., Any], str]:
-    _repair_torchvision()
     timm = _import("timm", lambda: importlib.import_module("timm"))
     if not timm.is_model(name):
         raise EstimateError(f"timm has no model {name!r}")
@@ -133,7 +133,6 @@ def _timm(name: str) -> tuple[Callable[..., Any], str]:
 
 
 def _torchvision(name: str) -> tuple[Callable[..., Any], str]:
-    _repair_torchvision()
     models = _import("torchvision", lambda: importlib.import_module("torchvision.models"))
     if name not in models.list_models():
         raise EstimateError(f"torchvision has no model {name!r}")
@@ -169,18 +168,23 @@ def _declared_input(model: torch.nn.Module) -> str:
 
 
 def _repair_torchvision() -> None:
-    """Without its compiled operators (built for another torch) torchvision fails to import over one operator's shape
-    function; classification models need none of them, so the two names that it looks up are declared."""
-    if "torchvision" in sys.modules or importlib.util.find_spec("torchvision") is None:
+    """Make torchvision importable where its compiled operators were built for another torch.
+
+    Its import fails over the shape functions of two operators that are then missing. Models for classification need
+    neither, so the two are declared.
+    """
+    spec = None if "torchvision" in sys.modules or _LIBRARIES else importlib.util.find_spec("torchvision")
+    if spec is None or spec.origin is None:
         return
     try:
-        importlib.import_module("torchvision")
-    except RuntimeError:
-        for name in [name for name in sys.modules if name.split(".")[0] == "torchvision"]:
-            del sys.modules[name]
-        _LIBRARIES.append(torch.library.Library("torchvision", "FRAGMENT"))
-        for operator in ("nms", "qnms"):
-            _LIBRARIES[0].define(f"{operator}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+        for library in Path(spec.origin).parent.glob("_C*.so"):
+            torch.ops.load_library(str(library))
+            return
+    except OSError:
+        pass
+    _LIBRARIES.append(torch.library.Library("torchvision", "FRAGMENT"))
+    for operator in ("nms", "qnms"):
+        _LIBRARIES[0].define(f"{operator}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
 
 
 _LIBRARIES: list[torch.library.Library] = []

@@ -1,0 +1,71 @@
+"""Errors of estimates against measured memory, each model judged by a constant fitted without it."""
+
+from __future__ import annotations
+
+import statistics
+from collections import defaultdict
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A measured job: memory in MiB and the estimates in MiB by variant."""
+
+    model: str
+    batch: int
+    memory: float
+    estimates: dict[str, float]
+
+
+def leave_one_model_out(rows: list[Row], variant: str) -> dict[str, float]:
+    """For each model the constant (median difference to the truth, MiB) over the rows of all others."""
+    differences: dict[str, list[float]] = defaultdict(list)
+    for row in rows:
+        differences[row.model].append(row.memory - row.estimates[variant])
+    ordered = sorted(value for values in differences.values() for value in values)
+    if len(differences) > 50:  # one model of many moves the median by nothing
+        return dict.fromkeys(differences, statistics.median(ordered))
+    return {
+        model: statistics.median(v for other, values in differences.items() if other != model for v in values)
+        for model in differences
+    }
+
+
+def signed_errors(rows: list[Row], variant: str, fitted: bool) -> list[float]:
+    """Percent of the truth; positive is too much."""
+    constants = leave_one_model_out(rows, variant) if fitted else defaultdict(float)
+    return [100 * (row.estimates[variant] + constants[row.model] - row.memory) / row.memory for row in rows]
+
+
+def summary(rows: list[Row], variants: dict[str, bool]) -> str:
+    """A Markdown table of error measures by variant."""
+    lines = ["| estimator | MAPE % | median % | p90 % | worst % | most under % | under by > 10 % of rows |", "|---|---|---|---|---|---|---|"]
+    for variant, fitted in variants.items():
+        errors = signed_errors(rows, variant, fitted)
+        sizes = sorted(abs(error) for error in errors)
+        under = 100 * sum(error < -10 for error in errors) / len(errors)
+        lines.append(
+            f"| {variant} | {statistics.mean(sizes):.1f} | {statistics.median(sizes):.1f} | {_quantile(sizes, 0.9):.1f} "
+            f"| {sizes[-1]:.1f} | {min(0.0, *errors):.1f} | {under:.1f} |"
+        )
+    return "\n".join(lines)
+
+
+def accuracy(rows: list[Row], variants: dict[str, bool], width: int) -> str:
+    """A Markdown table of the share of rows whose class of ``width`` MiB is right, with the constant fitted on the other half."""
+    lines = ["| estimator | accuracy | median error % |", "|---|---|---|"]
+    for variant, fitted in variants.items():
+        right, errors = 0, []
+        for fold in (0, 1):
+            rest = [row.memory - row.estimates[variant] for index, row in enumerate(rows) if index % 2 != fold]
+            constant = statistics.median(rest) if fitted else 0.0
+            for row in rows[fold::2]:
+                value = row.estimates[variant] + constant
+                right += int(value // width) == int(row.memory // width)
+                errors.append(100 * abs(value - row.memory) / row.memory)
+        lines.append(f"| {variant} | {right / len(rows):.3f} | {statistics.median(errors):.2f} |")
+    return "\n".join(lines)
+
+
+def _quantile(ordered: list[float], share: float) -> float:
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]

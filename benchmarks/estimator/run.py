@@ -1,0 +1,163 @@
+"""Measure the estimator and its neighbours on public truth tables and print the result as Markdown.
+
+    python benchmarks/estimator/run.py TABLES [--timm 180] [--mlp 400] [--cnn 300] [--cache FILE]
+
+TABLES is a folder with thesis_table_6_2.csv, timm_actual_vs_faketensor.csv, gpumemnet_mlp.csv and gpumemnet_cnn.csv (columns as
+in their sources: Table 6.2 of the thesis, itu-rad/GPUMemNet). They are not part of this repository. Estimates are cached in
+--cache, so that an interrupted run goes on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import random
+import statistics
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import gpumemnet_models
+import torch
+from jobs import IMAGENET_MODELS, thesis_request
+from report import Row, accuracy, leave_one_model_out, summary
+from variants import DEFAULT, VARIANTS, estimates, estimates_of
+
+from gpulint_probe.estimator import EstimateError, Request, suggest_batch
+from gpulint_probe.estimator.job import Job
+from gpulint_probe.estimator.losses import loss_by_name
+from gpulint_probe.estimator.optimizers import optimizer_by_name
+
+A100_40GB_MIB = 40960
+# The runs of the tables held 0.5 to 1.7 GiB besides the allocator.
+USABLE_MIB = A100_40GB_MIB - 1740
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("tables", type=Path)
+    parser.add_argument("--timm", type=int, default=180, help="models of the TIMM table, drawn at random")
+    parser.add_argument("--batches", type=int, default=2, help="batch sizes of each TIMM model, drawn at random")
+    parser.add_argument("--mlp", type=int, default=400, help="rows of the GPUMemNet MLP table")
+    parser.add_argument("--cnn", type=int, default=300, help="rows of the GPUMemNet CNN table")
+    parser.add_argument("--skip-suggestions", action="store_true")
+    parser.add_argument("--cache", type=Path, default=Path("estimates.jsonl"))
+    args = parser.parse_args()
+    cache = Cache(args.cache)
+    seconds: list[float] = []
+
+    thesis = list(thesis_rows(args.tables, cache, seconds))
+    print("\n## Table 6.2 (35 jobs)\n")
+    print(summary(thesis, VARIANTS))
+    if not args.skip_suggestions:
+        print("\n## Suggested batches for a 40 GB card\n")
+        print_suggestions(thesis)
+    timm = list(timm_rows(args.tables, args.timm, args.batches, cache, seconds))
+    print(f"\n## TIMM ({len({row.model for row in timm})} models, {len(timm)} clean rows)\n")
+    print(summary(timm, VARIANTS))
+    for kind, count, width in (("mlp", args.mlp, 1024), ("cnn", args.cnn, 8192)):
+        rows = list(gpumemnet_rows(args.tables, kind, count, cache, seconds))
+        print(f"\n## GPUMemNet {kind.upper()} ({len(rows)} rows), classes of {width // 1024} GiB\n")
+        print(accuracy(rows, VARIANTS, width))
+    print(f"\nMedian probe: {statistics.median(seconds):.2f} s of CPU, slowest {max(seconds):.1f} s ({len(seconds)} probes)")
+
+
+class Cache:
+    """Estimates by job, kept in a file of JSON lines."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        lines = path.read_text().splitlines() if path.exists() else []
+        self._known: dict[str, Any] = dict(json.loads(line) for line in lines)
+
+    def get(self, key: str, compute: Any) -> Any:
+        if key not in self._known:
+            self._known[key] = compute()
+            with self._path.open("a") as file:
+                file.write(json.dumps([key, self._known[key]]) + "\n")
+        return self._known[key]
+
+
+def thesis_rows(tables: Path, cache: Cache, seconds: list[float]) -> Iterator[Row]:
+    for line in _read(tables / "thesis_table_6_2.csv"):
+        model, dataset, batch = line["model"], line["dataset"], int(line["batch_size"])
+        request = thesis_request(model, dataset, batch)
+        known = cache.get(f"thesis {model} {dataset} {batch}", lambda: estimates_of(request, [request.batch_size])[request.batch_size])
+        seconds.append(known["seconds"])
+        yield Row(f"{model} {dataset}", batch, float(line["memory_mb"]), known)
+
+
+def timm_rows(tables: Path, count: int, batches: int, cache: Cache, seconds: list[float]) -> Iterator[Row]:
+    lines = [line for line in _read(tables / "timm_actual_vs_faketensor.csv") if line["clean"] == "True"]
+    models = sorted({line["model"] for line in lines})
+    draw = random.Random(20)
+    draw.shuffle(models)
+    taken = 0
+    for model in models:
+        if taken == count:
+            return
+        measured = [(int(line["batch_size"]), float(line["memory_mib"])) for line in lines if line["model"] == model]
+        wanted = dict(draw.sample(measured, min(batches, len(measured))))
+        request = Request(f"timm:{model}", optimizer="sgd-momentum")
+        try:
+            known = cache.get(f"timm {model} {sorted(wanted)}", lambda: _text_keys(estimates_of(request, sorted(wanted), USABLE_MIB)))
+        except EstimateError as error:
+            print(f"skipped: {error}", file=sys.stderr)
+            continue
+        taken += 1
+        for batch, memory in wanted.items():
+            seconds.append(known[str(batch)]["seconds"])
+            yield Row(model, batch, memory, known[str(batch)])
+
+
+def gpumemnet_rows(tables: Path, kind: str, count: int, cache: Cache, seconds: list[float]) -> Iterator[Row]:
+    lines = _read(tables / f"gpumemnet_{kind}.csv")
+    lines = [line for line in lines if line.get("Status", "SUCCESSFUL") == "SUCCESSFUL"]  # crashed runs tell no memory
+    random.Random(20).shuffle(lines)
+    for line in lines[:count]:
+        known = cache.get(f"{kind} {line['Filename']}", lambda: estimates(gpumemnet_job(kind, line), USABLE_MIB))
+        seconds.append(known["seconds"])
+        yield Row(line["Filename"], 0, float(line["Max GPU Memory (MiB)"]), known)
+
+
+def gpumemnet_job(kind: str, line: dict[str, str]) -> Job:
+    with torch.device("meta"):
+        network = gpumemnet_models.mlp(line) if kind == "mlp" else gpumemnet_models.cnn(line)
+
+    def make_batch(size: int) -> Any:
+        inputs = torch.empty(size, *network.sample, device="meta")
+        return (inputs,), {}, torch.empty(size, dtype=torch.long, device="meta")
+
+    optimizer, fused = optimizer_by_name("adam", network.model)
+    return Job(network.model, make_batch, loss_by_name("cross-entropy"), optimizer, network.batch_size, fused=fused)
+
+
+def print_suggestions(rows: list[Row]) -> None:
+    """Suggestions against the batch at which a line through a model's three measurements reaches 90 % of the card."""
+    print("| model | suggested | truth line | ratio % | probes |\n|---|---|---|---|---|")
+    for model in IMAGENET_MODELS:
+        own = sorted((row.batch, row.memory) for row in rows if row.model == f"{model} ImageNet")
+        line = statistics.linear_regression([batch for batch, _ in own], [memory for _, memory in own])
+        truth = (0.9 * A100_40GB_MIB - line.intercept) / line.slope
+        constant = leave_one_model_out(rows, DEFAULT)[f"{model} ImageNet"]
+        request = thesis_request(model, "ImageNet", 8)
+        job = {"gpu": "A100-40GB", "context": int(constant * 2**20), "inputs": request.inputs, "optimizer": "adam"}
+        found = suggest_batch(request.target, model_args=request.model_args, **job)
+        print(f"| {model} | {found.train_batch} | {truth:.0f} | {100 * found.train_batch / truth:.1f} | {found.probes} |", flush=True)
+
+
+def _text_keys(values: dict[int, Any]) -> dict[str, Any]:
+    return {str(key): value for key, value in values.items()}
+
+
+def _read(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+if __name__ == "__main__":
+    main()
