@@ -47,7 +47,7 @@ class Project:
         self._documents: dict[Path, Document | None] = {}
         self._scopes: dict[Path, ModuleScopes | None] = {}
         self._module_paths: dict[tuple[Path, str], Path | None] = {}
-        self._imported: dict[Path, frozenset[bytes]] = {}
+        self._import_words: dict[Path, frozenset[bytes]] = {}
         self._words: dict[Path, frozenset[bytes]] = {}
         self._imported: dict[Path, frozenset[Path]] = {}
         self._inherited: dict[Path, tuple[Launched, ...]] = {}
@@ -64,7 +64,7 @@ class Project:
     def provide(self, path: Path, data: bytes) -> None:
         """Use ``data`` instead of what the disk holds (standard input, an editor's unsaved text)."""
         self._data[path] = data
-        for cache in (self._documents, self._scopes, self._words, self._imported):
+        for cache in (self._documents, self._scopes, self._words, self._import_words, self._imported):
             cache.pop(path, None)
 
     def is_test(self, path: Path) -> bool:
@@ -206,10 +206,10 @@ class Project:
 
     def imported_words(self, path: Path) -> frozenset[bytes]:
         """Identifiers on the import lines of a file's bytes."""
-        if path not in self._imported:
+        if path not in self._import_words:
             lines = _IMPORT.findall(self.data(path))
-            self._imported[path] = frozenset(word for line in lines for word in _WORD.findall(line))
-        return self._imported[path]
+            self._import_words[path] = frozenset(word for line in lines for word in _WORD.findall(line))
+        return self._import_words[path]
 
     def words(self, path: Path) -> frozenset[bytes]:
         """Identifiers in a file's bytes."""
