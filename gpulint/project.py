@@ -17,6 +17,7 @@ from gpulint.rule import Kind
 if TYPE_CHECKING:
     from gpulint.config import Config
     from gpulint.facts.arguments import Arguments
+    from gpulint.facts.batch_bounds import BatchBounds
     from gpulint.facts.batches import Batches
     from gpulint.facts.checkpoints import Checkpoints
     from gpulint.facts.devices import Devices
@@ -274,6 +275,12 @@ class Project:
         from gpulint.facts.batches import Batches
 
         return Batches(self)
+
+    @cached_property
+    def batch_bounds(self) -> BatchBounds:
+        from gpulint.facts.batch_bounds import BatchBounds
+
+        return BatchBounds(self)
 
     @cached_property
     def checkpoints(self) -> Checkpoints:

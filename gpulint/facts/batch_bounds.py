@@ -1,0 +1,156 @@
+"""Why a batch may be small on purpose: accumulation, huge models, reinforcement learning, tests."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpulint.facts.resolve import Ref
+from gpulint.facts.scopes import ModuleScopes, last_name
+
+if TYPE_CHECKING:
+    from gpulint.project import Project
+
+SMALL = 32
+"""Largest batch that counts as small for models of usual size on a data-centre GPU."""
+SMALL_MODEL = 64
+"""The same for models of the size that fits MNIST."""
+
+_NAME = re.compile(
+    r"^-{0,2}(train(ing)?|per[-_]?device[-_]train|per[-_]?gpu[-_]train|local|input|infer(ence)?)?[-_]?"
+    r"(batch[-_]?size|bsz|minibatch[-_]?size)([-_]?(per[-_]\w+|train(ing)?))?$",
+    re.IGNORECASE,
+)
+_ACCUMULATES = re.compile(r"accum", re.IGNORECASE)
+_MICRO = re.compile(r"micro[-_]?batch", re.IGNORECASE)
+_RL = re.compile(r"^(gym|gymnasium|stable_baselines3|sb3_contrib|torchrl|tianshou|pettingzoo|minigrid|dm_control)$")
+_RL_NAME = re.compile(r"replay_?(buffer|memory)|rollout_?buffer", re.IGNORECASE)
+_LARGE = re.compile(
+    r"(?<![\w.])(?:[3-9]|\d{2,3})(?:\.\d+)?[bB](?![a-zA-Z])|[-_](?:[3-9]|\d{2,3})(?:\.\d+)?[bB](?![a-zA-Z])"
+    r"|llama|mi[sx]tral|falcon|qwen|deepseek|vicuna|stable[-_]?diffusion|sdxl|neox|gpt-?j\b",
+    re.IGNORECASE,
+)
+_TOY = re.compile(r"mnist", re.IGNORECASE)
+_FAKE = re.compile(r"mock", re.IGNORECASE)
+
+
+def is_batch_size(name: str) -> bool:
+    """Is it the name of an option or key for the training (or only) batch size of a device?"""
+    return bool(_NAME.match(name))
+
+
+def is_accumulation(name: str) -> bool:
+    """Is it the name of an option or key for gradient accumulation?"""
+    return bool(_ACCUMULATES.search(name))
+
+
+def is_test(path: Path) -> bool:
+    """A file of a test suite, whose sizes are small so that it ends soon."""
+    return (
+        path.name.startswith("test_") or path.stem.endswith("_test") or bool({"tests", "test"} & set(path.parts[-4:-1]))
+    )
+
+
+def names_large_model(text: str) -> bool:
+    """Does a text name a model that fills a GPU by itself (``llama``, ``13b``)?"""
+    return bool(_LARGE.search(text))
+
+
+def is_small(size: int, text: str) -> bool:
+    """Is a batch small for a program whose text is given?"""
+    return 0 < size <= (SMALL_MODEL if _TOY.search(text) else SMALL)
+
+
+def accumulated_elsewhere(options: Mapping[str, str | None], size: int) -> bool:
+    """Do a command's options (or a file's keys) make up for a small batch by accumulating gradients?
+
+    A global batch counts when it is more than eight devices can hold at once.
+    """
+    for name, text in options.items():
+        number = int(text) if text is not None and text.isdigit() else None
+        if is_accumulation(name) and (number is None or (number > 1 and number * size > 4)):
+            return True
+        if re.search(r"global[-_]batch", name) and (number is None or number > 8 * size):
+            return True
+    return False
+
+
+class BatchBounds:
+    """What bounds the batches of the Python modules of one project."""
+
+    def __init__(self, project: Project) -> None:
+        self._project = project
+
+    def reason(self, scopes: ModuleScopes) -> str:
+        """Why a module's batches may be small on purpose; "" if nothing says so."""
+        if is_test(scopes.path):
+            return "a test"
+        names = _identifiers(scopes)
+        if any(_RL.match(binding.target.split(".", 1)[0]) for binding in scopes.imports) or any(
+            _RL_NAME.search(name) for name in names
+        ):
+            return "reinforcement learning"
+        if any(_MICRO.search(name) for name in names):
+            return "micro-batches"
+        if any(names_large_model(text) for text in scopes.strings if " " not in text):
+            return "a model that fills the GPU"
+        if any(_FAKE.search(name) for name in names):
+            return "made-up data"
+        return "accumulation" if self._accumulates(scopes, names) else ""
+
+    def _accumulates(self, scopes: ModuleScopes, names: Iterable[str]) -> bool:
+        """Is accumulation there and not set to one step?"""
+        found = [name for name in names if is_accumulation(name)]
+        # An evaluation accumulates its metrics.
+        if not found or not (
+            self._project.loops.trains(scopes) or any("grad" in name or "step" in name for name in found)
+        ):
+            return False
+        constants = [size for value in _settings(scopes) for size in self._sizes(scopes, value)]
+        return not constants or max(constants) > 1
+
+    def _sizes(self, scopes: ModuleScopes, node: ast.expr) -> list[int]:
+        values = self._project.values.of(scopes, node).constants
+        return [value for value in values if isinstance(value, int) and not isinstance(value, bool)]
+
+
+def _settings(scopes: ModuleScopes) -> Iterable[ast.expr]:
+    """Expressions that set something named after accumulation: options, keywords, fields, variables, parameters."""
+    for node in ast.walk(scopes.module.tree):
+        match node:
+            case ast.Call(func=func, keywords=keywords) if last_name(func) in ("add_argument", "option"):
+                words = [arg.value for arg in node.args if isinstance(arg, ast.Constant) and isinstance(arg.value, str)]
+                if any(is_accumulation(word) for word in words):
+                    yield from (keyword.value for keyword in keywords if keyword.arg == "default")
+            case ast.keyword(arg=str(name), value=value) if is_accumulation(name):
+                yield value
+            case ast.Assign(targets=[target], value=value) if is_accumulation(last_name(target)):
+                yield value
+            case ast.AnnAssign(target=target, value=ast.expr() as value) if is_accumulation(last_name(target)):
+                yield value
+
+
+def _identifiers(scopes: ModuleScopes) -> set[str]:
+    found = {node.id for node in ast.walk(scopes.module.tree) if isinstance(node, ast.Name)}
+    found |= {node.attr for node in ast.walk(scopes.module.tree) if isinstance(node, ast.Attribute)}
+    found |= {node.arg for node in ast.walk(scopes.module.tree) if isinstance(node, ast.keyword) and node.arg}
+    return found | {text for text in scopes.strings if text.startswith("--")}
+
+
+def declared_sizes(project: Project, scopes: ModuleScopes) -> Iterable[tuple[Ref, str, int]]:
+    """(declaration, name, default) of a module's options for the batch size, unless a launcher sets them."""
+    for call in [*scopes.calls_by_name.get("add_argument", []), *scopes.calls_by_name.get("option", [])]:
+        flags = tuple(arg.value for arg in call.args if isinstance(arg, ast.Constant) and isinstance(arg.value, str))
+        name = next((flag for flag in flags if is_batch_size(flag)), None)
+        default = next((keyword.value for keyword in call.keywords if keyword.arg == "default"), None)
+        if name is None or default is None:
+            continue
+        if any(launched.option(flags) for launched in project.launched(scopes.path)):
+            continue
+        known = project.values.of(scopes, default)
+        sizes = [value for value in known.constants if isinstance(value, int) and not isinstance(value, bool)]
+        if known.complete and len(sizes) == 1:
+            yield Ref(scopes, call), name, sizes[0]
