@@ -24,6 +24,8 @@ _COMPUTES = frozenset(
     b"backward fit fine_tune training_step train_step generate no_grad inference_mode zero_grad GradientTape pipeline evaluate "
     b"Trainer SFTTrainer value_and_grad eval forward train_on_batch predict apply_gradients train".split()
 )
+_NAMED = frozenset(b"cuda gpu GPU GPUs num_gpus device_map".split())
+_OTHERS = frozenset(b"tpu TPU torch_xla torch_neuronx".split())
 _TESTS = re.compile(
     r"(^|/)(tests?|testing|unit_tests|functional_tests|test_utils|ci)/|(^|/)(test_[^/]*|[^/]*_test|conftest)\.(py|ipynb|sh|ya?ml)$"
 )
@@ -103,9 +105,11 @@ class GpuPrograms:
 
 
 def computes_on_gpu(text: bytes) -> bool:
-    """Do the words of a program say that it uses a GPU and trains, evaluates or generates?"""
+    """Do the words of a program say that it uses a GPU (and no TPU) and trains, evaluates or generates?"""
     words = frozenset(_WORD.findall(text))
-    return bool(words & _COMPUTES) and (bool(words & _GPU) or bool(_CHOSEN.search(text)))
+    if not words & _COMPUTES or (words & _OTHERS and not words & _NAMED):
+        return False
+    return bool(words & _GPU) or bool(_CHOSEN.search(text))
 
 
 def is_test(path: str) -> bool:

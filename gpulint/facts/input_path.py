@@ -24,7 +24,9 @@ _DECODERS = frozenset(
         "torchvision.datasets.folder.default_loader torchvision.datasets.folder.pil_loader matplotlib.image.imread"
     ).split()
 )
-_CHANGES = re.compile(r"transform|resize|crop|augment|affine|rotate|warp|jitter|blur|normali[sz]e_image|preprocess", re.IGNORECASE)
+_CHANGES = re.compile(
+    r"transform|resize|crop|augment|affine|rotate|warp|jitter|blur|normali[sz]e_image|preprocess", re.IGNORECASE
+)
 _AUDIO = re.compile(
     r"^(librosa\.(load$|resample|feature\.|effects\.|stft|cqt)|torchaudio\.(transforms\.(Resample|MelSpectrogram|MFCC|Spectrogram)|"
     r"functional\.resample|compliance\.kaldi\.)|python_speech_features\.|audiomentations\.)"
@@ -32,7 +34,10 @@ _AUDIO = re.compile(
 _TOKENIZE = re.compile(r"^(\w*tokenizer|tokenize|\w*_tokenize)$")
 _ENCODE = frozenset({"encode", "encode_plus", "batch_encode_plus", "tokenize"})
 _COLLATE = re.compile(r"^_?(\w+_)?collate(_\w+)?$")
-_HELD_OUT = re.compile(r"(^|_|[a-z](?=[A-Z]))(val|valid|validation|test|eval|evaluation|dev|infer|inference|predict)(_|$|[A-Z])", re.IGNORECASE)
+_HELD_OUT = re.compile(
+    r"(^|_|[a-z](?=[A-Z]))(val|valid|validation|test|eval|evaluation|dev|infer|inference|predict)(_|$|[A-Z])",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +104,11 @@ class InputPaths:
         name = last_name(call.func)
         if _TOKENIZE.search(name) and call.args:
             return "tokenises text"
-        if name in _ENCODE and isinstance(call.func, ast.Attribute) and re.search("tokenizer", last_name(call.func.value), re.IGNORECASE):
+        if (
+            name in _ENCODE
+            and isinstance(call.func, ast.Attribute)
+            and re.search("tokenizer", last_name(call.func.value), re.IGNORECASE)
+        ):
             return "tokenises text"
         return ""
 

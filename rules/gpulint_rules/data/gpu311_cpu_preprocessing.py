@@ -37,7 +37,9 @@ _IMAGE_SETS = frozenset(
     "ImageFolder LSUN ImageNet Places365 CelebA Caltech101 Caltech256 Flowers102 Food101 OxfordIIITPet StanfordCars "
     "VOCDetection VOCSegmentation CocoDetection CocoCaptions INaturalist Cityscapes DatasetFolder Country211 SUN397".split()
 )
-_RESIZES = re.compile(r"(RandomResizedCrop|Resize|CenterCrop|RandomCrop|RandAugment|AutoAugment|TrivialAugment|ColorJitter)")
+_RESIZES = re.compile(
+    r"(RandomResizedCrop|Resize|CenterCrop|RandomCrop|RandAugment|AutoAugment|TrivialAugment|ColorJitter)"
+)
 _WORK_ADVICE = {
     "decodes and transforms images": "decode and augment on the GPU (NVIDIA DALI, torchvision.transforms.v2 on batches) or store resized images",
     "computes on audio": "resample and extract features once before the job, or compute them on the GPU batch by batch",
@@ -84,12 +86,23 @@ def _image_sets(scopes: ModuleScopes, project: Project) -> Iterator[Finding]:
             names = project.resolver.call_names(scopes, call)
             if not any(full.startswith("torchvision.datasets.") for full in names) or _is_held_out(scopes, call):
                 continue
-            if any(_resizes(scopes, project, ref.node) for ref in project.arguments.of(scopes, call, "transform", 1).refs):
-                yield _set_finding(scopes, call, f"{name} decodes and transforms its images one by one on the CPU", name)
+            if any(
+                _resizes(scopes, project, ref.node) for ref in project.arguments.of(scopes, call, "transform", 1).refs
+            ):
+                yield _set_finding(
+                    scopes, call, f"{name} decodes and transforms its images one by one on the CPU", name
+                )
     for call in scopes.calls_by_name.get("ImageDataGenerator", []):
-        augments = [keyword.arg for keyword in call.keywords if keyword.arg not in ("rescale", "validation_split", "dtype", "data_format")]
-        if augments and not _is_held_out(scopes, call):
-            yield _set_finding(scopes, call, "ImageDataGenerator decodes and augments images in Python threads", "ImageDataGenerator")
+        augments = [
+            keyword.arg
+            for keyword in call.keywords
+            if keyword.arg not in ("rescale", "validation_split", "dtype", "data_format")
+        ]
+        from_files = {"flow_from_directory", "flow_from_dataframe"} & scopes.calls_by_name.keys()
+        if augments and from_files and not _is_held_out(scopes, call):
+            yield _set_finding(
+                scopes, call, "ImageDataGenerator decodes and augments images in Python threads", "ImageDataGenerator"
+            )
 
 
 def _set_finding(scopes: ModuleScopes, call: ast.Call, message: str, name: str) -> Finding:
@@ -112,10 +125,15 @@ def _is_held_out(scopes: ModuleScopes, call: ast.Call) -> bool:
     parent = scopes.module.parents.get(call)
     if isinstance(parent, ast.Assign):
         words += [last_name(target) for target in parent.targets]
-    for argument in [*call.args, *(keyword.value for keyword in call.keywords if keyword.arg in ("root", "split", "image_set"))]:
+    for argument in [
+        *call.args,
+        *(keyword.value for keyword in call.keywords if keyword.arg in ("root", "split", "image_set")),
+    ]:
         words += [part.id for part in ast.walk(argument) if isinstance(part, ast.Name)]
         words += [part.attr for part in ast.walk(argument) if isinstance(part, ast.Attribute)]
-        words += [part.value for part in ast.walk(argument) if isinstance(part, ast.Constant) and isinstance(part.value, str)]
+        words += [
+            part.value for part in ast.walk(argument) if isinstance(part, ast.Constant) and isinstance(part.value, str)
+        ]
     return any(is_held_out(word) for word in words)
 
 
@@ -126,13 +144,17 @@ def _maps(scopes: ModuleScopes, project: Project) -> Iterator[Finding]:
         if heavy is None or not isinstance(call.func, ast.Attribute) or _maps_held_out(scopes, call):
             continue
         workers = project.arguments.of(scopes, call, "num_proc")
-        if not workers.is_absent and not project.arguments.value(scopes, call, "num_proc").every(lambda value: value in (None, 0, 1)):
+        if not workers.is_absent and not project.arguments.value(scopes, call, "num_proc").every(
+            lambda value: value in (None, 0, 1)
+        ):
             continue
         base = last_name(call.func.value)
         yield RULE.finding(
             scopes.path,
             scopes.module.span(call),
-            f"{base}.map {heavy.work} of the whole data set in one process before training".replace("text of", "the text of"),
+            f"{base}.map {heavy.work} of the whole data set in one process before training".replace(
+                "text of", "the text of"
+            ),
             help=f"add `num_proc=` with the CPU cores of the job to {base}.map, or map once in a CPU step and load the result",
             payload=Preprocessing(heavy.work, heavy.function.name),
             related=(Place(scopes.path, scopes.module.span(heavy.function), "the function that is mapped"),),
@@ -142,17 +164,29 @@ def _maps(scopes: ModuleScopes, project: Project) -> Iterator[Finding]:
 def _mapped(scopes: ModuleScopes, project: Project, call: ast.Call) -> Heavy | None:
     """The heavy function that ``.map`` applies; None for the ``map`` of TensorFlow, JAX, pools and builtins."""
     argument = call.args[0] if call.args else next((k.value for k in call.keywords if k.arg == "function"), None)
-    if argument is None or "datasets" not in scopes.module.source.text or any(k.arg in ("num_parallel_calls", "chunksize") for k in call.keywords):
+    if (
+        argument is None
+        or "datasets" not in scopes.module.source.text
+        or any(k.arg in ("num_parallel_calls", "chunksize") for k in call.keywords)
+    ):
         return None
     for ref in project.resolver.origins(scopes, argument):
-        if isinstance(ref.node, FUNCTIONS) and ref.scopes is scopes and (found := InputPaths(project).heavy(scopes, ref.node)):
+        if (
+            isinstance(ref.node, FUNCTIONS)
+            and ref.scopes is scopes
+            and (found := InputPaths(project).heavy(scopes, ref.node))
+        ):
             return found
     return None
 
 
 def _maps_held_out(scopes: ModuleScopes, call: ast.Call) -> bool:
     assert isinstance(call.func, ast.Attribute)
-    words = [part.value for part in ast.walk(call.func.value) if isinstance(part, ast.Constant) and isinstance(part.value, str)]
+    words = [
+        part.value
+        for part in ast.walk(call.func.value)
+        if isinstance(part, ast.Constant) and isinstance(part.value, str)
+    ]
     words += [part.id for part in ast.walk(call.func.value) if isinstance(part, ast.Name)]
     return any(is_held_out(word) for word in words) or "streaming=True" in scopes.module.source.text
 

@@ -1,0 +1,125 @@
+"""Calls that send files to a server and return only when they are there."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gpulint.facts.resolve import Ref
+from gpulint.facts.scopes import ModuleScopes, last_name
+
+if TYPE_CHECKING:
+    from gpulint.project import Project
+
+_CALLS = frozenset(
+    (
+        "wandb.save wandb.log_artifact mlflow.log_artifact mlflow.log_artifacts mlflow.pytorch.log_model "
+        "mlflow.pytorch.log_state_dict mlflow.tensorflow.log_model mlflow.transformers.log_model "
+        "huggingface_hub.upload_file huggingface_hub.upload_folder neptune.upload"
+    ).split()
+)
+_METHODS = {
+    "log_artifact": re.compile(r"wandb|run|mlflow|experiment|client", re.IGNORECASE),
+    "log_artifacts": re.compile(r"mlflow|client|run|experiment", re.IGNORECASE),
+    "push_to_hub": re.compile(r""),
+    "upload_file": re.compile(r"s3|client|api|bucket|hub|storage", re.IGNORECASE),
+    "upload_fileobj": re.compile(r""),
+    "upload_folder": re.compile(r"api|hub", re.IGNORECASE),
+    "put_object": re.compile(r"s3|client|oss|minio", re.IGNORECASE),
+    "upload_from_filename": re.compile(r""),
+    "upload_from_file": re.compile(r""),
+    "upload_from_string": re.compile(r""),
+    "upload_blob": re.compile(r""),
+    "fput_object": re.compile(r""),
+}
+"""Method -> what the name of its receiver looks like."""
+_COPIES = frozenset(
+    "shutil.copy shutil.copy2 shutil.copyfile shutil.copytree shutil.move tensorflow.io.gfile.copy tensorflow.gfile.Copy".split()
+)
+_RUNNERS = frozenset(
+    "os.system os.popen subprocess.run subprocess.call subprocess.check_call subprocess.check_output".split()
+)
+_SENDS = re.compile(
+    r"^(gsutil\s.*\b(cp|rsync)\b.*\sgs://|aws\s+s3\s+(cp|sync|mv)\s.*\ss3://|azcopy\s+(copy|cp|sync)\b.*https?://|"
+    r"gcloud\s+storage\s+(cp|rsync)\b.*\sgs://|rclone\s+(copy|sync)\b|hdfs\s+dfs\s+-put|hadoop\s+fs\s+-put)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """One call that uploads; ``name`` is the callee as a reader knows it, or the tool that a command runs."""
+
+    call: Ref
+    name: str
+
+    @property
+    def node(self) -> ast.Call:
+        assert isinstance(self.call.node, ast.Call)
+        return self.call.node
+
+
+class Uploads:
+    """Uploads in the modules of one project."""
+
+    def __init__(self, project: Project) -> None:
+        self._project = project
+
+    def in_module(self, scopes: ModuleScopes) -> Iterator[Upload]:
+        """Uploads of a module in source order."""
+        for call in scopes.calls:
+            if (name := self._name(scopes, call)) and not self._in_background(scopes, call):
+                yield Upload(Ref(scopes, call), name)
+
+    def _name(self, scopes: ModuleScopes, call: ast.Call) -> str:
+        last = last_name(call.func)
+        if last in _METHODS and isinstance(call.func, ast.Attribute):
+            if self._project.resolver.callees(scopes, call):
+                return ""  # a method of the tree: what it does is found inside
+            owner = last_name(call.func.value)
+            return f"{owner}.{last}" if owner and _METHODS[last].search(owner) else ""
+        if last not in _LAST:
+            return ""
+        names = self._project.resolver.call_names(scopes, call)
+        if found := sorted(names & _CALLS):
+            return found[0]
+        if names & _COPIES and len(call.args) > 1:
+            return f"{last} to remote storage" if self._project.paths.of(scopes, call.args[1]).is_remote else ""
+        if names & _RUNNERS and call.args and (match := _SENDS.search(_command(call.args[0]))):
+            return match[0].split()[0]
+        return ""
+
+    def _in_background(self, scopes: ModuleScopes, call: ast.Call) -> bool:
+        """Does the call say itself that it does not wait, or stand in a function that a thread runs?"""
+        for flag in ("blocking", "run_as_future"):
+            known = self._project.arguments.value(scopes, call, flag)
+            if known.any(lambda value: value is (flag == "run_as_future")):  # noqa: B023 - used at once
+                return True
+        function = scopes.function(call)
+        if function is None:
+            return False
+        for start in (*scopes.calls_by_name.get("Thread", []), *scopes.calls_by_name.get("submit", [])):
+            handed = [*start.args, *(keyword.value for keyword in start.keywords if keyword.arg == "target")]
+            if any(last_name(value) == function.name for value in handed):
+                return True
+        return False
+
+
+_LAST = frozenset(name.rpartition(".")[2] for name in (*_CALLS, *_COPIES, *_RUNNERS))
+
+
+def _command(node: ast.expr) -> str:
+    """The text of a command as far as it is written out; ``{}`` stands for what is not."""
+    if isinstance(node, ast.List | ast.Tuple):
+        return " ".join(_command(part) for part in node.elts)
+    if isinstance(node, ast.JoinedStr):
+        return "".join(_command(part) for part in node.values)
+    if isinstance(node, ast.Constant):
+        return str(node.value)
+    if isinstance(node, ast.BinOp):
+        return _command(node.left) + _command(node.right)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "format":
+        return _command(node.func.value)
+    return "{}"

@@ -1,0 +1,164 @@
+"""What it detects
+Data read from an object store while GPUs are held: a bucket passed as input to the program of a GPU job, ``ray.data.read_*`` of a
+bucket, and files opened from a URL or bucket in ``__getitem__``, ``__iter__`` or the training loop.
+
+Why it costs GPU time
+Every read waits for the network, and it is repeated in each epoch. Remote Data Read is one of the study's fifteen categories.
+
+When it is right not to change
+A streaming library that prefetches and caches; data too large for any local disk; a read once at start.
+
+Fix safety
+Advice only: where a local copy fits is for the user to say.
+
+References
+https://docs.ray.io/en/latest/data/performance-tips.html
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gpulint.documents.base import Document
+from gpulint.documents.jobspec import JobSpecDocument
+from gpulint.facts.scopes import ModuleScopes, last_name
+from gpulint.finding import Finding, Severity
+from gpulint.fix import Safety
+from gpulint.project import Project
+from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
+
+_BUCKET = r"(?:s3a?|gs|gcs|wasbs?|abfss?|hdfs)://"
+_INPUT = re.compile(
+    rf"--?[\w.-]*(?:input|data|train|record|image|corpus|file_?pattern)[\w.-]*[=\s]+['\"]?(?P<path>{_BUCKET}[^\s'\",\]]+)",
+    re.IGNORECASE,
+)
+_OUTPUT = re.compile(r"output|out_dir|log|ckpt|checkpoint|result|save|staging|model", re.IGNORECASE)
+_READS = frozenset(
+    "open urlopen get read_csv read_parquet read_json load imread read_image GFile NpzFile File ParquetFile get_object download_file".split()
+)
+_RAY = re.compile(r"^ray\.data\.(read_\w+)$")
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteRead:
+    """The remote path as far as it is known."""
+
+    path: str
+
+
+def check(document: Document, project: Project) -> Iterator[Finding]:
+    scopes = project.scopes(document)
+    if scopes is not None:
+        found = [*_ray(document, scopes, project), *_per_item(document, scopes, project)]
+        if found and project.gpu_programs.runs(scopes):
+            yield from found
+        return
+    if isinstance(document, JobSpecDocument) and any(job.document is document for job, _ in project.gpu_jobs.held):
+        for module in document.modules:
+            yield from _ray(document, ModuleScopes(module, module.path.stem), project)
+    yield from _arguments(document, project)
+
+
+def _ray(document: Document, scopes: ModuleScopes, project: Project) -> Iterator[Finding]:
+    for call in scopes.calls:
+        if not last_name(call.func).startswith("read_") or not call.args:
+            continue
+        if any(_RAY.match(name) for name in project.resolver.call_names(scopes, call)):
+            where = project.paths.of(scopes, call.args[0])
+            if where.is_remote and "://" in where.text:
+                yield _finding(
+                    document,
+                    scopes,
+                    call,
+                    f"ray.data.{last_name(call.func)} reads {where.text} while GPUs are held",
+                    where.text,
+                )
+
+
+def _per_item(document: Document, scopes: ModuleScopes, project: Project) -> Iterator[Finding]:
+    """Files opened from a bucket for each item or step."""
+    for name in sorted(_READS & scopes.calls_by_name.keys()):
+        for call in scopes.calls_by_name[name]:
+            function = scopes.function(call)
+            per_item = (
+                function is not None
+                and function.name in ("__getitem__", "__iter__")
+                and scopes.class_of(call) is not None
+            )
+            if not call.args or not (per_item or project.loops.contexts(scopes, call)):
+                continue
+            where = project.paths.of(scopes, call.args[0])
+            if where.is_remote and "://" in where.text:
+                unit = "every item" if per_item else "every iteration"
+                yield _finding(
+                    document, scopes, call, f"{last_name(call.func)} reads {where.text} for {unit}", where.text
+                )
+
+
+def _finding(document: Document, scopes: ModuleScopes, call: ast.Call, message: str, path: str) -> Finding:
+    return RULE.finding(
+        document.path,
+        scopes.module.span(call),
+        message,
+        help="copy the data to local disk in a step before the job, or read through a cache on local disk",
+        payload=RemoteRead(path),
+    )
+
+
+def _arguments(document: Document, project: Project) -> Iterator[Finding]:
+    """``--input=gs://...`` in the command or arguments of a GPU task."""
+    seen: set[int] = set()
+    for job, evidence in project.gpu_jobs.held:
+        if job.document is not document:
+            continue
+        span = job.task.span
+        for number in range(span.line, span.end_line + 1):
+            match = _INPUT.search(document.source.line(number))
+            if match is None or number in seen or _OUTPUT.search(match[0].partition("://")[0]):
+                continue
+            seen.add(number)
+            start = document.source.offset(number, match.start() + 1)
+            yield RULE.finding(
+                document.path,
+                document.source.span(start, start + len(match[0])),
+                f"the GPU job reads its input from {match['path']}",
+                help="copy the data to local disk in a step before the job, or mount a volume that holds them",
+                payload=RemoteRead(match["path"]),
+                related=(evidence,),
+            )
+
+
+RULE = Rule(
+    code="GPU321",
+    name="remote-data-read",
+    category=Category.REMOTE_DATA_READ,
+    dimension=Dimension.DATA,
+    severity=Severity.WARNING,
+    kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK, Kind.SHELL, Kind.JOBSPEC}),
+    tokens=(("://", "read_", "open", "__getitem__"),),
+    summary="GPU job reads its data from remote storage",
+    why="every read waits for the network while the GPUs are held, in each epoch again",
+    evidence=(Evidence("Remote Data Read is one of 15 categories in 706 issues of 400 jobs"),),
+    check=check,
+    fix=Safety.ADVICE,
+    bad="""\
+class Images(Dataset):
+    def __getitem__(self, index):
+        with fsspec.open(f"s3://bucket/images/{index}.jpg") as file:
+            return decode(file)
+
+train(Images(), device="cuda")
+""",
+    good="""\
+class Images(Dataset):
+    def __getitem__(self, index):
+        with open(f"/local/images/{index}.jpg", "rb") as file:
+            return decode(file)
+
+train(Images(), device="cuda")
+""",
+    references=("https://docs.ray.io/en/latest/data/performance-tips.html",),
+)

@@ -1,0 +1,133 @@
+"""What it detects
+Copies of data at the start of a job that holds GPUs: ``aws s3``, ``gsutil``, ``gcloud storage``, ``azcopy``, ``rclone``, ``rsync`` from
+another host in its script or command, and a preparation program (``prepare_data.py``) that the job runs before the training.
+
+Why it costs GPU time
+All GPUs of the job are idle until the copy is done. Remote Data Read is one of the study's fifteen categories.
+
+When it is right not to change
+A bundle of code or a single archive that takes seconds; a copy in the background while the program already trains.
+
+Fix safety
+Advice only: the copy moves to a job without GPUs or to a data volume, and the two jobs have to be ordered.
+
+References
+https://slurm.schedmd.com/sbatch.html#OPT_dependency
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gpulint.documents.base import Document
+from gpulint.facts.fetch_commands import copy_tool
+from gpulint.facts.gpu_jobs import Held
+from gpulint.finding import Finding, Severity
+from gpulint.fix import Safety
+from gpulint.jobs import Job, JobLaunch
+from gpulint.project import Project
+from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
+
+_CODE = re.compile(r"\.(py|sh|ya?ml|json|txt|toml|cfg|whl|deb)\b|/(code|src|scripts?|configs?)/?$")
+_PREPARES = re.compile(
+    r"(prepare|preprocess|stage|download|extract|unpack)_?\w*|\w+_(prep|preprocess|prepare)$", re.IGNORECASE
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """The tool, or the preparation program, that runs while the GPUs are held."""
+
+    by: str
+
+
+def check(document: Document, project: Project) -> Iterator[Finding]:
+    for held in project.gpu_jobs.commands_of(document):
+        tool = copy_tool(held.command)
+        if tool and not held.command.background and not _is_code(held) and _trains_later(held, project):
+            yield RULE.finding(
+                document.path,
+                held.command.span,
+                f"{tool} copies data while the job holds its GPUs",
+                help=f"copy in a job without GPUs that this one depends on (`sbatch --dependency=afterok:...`), or mount the data: {tool} then runs before the GPUs are given out",
+                payload=Copied(tool),
+                related=(held.evidence,),
+            )
+    yield from _preparations(document, project)
+
+
+def _is_code(held: Held) -> bool:
+    return any(_CODE.search(word.text) for word in held.command.argv[1:] if "://" in word.text or ":" in word.text)
+
+
+def _trains_later(held: Held, project: Project) -> bool:
+    """Does the job start anything after the copy? (An upload of results at the end is no start.)"""
+    here = held.command.span
+    return (
+        any(
+            start.document.path != held.job.document.path or start.launch.span > here
+            for start in held.job.launches
+            if not start.launch.uncalled
+        )
+        or not held.job.launches
+    )
+
+
+def _preparations(document: Document, project: Project) -> Iterator[Finding]:
+    """A program that only prepares data, started by the job before the program that uses the GPUs."""
+    seen: set[tuple[int, int]] = set()
+    for job, evidence in project.gpu_jobs.held:
+        for start in job.launches:
+            span = start.launch.span
+            if start.document is not document or (span.line, span.column) in seen or not _prepares(start, job, project):
+                continue
+            seen.add((span.line, span.column))
+            assert start.program is not None
+            yield RULE.finding(
+                document.path,
+                span,
+                f"{start.program.name} prepares data while the job holds its GPUs",
+                help=f"run {start.program.name} in a job without GPUs and let this one depend on it",
+                payload=Copied(start.program.name),
+                related=(evidence,),
+            )
+
+
+def _prepares(start: JobLaunch, job: Job, project: Project) -> bool:
+    if start.program is None or not _PREPARES.fullmatch(start.program.stem):
+        return False
+    scopes = project.scopes_at(start.program)
+    if scopes is None or b"cuda" in project.words(start.program) or project.loops.trains(scopes):
+        return False
+    later = job.launches[job.launches.index(start) + 1 :]
+    return any(other.program is not None and other.program != start.program for other in later)
+
+
+RULE = Rule(
+    code="GPU332",
+    name="data-copy-while-holding-gpus",
+    category=Category.REMOTE_DATA_READ,
+    dimension=Dimension.DATA,
+    severity=Severity.WARNING,
+    kinds=frozenset({Kind.SHELL, Kind.JOBSPEC}),
+    summary="GPU job copies its data before it starts to train",
+    why="every GPU of the job is idle until the data are copied",
+    evidence=(Evidence("Remote Data Read is one of 15 categories in 706 issues of 400 jobs"),),
+    check=check,
+    fix=Safety.ADVICE,
+    bad="""\
+#!/bin/bash
+#SBATCH --gres=gpu:8
+aws s3 sync s3://bucket/imagenet /scratch/imagenet
+torchrun --nproc_per_node=8 train.py --data /scratch/imagenet
+""",
+    good="""\
+#!/bin/bash
+#SBATCH --gres=gpu:8
+# submitted with --dependency=afterok:<id of the copy job>
+torchrun --nproc_per_node=8 train.py --data /scratch/imagenet
+""",
+    references=("https://slurm.schedmd.com/sbatch.html#OPT_dependency",),
+)

@@ -1,0 +1,155 @@
+"""What it detects
+Uploads that the training loop waits for: ``wandb.save`` or ``log_artifact``, ``mlflow.log_artifact``, ``push_to_hub``, clients of
+object stores, copies to remote storage and ``gsutil``, ``aws s3`` or ``azcopy`` run from Python, at every step, epoch or
+evaluation; also a ``SummaryWriter`` whose folder is remote.
+
+Why it costs GPU time
+The GPU idles until the last byte is sent. Intermediate Result Upload is one of the study's fifteen categories.
+
+When it is right not to change
+After training; a client that queues the upload (``wandb.log`` of scalars, ``push_to_hub(blocking=False)``); a file of a few bytes.
+
+Fix safety
+Unsafe: in a background worker the upload may fail or finish later than the code that follows expects.
+
+References
+https://docs.python.org/3/library/concurrent.futures.html#threadpoolexecutor
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gpulint.documents.base import Document
+from gpulint.facts.loops import Context, Role
+from gpulint.facts.scopes import ModuleScopes
+from gpulint.facts.uploads import Upload, Uploads
+from gpulint.finding import Finding, Severity
+from gpulint.fix import Safety
+from gpulint.project import Project
+from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
+
+_PERIODS = frozenset({"epoch", "step", "global_step", "iteration", "epoch_idx", "current_epoch"})
+_AT_END = re.compile(r"train_end|fit_end|finish|final|close|teardown|exit|^end|_end$")
+_WITHIN = re.compile(r"epoch_end|batch_end|step_end|validation_end|eval_end")
+
+
+@dataclass(frozen=True, slots=True)
+class Uploaded:
+    """The upload and the loop that waits for it, None where a parameter names the epoch instead."""
+
+    upload: Upload
+    context: Context | None
+
+
+def check(document: Document, project: Project) -> Iterator[Finding]:
+    scopes = project.scopes(document)
+    if scopes is None:
+        return
+    for upload in Uploads(project).in_module(scopes):
+        if project.guards.off_by_default(scopes, upload.node) or project.guards.debug(scopes, upload.node):
+            continue
+        context = next((c for c in project.loops.contexts(scopes, upload.node) if c.role is not Role.OTHER), None)
+        if context is None and not _is_periodic(scopes, upload):
+            continue
+        if project.gpu_programs.runs(scopes):
+            yield _finding(document, project, scopes, upload, context)
+    yield from _writers(document, scopes, project)
+
+
+def _is_periodic(scopes: ModuleScopes, upload: Upload) -> bool:
+    """``def log_model(self, path, epoch)``: a parameter that counts epochs is passed once for each."""
+    function = scopes.function(upload.node)
+    if function is None or (_AT_END.search(function.name) and not _WITHIN.search(function.name)):
+        return False
+    return any(arg.arg in _PERIODS for arg in (*function.args.args, *function.args.kwonlyargs))
+
+
+def _finding(
+    document: Document, project: Project, scopes: ModuleScopes, upload: Upload, context: Context | None
+) -> Finding:
+    when = (
+        {Role.STEP: "step", Role.EPOCH: "epoch", Role.EVAL: "evaluation"}[context.role]
+        if context is not None
+        else "epoch"
+    )
+    return RULE.finding(
+        document.path,
+        scopes.module.span(upload.node),
+        f"{upload.name} uploads while the training loop waits, in the {when} loop",
+        help=f"hand {upload.name} to one background worker (`ThreadPoolExecutor(max_workers=1).submit(...)`) and join it at exit",
+        payload=Uploaded(upload, context),
+        related=tuple(
+            project.values.place(call, "called from the loop here")
+            for call in (context.calls[:1] if context is not None else ())
+        ),
+    )
+
+
+def _writers(document: Document, scopes: ModuleScopes, project: Project) -> Iterator[Finding]:
+    """A TensorBoard writer whose events go to a bucket."""
+    for call in scopes.calls_by_name.get("SummaryWriter", []):
+        for ref in project.arguments.of(scopes, call, "log_dir", 0).refs:
+            if not isinstance(ref.node, ast.expr):
+                continue
+            where = project.paths.of(ref.scopes, ref.node)
+            if where.is_remote and "://" in where.text and project.gpu_programs.runs(scopes):
+                yield RULE.finding(
+                    document.path,
+                    scopes.module.span(call),
+                    f"SummaryWriter sends its events to {where.text} from the training loop",
+                    help="write events to a local folder and sync it in the background",
+                    severity=Severity.INFO,
+                    related=(where.place,) if where.place is not None else (),
+                )
+                break
+
+
+RULE = Rule(
+    code="GPU341",
+    name="blocking-upload",
+    category=Category.INTERMEDIATE_RESULT_UPLOAD,
+    dimension=Dimension.DATA,
+    severity=Severity.WARNING,
+    kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK}),
+    tokens=(
+        (
+            "log_artifact",
+            "wandb.save",
+            "push_to_hub",
+            "upload",
+            "put_object",
+            "log_model",
+            "log_state_dict",
+            "shutil",
+            "gfile",
+            "gsutil",
+            "azcopy",
+            "aws",
+            "gcloud",
+            "rclone",
+            "hdfs",
+            "SummaryWriter",
+        ),
+    ),
+    summary="training loop waits for uploads",
+    why="the GPU idles until results of the step, epoch or evaluation are uploaded",
+    evidence=(Evidence("Intermediate Result Upload is one of 15 categories in 706 issues of 400 jobs"),),
+    check=check,
+    fix=Safety.UNSAFE,
+    bad="""\
+for epoch in range(epochs):
+    train_one_epoch(model)
+    mlflow.log_artifact("last.pt")
+""",
+    good="""\
+with ThreadPoolExecutor(max_workers=1) as uploads:
+    for epoch in range(epochs):
+        train_one_epoch(model)
+        uploads.submit(mlflow.log_artifact, save(epoch))
+""",
+    references=("https://docs.python.org/3/library/concurrent.futures.html#threadpoolexecutor",),
+)
