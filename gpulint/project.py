@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Sequence
 from functools import cached_property
@@ -50,6 +51,7 @@ class Project:
         self._module_paths: dict[tuple[Path, str], Path | None] = {}
         self._import_words: dict[Path, frozenset[bytes]] = {}
         self._words: dict[Path, frozenset[bytes]] = {}
+        self._folders: dict[Path, frozenset[str]] = {}
         self._imported: dict[Path, frozenset[Path]] = {}
         self._inherited: dict[Path, tuple[Launched, ...]] = {}
 
@@ -171,14 +173,26 @@ class Project:
     def _search_module(self, name: str, folder: Path) -> Path | None:
         parts = name.split(".")
         while True:
-            for base in (folder, folder / "src"):
+            for base in (folder, folder / "src") if "src" in self._entries(folder) else (folder,):
+                if not {parts[0], f"{parts[0]}.py"} & self._entries(base):
+                    continue
                 target = base.joinpath(*parts)
-                for candidate in (target.with_name(f"{target.name}.py"), target / "__init__.py"):
-                    if candidate.is_file():
-                        return candidate
+                if f"{target.name}.py" in self._entries(target.parent):
+                    return target.with_name(f"{target.name}.py")
+                if "__init__.py" in self._entries(target):
+                    return target / "__init__.py"
             if folder == self.root or folder == folder.parent or not folder.is_relative_to(self.root):
                 return None
             folder = folder.parent
+
+    def _entries(self, folder: Path) -> frozenset[str]:
+        """Names in a folder; empty if there is none."""
+        if folder not in self._folders:
+            try:
+                self._folders[folder] = frozenset(os.listdir(folder))
+            except OSError:
+                self._folders[folder] = frozenset()
+        return self._folders[folder]
 
     def users_of(self, scopes: ModuleScopes, names: Iterable[str]) -> list[ModuleScopes]:
         """Modules whose text holds one of ``names`` and the module's own (or its package's) name; bounded."""
