@@ -25,7 +25,6 @@ from dataclasses import dataclass
 
 from gpulint.documents.base import Document
 from gpulint.facts.batches import Source, Split, split_of
-from gpulint.facts.resolve import Ref
 from gpulint.facts.scopes import ModuleScopes, last_name
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
@@ -38,12 +37,12 @@ _TINY = frozenset({"TUDataset", "Planetoid", "KarateClub", "WebKB", "Actor"})
 
 @dataclass(frozen=True, slots=True)
 class EvalBatch:
-    """The evaluation batches, the training batches they copy, and where the size is decided."""
+    """The evaluation batches and the training batches whose size they share or do not reach."""
 
     evaluation: Source
-    training: Source | None
-    decided: Ref | None
-    """The expression to change; None if it stands in another function or file."""
+    training: Source
+    size: int = 0
+    """The training batch size; 0 if it is only known as an expression."""
 
 
 def check(document: Document, project: Project) -> Iterator[Finding]:
@@ -79,7 +78,7 @@ def _shared(project: Project, scopes: ModuleScopes) -> Iterator[Finding]:
             scopes.path,
             scopes.module.span(at.node),
             f"evaluation batch size uses the training batch size ({size})",
-            help=f"let the helper take a batch size, and pass e.g. `{_double(size)}` for evaluation",
+            help=f"let the helper take a batch size, and pass e.g. `{double(size)}` for evaluation",
             related=(
                 project.values.place(shared.evaluation, "called for evaluation here"),
                 project.values.place(shared.training, "called for training here"),
@@ -130,12 +129,12 @@ def _check(project: Project, scopes: ModuleScopes, source: Source, training: lis
     if source.split is Split.BOTH:
         if project.resolver.callees(scopes, source.node):
             return None
-        return _finding(project, source, None, None, "one batch size serves training and evaluation")
+        return _finding(project, source, None, "one batch size serves training and evaluation")
     if source.split is not Split.EVAL or _bounded(project, scopes, source) or _unused(scopes, source.node):
         return None
     for other in training:
         if _same(source, other):
-            return _finding(project, source, other, source.batch, f"uses the training batch size ({other.text})")
+            return _finding(project, source, other, f"uses the training batch size ({other.text})")
     for other in training:
         sizes = _sizes(project, source), _sizes(project, other)
         if sizes[0] and sizes[1] and max(sizes[0]) <= min(sizes[1]) and max(sizes[1]) > 1:
@@ -198,7 +197,7 @@ def _sizes(project: Project, source: Source) -> list[int]:
 def _smaller(project: Project, source: Source, other: Source, size: int, train: int) -> Finding:
     known = project.values.of(source.batch.scopes, source.batch.node)
     what = _compared(size, train)
-    finding = _finding(project, source, other, source.batch, what)
+    finding = _finding(project, source, other, what, train)
     places = {value.place for value in known.values}
     place = places.pop()
     if places or place.path != finding.path:
@@ -209,7 +208,7 @@ def _smaller(project: Project, source: Source, other: Source, size: int, train: 
     )
 
 
-def _finding(project: Project, source: Source, other: Source | None, decided: Ref | None, what: str) -> Finding:
+def _finding(project: Project, source: Source, other: Source | None, what: str, size: int = 0) -> Finding:
     scopes = source.call.scopes
     inside = source.batch.scopes is scopes and source.call.node in set(scopes.module.ancestors(source.batch.node))
     at: ast.AST = source.batch.node if source.keyword else source.call.node
@@ -219,13 +218,13 @@ def _finding(project: Project, source: Source, other: Source | None, decided: Re
     related = []
     if other is not None:
         related.append(Place(scopes.path, scopes.module.span(other.node), "the training batches are made here"))
-    size = other.text if other is not None else source.text
+    text = other.text if other is not None else source.text
     return RULE.finding(
         scopes.path,
         scopes.module.span(at),
         f"{source.keyword or 'evaluation batch size'} {what}" if source.split is Split.EVAL else what,
-        help=f"give evaluation a batch size of its own, e.g. `{_double(size)}`: without a backward pass more fits",
-        payload=EvalBatch(source, other, decided),
+        help=f"give evaluation a batch size of its own, e.g. `{double(text)}`: without a backward pass more fits",
+        payload=EvalBatch(source, other, size) if other is not None else None,
         related=tuple(related),
     )
 
@@ -234,7 +233,8 @@ def _compared(size: int, train: int) -> str:
     return f"uses the training batch size ({train})" if size == train else f"is {size}, training uses {train}"
 
 
-def _double(size: str) -> str:
+def double(size: str) -> str:
+    """An expression for twice ``size``."""
     return (
         str(2 * int(size))
         if size.isdigit()
