@@ -61,9 +61,10 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             text = endless(wait) or f"sleep {sleeps(wait):g}"
             yield _finding(document, wait.span, f"`{text}` keeps the GPUs after the work has ended", work.span, "shell")
     scopes = project.scopes(document)
-    if scopes is None or not project.gpu_programs.runs(scopes):
+    waits = list(last_statements(project, scopes)) if scopes is not None else []
+    if scopes is None or not waits or not project.gpu_programs.runs(scopes):
         return
-    for statement, work_node in last_statements(project, scopes):
+    for statement, work_node in waits:
         text = scopes.module.text(statement).splitlines()[0]
         span = scopes.module.span(statement)
         yield _finding(
@@ -152,7 +153,7 @@ RULE = Rule(
     dimension=Dimension.JOB,
     severity=Severity.ERROR,
     kinds=frozenset({Kind.SHELL, Kind.JOBSPEC, Kind.PYTHON, Kind.NOTEBOOK}),
-    tokens=(("sleep", "tail -f", "while", "input("),),
+    tokens=(("sleep", "tail -f", "while True", "while true", "while 1", "while :", "input("),),
     summary="GPUs are kept after the last computation",
     why="the GPUs are freed only when the job ends, so they idle for the whole wait",
     evidence=(Evidence("Unreleased Job is one of the study's fifteen categories of low GPU utilization"),),

@@ -1,0 +1,187 @@
+"""What it detects
+A job that requests GPUs and starts a program that stays on the CPU: an option such as ``--device`` whose default is ``cpu``, or
+``--cuda`` that is off by default, and the launcher does not pass it; ``Trainer(accelerator="cpu")``; ``JAX_PLATFORMS=cpu``;
+``tf.config.set_visible_devices([], "GPU")``; a CPU-only wheel index in the job's install line.
+
+Why it costs GPU time
+The program runs, only slower, and the GPUs that the job holds are idle to the end.
+
+When it is right not to change
+Availability checks that fall back; options that the launcher or a configuration file sets; evaluation on the CPU on purpose.
+
+Fix safety
+There is advice only: the launcher has to say which device, or the default has to change for everybody who starts the program.
+
+References
+https://pytorch.org/docs/stable/tensor_attributes.html#torch.device
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from gpulint.facts.gpuuse import Use
+from gpulint.facts.scopes import ModuleScopes
+from gpulint.finding import Finding, Place, Severity
+from gpulint.jobs import Job, JobLaunch, Launched
+from gpulint.project import Project
+from gpulint.rule import Category, Dimension, Evidence, Kind, Rule, Scope
+
+_DEVICE = frozenset({"--device", "--accelerator", "--dev", "--device_type", "--device-type"})
+_SWITCHES = frozenset(
+    {"--cuda", "--gpu", "--use_cuda", "--use-cuda", "--use_gpu", "--use-gpu", "--with-cuda", "--enable-cuda"}
+)
+_CPU_WHEELS = re.compile(r"download\.pytorch\.org/whl/(?:nightly/)?cpu\b")
+_CPU_PACKAGE = re.compile(r"(?:tensorflow-cpu|tensorflow_cpu|jax\[cpu\]|onnxruntime==|faiss-cpu)")
+_PLATFORMS = {"JAX_PLATFORMS": "cpu", "JAX_PLATFORM_NAME": "cpu", "ACCELERATE_USE_CPU": "true"}
+
+
+def check(job: Job, project: Project) -> Iterator[Finding]:
+    if job.task.role != "main" or job.gpus is None or not job.gpus.value or project.gpu_jobs.is_test(job.document.path):
+        return
+    for start in job.launches:
+        if start.program is None or start.launch.uncalled:
+            continue
+        scopes = project.scopes_at(start.program)
+        program = project.gpu_use.of(start.program)
+        if scopes is not None and program.use is Use.YES and project.gpu_use.trains(program):
+            yield from _options(job, start, scopes, project)
+            yield from _calls(job, scopes, project)
+            yield from _environment(job, start)
+    yield from _wheels(job)
+
+
+def _options(job: Job, start: JobLaunch, scopes: ModuleScopes, project: Project) -> Iterator[Finding]:
+    """Device options that nobody passes and whose default is the CPU."""
+    launched = Launched(job, start)
+    if any(word.hole for word in start.launch.args) or "config" in " ".join(word.text for word in start.launch.args):
+        return
+    for call in scopes.calls_by_name.get("add_argument", []):
+        flags = tuple(arg.value for arg in call.args if isinstance(arg, ast.Constant) and isinstance(arg.value, str))
+        keywords = {keyword.arg: keyword.value for keyword in call.keywords}
+        if launched.option(flags):
+            continue
+        name = next((flag for flag in flags if flag in _DEVICE | _SWITCHES), None)
+        if name is None or not _is_off(name, keywords) or _also_automatic(scopes, name):
+            continue
+        place = Place(scopes.path, scopes.module.span(call))
+        default = "is off" if name in _SWITCHES else "is 'cpu'"
+        message = f"{name} {default} by default and {start.place.path.name}:{start.place.span.line} does not pass it: the GPUs stay idle"
+        advice = f"pass `{name}` in the launcher" if name in _SWITCHES else f"pass `{name} cuda` in the launcher"
+        yield _finding(job, place, message, advice, start)
+
+
+def _is_off(name: str, keywords: dict[str | None, ast.expr]) -> bool:
+    if name in _SWITCHES:
+        action, default = keywords.get("action"), keywords.get("default")
+        off = default is None or (isinstance(default, ast.Constant) and default.value is False)
+        return isinstance(action, ast.Constant) and action.value == "store_true" and off
+    default = keywords.get("default")
+    return isinstance(default, ast.Constant) and default.value == "cpu"
+
+
+def _also_automatic(scopes: ModuleScopes, name: str) -> bool:
+    """Whether the program also picks a device by availability, so that the option only overrides it."""
+    attribute = name.lstrip("-").replace("-", "_")
+    for call in scopes.calls_by_name.get("is_available", []):
+        statement = next((up for up in scopes.module.ancestors(call) if isinstance(up, ast.stmt)), None)
+        condition = (
+            ast.unparse(statement.test if isinstance(statement, ast.If) else statement) if statement is not None else ""
+        )
+        if isinstance(statement, ast.Assign | ast.If) and attribute not in condition and "not " not in condition:
+            return True
+    text = scopes.module.source.text
+    return (
+        bool(re.search(r"Accelerator\(|local_rank|LOCAL_RANK|\.cuda\(\)|[\"']cuda:?\d?[\"']\s*\)(?!\s*if)", text))
+        and name in _DEVICE
+    )
+
+
+def _calls(job: Job, scopes: ModuleScopes, project: Project) -> Iterator[Finding]:
+    """Calls that choose the CPU for the whole program."""
+    for name in ("Trainer", "Fabric"):
+        for call in scopes.calls_by_name.get(name, []):
+            for keyword in call.keywords:
+                chosen = (
+                    keyword.arg == "accelerator"
+                    and isinstance(keyword.value, ast.Constant)
+                    and keyword.value.value == "cpu"
+                )
+                if chosen and not project.guards.conditional(scopes, call):
+                    place = Place(scopes.path, scopes.module.span(keyword.value))
+                    yield _finding(
+                        job, place, f"{name}(accelerator='cpu') leaves the GPUs idle", "use `accelerator='gpu'`"
+                    )
+    for call in scopes.calls_by_name.get("set_visible_devices", []):
+        empty = bool(call.args) and isinstance(call.args[0], ast.List) and not call.args[0].elts
+        kind = (
+            call.args[1]
+            if len(call.args) > 1
+            else next((k.value for k in call.keywords if k.arg == "device_type"), None)
+        )
+        if (
+            empty
+            and isinstance(kind, ast.Constant)
+            and str(kind.value).upper() == "GPU"
+            and not project.guards.conditional(scopes, call)
+        ):
+            place = Place(scopes.path, scopes.module.span(call))
+            yield _finding(job, place, "set_visible_devices([], 'GPU') hides the job's GPUs", "remove the call")
+
+
+def _environment(job: Job, start: JobLaunch) -> Iterator[Finding]:
+    for name, value in _PLATFORMS.items():
+        setting = start.env.get(name)
+        if setting is not None and (setting.value or "").lower() == value:
+            yield _finding(
+                job, setting.place, f"{name}={setting.value} keeps the program off the job's GPUs", f"do not set {name}"
+            )
+
+
+def _wheels(job: Job) -> Iterator[Finding]:
+    for item in job.commands:
+        words = [word.text for word in item.command.argv]
+        if "install" not in words[:4] or item.command.conditional:
+            continue
+        if "--extra-index-url" in words:
+            continue
+        found = next((word for word in words if _CPU_WHEELS.search(word) or _CPU_PACKAGE.fullmatch(word)), None)
+        if found is not None:
+            message = f"`{found}` installs a build for the CPU in a job that holds GPUs"
+            yield _finding(job, item.place, message, "install the build for the GPUs' driver, best in the image")
+
+
+def _finding(job: Job, place: Place, message: str, advice: str, start: JobLaunch | None = None) -> Finding:
+    assert job.gpus is not None
+    related = [Place(job.gpus.place.path, job.gpus.place.span, "the GPUs are requested here")]
+    if start is not None:
+        related.append(Place(start.place.path, start.place.span, "the launcher that does not pass the option"))
+    return RULE.finding(place.path, place.span, message, help=advice, related=tuple(related))
+
+
+RULE = Rule(
+    code="GPU415",
+    name="cpu-device-by-default",
+    category=Category.API_MISUSE,
+    dimension=Dimension.LIBRARY,
+    severity=Severity.ERROR,
+    kinds=frozenset({Kind.PYTHON, Kind.SHELL, Kind.JOBSPEC}),
+    scope=Scope.JOB,
+    summary="a GPU job's program stays on the CPU",
+    why="the program runs on the CPU while the GPUs that the job holds are idle to the end",
+    evidence=(Evidence("API Misuse is one of the study's fifteen categories of low GPU utilization"),),
+    check=check,
+    bad="""\
+# sbatch --gres=gpu:1, then: python train.py
+parser.add_argument("--device", default="cpu")
+model.to(parser.parse_args().device)
+""",
+    good="""\
+# sbatch --gres=gpu:1, then: python train.py --device cuda
+parser.add_argument("--device", default="cpu")
+model.to(parser.parse_args().device)
+""",
+    references=("https://pytorch.org/docs/stable/tensor_attributes.html#torch.device",),
+)
