@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from gpulint.facts.values import Known
     from gpulint.project import Project
 
-_FETCHES = re.compile(r"(^|_)(auto_?)?(download|fetch)", re.IGNORECASE)
-_DATA_WORDS = re.compile(r"download|fetch|data|weights|checkpoint|vocab|corpus", re.IGNORECASE)
+_FETCHES = re.compile(
+    r"(^|_)(auto_?)?download|^fetch$|(^|_)fetch_(data|file|model|weights|checkpoint|url)", re.IGNORECASE
+)
 _SHELL = frozenset(
     "os.system subprocess.run subprocess.call subprocess.check_call subprocess.check_output subprocess.Popen os.popen".split()
 )
@@ -42,6 +43,8 @@ _NAMES = frozenset(
     | {*tables.HUB_CALLS, "load_data", "load_vectors"}
 )
 """Last components of what may fetch something."""
+MAX_HELPERS = 4
+"""How many calls deep a download helper is followed."""
 OFFLINE_VARIABLES = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_DATASETS_OFFLINE")
 
 
@@ -76,9 +79,10 @@ class Downloads:
     def in_module(self, scopes: ModuleScopes) -> tuple[Download, ...]:
         """Downloads of a module in source order; a download helper that other modules call is named where it is called."""
         if id(scopes) not in self._found:
-            found = [item for item in self._own(scopes) if not self._hands_on(item) and not self._is_helper_body(item)]
+            found = [item for item in self._own(scopes) if not self._hands_on(item)]
             taken = {item.node for item in found}
             found += [item for item in self._helpers(scopes) if item.node not in taken]
+            found = [item for item in found if not self._is_helper_body(item)]
             found.sort(key=lambda item: (item.node.lineno, item.node.col_offset))
             self._found[id(scopes)] = tuple(found)
         return self._found[id(scopes)]
@@ -294,7 +298,7 @@ class Downloads:
             argument = self._project.arguments.of(scopes, call, parameter)
             if any(self._is_set(ref) for ref in argument.refs):
                 owner = "timm" if any(full.startswith("timm.") for full in names) else "torchvision"
-                return Download(Ref(scopes, call), _callee(call), "", f"as {owner} keeps them", "weights")
+                return Download(Ref(scopes, call), _callee(call), "", f"pretrained weights of {owner}", "weights")
         return None
 
     def _is_set(self, ref: Ref) -> bool:
@@ -429,21 +433,28 @@ class Downloads:
     def _contains(self, function: Ref) -> bool:
         return any(function.node in item.call.scopes.module.ancestors(item.node) for item in self._own(function.scopes))
 
-    def _reaches(self, function: Ref, depth: int = 3) -> bool:
+    def _reaches(self, function: Ref) -> bool:
         """Does a function of the tree download something, itself or through functions that it calls?"""
         if not isinstance(function.node, FUNCTIONS):
             return False
         if function.node not in self._reaching:
-            self._reaching[function.node] = False
-            found = self._contains(function)
-            if not found and depth:
-                calls = [
-                    call for call in function.scopes.calls if function.node in function.scopes.module.ancestors(call)
-                ]
-                callees = (callee for call in calls for callee in self._project.resolver.callees(function.scopes, call))
-                found = any(self._reaches(callee, depth - 1) for callee in callees)
-            self._reaching[function.node] = found
+            seen: set[ast.AST] = set()
+            level = [function]
+            for _ in range(MAX_HELPERS):
+                level = [ref for ref in level if isinstance(ref.node, FUNCTIONS) and ref.node not in seen]
+                if any(self._contains(ref) for ref in level):
+                    break
+                seen.update(ref.node for ref in level)
+                level = [callee for ref in level for callee in self._callees(ref)]
+            else:
+                level = []
+            self._reaching[function.node] = bool(level)
         return self._reaching[function.node]
+
+    def _callees(self, function: Ref) -> Iterator[Ref]:
+        for call in function.scopes.calls:
+            if function.node in function.scopes.module.ancestors(call):
+                yield from self._project.resolver.callees(function.scopes, call)
 
     def _is_helper_body(self, item: Download, depth: int = 3) -> bool:
         """Does the call stand in a download helper that only other modules (or other such helpers) call?"""

@@ -27,7 +27,7 @@ _COMPUTES = frozenset(
 _NAMED = frozenset(b"cuda gpu GPU GPUs num_gpus device_map".split())
 _OTHERS = frozenset(b"tpu TPU torch_xla torch_neuronx".split())
 _TESTS = re.compile(
-    r"(^|/)(tests?|testing|unit_tests|functional_tests|test_utils|ci)/|(^|/)(test_[^/]*|[^/]*_test|conftest)\.(py|ipynb|sh|ya?ml)$"
+    r"(^|/)(tests?|test_?data|testing|unit_tests|functional_tests|test_utils|ci)/|(^|/)(test_[^/]*|[^/]*_test|conftest)\.(py|ipynb|sh|ya?ml)$"
 )
 _SEPARATE = re.compile(
     r"(^|[_-])(download|downloads|downloader|fetch|prefetch|prepare|convert|export|setup|upload|stage|staging|cache)([_-]|$)",

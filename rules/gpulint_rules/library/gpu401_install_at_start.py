@@ -20,6 +20,7 @@ https://docs.docker.com/build/cache/optimize/
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -36,6 +37,7 @@ from gpulint.source import Span
 _RUNNERS = frozenset(
     "os.system os.popen subprocess.run subprocess.call subprocess.check_call subprocess.check_output subprocess.Popen".split()
 )
+_TOOLS_ONLY = re.compile(r"install (--?[\w-]+ )*(pip|setuptools|wheel)$")
 _SHELL_INSTALL = ("pip install", "pip3 install", "conda install", "apt-get install", "apt install", "mamba install")
 
 
@@ -54,7 +56,8 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
     scopes = project.scopes(document)
     if scopes is not None:
         yield from _runtime_environments(document, scopes, project)
-        yield from _from_python(document, scopes, project)
+        if document.kind is not Kind.NOTEBOOK:
+            yield from _from_python(document, scopes, project)
 
 
 def _commands(document: Document, project: Project) -> Iterator[Finding]:
@@ -66,7 +69,7 @@ def _commands(document: Document, project: Project) -> Iterator[Finding]:
         yield _finding(
             document,
             held.command.span,
-            f"{tool} installs packages while the job holds its GPUs",
+            f"`{line[:70]}` runs while the job holds its GPUs",
             Installed(tool, (f"RUN {line}",)),
             held,
         )
@@ -115,12 +118,8 @@ def _runtime_environments(document: Document, scopes: ModuleScopes, project: Pro
                 and key.value in ("pip", "conda", "uv")
                 and not isinstance(value, ast.Constant)
             ):
-                names = [
-                    part.value
-                    for part in ast.walk(value)
-                    if isinstance(part, ast.Constant) and isinstance(part.value, str)
-                ]
-                if names:
+                names = _strings(value)
+                if names and not any("tpu" in name for name in names):
                     yield _finding(
                         document,
                         scopes.module.span(key),
@@ -144,17 +143,18 @@ def _is_runtime_env(scopes: ModuleScopes, node: ast.Dict) -> bool:
 
 
 def _from_python(document: Document, scopes: ModuleScopes, project: Project) -> Iterator[Finding]:
-    """``os.system("pip install ...")`` in a program that uses a GPU."""
+    """``os.system("pip install ...")`` in a program that trains on a GPU."""
     for call in scopes.calls:
         if not call.args or not project.resolver.call_names(scopes, call) & _RUNNERS:
             continue
-        strings = [
-            part.value
-            for part in ast.walk(call.args[0])
-            if isinstance(part, ast.Constant) and isinstance(part.value, str)
-        ]
-        text = " ".join(strings)
-        if any(install in text for install in _SHELL_INSTALL) and project.gpu_programs.runs(scopes):
+        text = " ".join(_strings(call.args[0]))
+        if (
+            not any(install in text for install in _SHELL_INSTALL)
+            or _TOOLS_ONLY.search(text)
+            or _falls_back(scopes, call)
+        ):
+            continue
+        if project.loops.trains(scopes) and project.gpu_programs.runs(scopes):
             line = text.removeprefix("-m ")
             yield _finding(
                 document,
@@ -162,6 +162,15 @@ def _from_python(document: Document, scopes: ModuleScopes, project: Project) -> 
                 f"the GPU program runs `{line[:60]}` at start",
                 Installed("pip", (f"RUN {line}",)),
             )
+
+
+def _falls_back(scopes: ModuleScopes, call: ast.Call) -> bool:
+    """``except ImportError``: nothing is installed where the image has the package."""
+    return any(isinstance(up, ast.ExceptHandler) for up in scopes.module.ancestors(call))
+
+
+def _strings(node: ast.AST) -> list[str]:
+    return [part.value for part in ast.walk(node) if isinstance(part, ast.Constant) and isinstance(part.value, str)]
 
 
 def _listed(names: list[str]) -> str:
