@@ -13,8 +13,10 @@ from gpulint.rule import Kind
 from gpulint.source import SourceText, Span
 
 _PYTHON2 = ("Missing parentheses in call to 'print'", "Missing parentheses in call to 'exec'", "multiple exception types")
-MAX_DEPTH = 150
-"""Deepest expression nesting that is analysed; deeper code is generated, and walking it would exhaust the stack."""
+
+
+class TooDeep(SyntaxError):
+    """Valid code that no tree can be built of; generated, so a note is enough."""
 
 
 class PythonModule:
@@ -29,7 +31,9 @@ class PythonModule:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 self.tree = ast.parse(text.removeprefix("\ufeff"))
-        except (ValueError, RecursionError, MemoryError) as error:
+        except (RecursionError, MemoryError):
+            raise TooDeep("nested too deeply to be analysed; skipped") from None
+        except ValueError as error:
             raise SyntaxError(f"cannot be parsed: {error}") from None
 
     @cached_property
@@ -91,6 +95,9 @@ class PythonDocument(Document):
     def python(self) -> PythonModule | None:
         try:
             return PythonModule(self.path, self.source.text, self.source.span)
+        except TooDeep as error:
+            self.problem(error.msg, is_error=False)
+            return None
         except SyntaxError as error:
             message = error.msg
             if any(hint in message for hint in _PYTHON2):

@@ -46,7 +46,7 @@ def reaching(scopes: ModuleScopes, bindings: Sequence[Binding], use: ast.AST) ->
     if hidden and kept[0].kind is not Bound.PARAMETER:
         inner = _blocks(scopes, kept[0].node)[1]
         around = [binding for binding in around if (loops & _blocks(scopes, binding.node)[1]) - inner]
-    return kept + around if kept or around else list(bindings)
+    return kept + around
 
 
 def _start(node: ast.AST) -> tuple[int, int]:
