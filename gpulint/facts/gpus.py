@@ -62,7 +62,7 @@ def processes(job: Job, start: JobLaunch) -> tuple[int, bool] | None:
 
 
 def alone(job: Job, start: JobLaunch) -> bool:
-    """Whether nothing else of the job can use GPUs beside the launch: no other runs at the same time, none out of sight."""
+    """Whether nothing else of the job can use GPUs beside the launch, at the same time or out of our sight."""
     if start.launch.uncalled or start.launch.command.background:
         return False
     others = [item for item in job.launches if item is not start and item.script is None]

@@ -35,7 +35,7 @@ def sleeps(command: Command) -> float | None:
 
 
 def endless(command: Command) -> str | None:
-    """What a command waits for without end: ``sleep infinity``, ``tail -f /dev/null``, a sleep in ``while true``; else None."""
+    """How a command waits without end: ``sleep infinity``, ``tail -f /dev/null``, ``while true``; else None."""
     words = [word.text for word in argv(command)]
     seconds = sleeps(command)
     if seconds is not None and seconds >= FOREVER:

@@ -1,10 +1,11 @@
 """What it detects
-A job that holds GPUs for a person rather than for a program: Jupyter, code-server, a VS Code tunnel or sshd as what the job runs,
-``sleep infinity`` or ``tail -f /dev/null`` with nothing beside it, ``salloc`` and ``srun --pty bash`` with GPUs, a development
-environment.
+A job that holds GPUs for a person rather than for a program: Jupyter, code-server, a VS Code tunnel or sshd as what
+the job runs, ``sleep infinity`` or ``tail -f /dev/null`` with nothing beside it, ``salloc`` and ``srun --pty bash``
+with GPUs, a development environment.
 
 Why it costs GPU time
-People think, type and go to lunch while the GPUs wait. The study counts interactive jobs among those that are idle most.
+People think, type and go to lunch while the GPUs wait. The study counts interactive jobs among those that are idle
+most.
 
 When it is right not to change
 Profiling or debugging that needs this very GPU. Cap such sessions with a time limit and release them when idle.

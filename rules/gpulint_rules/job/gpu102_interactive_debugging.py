@@ -1,16 +1,18 @@
 """What it detects
-A debugger or prompt left in a program that trains on a GPU: ``breakpoint()``, ``pdb.set_trace()``, ``IPython.embed()``,
-``code.interact()``, and ``input()`` within the training.
+A debugger or prompt left in a program that trains on a GPU: ``breakpoint()``, ``pdb.set_trace()``,
+``IPython.embed()``, ``code.interact()``, and ``input()`` within the training.
 
 Why it costs GPU time
-The program stops until somebody answers. In a batch job nobody does, and the GPUs wait until the time limit ends it.
+The program stops until somebody answers. In a batch job nobody does, and the GPUs wait until the time limit ends
+it.
 
 When it is right not to change
-Behind a debug switch or ``if __debug__``; in tools that are no GPU job; a prompt of a demonstration beside the training.
+Behind a debug switch or ``if __debug__``; in tools that are no GPU job; a prompt of a demonstration beside the
+training.
 
 Fix safety
-Safe for ``breakpoint()`` and ``set_trace()`` as statements: without a terminal they end the program or hang it. A name that is
-imported for them stays imported. Advice for the rest.
+Safe for ``breakpoint()`` and ``set_trace()`` as statements: without a terminal they end the program or hang it. A
+name that is imported for them stays imported. Advice for the rest.
 
 References
 https://docs.python.org/3/library/pdb.html
@@ -30,8 +32,10 @@ from gpulint.fix import Safety
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 
-_DEBUGGERS = frozenset({"breakpoint", "pdb.set_trace", "ipdb.set_trace", "pudb.set_trace", "IPython.core.debugger.set_trace",
-    "torch.distributed.breakpoint", "debugpy.breakpoint", "pdb.post_mortem"})  # fmt: skip
+_DEBUGGERS = frozenset(
+    """breakpoint pdb.set_trace ipdb.set_trace pudb.set_trace IPython.core.debugger.set_trace
+    torch.distributed.breakpoint debugpy.breakpoint pdb.post_mortem""".split()
+)
 _PROMPTS = frozenset({"IPython.embed", "code.interact", "IPython.start_ipython", "debugpy.wait_for_client"})
 _NAMES = ("breakpoint", "set_trace", "embed", "interact", "input", "wait_for_client", "start_ipython")
 

@@ -1,15 +1,16 @@
 """What it detects
-A job that starts fewer processes on a node than it has GPUs there: ``torchrun --nproc_per_node=4`` in a job that requests eight,
-``accelerate launch --num_processes``, ``deepspeed --num_gpus``, ``mpirun``, ``srun``, ``jsrun``, ``mp.spawn(nprocs=2)``, or one plain
-``python`` with a program that is written for one process per GPU. The numbers are followed through variables, ``${NPROC:-4}``
-and scripts that call scripts, and compared with the scheduler's directives, the job spec or ``CUDA_VISIBLE_DEVICES``.
+A job that starts fewer processes on a node than it has GPUs there: ``torchrun --nproc_per_node=4`` in a job that
+requests eight, ``accelerate launch --num_processes``, ``deepspeed --num_gpus``, ``mpirun``, ``srun``, ``jsrun``,
+``mp.spawn(nprocs=2)``, or one plain ``python`` with a program that is written for one process per GPU. The numbers
+are followed through variables, ``${NPROC:-4}`` and scripts that call scripts, and compared with the scheduler's
+directives, the job spec or ``CUDA_VISIBLE_DEVICES``.
 
 Why it costs GPU time
 A GPU without a process does nothing for as long as the job holds it.
 
 When it is right not to change
-One process drives several GPUs (DataParallel, tensor parallelism, vLLM); several launches share the node; the extra GPU only
-brings the memory or the cores that are allocated with it.
+One process drives several GPUs (DataParallel, tensor parallelism, vLLM); several launches share the node; the extra
+GPU only brings the memory or the cores that are allocated with it.
 
 Fix safety
 Unsafe: more processes mean a larger global batch, so that the learning rate may need to follow.

@@ -1,12 +1,14 @@
 """What it detects
-A device list that is hard-coded and shorter than what the job requests: ``CUDA_VISIBLE_DEVICES=0`` in a script that asks for four
-GPUs, ``Trainer(devices=1)``, ``DataParallel(model, device_ids=[0])``, ``deepspeed --include localhost:0``.
+A device list that is hard-coded and shorter than what the job requests: ``CUDA_VISIBLE_DEVICES=0`` in a script that
+asks for four GPUs, ``Trainer(devices=1)``, ``DataParallel(model, device_ids=[0])``, ``deepspeed --include
+localhost:0``.
 
 Why it costs GPU time
 The GPUs outside of the list are held and never used.
 
 When it is right not to change
-One GPU is requested; each of several processes gets its own GPU; the list serves one of several runs that share the node.
+One GPU is requested; each of several processes gets its own GPU; the list serves one of several runs that share the
+node.
 
 Fix safety
 Unsafe: with more devices the global batch grows, and a model that was on one GPU is replicated.

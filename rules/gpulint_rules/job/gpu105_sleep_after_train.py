@@ -1,6 +1,7 @@
 """What it detects
-A job that stays alive after its last computation: ``sleep``, ``tail -f /dev/null``, ``while true`` or ``read`` behind the
-training command of a script or job spec, ``time.sleep``, ``while True`` or ``input()`` behind the training in Python.
+A job that stays alive after its last computation: ``sleep``, ``tail -f /dev/null`` or ``while true``
+behind the training command of a script or job spec, ``time.sleep``, ``while True`` or ``input()`` behind the
+training in Python.
 
 Why it costs GPU time
 The scheduler frees the GPUs only when the job ends, so they idle for the whole wait (the study's Unreleased Job).
@@ -9,7 +10,8 @@ When it is right not to change
 Waits before the work, between retries or while polling; servers that are kept alive on purpose; a second of grace.
 
 Fix safety
-Unsafe: somebody may collect logs or results in that time. Flush logs, or copy them in the script, rather than waiting.
+Unsafe: somebody may collect logs or results in that time. Flush logs, or copy them in the script, rather than
+waiting.
 
 References
 https://kubernetes.io/docs/concepts/workloads/controllers/job/

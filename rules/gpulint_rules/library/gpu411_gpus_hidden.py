@@ -1,6 +1,7 @@
 """What it detects
-``CUDA_VISIBLE_DEVICES`` (``HIP_``, ``ROCR_``, ``NVIDIA_VISIBLE_DEVICES``) set so that no GPU is left, or fewer than are listed: empty,
-``-1``, ``none``, an index twice, something that is no index. In Python that trains, in scripts and specs that hold GPUs, in images.
+``CUDA_VISIBLE_DEVICES`` (``HIP_``, ``ROCR_``, ``NVIDIA_VISIBLE_DEVICES``) set so that no GPU is left, or fewer than
+are listed: empty, ``-1``, ``none``, an index twice, something that is no index. In Python that trains, in scripts
+and specs that hold GPUs, in images.
 
 Why it costs GPU time
 The library falls back to the CPU without a word, and the GPUs that the job holds stay idle to its end.

@@ -1,12 +1,15 @@
 """What it detects
-``os.environ["CUDA_VISIBLE_DEVICES"]`` set after CUDA was initialised by an earlier statement: ``torch.cuda.is_available()``,
-``device_count()``, ``.cuda()``, ``.to("cuda")``, ``tf.config.list_logical_devices``, ``jax.devices()``.
+``os.environ["CUDA_VISIBLE_DEVICES"]`` set after CUDA was initialised by an earlier statement:
+``torch.cuda.is_available()``, ``device_count()``, ``.cuda()``, ``.to("cuda")``, ``tf.config.list_logical_devices``,
+``jax.devices()``.
 
 Why it costs GPU time
-The driver reads the variable once, at its initialisation. Set later, all processes stay on GPU 0 and the others stay idle.
+The driver reads the variable once, at its initialisation. Set later, all processes stay on GPU 0 and the others
+stay idle.
 
 When it is right not to change
-The process that is started next reads the variable; nothing before touches the GPU (``import torch`` alone does not).
+The process that is started next reads the variable; nothing before touches the GPU (``import torch`` alone does
+not).
 
 Fix safety
 Unsafe: the program then runs on other devices than before, as it was meant to.
@@ -31,11 +34,12 @@ from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 
 _NAMES = frozenset({"CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"})
 _INITIALISES = frozenset(
-    """torch.cuda.is_available torch.cuda.device_count torch.cuda.current_device torch.cuda.get_device_name torch.cuda.init
-    torch.cuda.set_device torch.cuda.get_device_properties torch.cuda.get_device_capability torch.cuda.empty_cache
-    torch.cuda.synchronize torch.cuda.memory_allocated tensorflow.config.list_logical_devices
-    tensorflow.test.is_gpu_available tensorflow.config.experimental.list_logical_devices jax.devices jax.device_count
-    jax.local_device_count cupy.array cupy.zeros""".split()
+    """torch.cuda.is_available torch.cuda.device_count torch.cuda.current_device torch.cuda.get_device_name
+    torch.cuda.init torch.cuda.set_device torch.cuda.get_device_properties torch.cuda.get_device_capability
+    torch.cuda.empty_cache torch.cuda.synchronize torch.cuda.memory_allocated
+    tensorflow.config.list_logical_devices tensorflow.test.is_gpu_available
+    tensorflow.config.experimental.list_logical_devices jax.devices jax.device_count jax.local_device_count
+    cupy.array cupy.zeros""".split()
 )
 
 

@@ -1,12 +1,15 @@
 """What it detects
-A job that holds several GPUs on a node and starts one process whose program, with everything that it imports, trains without any way
-to use more than one: no DataParallel, DDP, FSDP, Accelerate, DeepSpeed, Horovod, Lightning, Trainer, device map, second device.
+A job that holds several GPUs on a node and starts one process whose program, with everything that it imports,
+trains without any way to use more than one: no DataParallel, DDP, FSDP, Accelerate, DeepSpeed, Horovod, Lightning,
+Trainer, device map, second device.
 
 Why it costs GPU time
-All GPUs but the first do nothing for the whole job. The study counts missing data parallelism among the API misuses (Figure 6).
+All GPUs but the first do nothing for the whole job. The study counts missing data parallelism among the API misuses
+(Figure 6).
 
 When it is right not to change
-Pipeline or tensor parallelism by hand, independent runs per GPU, a model too small to gain from more GPUs: then request one.
+Pipeline or tensor parallelism by hand, independent runs per GPU, a model too small to gain from more GPUs: then
+request one.
 
 Fix safety
 There is advice only: the global batch, the sampler and the learning rate change with the number of processes.

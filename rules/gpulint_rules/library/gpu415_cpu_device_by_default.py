@@ -1,16 +1,19 @@
 """What it detects
-A job that requests GPUs and starts a program that stays on the CPU: an option such as ``--device`` whose default is ``cpu``, or
-``--cuda`` that is off by default, and the launcher does not pass it; ``Trainer(accelerator="cpu")``; ``JAX_PLATFORMS=cpu``;
-``tf.config.set_visible_devices([], "GPU")``; a CPU-only wheel index in the job's install line.
+A job that requests GPUs and starts a program that stays on the CPU: an option such as ``--device`` whose default is
+``cpu``, or ``--cuda`` that is off by default, and the launcher does not pass it; ``Trainer(accelerator="cpu")``;
+``JAX_PLATFORMS=cpu``; ``tf.config.set_visible_devices([], "GPU")``; a CPU-only wheel index in the job's install
+line.
 
 Why it costs GPU time
 The program runs, only slower, and the GPUs that the job holds are idle to the end.
 
 When it is right not to change
-Availability checks that fall back; options that the launcher or a configuration file sets; evaluation on the CPU on purpose.
+Availability checks that fall back; options that the launcher or a configuration file sets; evaluation on the CPU on
+purpose.
 
 Fix safety
-There is advice only: the launcher has to say which device, or the default has to change for everybody who starts the program.
+There is advice only: the launcher has to say which device, or the default has to change for everybody who starts
+the program.
 
 References
 https://pytorch.org/docs/stable/tensor_attributes.html#torch.device
@@ -68,7 +71,8 @@ def _options(job: Job, start: JobLaunch, scopes: ModuleScopes, project: Project)
             continue
         place = Place(scopes.path, scopes.module.span(call))
         default = "is off" if name in _SWITCHES else "is 'cpu'"
-        message = f"{name} {default} by default and {start.place.path.name}:{start.place.span.line} does not pass it: the GPUs stay idle"
+        launcher = f"{start.place.path.name}:{start.place.span.line}"
+        message = f"{name} {default} by default and {launcher} does not pass it: the GPUs stay idle"
         advice = f"pass `{name}` in the launcher" if name in _SWITCHES else f"pass `{name} cuda` in the launcher"
         yield _finding(job, place, message, advice, start)
 
