@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from gpulint.project import Project
 
 
+_DECLARATIONS = frozenset({"export", "declare", "typeset", "local", "readonly", "echo", "printf"})
+
+
 @dataclass(frozen=True, slots=True)
 class EnvironmentSetting:
     """A variable gets a value. ``value`` is None when it could not be told.
@@ -82,7 +85,8 @@ def _in_shell(script: Script, names: frozenset[str]) -> Iterator[EnvironmentSett
             blocks = any(block.kind in ("if", "case", "and", "or", "while") for block in assignment.blocks)
             yield EnvironmentSetting(assignment.name, value, assignment.span, None, blocks)
     for command in script.walk():
-        yield from _env_words(script, command, names)
+        if command.name not in _DECLARATIONS:  # their words are assignments already
+            yield from _env_words(script, command, names)
 
 
 def _env_words(script: Script, command: Command, names: frozenset[str]) -> Iterator[EnvironmentSetting]:
