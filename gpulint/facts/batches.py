@@ -118,13 +118,16 @@ class Batches:
             batch = self._batch(scopes, loader.node)
             if function is None or batch is None or batch.scopes is not scopes or isinstance(batch.node, ast.IfExp):
                 continue
+            if isinstance(batch.node, ast.Name) and batch.node.id in {arg.arg for arg in function.args.args}:
+                continue  # The calls say how large the batches are.
             sites: dict[Split, list[Ref]] = {}
             for site in self._project.resolver.call_sites(scopes, function):
                 assert isinstance(site.node, ast.Call)
                 if (split := self.split(site.scopes, site.node)) is not None:
                     sites.setdefault(split, []).append(site)
             for evaluation in sites.get(Split.EVAL, []):
-                for training in sites.get(Split.TRAIN, [])[:1]:
+                beside = [site for site in sites.get(Split.TRAIN, []) if _function(site) is _function(evaluation)]
+                for training in beside[:1]:
                     if self._passes_alike(scopes, function, batch, training, evaluation):
                         yield Shared(loader.call, batch, training, evaluation)
 
@@ -218,6 +221,10 @@ class Batches:
                     return None
             inner = up
         return None
+
+
+def _function(site: Ref) -> FunctionNode | None:
+    return site.scopes.function(site.node)
 
 
 def _of_target(target: ast.expr) -> Split | None:

@@ -42,6 +42,10 @@ _KERAS_CALLBACKS = re.compile(
     r"^(tensorflow\.|tensorflow\.python\.|tf_)?keras\.callbacks\.(ModelCheckpoint|BackupAndRestore)$"
 )
 _LIGHTNING = re.compile(r"^(pytorch_lightning|lightning(\.pytorch)?)\.callbacks(\.\w+)*\.ModelCheckpoint$")
+_TRAINER_ARGUMENTS = frozenset(
+    {"transformers.TrainingArguments", "transformers.Seq2SeqTrainingArguments", "trl.SFTConfig", "trl.DPOConfig"}
+)
+_WORDS = ("save", "dump", "Checkpoint", "Restore", "RayTrainReport", "TrainingArguments", "Config")
 _METHODS = frozenset(
     (
         "save_pretrained save_state save_checkpoint save_weights save_recovery save_and_keep_only save_16bit_model "
@@ -72,7 +76,9 @@ class Save:
     call: Ref
     path: Ref | None = None
     is_callback: bool = False
-    """A callback object that saves on its own while the framework trains."""
+    """A callback object or setting by which the framework saves on its own while it trains."""
+    only_remote: bool = False
+    """It is how the framework always saves, so only a remote path makes it worth a word."""
 
     @property
     def node(self) -> ast.Call:
@@ -133,21 +139,33 @@ class Checkpoints:
 
     def _save(self, scopes: ModuleScopes, call: ast.Call) -> Save | None:
         name = last_name(call.func)
-        if isinstance(call.func, ast.Call) or not any(
-            word in name for word in ("save", "dump", "Checkpoint", "Restore")
-        ):
+        if isinstance(call.func, ast.Call) or not any(word in name for word in _WORDS):
             return None
         names = self._project.resolver.call_names(scopes, call)
         for known in names & _PATH.keys():
             return Save(Ref(scopes, call), self._argument(scopes, call, *_PATH[known]))
         if names & _DUMPS:
             return Save(Ref(scopes, call), self._argument(scopes, call, "file", 1)) if _saves_model(call) else None
-        if any(_KERAS_CALLBACKS.match(n) for n in names):
-            return Save(Ref(scopes, call), self._argument(scopes, call, "filepath", 0), is_callback=True)
-        if any(_LIGHTNING.match(n) for n in names):
-            return Save(Ref(scopes, call), self._argument(scopes, call, "dirpath", 0), is_callback=True)
+        if (automatic := self._automatic(scopes, call, names)) is not None:
+            return automatic
         if self._is_method(scopes, call, name) and not self._project.resolver.callees(scopes, call):
             return Save(Ref(scopes, call), Ref(scopes, call.args[0]) if call.args else None)
+        return None
+
+    def _automatic(self, scopes: ModuleScopes, call: ast.Call, names: frozenset[str]) -> Save | None:
+        """Callbacks and settings that make a framework save."""
+        at = Ref(scopes, call)
+        if any(_KERAS_CALLBACKS.match(name) for name in names):
+            return Save(at, self._argument(scopes, call, "filepath", 0), is_callback=True)
+        if any(_LIGHTNING.match(name) for name in names):
+            return Save(at, self._argument(scopes, call, "dirpath", 0), is_callback=True)
+        if any(name.endswith(".RayTrainReportCallback") for name in names):
+            paths = [self._argument(scopes, run, "storage_path") for run in scopes.calls_by_name.get("RunConfig", [])]
+            return Save(at, next((path for path in paths if path), None), is_callback=True, only_remote=True)
+        if names & _TRAINER_ARGUMENTS:
+            strategy = self._project.arguments.value(scopes, call, "save_strategy")
+            if not strategy.any(lambda value: value == "no"):
+                return Save(at, self._argument(scopes, call, "output_dir", 0), is_callback=True, only_remote=True)
         return None
 
     def _is_method(self, scopes: ModuleScopes, call: ast.Call, name: str) -> bool:
@@ -169,7 +187,7 @@ class Checkpoints:
                     return True
         return False
 
-    def _argument(self, scopes: ModuleScopes, call: ast.Call, name: str, position: int) -> Ref | None:
+    def _argument(self, scopes: ModuleScopes, call: ast.Call, name: str, position: int | None = None) -> Ref | None:
         argument = self._project.arguments.of(scopes, call, name, position)
         return argument.refs[0] if argument.refs else None
 

@@ -63,7 +63,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
 
 def _report(project: Project, at: Ref, save: Save, contexts: list[Context]) -> Iterator[Finding]:
     location = _location(project, save)
-    if location.is_local or project.guards.debug(at.scopes, at.node):
+    if location.is_local or (save.only_remote and not location.is_remote) or project.guards.debug(at.scopes, at.node):
         return
     assert isinstance(at.node, ast.Call)
     loop = "training" if any(context.role is Role.STEP for context in contexts) else "epoch"
@@ -106,7 +106,7 @@ RULE = Rule(
     dimension=Dimension.MODEL,
     severity=Severity.INFO,
     kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK}),
-    tokens=(("save", "dump", "checkpoint", "Checkpoint"),),
+    tokens=(("save", "dump", "checkpoint", "Checkpoint", "TrainingArguments", "Config", "RayTrainReport"),),
     summary="checkpoint written in the training loop while the GPUs wait",
     why="all GPUs wait until the file is written (model checkpointing is 16.4 % of the study's 706 issues)",
     evidence=(Evidence("16.4 % of 706 issues in 400 jobs with GPU utilization of 50 % or less"),),
