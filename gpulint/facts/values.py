@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gpulint.facts.configs import Configs
 from gpulint.facts.options import Options
 from gpulint.facts.resolve import Ref
 from gpulint.facts.scopes import ModuleScopes
@@ -70,6 +71,7 @@ class Values:
     def __init__(self, project: Project) -> None:
         self._project = project
         self.options = Options(project)
+        self.configs = Configs(project)
         self._active: set[ast.AST] = set()
 
     def place(self, ref: Ref, message: str = "") -> Place:
@@ -131,6 +133,7 @@ class Values:
                 yield from self.options.environment(key)
             case ast.Attribute() | ast.Subscript() | ast.arg():
                 yield from self.options.lookup(ref)
+                yield from self.configs.lookup(ref)
 
     def _binary(self, ref: Ref, node: ast.BinOp) -> Iterator[Value]:
         left, right = self.of(ref.scopes, node.left), self.of(ref.scopes, node.right)
@@ -178,8 +181,17 @@ class Values:
                     yield Value(value.value, value.place, "environment")
         elif names & _JOINS and node.args:
             yield from self._join(ref, node)
+        elif isinstance(node.func, ast.Attribute) and node.func.attr == "get" and node.args:
+            found = list(self.configs.lookup(ref))
+            yield from found or self._fallback(ref, node)
         else:
             yield from self.options.default_of_call(ref, node)
+
+    def _fallback(self, ref: Ref, node: ast.Call) -> Iterator[Value]:
+        """The default of ``mapping.get(key, default)``, which counts when nothing is known of the mapping."""
+        if len(node.args) > 1:
+            for value in self.of(ref.scopes, node.args[1]).values:
+                yield Value(value.value, value.place, "default")
 
     def _join(self, ref: Ref, node: ast.Call) -> Iterator[Value]:
         """A joined path, with ``{}`` for each part that is not constant; nothing if its head is unknown."""

@@ -1,0 +1,144 @@
+"""Values that a program reads from YAML and JSON files of the tree: ``yaml.safe_load``, ``json.load``, OmegaConf, Hydra.
+
+Only what can be followed from the load to the use counts: the file's path is constant (or an option's default) and the keys
+between are literals. The value's place is the line of the configuration file.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpulint.facts.resolve import Ref
+from gpulint.facts.scopes import FUNCTIONS, last_name
+from gpulint.finding import Place
+from gpulint.source import SourceText, Span
+
+if TYPE_CHECKING:
+    from gpulint.facts.values import Value
+    from gpulint.project import Project
+
+MAX_SIZE = 200_000
+"""Bytes of the largest configuration file that is read for values."""
+
+_LOADS = frozenset(
+    {
+        "yaml.safe_load", "yaml.load", "yaml.full_load", "yaml.unsafe_load", "json.load", "json.loads",
+        "omegaconf.OmegaConf.load", "hyperpyyaml.load_hyperpyyaml", "ruamel.yaml.safe_load",
+    }
+)  # fmt: skip
+_WRAPS = frozenset({"omegaconf.OmegaConf.create", "types.SimpleNamespace", "argparse.Namespace", "box.Box", "easydict.EasyDict", "addict.Dict", "munch.munchify", "dict"})  # fmt: skip
+_HYDRA = frozenset({"hydra.main", "hydra.main_decorator"})
+
+
+class Configs:
+    """Configuration files that the programs of one project load."""
+
+    def __init__(self, project: Project) -> None:
+        self._project = project
+        self._files: dict[Path, dict[str, tuple[object, Span]]] = {}
+
+    def lookup(self, ref: Ref) -> Iterator[Value]:
+        """What ``config["train"]["batch_size"]``, ``cfg.train.batch_size`` or ``cfg.get("lr", 1)`` reads."""
+        from gpulint.facts.values import Value
+
+        keys, base = _keys(ref.node)
+        if not keys or base is None:
+            return
+        for path in self._paths(ref, base):
+            found = self._read(path).get(".".join(keys))
+            if found is not None:
+                yield Value(found[0], Place(path, found[1], "set here"), "config")
+
+    def _paths(self, ref: Ref, base: ast.expr) -> Iterator[Path]:
+        """Files of the tree that the mapping ``base`` may have been loaded from."""
+        for origin in self._project.resolver.origins(ref.scopes, base):
+            node = origin.node
+            if isinstance(node, ast.Call):
+                names = self._project.resolver.call_names(origin.scopes, node)
+                if names & _LOADS and node.args:
+                    yield from self._opened(origin, node.args[0])
+                elif names & _WRAPS and node.args:
+                    yield from self._paths(origin, node.args[0])
+            elif isinstance(node, ast.arg):
+                yield from self._hydra(origin, node)
+
+    def _opened(self, ref: Ref, node: ast.expr) -> Iterator[Path]:
+        """Files behind ``open(path)``, an open handle, ``Path(path).read_text()`` or a path itself."""
+        for origin in self._project.resolver.origins(ref.scopes, node):
+            inner = origin.node
+            if isinstance(inner, ast.Call) and isinstance(inner.func, ast.Attribute) and inner.func.attr in ("open", "read", "read_text"):
+                yield from self._opened(origin, inner.func.value)
+            elif isinstance(inner, ast.Call) and last_name(inner.func) in ("open", "FileIO") and inner.args:
+                yield from self._opened(origin, inner.args[0])
+            elif isinstance(inner, ast.expr):
+                for value in self._project.values.of(origin.scopes, inner).values:
+                    if isinstance(value.value, str) and "{}" not in value.value:
+                        yield from self._existing(origin.scopes.path.parent, value.value)
+
+    def _hydra(self, ref: Ref, node: ast.arg) -> Iterator[Path]:
+        """The primary configuration of a ``@hydra.main(config_path=..., config_name=...)`` function."""
+        parents = ref.scopes.module.parents
+        function = parents.get(parents.get(node, node))
+        for decorator in function.decorator_list if isinstance(function, FUNCTIONS) else ():
+            if isinstance(decorator, ast.Call) and self._project.resolver.call_names(ref.scopes, decorator) & _HYDRA:
+                folder = self._constant(ref, decorator, "config_path", 0) or "."
+                name = self._constant(ref, decorator, "config_name", 1)
+                if name is not None:
+                    suffix = "" if name.endswith((".yaml", ".yml")) else ".yaml"
+                    yield from self._existing(ref.scopes.path.parent, f"{folder}/{name}{suffix}")
+
+    def _constant(self, ref: Ref, call: ast.Call, name: str, position: int) -> str | None:
+        known = self._project.arguments.value(ref.scopes, call, name, position)
+        values = known.constants
+        return values[0] if known.complete and len(values) == 1 and isinstance(values[0], str) else None
+
+    def _existing(self, folder: Path, name: str) -> Iterator[Path]:
+        """A path beside the program or below a folder above it, within the tree."""
+        if not name.endswith((".yaml", ".yml", ".json")) or name.startswith(("/", "~")) or "://" in name:
+            return
+        root = self._project.root
+        while folder == root or folder.is_relative_to(root):
+            path = (folder / name).resolve()
+            if path.is_file() and path.is_relative_to(root):
+                yield path
+                return
+            folder = folder.parent
+
+    def _read(self, path: Path) -> dict[str, tuple[object, Span]]:
+        if path not in self._files:
+            from gpulint.documents.base import Unreadable, decode
+            from gpulint.documents.yamltree import YamlError
+            from gpulint.documents.yamlvalues import flatten
+
+            data = self._project.data(path)
+            found: dict[str, tuple[object, Span]] = {}
+            if len(data) <= MAX_SIZE:
+                try:
+                    found = dict(flatten(SourceText(decode(data)[0])))
+                except (Unreadable, YamlError, RecursionError):
+                    found = {}
+            self._files[path] = found
+        return self._files[path]
+
+
+def _keys(node: ast.AST) -> tuple[list[str], ast.expr | None]:
+    """(``["train", "lr"]``, ``cfg``) of ``cfg["train"].lr``; no keys if one of them is no literal."""
+    keys: list[str] = []
+    while True:
+        match node:
+            case ast.Attribute(value=base, attr=attr):
+                keys.insert(0, attr)
+                node = base
+            case ast.Subscript(value=base, slice=ast.Constant(value=str(key))):
+                keys.insert(0, key)
+                node = base
+            case ast.Call(func=ast.Attribute(value=base, attr="get"), args=[ast.Constant(value=str(key)), *_]):
+                keys.insert(0, key)
+                node = base
+            case ast.Name() | ast.Call():
+                return keys, node
+            case _:
+                return [], None

@@ -1,0 +1,85 @@
+"""Values that programs read from configuration files of the tree."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gpulint.config import Config
+from gpulint.facts.values import Known
+from gpulint.project import Project
+
+TRAIN = "lr: 0.1\ntrain:\n  batch_size: 64\n  loader: {num_workers: 0}\n"
+
+
+def looked(root: Path, code: str) -> Known:
+    """What is known of the argument of ``look(...)`` in a program beside ``conf/train.yaml``."""
+    (root / "conf").mkdir()
+    (root / "conf" / "train.yaml").write_text(TRAIN)
+    (root / "conf" / "broken.yaml").write_text("a: [1\nb: }")
+    (root / "conf" / "ds.json").write_text('{"train_micro_batch_size_per_gpu": 4}\n')
+    (root / "main.py").write_text(code)
+    project = Project(root, [root / "main.py"], Config(base=root))
+    scopes = project.scopes_at(root / "main.py")
+    assert scopes is not None
+    (call,) = scopes.calls_by_name["look"]
+    return project.values.of(scopes, call.args[0])
+
+
+@pytest.mark.parametrize(
+    ("code", "value", "place"),
+    [
+        ("import yaml\ncfg = yaml.safe_load(open('conf/train.yaml'))\nlook(cfg['lr'])", 0.1, ("train.yaml", 1)),
+        (
+            "import yaml\nwith open('conf/train.yaml') as f:\n    cfg = yaml.load(f, Loader=yaml.Loader)\n"
+            "look(cfg['train']['batch_size'])",
+            64,
+            ("train.yaml", 3),
+        ),
+        (
+            "from omegaconf import OmegaConf\ncfg = OmegaConf.load('conf/train.yaml')\nlook(cfg.train.loader.num_workers)",
+            0,
+            ("train.yaml", 4),
+        ),
+        (
+            "import hydra\n@hydra.main(config_path='conf', config_name='train')\ndef main(cfg):\n    look(cfg.train.batch_size)",
+            64,
+            ("train.yaml", 3),
+        ),
+        (
+            "import json\nds = json.load(open('conf/ds.json'))\nlook(ds.get('train_micro_batch_size_per_gpu', 1))",
+            4,
+            ("ds.json", 1),
+        ),
+        (
+            "import argparse, yaml\np = argparse.ArgumentParser()\np.add_argument('--config', default='conf/train.yaml')\n"
+            "args = p.parse_args()\ncfg = yaml.safe_load(open(args.config))\nlook(cfg['lr'])",
+            0.1,
+            ("train.yaml", 1),
+        ),
+    ],
+)
+def test_values_of_configuration_files(tmp_path: Path, code: str, value: object, place: tuple[str, int]) -> None:
+    known = looked(tmp_path, code)
+    assert [(one.value, one.source) for one in known.values] == [(value, "config")]
+    assert (known.values[0].place.path.name, known.values[0].place.span.line) == place
+    assert known.complete
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import yaml\ncfg = yaml.safe_load(open(path))\nlook(cfg['lr'])",
+        "import yaml\ncfg = yaml.safe_load(open('conf/gone.yaml'))\nlook(cfg['lr'])",
+        "import yaml\ncfg = yaml.safe_load(open('conf/broken.yaml'))\nlook(cfg['a'])",
+        "import yaml\ncfg = yaml.safe_load(open('/conf/train.yaml'))\nlook(cfg['lr'])",
+        "import yaml\ncfg = yaml.safe_load(open('conf/train.yaml'))\nlook(cfg[key])",
+        "import yaml\ncfg = yaml.safe_load(open('conf/train.yaml'))\nlook(cfg['no']['such'])",
+        "def main(cfg):\n    look(cfg.train.batch_size)",
+    ],
+)
+def test_what_cannot_be_followed_stays_unknown(tmp_path: Path, code: str) -> None:
+    known = looked(tmp_path, code)
+    assert not known.values
+    assert known.unknown
