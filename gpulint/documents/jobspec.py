@@ -35,7 +35,8 @@ _COMPUTES = (
 )  # fmt: skip
 """Without any of these words (in lower case) nothing is computed and no program is started."""
 _OTHERS = re.compile(
-    r"^(?:kind:[ \t]*['\"]?CustomResourceDefinition\b|openapi:|swagger:|jobs:|asyncapi:|repos:|definitions:)",
+    r"^(?:kind:[ \t]*['\"]?CustomResourceDefinition\b|openapi:|swagger:|jobs:|asyncapi:|definitions:"
+    r"|repos:\s*\n(?:[ \t]*#.*\n)*[ \t]*-[ \t]*repo:)",
     re.MULTILINE,
 )
 """Documents that nest such keys and launch nothing: CRDs, API descriptions, CI workflows, pre-commit."""
