@@ -136,7 +136,7 @@ class Feeding:
                     return True
         if self.gpu_fields(loader):
             return True
-        for source in self._sources(loader):
+        for source in self.sources(loader):
             assert isinstance(source.node, ast.expr)
             for ref in resolver.origins(source.scopes, source.node):
                 if isinstance(ref.node, ast.Call) and last_name(ref.node.func) == "TensorDataset":
@@ -153,12 +153,12 @@ class Feeding:
         if not loader.samples_graph:
             return frozenset()
         found: set[str] = set()
-        for source in self._sources(loader):
+        for source in self.sources(loader):
             assert isinstance(source.node, ast.expr)
             found |= self._moved_fields(source.scopes, source.node)
         return frozenset(found)
 
-    def _sources(self, loader: Loader) -> list[Ref]:
+    def sources(self, loader: Loader) -> list[Ref]:
         """Expressions for the data set or graph that a loader reads."""
         if loader.node.args and not isinstance(loader.node.args[0], ast.Starred):
             return [Ref(loader.scopes, loader.node.args[0])]
