@@ -65,6 +65,8 @@ class JobLaunch:
     """The program when a document carries its text (a ConfigMap's file)."""
     env: Mapping[str, Setting] = field(default_factory=dict)
     """All variables that the job is seen to set for it."""
+    config: Path | None = None
+    """The file that ``accelerate launch --config_file`` names, if the tree has it."""
     script: Document | None = None
     """The shell script that it runs, whose own launches are the job's as well."""
 

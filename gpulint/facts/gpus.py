@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpulint.finding import Place
 from gpulint.jobs import Job, JobLaunch, Stated
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from gpulint.facts.launches import Launch
+    from gpulint.project import Project
 
 _SHARING = frozenset({"ray", "sagemaker", "determined", "lightning"})
 """Systems that start the processes of a job themselves."""
@@ -49,16 +53,33 @@ def visible(job: Job, start: JobLaunch) -> Stated | None:
     return None if job.task.resources.fractional else job.gpus
 
 
-def processes(job: Job, start: JobLaunch) -> tuple[int, bool] | None:
-    """Processes on one node and whether that number is written down; None if unknown or as many as there are GPUs."""
+def processes(project: Project, job: Job, start: JobLaunch) -> tuple[int, Place | None] | None:
+    """Processes on one node and where that number is written (None: implied); None if unknown or one for each GPU."""
     count = start.launch.processes_per_node
+    if count is None and start.config is not None:
+        return _configured(project, start.config)
     if job.task.system in _SHARING or count is None or count.all_gpus or count.value is None:
         return None
     if job.task.system == "azureml" and job.tasks_per_node is not None:
-        return None if job.tasks_per_node.value is None else (count.value * job.tasks_per_node.value, True)
+        return _times(count.value, job.tasks_per_node)
     if job.task.system == "kubernetes" and job.tasks_per_node is not None:
         return None
-    return count.value, not count.implicit
+    return count.value, None if count.implicit else Place(start.document.path, count.span)
+
+
+def _times(count: int, tasks: Stated) -> tuple[int, Place | None] | None:
+    return None if tasks.value is None else (count * tasks.value, tasks.place)
+
+
+def _configured(project: Project, path: Path) -> tuple[int, Place | None] | None:
+    """What an ``accelerate config`` file says."""
+    config = getattr(project.document(path), "accelerate", None)
+    if config is None or config.num_processes is None or config.num_processes.value is None:
+        return None
+    machines = config.num_machines.value if config.num_machines is not None else 1
+    if not machines or config.num_processes.value % machines:
+        return None
+    return config.num_processes.value // machines, Place(path, config.num_processes.span)
 
 
 def alone(job: Job, start: JobLaunch) -> bool:

@@ -166,7 +166,9 @@ class Linker:
                 continue
             program = found[0] if found is not None and found[0].suffix == ".py" else None
             module = self._carried(launch, document) if program is None else None
-            walk.launches.append(JobLaunch(launch, document, program, module, own))
+            walk.launches.append(
+                JobLaunch(launch, document, program, module, own, self._config(launch, document, start))
+            )
 
     def _follow(self, walk: _Walk, called: Document, start: JobLaunch, here: Path | None, depth: int) -> None:
         """The commands of a script that the job calls, with the arguments of the call."""
@@ -195,6 +197,14 @@ class Linker:
             path = self.tree.module(launch.module, cwd, document.path, start)
             return None if path is None else (path, start)
         return None if not launch.program else self.tree.locate(launch.program, cwd, document.path, start)
+
+    def _config(self, launch: Launch, document: Document, start: Path | None) -> Path | None:
+        """The configuration that accelerate is told to read."""
+        word = launch.options.get("config-file") if launch.launcher == "accelerate" else None
+        if word is None or not word.value:
+            return None
+        found = self.tree.locate(word.value, launch.working_dir, document.path, start)
+        return found[0] if found is not None else None
 
     def _carried(self, launch: Launch, document: Document) -> PythonModule | None:
         """The Python that the spec itself carries under the program's file name."""

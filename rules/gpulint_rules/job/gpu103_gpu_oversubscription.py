@@ -21,11 +21,9 @@ https://pytorch.org/docs/stable/elastic/run.html
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpulint.facts.counts import ProcessCount
 from gpulint.facts.gpu_libraries import Approach
 from gpulint.facts.gpus import alone, counts_processes, processes, visible
 from gpulint.facts.gpuuse import Program, Use
@@ -36,6 +34,8 @@ from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule, Scope
 
 _DRIVES_SEVERAL = frozenset({Approach.ONE_PROCESS, Approach.MODEL, Approach.SPAWN})
+_OF_DEEP_LEARNING = frozenset({"torchrun", "accelerate", "deepspeed", "horovodrun", "composer"})
+"""Launchers that start training processes whatever the program is."""
 _MODEL_NAMES = frozenset({"device_map", "world_size"})
 """Named by programs that keep a model on one GPU, too."""
 
@@ -45,7 +45,6 @@ class TooFew:
     """The number that is written down, if one is, and what it should be."""
 
     place: Place
-    text: str
     gpus: int
     launcher: str
 
@@ -57,33 +56,33 @@ def check(job: Job, project: Project) -> Iterator[Finding]:
         gpus = visible(job, start)
         if gpus is None or gpus.value is None or gpus.value < 2 or start.script is not None or not alone(job, start):
             continue
-        counted = processes(job, start)
+        counted = processes(project, job, start)
         if counted is None or not 0 < counted[0] < gpus.value:
             continue
         program = project.gpu_use.started(start)
         if program is None:
-            if counted[1] and counted[0] > 1 and counts_processes(start.launch):
-                yield _finding(start, gpus, counted[0], Severity.ERROR)
+            if counted[0] > 1 and start.launch.launcher in _OF_DEEP_LEARNING:
+                yield _finding(start, gpus, counted, Severity.ERROR)
         elif program.use is Use.YES and project.gpu_use.trains(program):
             yield from _of_program(start, gpus, counted, program, project)
 
 
 def _of_program(
-    start: JobLaunch, gpus: Stated, counted: tuple[int, bool], program: Program, project: Project
+    start: JobLaunch, gpus: Stated, counted: tuple[int, Place | None], program: Program, project: Project
 ) -> Iterator[Finding]:
     ways = {sign.approach for sign in program.parallel if sign.name not in _MODEL_NAMES}
     spawned = _spawned(program, project)
     if counted[0] == 1 and spawned is not None:
         if spawned[0] < (gpus.value or 0):
-            yield _finding(start, gpus, spawned[0], Severity.ERROR, spawned[1])
+            yield _finding(start, gpus, spawned, Severity.ERROR, where=spawned[1])
     elif program.pinned is not None and counted[0] == 1 and not ways & {Approach.ONE_PROCESS, Approach.SPAWN}:
-        yield _finding(start, gpus, 1, Severity.ERROR, at=gpus.place, evidence=program.pinned)
+        yield _finding(start, gpus, (1, None), Severity.ERROR, at=gpus.place, evidence=program.pinned)
     elif any(sign.approach is Approach.MODEL for sign in program.parallel) or ways & _DRIVES_SEVERAL:
         return
     elif counted[0] > 1 or (counts_processes(start.launch) and Approach.FRAMEWORK not in ways):
-        yield _finding(start, gpus, counted[0], Severity.ERROR)
+        yield _finding(start, gpus, counted, Severity.ERROR)
     elif ways == {Approach.PER_PROCESS}:
-        yield _finding(start, gpus, 1, Severity.WARNING)
+        yield _finding(start, gpus, counted, Severity.WARNING)
 
 
 def _spawned(program: Program, project: Project) -> tuple[int, Place] | None:
@@ -94,39 +93,34 @@ def _spawned(program: Program, project: Project) -> tuple[int, Place] | None:
                 known = project.values.of(scopes, keyword.value) if keyword.arg == "nprocs" else None
                 numbers = [value for value in known.constants if isinstance(value, int)] if known else []
                 if known is not None and known.complete and len(numbers) == 1 == len(known.values):
-                    return numbers[0], Place(scopes.path, scopes.module.span(_value(keyword)))
+                    return numbers[0], Place(scopes.path, scopes.module.span(keyword.value))
     return None
 
 
-def _value(keyword: ast.keyword) -> ast.expr:
-    return keyword.value
-
-
 def _finding(
-    start: JobLaunch, gpus: Stated, count: int, severity: Severity, spawn: Place | None = None,
-    at: Place | None = None, evidence: Place | None = None,
+    start: JobLaunch, gpus: Stated, counted: tuple[int, Place | None], severity: Severity,
+    *, where: Place | None = None, at: Place | None = None, evidence: Place | None = None,
 ) -> Finding:  # fmt: skip
-    stated: ProcessCount | None = start.launch.processes_per_node
-    written = stated is not None and not stated.implicit
-    place = at or spawn or (Place(start.document.path, stated.span) if stated and written else start.place)
-    numbers = f"{gpus.value} GPUs {'visible' if '=' in gpus.text and 'VISIBLE' in gpus.text else 'requested'}"
+    """``where`` the processes are started if not by the launch, ``at`` the place to report if not the number's."""
+    count, written = counted
+    place = at or written or start.place
+    where = where or start.place
+    numbers = f"{gpus.value} GPUs {'visible' if 'VISIBLE' in gpus.text else 'requested'}"
     started = "1 process" if count == 1 else f"{count} processes"
-    where = spawn or start.place
-    message = f"{numbers} at {_where(gpus.place)}, but {started} started at {_where(where)}"
     related = [Place(gpus.place.path, gpus.place.span, f"{numbers} here")]
     related += [Place(where.path, where.span, f"starts {started}")] + ([evidence] if evidence is not None else [])
     if start.launch.launcher == "python" or evidence is not None:
         advice = f"start one process per GPU (`torchrun --nproc_per_node=gpu`, `accelerate launch`), or request {count}"
     else:
         advice = f"start {gpus.value} processes on each node, or request {count} GPU{'s' if count > 1 else ''}"
-    payload = TooFew(place, stated.text if stated and written else "", gpus.value or 0, start.launch.launcher)
+    fixable = written is not None and at is None and where == start.place
     return RULE.finding(
         place.path,
         place.span,
-        message,
+        f"{numbers} at {_where(gpus.place)}, but {started} started at {_where(where)}",
         help=advice,
         severity=severity,
-        payload=payload if written and spawn is None and at is None else None,
+        payload=TooFew(place, gpus.value or 0, start.launch.launcher) if fixable else None,
         related=tuple(related),
     )
 

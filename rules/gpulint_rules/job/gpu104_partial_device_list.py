@@ -67,8 +67,14 @@ def check(job: Job, project: Project) -> Iterator[Finding]:
             if setting.value is not None and len(shown) == 1 and _all_hidden(job, starts, setting):
                 yield from _short(job, setting, gpus)
             continue
-        if start.program is not None and processes(job, start) in ((1, False), (1, True)):
+        if start.program is not None and _single(project, job, start):
             yield from _in_program(job, start, gpus, project)
+
+
+def _single(project: Project, job: Job, start: JobLaunch) -> bool:
+    """Whether one process runs on a node."""
+    counted = processes(project, job, start)
+    return counted is not None and counted[0] == 1
 
 
 def _narrow(start: JobLaunch, job: Job) -> bool:

@@ -49,7 +49,7 @@ def check(job: Job, project: Project) -> Iterator[Finding]:
             or start.launch.command.in_loop
         ):
             continue
-        if counts_processes(start.launch) or processes(job, start) != (1, False) or start.program is None:
+        if counts_processes(start.launch) or processes(project, job, start) != (1, None) or start.program is None:
             continue
         program = project.gpu_use.of(start.program)
         if program.use is not Use.YES or not program.libraries & _LIBRARIES or program.parallel or program.pinned:
