@@ -25,7 +25,10 @@ PRETRAINED_PARAMETERS = ("pretrained_model_name_or_path", "model_name_or_path", 
 """Other names that ``from_pretrained`` of one library or another has for its identifier."""
 
 LOCAL_BUILDERS = frozenset(
-    "csv json text parquet arrow pandas xml sql webdataset imagefolder audiofolder videofolder pdffolder generator tsv jsonl".split()
+    (
+        "csv json text parquet arrow pandas xml sql webdataset imagefolder audiofolder videofolder "
+        "pdffolder generator tsv jsonl"
+    ).split()
 )
 """Data set builders that read files instead of the hub."""
 
@@ -69,19 +72,20 @@ DATA_SET_MODULES: dict[str, tuple[str, frozenset[str]]] = {
         "the data set's own server",
         frozenset(
             "FakeDataset FakeHeteroDataset StochasticBlockModelDataset RandomPartitionGraphDataset ExplainerDataset "
-            "InfectionDataset BAShapes BAMultiShapesDataset Entities".split()
-        )
-        - {"Entities", "BAMultiShapesDataset"},
+            "InfectionDataset BAShapes".split()
+        ),
     ),
     "torchtext.datasets.": ("the data set's own server", frozenset()),
     "torchtext.legacy.datasets.": ("the data set's own server", frozenset()),
     "dgl.data.": (
         "the DGL mirror",
         frozenset(
-            "DGLDataset DGLBuiltinDataset CSVDataset MiniGCDataset BAShapeDataset BACommunityDataset TreeCycleDataset "
-            "TreeGridDataset BA2MotifDataset SBMMixtureDataset AsNodePredDataset AsLinkPredDataset AsGraphPredDataset".split()
-        )
-        - {"BA2MotifDataset"},
+            (
+                "DGLDataset DGLBuiltinDataset CSVDataset MiniGCDataset BAShapeDataset BACommunityDataset "
+                "TreeCycleDataset TreeGridDataset SBMMixtureDataset AsNodePredDataset AsLinkPredDataset "
+                "AsGraphPredDataset"
+            ).split()
+        ),
     ),
     "ogb.nodeproppred.": ("the OGB server", frozenset()),
     "ogb.linkproppred.": ("the OGB server", frozenset()),
@@ -91,7 +95,10 @@ DATA_SET_MODULES: dict[str, tuple[str, frozenset[str]]] = {
 """Packages whose data set classes download silently on first use -> (where from, classes that make their data up)."""
 
 NOT_DATA_SETS = frozenset(
-    "Evaluator Split load_graphs save_graphs GraphDataLoader transforms utils register_data_args load_data collate_dgl".split()
+    (
+        "Evaluator Split load_graphs save_graphs GraphDataLoader transforms utils register_data_args "
+        "load_data collate_dgl"
+    ).split()
 )
 
 KERAS_DATA_SETS = ("tensorflow.keras.datasets.", "keras.datasets.", "tensorflow.contrib.keras.datasets.")
@@ -108,7 +115,8 @@ PRETRAINED = (
 """Prefixes of model factories that take ``pretrained=`` or ``weights=``."""
 
 DATA_SUFFIX = (
-    ".zip .tar .tar.gz .tgz .gz .bz2 .xz .7z .csv .tsv .json .jsonl .txt .parquet .npz .npy .h5 .hdf5 .pkl .pt .pth .bin "
+    ".zip .tar .tar.gz .tgz .gz .bz2 .xz .7z .csv .tsv .json .jsonl .txt .parquet .npz .npy .h5 "
+    ".hdf5 .pkl .pt .pth .bin "
     ".safetensors .onnx .ckpt .mat .arrow .tfrecord .lmdb .mp4 .wav"
 ).split()
 

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 _PYTHON = re.compile(r"(python|pypy)[\d.]*")
 _PIP = re.compile(r"pip[\d.]*")
 _SMALL = re.compile(
-    r"\.(sh|txt|json|ya?ml|py|cfg|toml|md|asc|gpg|key|list|deb|patch|html?)(\?|$)|/(releases|api|health|status|metrics)\b",
+    r"\.(sh|txt|json|ya?ml|py|cfg|toml|md|asc|gpg|key|list|deb|patch|html?)(\?|$)|/(releases|api|"
+    r"health|status|metrics)\b",
     re.IGNORECASE,
 )
 _OWN_HOST = re.compile(r"localhost|127\.0\.0\.1|169\.254\.|metadata\.google|\$\{?HOST|0\.0\.0\.0")

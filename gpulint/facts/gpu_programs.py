@@ -17,20 +17,24 @@ MAX_IMPORTS = 3
 """How many imports a program may be away from a module that it runs."""
 
 _GPU = frozenset(
-    b"cuda accelerator device_map Accelerator accelerate Trainer SFTTrainer TrainingArguments deepspeed LightningModule Fabric hvd horovod "
+    b"cuda accelerator device_map Accelerator accelerate Trainer SFTTrainer TrainingArguments "
+    b"deepspeed LightningModule Fabric hvd horovod "
     b"tensorflow keras jax MirroredStrategy vllm num_gpus GPU gpu rocm".split()
 )
 _COMPUTES = frozenset(
-    b"backward fit fine_tune training_step train_step generate no_grad inference_mode zero_grad GradientTape pipeline evaluate "
+    b"backward fit fine_tune training_step train_step generate no_grad inference_mode zero_grad "
+    b"GradientTape pipeline evaluate "
     b"Trainer SFTTrainer value_and_grad eval forward train_on_batch predict apply_gradients train".split()
 )
 _NAMED = frozenset(b"cuda gpu GPU GPUs num_gpus device_map".split())
 _OTHERS = frozenset(b"tpu TPU torch_xla torch_neuronx".split())
 _TESTS = re.compile(
-    r"(^|/)(tests?|test_?data|testing|unit_tests|functional_tests|test_utils|ci)/|(^|/)(test_[^/]*|[^/]*_test|conftest)\.(py|ipynb|sh|ya?ml)$"
+    r"(^|/)(tests?|test_?data|testing|unit_tests|functional_tests|test_utils|ci)/|(^|/)(test_[^/]*|"
+    r"[^/]*_test|conftest)\.(py|ipynb|sh|ya?ml)$"
 )
 _SEPARATE = re.compile(
-    r"(^|[_-])(download|downloads|downloader|fetch|prefetch|prepare|convert|export|setup|upload|stage|staging|cache)([_-]|$)",
+    r"(^|[_-])(download|downloads|downloader|fetch|prefetch|prepare|convert|export|setup|upload|"
+    r"stage|staging|cache)([_-]|$)",
     re.IGNORECASE,
 )
 _INSTALLED = frozenset({"setup.py", "hubconf.py", "noxfile.py", "conftest.py"})
@@ -54,7 +58,7 @@ class GpuPrograms:
         return self._known[scopes.path]
 
     def is_separate(self, path: Path) -> bool:
-        """Does the name of a file say that it is a step of its own (``download_data.py``), run before any GPU is held?"""
+        """Does a file's name say that it is a step of its own (``download_data.py``), run before GPUs are held?"""
         return bool(_SEPARATE.search(path.stem))
 
     def _runs(self, scopes: ModuleScopes) -> bool:

@@ -9,8 +9,10 @@ _PART = r"[A-Za-z0-9][\w.-]*"
 _ID = re.compile(rf"(?P<owner>{_PART})/(?P<name>{_PART}|[\w.-]*\{{\}}[\w.{{}}-]*)(@[\w.-]+)?")
 _BARE = re.compile(_PART)
 _LOCAL_OWNER = re.compile(
-    r"(out(put)?s?|check_?points?|ckpts?|models?|data|data_?sets?|results?|runs?|logs?|saved?(_\w+)?|weights?|tmp|temp|cache|"
-    r"exps?|experiments?|work_?dirs?|tests?|path|paths|local\w*|my\w*|your\w*|pretrained\w*|trained\w*|src|assets|resources|"
+    r"(out(put)?s?|check_?points?|ckpts?|models?|data|data_?sets?|results?|runs?|logs?|saved?(_\w+)?|"
+    r"weights?|tmp|temp|cache|"
+    r"exps?|experiments?|work_?dirs?|tests?|path|paths|local\w*|my\w*|your\w*|pretrained\w*|"
+    r"trained\w*|src|assets|resources|"
     r"artifacts?|mnt|home|root|examples?|configs?|lora\w*|adapters?|\w*_(dir|path|models?|checkpoints?|output))",
     re.IGNORECASE,
 )
@@ -18,8 +20,10 @@ _FILE = re.compile(
     r"\.(pt|pth|bin|ckpt|json|ya?ml|txt|csv|tsv|py|model|safetensors|gguf|onnx|h5|nemo|pkl|gz|zip|arrow|parquet)$"
 )
 _FAMILY = re.compile(
-    r"(bert|roberta|gpt-?2|gpt-?neo|gpt-?j|^t5-|^t5\b|mt5|xlnet|albert|electra|bart\b|bart-|distil|deberta|xlm|longformer|clip|^vit[-_]|"
-    r"wav2vec2|whisper|opus-mt|pegasus|bloom|opt-\d|falcon|camembert|flaubert|ctrl$|openai-gpt|transfo-xl|reformer|mpnet|minilm|ada-)",
+    r"(bert|roberta|gpt-?2|gpt-?neo|gpt-?j|^t5-|^t5\b|mt5|xlnet|albert|electra|bart\b|bart-|distil|"
+    r"deberta|xlm|longformer|clip|^vit[-_]|"
+    r"wav2vec2|whisper|opus-mt|pegasus|bloom|opt-\d|falcon|camembert|flaubert|ctrl$|openai-gpt|"
+    r"transfo-xl|reformer|mpnet|minilm|ada-)",
     re.IGNORECASE,
 )
 

@@ -28,7 +28,8 @@ _CHANGES = re.compile(
     r"transform|resize|crop|augment|affine|rotate|warp|jitter|blur|normali[sz]e_image|preprocess", re.IGNORECASE
 )
 _AUDIO = re.compile(
-    r"^(librosa\.(load$|resample|feature\.|effects\.|stft|cqt)|torchaudio\.(transforms\.(Resample|MelSpectrogram|MFCC|Spectrogram)|"
+    r"^(librosa\.(load$|resample|feature\.|effects\.|stft|cqt)|torchaudio\.(transforms\.(Resample|"
+    r"MelSpectrogram|MFCC|Spectrogram)|"
     r"functional\.resample|compliance\.kaldi\.)|python_speech_features\.|audiomentations\.)"
 )
 _TOKENIZE = re.compile(r"^(\w*tokenizer|tokenize|\w*_tokenize)$")
@@ -42,7 +43,7 @@ _HELD_OUT = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Heavy:
-    """Heavy work in a function that runs for every item or batch. ``call`` is the call that does it (or leads to it)."""
+    """Heavy work in a function that runs for every item or batch; ``call`` does it or leads to it."""
 
     function: FunctionNode
     call: ast.Call
@@ -56,7 +57,7 @@ class InputPaths:
         self._project = project
 
     def per_item(self, scopes: ModuleScopes) -> Iterator[Heavy]:
-        """Functions of a module that do heavy work for every item: ``__getitem__``, collate functions, item pipelines."""
+        """Functions that do heavy work for every item: ``__getitem__``, collate functions, item pipelines."""
         for function in scopes.functions:
             if not self._is_per_item(scopes, function) or is_held_out(function.name):
                 continue

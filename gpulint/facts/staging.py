@@ -1,4 +1,5 @@
-"""Whether what a program would download is there before it starts: fetched by a separate step or staged by its launcher."""
+"""Whether what a program would download is there before it starts: fetched by a separate step or staged by its
+launcher."""
 
 from __future__ import annotations
 

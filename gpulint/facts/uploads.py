@@ -37,7 +37,10 @@ _METHODS = {
 }
 """Method -> what the name of its receiver looks like."""
 _COPIES = frozenset(
-    "shutil.copy shutil.copy2 shutil.copyfile shutil.copytree shutil.move tensorflow.io.gfile.copy tensorflow.gfile.Copy".split()
+    (
+        "shutil.copy shutil.copy2 shutil.copyfile shutil.copytree shutil.move tensorflow.io.gfile.copy "
+        "tensorflow.gfile.Copy"
+    ).split()
 )
 _RUNNERS = frozenset(
     "os.system os.popen subprocess.run subprocess.call subprocess.check_call subprocess.check_output".split()

@@ -1,14 +1,16 @@
 """What it detects
-Heavy work on the CPU in the training input path of a GPU program: images decoded and transformed one by one (``__getitem__``,
-``ImageFolder`` with resizing transforms, Keras' ``ImageDataGenerator``), audio resampled or turned into features, text tokenised
-in ``__getitem__`` or a collate function, and ``datasets.map`` over the whole set in one process before training.
+Heavy work on the CPU in the training input path of a GPU program: images decoded and transformed one by one
+(``__getitem__``, ``ImageFolder`` with resizing transforms, Keras' ``ImageDataGenerator``), audio resampled or
+turned into features, text tokenised in ``__getitem__`` or a collate function, and ``datasets.map`` over the
+whole set in one process before training.
 
 Why it costs GPU time
-The GPU waits whenever the CPU prepares batches more slowly than the model uses them. Data preprocessing is 4.0 % of the study's 706
-issues.
+The GPU waits whenever the CPU prepares batches more slowly than the model uses them. Data preprocessing is
+4.0 % of the study's 706 issues.
 
 When it is right not to change
-A profile shows that the loader keeps up: enough worker processes, small items, results cached after the first epoch.
+A profile shows that the loader keeps up: enough worker processes, small items, results cached after the first
+epoch.
 
 Fix safety
 Advice: what can move to the GPU or to a step before the job depends on the transforms.
@@ -34,16 +36,23 @@ from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 
 _IMAGE_SETS = frozenset(
-    "ImageFolder LSUN ImageNet Places365 CelebA Caltech101 Caltech256 Flowers102 Food101 OxfordIIITPet StanfordCars "
-    "VOCDetection VOCSegmentation CocoDetection CocoCaptions INaturalist Cityscapes DatasetFolder Country211 SUN397".split()
+    (
+        "ImageFolder LSUN ImageNet Places365 CelebA Caltech101 Caltech256 Flowers102 Food101 OxfordIIITPet StanfordCars "
+        "VOCDetection VOCSegmentation CocoDetection CocoCaptions INaturalist Cityscapes DatasetFolder Country211 SUN397"
+    ).split()
 )
 _RESIZES = re.compile(
     r"(RandomResizedCrop|Resize|CenterCrop|RandomCrop|RandAugment|AutoAugment|TrivialAugment|ColorJitter)"
 )
 _WORK_ADVICE = {
-    "decodes and transforms images": "decode and augment on the GPU (NVIDIA DALI, torchvision.transforms.v2 on batches) or store resized images",
+    "decodes and transforms images": (
+        "decode and augment on the GPU (NVIDIA DALI, torchvision.transforms.v2 on batches) or store resized images"
+    ),
     "computes on audio": "resample and extract features once before the job, or compute them on the GPU batch by batch",
-    "tokenises text": "tokenise once before training (`datasets.map(..., batched=True, num_proc=...)` in a CPU step) and store the ids",
+    "tokenises text": (
+        "tokenise once before training (`datasets.map(..., batched=True, num_proc=...)` in a CPU step) "
+        "and store the ids"
+    ),
 }
 
 
@@ -155,7 +164,10 @@ def _maps(scopes: ModuleScopes, project: Project) -> Iterator[Finding]:
             f"{base}.map {heavy.work} of the whole data set in one process before training".replace(
                 "text of", "the text of"
             ),
-            help=f"add `num_proc=` with the CPU cores of the job to {base}.map, or map once in a CPU step and load the result",
+            help=(
+                f"add `num_proc=` with the CPU cores of the job to {base}.map, or map once in a CPU step and "
+                "load the result"
+            ),
             payload=Preprocessing(heavy.work, heavy.function.name),
             related=(Place(scopes.path, scopes.module.span(heavy.function), "the function that is mapped"),),
         )
@@ -200,7 +212,10 @@ RULE = Rule(
     kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK}),
     tokens=(("__getitem__", "collate", "ImageDataGenerator", ".map(", "takes(", *sorted(_IMAGE_SETS)),),
     summary="CPU prepares training data item by item",
-    why="the GPU waits whenever the CPU prepares batches more slowly than the model uses them (4.0 % of the study's 706 issues)",
+    why=(
+        "the GPU waits whenever the CPU prepares batches more slowly than the model uses them (4.0 % of "
+        "the study's 706 issues)"
+    ),
     evidence=(Evidence("4.0 % of 706 issues in 400 jobs with GPU utilization of 50 % or less"),),
     check=check,
     fix=Safety.ADVICE,

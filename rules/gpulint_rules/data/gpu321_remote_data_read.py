@@ -1,9 +1,11 @@
 """What it detects
-Data read from an object store while GPUs are held: a bucket passed as input to the program of a GPU job, ``ray.data.read_*`` of a
-bucket, and files opened from a URL or bucket in ``__getitem__``, ``__iter__`` or the training loop.
+Data read from an object store while GPUs are held: a bucket passed as input to the program of a GPU job,
+``ray.data.read_*`` of a bucket, and files opened from a URL or bucket in ``__getitem__``, ``__iter__`` or the
+training loop.
 
 Why it costs GPU time
-Every read waits for the network, and it is repeated in each epoch. Remote Data Read is one of the study's fifteen categories.
+Every read waits for the network, and it is repeated in each epoch. Remote Data Read is one of the study's
+fifteen categories.
 
 When it is right not to change
 A streaming library that prefetches and caches; data too large for any local disk; a read once at start.
@@ -32,12 +34,16 @@ from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 
 _BUCKET = r"(?:s3a?|gs|gcs|wasbs?|abfss?|hdfs)://"
 _INPUT = re.compile(
-    rf"--?[\w.-]*(?:input|data|train|record|image|corpus|file_?pattern)[\w.-]*[=\s]+['\"]?(?P<path>{_BUCKET}[^\s'\",\]]+)",
+    rf"--?[\w.-]*(?:input|data|train|record|image|corpus|"
+    rf"file_?pattern)[\w.-]*[=\s]+['\"]?(?P<path>{_BUCKET}[^\s'\",\]]+)",
     re.IGNORECASE,
 )
 _OUTPUT = re.compile(r"output|out_dir|log|ckpt|checkpoint|result|save|staging|model", re.IGNORECASE)
 _READS = frozenset(
-    "open urlopen get read_csv read_parquet read_json load imread read_image GFile NpzFile File ParquetFile get_object download_file".split()
+    (
+        "open urlopen get read_csv read_parquet read_json load imread read_image GFile NpzFile File "
+        "ParquetFile get_object download_file"
+    ).split()
 )
 _RAY = re.compile(r"^ray\.data\.(read_\w+)$")
 

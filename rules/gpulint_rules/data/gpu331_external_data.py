@@ -1,14 +1,16 @@
 """What it detects
-Code of a GPU job that fetches data, weights or scripts from outside: ``from_pretrained("org/name")`` and ``load_dataset`` of a hub
-identifier (also as an option's default), ``download=True``, ``pretrained=True``, data set classes that download on first use,
-``torch.hub``, ``nltk.download``, URLs, and ``wget``, ``curl``, ``gdown``, ``kaggle`` or ``hf download`` in the job's commands.
+Code of a GPU job that fetches data, weights or scripts from outside: ``from_pretrained("org/name")`` and
+``load_dataset`` of a hub identifier (also as an option's default), ``download=True``, ``pretrained=True``,
+data set classes that download on first use, ``torch.hub``, ``nltk.download``, URLs, and ``wget``, ``curl``,
+``gdown``, ``kaggle`` or ``hf download`` in the job's commands.
 
 Why it costs GPU time
-The GPUs are held while bytes come over the internet, once per job and often once per rank; a slow or failing server stops the
-job. External Data Usage is one of the study's fifteen categories.
+The GPUs are held while bytes come over the internet, once per job and often once per rank; a slow or failing
+server stops the job. External Data Usage is one of the study's fifteen categories.
 
 When it is right not to change
-The files are staged before the job and the call only finds them; the job may use the internet and the download is seconds.
+The files are staged before the job and the call only finds them; the job may use the internet and the
+download is seconds.
 
 Fix safety
 Advice only: where the files are to be kept is for the user to say.
@@ -107,12 +109,16 @@ def _advice(item: Download) -> str:
         if item.kind == "metric":
             return f"load {name!r} once before the job so that it is cached, and set HF_HUB_OFFLINE=1 in the job"
         return (
-            f"run `hf download {name}{kind}` before the job (login node, image build) with HF_HOME on storage that the job sees, "
+            f"run `hf download {name}{kind}` before the job (login node, image build) with HF_HOME on "
+            "storage that the job sees, "
             "and set HF_HUB_OFFLINE=1 in the job"
         )
     if item.kind == "weights":
         return "fetch the weights before the job into a cache that the job sees (TORCH_HOME, KERAS_HOME, a local file)"
-    return f"run {item.name} once in a CPU step before the job, on storage that the job sees, and let the job read that copy"
+    return (
+        f"run {item.name} once in a CPU step before the job, on storage that the job sees, and let the "
+        "job read that copy"
+    )
 
 
 def _commands(document: Document, project: Project) -> Iterator[Finding]:

@@ -1,12 +1,15 @@
 """What it detects
-Copies of data at the start of a job that holds GPUs: ``aws s3``, ``gsutil``, ``gcloud storage``, ``azcopy``, ``rclone``, ``rsync`` from
-another host in its script or command, and a preparation program (``prepare_data.py``) that the job runs before the training.
+Copies of data at the start of a job that holds GPUs: ``aws s3``, ``gsutil``, ``gcloud storage``, ``azcopy``,
+``rclone``, ``rsync`` from another host in its script or command, and a preparation program
+(``prepare_data.py``) that the job runs before the training.
 
 Why it costs GPU time
-All GPUs of the job are idle until the copy is done. Remote Data Read is one of the study's fifteen categories.
+All GPUs of the job are idle until the copy is done. Remote Data Read is one of the study's fifteen
+categories.
 
 When it is right not to change
-A bundle of code or a single archive that takes seconds; a copy in the background while the program already trains.
+A bundle of code or a single archive that takes seconds; a copy in the background while the program already
+trains.
 
 Fix safety
 Advice only: the copy moves to a job without GPUs or to a data volume, and the two jobs have to be ordered.
@@ -51,7 +54,10 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
                 document.path,
                 held.command.span,
                 f"{tool} copies data while the job holds its GPUs",
-                help=f"copy in a job without GPUs that this one depends on (`sbatch --dependency=afterok:...`), or mount the data: {tool} then runs before the GPUs are given out",
+                help=(
+                    "copy in a job without GPUs that this one depends on (`sbatch --dependency=afterok:...`), or "
+                    f"mount the data: {tool} then runs before the GPUs are given out"
+                ),
                 payload=Copied(tool),
                 related=(held.evidence,),
             )

@@ -1,13 +1,15 @@
 """What it detects
-Uploads that the training loop waits for: ``wandb.save`` or ``log_artifact``, ``mlflow.log_artifact``, ``push_to_hub``, clients of
-object stores, copies to remote storage and ``gsutil``, ``aws s3`` or ``azcopy`` run from Python, at every step, epoch or
-evaluation; also a ``SummaryWriter`` whose folder is remote.
+Uploads that the training loop waits for: ``wandb.save`` or ``log_artifact``, ``mlflow.log_artifact``,
+``push_to_hub``, clients of object stores, copies to remote storage and ``gsutil``, ``aws s3`` or ``azcopy``
+run from Python, at every step, epoch or evaluation; also a ``SummaryWriter`` whose folder is remote.
 
 Why it costs GPU time
-The GPU idles until the last byte is sent. Intermediate Result Upload is one of the study's fifteen categories.
+The GPU idles until the last byte is sent. Intermediate Result Upload is one of the study's fifteen
+categories.
 
 When it is right not to change
-After training; a client that queues the upload (``wandb.log`` of scalars, ``push_to_hub(blocking=False)``); a file of a few bytes.
+After training; a client that queues the upload (``wandb.log`` of scalars, ``push_to_hub(blocking=False)``); a
+file of a few bytes.
 
 Fix safety
 Unsafe: in a background worker the upload may fail or finish later than the code that follows expects.
@@ -80,7 +82,10 @@ def _finding(
         document.path,
         scopes.module.span(upload.node),
         f"{upload.name} uploads while the training loop waits, in the {when} loop",
-        help=f"hand {upload.name} to one background worker (`ThreadPoolExecutor(max_workers=1).submit(...)`) and join it at exit",
+        help=(
+            f"hand {upload.name} to one background worker (`ThreadPoolExecutor(max_workers=1).submit(...)`) "
+            "and join it at exit"
+        ),
         payload=Uploaded(upload, context),
         related=tuple(
             project.values.place(call, "called from the loop here")

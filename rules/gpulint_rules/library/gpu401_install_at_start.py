@@ -1,14 +1,16 @@
 """What it detects
-Installs in the start-up of a job that holds GPUs: ``pip``, ``uv``, ``conda``, ``apt``, ``poetry`` or ``setup.py`` in its script or
-command, in an init container or set-up section, ``pip install`` run from the Python program, and lists that install at start
-(``runtime_env`` of Ray with ``pip`` or ``conda``, ``packages`` of a job spec).
+Installs in the start-up of a job that holds GPUs: ``pip``, ``uv``, ``conda``, ``apt``, ``poetry`` or
+``setup.py`` in its script or command, in an init container or set-up section, ``pip install`` run from the
+Python program, and lists that install at start (``runtime_env`` of Ray with ``pip`` or ``conda``,
+``packages`` of a job spec).
 
 Why it costs GPU time
-The GPUs are held while packages are resolved, downloaded and built, at every start and every restart. Long Library Installation
-is one of the study's fifteen categories.
+The GPUs are held while packages are resolved, downloaded and built, at every start and every restart. Long
+Library Installation is one of the study's fifteen categories.
 
 When it is right not to change
-A script that sets an environment up once, by hand; a one-off session; a small package that changes at every run.
+A script that sets an environment up once, by hand; a one-off session; a small package that changes at every
+run.
 
 Fix safety
 Advice only: the lines move to a Dockerfile, which has to be built and named in the job.
@@ -35,7 +37,10 @@ from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 from gpulint.source import Span
 
 _RUNNERS = frozenset(
-    "os.system os.popen subprocess.run subprocess.call subprocess.check_call subprocess.check_output subprocess.Popen".split()
+    (
+        "os.system os.popen subprocess.run subprocess.call subprocess.check_call "
+        "subprocess.check_output subprocess.Popen"
+    ).split()
 )
 _TOOLS_ONLY = re.compile(r"install (--?[\w-]+ )*(pip|setuptools|wheel)$")
 _SHELL_INSTALL = ("pip install", "pip3 install", "conda install", "apt-get install", "apt install", "mamba install")

@@ -1,0 +1,277 @@
+"""Calls that fetch something, library by library: data sets, weights, URLs and commands."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING
+
+from gpulint.facts import download_tables as tables
+from gpulint.facts.fetched import Download, callee
+from gpulint.facts.hubs import Hubs
+from gpulint.facts.resolve import Ref
+from gpulint.facts.scopes import ModuleScopes, last_name
+
+if TYPE_CHECKING:
+    from gpulint.project import Project
+
+
+GRAPH_BASE = re.compile(r"^(torch_geometric\.data\.|dgl\.data\.).*Dataset$")
+FETCHES = re.compile(
+    r"(^|_)(auto_?)?download|^fetch$|(^|_)fetch_(data|file|model|weights|checkpoint|url)", re.IGNORECASE
+)
+"""Names of functions that are there to download."""
+_SHELL = frozenset(
+    (
+        "os.system os.popen subprocess.run subprocess.call subprocess.check_call subprocess.check_output "
+        "subprocess.Popen"
+    ).split()
+)
+_SHELL_FETCH = re.compile(
+    r"^(sudo )?(wget|curl|aria2c|gdown|axel)\s|^(kaggle|huggingface-cli|hf)\s.*\bdownload\b|"
+    r"^(ba)?sh\s+\S*(get|download|fetch)_\w+\.sh\b|^git lfs (pull|clone)"
+)
+_URL_CALLS = frozenset(
+    (
+        "requests.get urllib.request.urlopen urllib.request.urlretrieve urllib.urlretrieve urllib2.urlopen "
+        "six.moves.urllib.request.urlopen six.moves.urllib.request.urlretrieve httpx.get httpx.stream"
+    ).split()
+)
+_VECTORS = re.compile(r"^(glove|fasttext|charngram)\.", re.IGNORECASE)
+LIBRARIES = ("torch_geometric", "torchtext", "dgl", "ogb", "keras", "fastai")
+_FLAGS = frozenset({"download", "pretrained", "weights", "encoder_weights"})
+_NAMES = frozenset(
+    {full.rpartition(".")[2] for full in (*tables.ALWAYS, *_SHELL, *_URL_CALLS)}
+    | {*tables.HUB_CALLS, "load_data", "load_vectors"}
+)
+"""Last components of what may fetch something."""
+
+
+class Fetching:
+    """Downloads that single calls make, in one project."""
+
+    def __init__(self, project: Project) -> None:
+        self._project = project
+        self._hubs = Hubs(project)
+
+    def of(self, scopes: ModuleScopes, call: ast.Call, offline: bool) -> Download | None:
+        name = last_name(call.func)
+        if name in tables.HUB_CALLS and not offline and (found := self._hubs.of(scopes, call, name)):
+            return found
+        keywords = {keyword.arg for keyword in call.keywords}
+        if "download" in keywords:
+            known = self._project.arguments.value(scopes, call, "download")
+            if known.any(lambda value: value is True):
+                return self._data_set(scopes, call)
+            if known.complete:
+                return None
+        names = self._project.resolver.call_names(scopes, call) | self._indirect(scopes, call.func)
+        if not names:
+            return self._vectors(scopes, call) if name == "load_vectors" else None
+        return (
+            self._always(scopes, call, names)
+            or self._silent_data_set(scopes, call, names)
+            or self._pretrained(scopes, call, names)
+            or self._url(scopes, call, names)
+            or self._shell(scopes, call, names)
+            or (self._vectors(scopes, call) if name == "load_vectors" else None)
+        )
+
+    def _indirect(self, scopes: ModuleScopes, func: ast.expr) -> frozenset[str]:
+        """``models.__dict__[arch]`` and ``getattr(models, arch)`` call some member of ``models``."""
+        names = self._project.resolver.names
+        match func:
+            case ast.Subscript(value=ast.Attribute(value=base, attr="__dict__")):
+                return frozenset(f"{name}.?" for name in names(scopes, base))
+            case ast.Call(func=ast.Name(id="getattr"), args=[base, *_]):
+                return frozenset(f"{name}.?" for name in names(scopes, base))
+        return frozenset()
+
+    # -- data sets -----------------------------------------------------------------------------------------------------
+
+    def _data_set(self, scopes: ModuleScopes, call: ast.Call) -> Download | None:
+        """``CIFAR10(..., download=True)``, of a library or of a class in the tree that hands the flag on."""
+        name = last_name(call.func)
+        names = self._project.resolver.call_names(scopes, call) | self._indirect(scopes, call.func)
+        if not name[:1].isupper() and not any(
+            ".datasets." in full or full.startswith("tensorflow_datasets.") for full in names
+        ):
+            return None
+        return Download(Ref(scopes, call), name, name, "", "data")
+
+    def _silent_data_set(self, scopes: ModuleScopes, call: ast.Call, names: frozenset[str]) -> Download | None:
+        for full in names:
+            for prefix, (origin, made_up) in tables.DATA_SET_MODULES.items():
+                if not full.startswith(prefix):
+                    continue
+                parts = full.removesuffix(".splits").removesuffix(".iters").rsplit(".", 1)
+                last = parts[-1]
+                if (
+                    last[:1].isupper()
+                    and last not in made_up
+                    and last not in tables.NOT_DATA_SETS
+                    and "utils" not in parts[0]
+                ):
+                    if prefix.startswith("ogb.") and not last.endswith("Dataset"):
+                        continue
+                    return Download(Ref(scopes, call), last, last, f"from {origin}", "data")
+            if full.endswith(".load_data") and full.startswith(tables.KERAS_DATA_SETS):
+                return Download(Ref(scopes, call), callee(call), full.split(".")[-2], "from the Keras mirrors", "data")
+        return self._graph_data_set(scopes, call)
+
+    def _graph_data_set(self, scopes: ModuleScopes, call: ast.Call) -> Download | None:
+        """A class of the tree whose base calls its ``download`` method on first use."""
+        if not isinstance(call.func, ast.Name | ast.Attribute) or not last_name(call.func)[:1].isupper():
+            return None
+        resolver = self._project.resolver
+        for ref in resolver.origins(scopes, call.func):
+            if isinstance(ref.node, ast.ClassDef) and any(
+                GRAPH_BASE.search(base) for base in resolver.base_names(ref.scopes, ref.node)
+            ):
+                method = resolver.method(ref.scopes, ref.node, "download")
+                if method is not None and self._fetches(method):
+                    return Download(
+                        Ref(scopes, call), ref.node.name, ref.node.name, "from the data set's own server", "data"
+                    )
+        return None
+
+    @staticmethod
+    def _fetches(method: Ref) -> bool:
+        """Does the body of a ``download`` method call anything that fetches?"""
+        calls = (call for call in method.scopes.calls if method.scopes.function(call) is method.node)
+        return any(may_fetch(call, False) or FETCHES.search(last_name(call.func)) for call in calls)
+
+    def _vectors(self, scopes: ModuleScopes, call: ast.Call) -> Download | None:
+        if not call.args:
+            return None
+        known = self._project.values.of(scopes, call.args[0])
+        for value in known.values:
+            if isinstance(value.value, str) and _VECTORS.search(value.value):
+                return Download(
+                    Ref(scopes, call),
+                    "load_vectors",
+                    value.value,
+                    "from the vectors' own server",
+                    "weights",
+                    value.place,
+                )
+        return None
+
+    # -- weights -------------------------------------------------------------------------------------------------------
+
+    def _pretrained(self, scopes: ModuleScopes, call: ast.Call, names: frozenset[str]) -> Download | None:
+        name = last_name(call.func)
+        for full in names:
+            if full.startswith(tables.KERAS_MODELS) and name[:1].isupper():
+                weights = self._project.arguments.of(scopes, call, "weights", 1)
+                if weights.is_absent or self._project.arguments.value(scopes, call, "weights", 1).any(
+                    lambda value: value == "imagenet"
+                ):
+                    return Download(Ref(scopes, call), name, name, "from the Keras mirrors", "weights")
+                return None
+        if not any(full.startswith(tables.PRETRAINED) for full in names) or name.startswith(("list_", "is_")):
+            return None
+        for parameter in ("pretrained", "weights", "encoder_weights"):
+            argument = self._project.arguments.of(scopes, call, parameter)
+            if any(self._is_set(ref) for ref in argument.refs):
+                owner = "timm" if any(full.startswith("timm.") for full in names) else "torchvision"
+                return Download(Ref(scopes, call), callee(call), "", f"pretrained weights of {owner}", "weights")
+        return None
+
+    def _is_set(self, ref: Ref) -> bool:
+        """Does ``pretrained=`` or ``weights=`` ask for weights?"""
+        node = ref.node
+        if isinstance(node, ast.IfExp):
+            test = self._project.values.of(ref.scopes, node.test)
+            if test.complete:
+                return any(
+                    self._is_set(Ref(ref.scopes, node.body if value.value else node.orelse)) for value in test.values
+                )
+            return self._is_set(Ref(ref.scopes, node.body))
+        if (
+            isinstance(node, ast.Attribute)
+            and isinstance(node.value, ast.Name | ast.Attribute)
+            and "Weights" in last_name(node.value)
+        ):
+            return True
+        known = self._project.values.of(ref.scopes, node)
+        if known.any(
+            lambda value: (
+                value is True or (isinstance(value, str) and not re.search(r"[/\\]|\.(pt|pth|h5|ckpt)$|^$", value))
+            )
+        ):
+            return True
+        return any(isinstance(r.node, ast.Attribute) and "Weights" in last_name(r.node.value) for r in known.unknown)
+
+    # -- everything else -----------------------------------------------------------------------------------------------
+
+    def _always(self, scopes: ModuleScopes, call: ast.Call, names: frozenset[str]) -> Download | None:
+        for full in sorted(names & tables.ALWAYS.keys()):
+            first = self._project.values.of(scopes, call.args[0]) if call.args else None
+            texts = [str(value.value) for value in first.values] if first is not None else []
+            if texts and all(text.startswith((".", "/", "~", "gs://")) for text in texts):
+                return None
+            if full.startswith("tensorflow_hub.") and not any(text.startswith("http") for text in texts):
+                return None
+            if self._project.arguments.value(scopes, call, "source").any(lambda value: value == "local"):
+                return None
+            origin, kind = tables.ALWAYS[full]
+            return Download(Ref(scopes, call), callee(call), texts[0] if texts else "", f"from {origin}", kind)
+        return None
+
+    def _url(self, scopes: ModuleScopes, call: ast.Call, names: frozenset[str]) -> Download | None:
+        if not names & _URL_CALLS:
+            return None
+        argument = call.args[0] if call.args else next((k.value for k in call.keywords if k.arg == "url"), None)
+        if argument is None:
+            return None
+        texts = [
+            value.value for value in self._project.values.of(scopes, argument).values if isinstance(value.value, str)
+        ]
+        if any(re.match(r"https?://(localhost|127\.|0\.0|\[|169\.254|metadata)", text) for text in texts):
+            return None
+        function = scopes.function(call)
+        is_data = any(text.split("?")[0].lower().endswith(tuple(tables.DATA_SUFFIX)) for text in texts)
+        named = function is not None and bool(FETCHES.search(function.name))
+        if is_data or named or names & {"urllib.request.urlretrieve", "urllib.urlretrieve"}:
+            what = next((text for text in texts if "://" in text), "")
+            return Download(Ref(scopes, call), callee(call), what, "from the internet", "data")
+        return None
+
+    def _shell(self, scopes: ModuleScopes, call: ast.Call, names: frozenset[str]) -> Download | None:
+        if not names & _SHELL or not call.args:
+            return None
+        first = call.args[0]
+        if isinstance(first, ast.List | ast.Tuple):
+            text = " ".join(self._word(scopes, part) for part in first.elts)
+        else:
+            text = self._word(scopes, first)
+        if match := _SHELL_FETCH.search(text):
+            return Download(
+                Ref(scopes, call),
+                match[0].split()[0] if match[2] else "a download script",
+                "",
+                "from the internet",
+                "data",
+            )
+        return None
+
+    def _word(self, scopes: ModuleScopes, node: ast.expr) -> str:
+        known = self._project.values.of(scopes, node)
+        text = next((value.value for value in known.values if isinstance(value.value, str)), None)
+        if text is not None:
+            return text
+        strings = [
+            part.value for part in ast.walk(node) if isinstance(part, ast.Constant) and isinstance(part.value, str)
+        ]
+        return "".join(strings)
+
+
+def may_fetch(call: ast.Call, silent: bool) -> bool:
+    """A first look by names alone; ``silent``: the module uses a library whose data sets download unasked."""
+    name = last_name(call.func)
+    if name == "get":  # of dictionaries, most of the time
+        return isinstance(call.func, ast.Attribute) and last_name(call.func.value) in ("requests", "httpx")
+    if name in _NAMES or any(keyword.arg in _FLAGS for keyword in call.keywords):
+        return True
+    return silent and (name[:1].isupper() or name in ("splits", "iters"))

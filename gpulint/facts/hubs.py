@@ -1,0 +1,99 @@
+"""Models, data sets and metrics that calls take from the Hugging Face hub."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING
+
+from gpulint.facts import download_tables as tables
+from gpulint.facts.fetched import Download, callee
+from gpulint.facts.hub_ids import is_data_set_id, is_model_id
+from gpulint.facts.resolve import Ref
+from gpulint.facts.scopes import ModuleScopes, last_name
+
+if TYPE_CHECKING:
+    from gpulint.facts.values import Known
+    from gpulint.project import Project
+
+
+class Hubs:
+    """Hub downloads of one project."""
+
+    def __init__(self, project: Project) -> None:
+        self._project = project
+
+    def of(self, scopes: ModuleScopes, call: ast.Call, name: str) -> Download | None:
+        prefixes, (parameter, position), kind = tables.HUB_CALLS[name]
+        names = self._project.resolver.call_names(scopes, call)
+        if not any(full.startswith(prefixes) for full in names) and "" not in prefixes:
+            return None
+        if not prefixes[0] and not self._is_hub_class(scopes, call):
+            return None
+        if self._project.arguments.value(scopes, call, "local_files_only").any(bool):
+            return None
+        if name == "load_dataset" and not self._project.arguments.of(scopes, call, "data_files").is_absent:
+            return None
+        if name == "from_pretrained" and last_name(getattr(call.func, "value", call.func)).startswith("Peft"):
+            parameter, position = "model_id", 1
+        known = self._identifier(scopes, call, parameter, position)
+        near = (self._project.root, scopes.path.parent)
+        for value in known.values:
+            text = value.value
+            if not isinstance(text, str) or self._is_written(scopes, call, text):
+                continue
+            if kind == "weights":
+                hit = is_model_id(text, near) or (
+                    name == "SentenceTransformer" and bool(re.fullmatch(r"[\w.-]*-[\w.-]+", text))
+                )
+            else:
+                hit = text not in tables.LOCAL_BUILDERS and is_data_set_id(text, near)
+            if hit:
+                place = value.place if value.place.path != scopes.path or value.source != "literal" else None
+                return Download(Ref(scopes, call), callee(call), text, f"from {tables.HUB}", kind, place)
+        return None
+
+    def _identifier(self, scopes: ModuleScopes, call: ast.Call, parameter: str, position: int | None) -> Known:
+        arguments = self._project.arguments
+        names = (parameter, *tables.PRETRAINED_PARAMETERS)
+        name = next((name for name in names if not arguments.of(scopes, call, name, position).is_absent), parameter)
+        known = arguments.value(scopes, call, name, position)
+        if known.values:
+            return known
+        for ref in known.unknown:
+            if isinstance(ref.node, ast.arg) and (bound := self._bound(ref.scopes, ref.node)) is not None:
+                return bound
+        return known
+
+    def _bound(self, scopes: ModuleScopes, parameter: ast.arg) -> Known | None:
+        """What ``Actor.remote(...)`` or ``Deployment.bind(...)`` of Ray passes to the constructor of a class."""
+        function, owner = scopes.function(parameter), scopes.class_of(parameter)
+        if owner is None or function is None or function.name != "__init__":
+            return None
+        for call in (*scopes.calls_by_name.get("bind", []), *scopes.calls_by_name.get("remote", [])):
+            if isinstance(call.func, ast.Attribute) and last_name(call.func.value) in (owner.name, "options"):
+                for keyword in call.keywords:
+                    if keyword.arg == parameter.arg:
+                        return self._project.values.of(scopes, keyword.value)
+        return None
+
+    def _is_hub_class(self, scopes: ModuleScopes, call: ast.Call) -> bool:
+        """False for a class of the tree that has no base from outside: its ``from_pretrained`` is its own."""
+        if not isinstance(call.func, ast.Attribute):
+            return False
+        resolver = self._project.resolver
+        owners = [ref for ref in resolver.origins(scopes, call.func.value) if isinstance(ref.node, ast.ClassDef)]
+        for owner in owners:
+            assert isinstance(owner.node, ast.ClassDef)
+            bases = resolver.base_names(owner.scopes, owner.node)
+            if not any(
+                base.startswith(("transformers.", "diffusers.", "peft.", "huggingface_hub.", "trl.")) for base in bases
+            ):
+                return False
+        return True
+
+    def _is_written(self, scopes: ModuleScopes, call: ast.Call, text: str) -> bool:
+        """Does the program itself save a model under that name before?"""
+        saves = scopes.calls_by_name.get("save_pretrained", [])
+        saves = [save for save in saves if save.lineno < call.lineno and save.args]
+        return any(self._project.values.of(scopes, save.args[0]).any(lambda value: value == text) for save in saves)
