@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from gpulint.facts.callsites import HandedOver
 from gpulint.facts.guards import conditions
 from gpulint.facts.loops import Context, Role, is_epoch_loop
 from gpulint.facts.resolve import Ref
@@ -34,7 +35,7 @@ def training_contexts(project: Project, scopes: ModuleScopes, node: ast.AST) -> 
         context
         for context in project.loops.contexts(scopes, node)
         if context.role in (Role.STEP, Role.EPOCH)
-        and not any(_leaving(call.scopes, call.node) or _defers(call.node) for call in context.calls)
+        and not any(_leaving(call.scopes, call.node) or _defers(call) for call in context.calls)
         and not _around_trainings(project, scopes, node, context)
     ]
 
@@ -55,9 +56,14 @@ def _leaving(scopes: ModuleScopes, node: ast.AST) -> bool:
     return any(holds and _is_last(test) for test, holds in conditions(scopes, node))
 
 
-def _defers(call: ast.AST) -> bool:
+def _defers(call: Ref) -> bool:
     """Does the call hand a function to somebody who runs it elsewhere or later (``executor.submit(save, state)``)?"""
-    return isinstance(call, ast.Call) and last_name(call.func) in _DEFERRING
+    if not isinstance(call.node, HandedOver):
+        return False
+    receiver = call.scopes.module.parents[call.node.func]
+    if isinstance(receiver, ast.keyword):
+        receiver = call.scopes.module.parents[receiver]
+    return isinstance(receiver, ast.Call) and last_name(receiver.func) in _DEFERRING
 
 
 def _exits(statement: ast.stmt) -> bool:
