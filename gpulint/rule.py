@@ -64,12 +64,14 @@ class Category(enum.Enum):
 
     @property
     def label(self) -> str:
-        return self.value[0]
+        label: str = self.value[0]
+        return label
 
     @property
     def share(self) -> float | None:
         """Percent of the study's 706 issues, where known."""
-        return self.value[1]
+        share: float | None = self.value[1]
+        return share
 
 
 class Scope(enum.StrEnum):

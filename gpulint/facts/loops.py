@@ -61,7 +61,7 @@ class Loops:
         self._function_roles: dict[FunctionNode, frozenset[Role]] = {}
         self._contexts: dict[FunctionNode, tuple[Context, ...]] = {}
         self._handed_over: dict[int, dict[str, list[ast.Call]]] = {}
-        self._active: set[ast.AST] = set()
+        self._active: set[object] = set()
 
     # -- structure -----------------------------------------------------------------------------------------------------
 
@@ -211,9 +211,10 @@ class Loops:
         """The loops that a function is called in."""
         if function in self._contexts:
             return self._contexts[function]
-        if ("context", function) in self._active or len(self._active) > MAX_HELPERS:  # type: ignore[comparison-overlap]
+        question = ("context", function)
+        if question in self._active or len(self._active) > MAX_HELPERS:
             return ()
-        self._active.add(("context", function))  # type: ignore[arg-type]
+        self._active.add(question)
         try:
             found = list(self._hook(scopes, function))
             sites = self._project.resolver.call_sites(scopes, function)
@@ -221,7 +222,7 @@ class Loops:
                 for context in self.contexts(site.scopes, site.node):
                     found.append(Context(context.role, context.loop, (*context.calls, site)))
         finally:
-            self._active.discard(("context", function))  # type: ignore[arg-type]
+            self._active.discard(question)
         unique: dict[tuple[Role, ast.AST, ast.AST | None], Context] = {}
         for context in found:
             first = context.calls[0].node if context.calls else None

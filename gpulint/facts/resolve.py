@@ -112,9 +112,9 @@ class Resolver:
         """Names under which a dotted name is defined elsewhere in the tree (re-exports followed)."""
         for where, binding in self._project.find(name, scopes):
             if where is not scopes or binding.scope is not scopes.top:
-                yield from self._memo.ask(
-                    ("defined", binding), partial(self._names_of_binding, where, binding), frozenset()
-                )
+                nothing: frozenset[str] = frozenset()
+                question = ("defined", binding)
+                yield from self._memo.ask(question, partial(self._names_of_binding, where, binding), nothing)
 
     def _names_of_binding(self, scopes: ModuleScopes, binding: Binding) -> frozenset[str]:
         return frozenset(self._binding_names(scopes, binding))
@@ -192,10 +192,9 @@ class Resolver:
         elif kind is Bound.PARAMETER:
             yield from self._parameter_origins(scopes, binding, path)
         elif kind is Bound.IMPORT:
-            unresolved = (Ref(scopes, use, path),)
-            yield from self._memo.ask(
-                ("import", binding, path), partial(self._imported, scopes, binding, use, path), unresolved
-            )
+            unresolved: tuple[Ref, ...] = (Ref(scopes, use, path),)
+            question = ("import", binding, path)
+            yield from self._memo.ask(question, partial(self._imported, scopes, binding, use, path), unresolved)
         else:
             yield Ref(scopes, use if kind is Bound.LOOP else binding.node, path)
 
@@ -262,9 +261,9 @@ class Resolver:
         if certain:
             return
         found = False
-        for value in self._constructed(scopes, node):
+        for given in self._constructed(scopes, node):
             found = True
-            yield from self.origins(value.scopes, value.node, path)
+            yield from self.origins(given.scopes, given.node, path)
         for home, owner in self.classes_of(scopes, node.value) if not found else ():
             for binding in self.class_attribute(home, owner, node.attr):
                 found = True

@@ -106,17 +106,15 @@ class Values:
     def _evaluate(self, ref: Ref) -> Iterator[Value]:
         scopes = ref.scopes
         match ref.node:
-            case ast.Constant(value=value):
-                yield Value(value, self.place(ref))
+            case ast.Constant(value=constant):
+                yield Value(constant, self.place(ref))
             case ast.UnaryOp(op=ast.USub(), operand=operand):
-                for value in self.of(scopes, operand).values:
-                    if isinstance(value.value, int | float):
-                        yield Value(-value.value, value.place, value.source)
+                for known in self.of(scopes, operand).values:
+                    if isinstance(known.value, int | float):
+                        yield Value(-known.value, known.place, known.source)
             case ast.UnaryOp(op=ast.Not(), operand=operand):
-                known = self.of(scopes, operand)
-                if known.complete:
-                    for value in known.values:
-                        yield Value(not value.value, value.place, value.source)
+                if (inner := self.of(scopes, operand)).complete:
+                    yield from (Value(not known.value, known.place, known.source) for known in inner.values)
             case ast.BinOp():
                 yield from self._binary(ref, ref.node)
             case ast.JoinedStr(values=parts):
