@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 from gpulint_rules.job.gpu103_gpu_oversubscription import TooFew
 
 from gpulint.finding import Finding
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
 from gpulint.project import Project
+
+_NUMBER = re.compile(r"""((?:--[\w-]+[=\s]\s*|num_processes:\s*)?)(?:("?\$\{?\w+(?::-\d+)?\}?"?)|(\d+))""")
+"""An option's name, then a variable or a number."""
 
 
 def fix(finding: Finding, project: Project) -> Fix | Declined:
@@ -19,11 +24,17 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     span = found.place.span
     source = document.source
     written = source.text[source.offset(span.line, span.column) : source.offset(span.end_line, span.end_column)]
-    if not written.isdecimal():
-        return Declined(f"the number of processes is not written as a plain number: {written!r}")
-    text = (
-        "gpu" if found.launcher == "torchrun" and "nproc" in source.line(span.line)[: span.column] else str(found.gpus)
-    )
+    number = _NUMBER.fullmatch(written)
+    if number is None:
+        return Declined(f"the number of processes is not written out here: {written!r}")
+    value = int(number[3]) if number[3] else found.processes
+    if value * found.gpus % found.processes:
+        return Declined(f"no whole number of processes gives {found.gpus} on each node")
+    option = source.line(span.line)[: span.column - 1] + number[1]
+    by_node = found.launcher == "torchrun" and value == found.processes and "nproc" in option
+    if number[2] and not by_node:
+        return Declined(f"the number of processes comes from elsewhere: {written!r}")
+    text = number[1] + ("gpu" if by_node else str(value * found.gpus // found.processes))
     description = f"start {found.gpus} processes on each node; the global batch grows with them"
     return Fix(description, Safety.UNSAFE, (Edit(found.place.path, span, text),))
 

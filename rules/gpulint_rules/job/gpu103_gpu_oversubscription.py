@@ -42,9 +42,10 @@ _MODEL_NAMES = frozenset({"device_map", "world_size"})
 
 @dataclass(frozen=True, slots=True)
 class TooFew:
-    """The number that is written down, if one is, and what it should be."""
+    """Where the number is written, how many processes it gives on a node, and the GPUs there."""
 
     place: Place
+    processes: int
     gpus: int
     launcher: str
 
@@ -120,7 +121,7 @@ def _finding(
         f"{numbers} at {_where(gpus.place)}, but {started} started at {_where(where)}",
         help=advice,
         severity=severity,
-        payload=TooFew(place, gpus.value or 0, start.launch.launcher) if fixable else None,
+        payload=TooFew(place, count, gpus.value or 0, start.launch.launcher) if fixable else None,
         related=tuple(related),
     )
 
