@@ -35,6 +35,7 @@ from gpulint.facts.batch_bounds import (
 )
 from gpulint.facts.batches import Split
 from gpulint.facts.launches import Launch, launches
+from gpulint.facts.loops import Role
 from gpulint.facts.scopes import ModuleScopes
 from gpulint.finding import Finding, Place, Severity
 from gpulint.project import Project
@@ -80,7 +81,7 @@ def _python(document: Document, project: Project, scopes: ModuleScopes) -> Itera
     if not frameworks or project.batch_bounds.reason(scopes):
         return
     text = " ".join(scopes.calls_by_name)
-    for option, name, size in declared_sizes(project, scopes):
+    for option, name, size in declared_sizes(project, scopes) if _computes(project, scopes) else ():
         if is_small(size, text):
             yield _finding(document, project.values.place(option).span, f"{name} defaults to {size}")
     for source in project.batches.in_module(scopes):
@@ -100,6 +101,15 @@ def _python(document: Document, project: Project, scopes: ModuleScopes) -> Itera
                     else _within(scopes, value.place.span, used.span)
                 )
                 yield _finding(document, span, f"training batch size is {value.value}", used)
+
+
+def _computes(project: Project, scopes: ModuleScopes) -> bool:
+    """Does the module train or evaluate, as opposed to exporting or converting a model?"""
+    if project.loops.trains(scopes) or project.batches.in_module(scopes) or project.loaders.in_module(scopes):
+        return True
+    if scopes.calls_by_name.keys() & {"fit", "fit_generator", "train", "Trainer"}:
+        return True
+    return any(project.loops.role(scopes, loop) is not Role.OTHER for loop in scopes.loops)
 
 
 def _within(scopes: ModuleScopes, value: Span, call: Span) -> Span:
@@ -157,6 +167,8 @@ def _configuration(document: Document) -> Iterator[Finding]:
 
     values = flatten(document.source)
     if not any(_TRAINS.search(key) for key in values):
+        return
+    if any("dynamic_batch" in key and value is True for key, (value, _) in values.items()):
         return
     options = {key: str(value) for key, (value, _) in values.items()}
     for key, (value, span) in values.items():
