@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from gpulint.project import Project
 
 _COPIES = frozenset({"cp", "rsync", "tar", "unzip", "mv", "ln", "scp", "pigz"})
+_FETCHES = re.compile(
+    r"(^|[_-])(download|downloads|downloader|fetch|prefetch|prepare|stage|cache)([_-]|$)", re.IGNORECASE
+)
 _OFF = frozenset({"", "0", "false", "no", "off"})
 
 
@@ -40,7 +43,7 @@ class Staging:
         """A program of the same folder, named for it, that makes the same call."""
         home = download.call.scopes.path
         for path in self._project.python_files:
-            if path.parent != home.parent or path == home or not self._project.gpu_programs.is_separate(path):
+            if path.parent != home.parent or path == home or not _FETCHES.search(path.stem):
                 continue
             other = self._project.scopes_at(path)
             for item in self._project.downloads.in_module(other) if other is not None else ():

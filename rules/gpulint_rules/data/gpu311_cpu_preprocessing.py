@@ -37,8 +37,9 @@ from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 
 _IMAGE_SETS = frozenset(
     (
-        "ImageFolder LSUN ImageNet Places365 CelebA Caltech101 Caltech256 Flowers102 Food101 OxfordIIITPet StanfordCars "
-        "VOCDetection VOCSegmentation CocoDetection CocoCaptions INaturalist Cityscapes DatasetFolder Country211 SUN397"
+        "ImageFolder LSUN ImageNet Places365 CelebA Caltech101 Caltech256 Flowers102 Food101 OxfordIIITPet "
+        "StanfordCars VOCDetection VOCSegmentation CocoDetection CocoCaptions INaturalist Cityscapes "
+        "DatasetFolder Country211 SUN397"
     ).split()
 )
 _RESIZES = re.compile(
