@@ -48,6 +48,8 @@ _FRAMEWORKS = frozenset(
         "mxnet torch_geometric"
     ).split()
 )
+_BOUND_BY_MEMORY = 8
+"""A configuration file that asks for fewer was tuned to a model that fills the memory."""
 _TRAINS = re.compile(r"(^|[._])(epochs?|num_epochs|number_of_epochs|lr|learning_rate|max_steps|optimizer)(\.|$)")
 
 
@@ -173,6 +175,8 @@ def _configuration(document: Document) -> Iterator[Finding]:
     options = {key: str(value) for key, (value, _) in values.items()}
     for key, (value, span) in values.items():
         size = value if isinstance(value, int) and not isinstance(value, bool) else 0
+        if size < _BOUND_BY_MEMORY:
+            continue
         written = document.source.line(span.line)
         if (
             is_batch_size(key)
