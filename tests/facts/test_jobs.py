@@ -170,3 +170,58 @@ def test_an_environment_variable_reaches_the_program(tmp_path: Path) -> None:
     (launched,) = found.launched(tmp_path / "t.py")
     values = [launched.environment(name) for name in "ABC"]
     assert [value and value.value for value in values] == ["1", "2", None]
+
+
+OPTION = """\
+import argparse, os
+parser = argparse.ArgumentParser()
+parser.add_argument("--workers", type=int, default=0)
+parser.add_argument("--fast", action="store_true")
+args = parser.parse_args()
+print(args.workers, args.fast, os.environ["MODE"])
+"""
+
+
+def printed(found: Project, index: int) -> set[tuple[object, str]]:
+    """Values and sources of an argument of the ``print`` in ``t.py``."""
+    scopes = found.scopes_at(found.root / "t.py")
+    assert scopes is not None
+    (call,) = scopes.calls_by_name["print"]
+    return {(value.value, value.source) for value in found.values.of(scopes, call.args[index]).values}
+
+
+@pytest.mark.parametrize(
+    ("script", "expected"),
+    [
+        ("python t.py --workers 8\n", {(8, "launcher")}),
+        ("python t.py --workers 8\npython t.py\n", {(8, "launcher"), (0, "default")}),
+        ("python t.py --workers $N\npython t.py --workers 8\n", set()),
+        ("python t.py\n", {(0, "default")}),
+    ],
+)
+def test_what_the_launcher_passes_comes_before_the_default(
+    tmp_path: Path, script: str, expected: set[tuple[object, str]]
+) -> None:
+    assert printed(project(tmp_path, run_sh=script, t_py=OPTION), 0) == expected
+
+
+def test_a_switch_on_the_command_line_is_on(tmp_path: Path) -> None:
+    assert printed(project(tmp_path, run_sh="python t.py --fast\n", t_py=OPTION), 1) == {(True, "launcher")}
+
+
+def test_the_launcher_sets_the_environment(tmp_path: Path) -> None:
+    assert printed(project(tmp_path, run_sh="export MODE=full\npython t.py\n", t_py=OPTION), 2) == {
+        ("full", "launcher")
+    }
+
+
+def test_an_environment_that_is_also_set_to_something_unknown_is_unknown(tmp_path: Path) -> None:
+    found = project(tmp_path, a_sh="MODE=full python t.py\n", b_sh="MODE=$1 python t.py\n", t_py=OPTION)
+    assert printed(found, 2) == set()
+
+
+def test_accelerate_reads_its_configuration(tmp_path: Path) -> None:
+    found = project(
+        tmp_path, run_sh="accelerate launch --config_file conf/a.yaml t.py\n", conf__a_yaml="x: 1\n", t_py=""
+    )
+    assert found.jobs[0].launches[0].config == tmp_path / "conf" / "a.yaml"
