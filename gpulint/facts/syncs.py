@@ -1,0 +1,226 @@
+"""Places where the host waits for the GPU: ``.item()``, ``float(loss)``, printing a device tensor, ``synchronize()`` ..."""
+
+from __future__ import annotations
+
+import ast
+import enum
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gpulint.facts.reaching import reaching
+from gpulint.facts.scopes import Bound, ModuleScopes, last_name
+
+if TYPE_CHECKING:
+    from gpulint.project import Project
+
+MAX_DEPTH = 10
+_LOSS = re.compile(r"(^|_|[a-z])(loss|losses|err[A-Z]?|nll|kld|bce|elbo)(_|\d|$)|^loss", re.IGNORECASE)
+_TENSOR_NAME = re.compile(r"loss|logit|^(out|outs|output|outputs|pred|preds|grad_norm|total_norm)$|mloss", re.IGNORECASE)
+_MAKES = re.compile(
+    r"(^|_)(model|net|network|criterion|critic|discriminator|generator|encoder|decoder|module|loss|loss_?fn|loss_?func)$"
+    r"|loss|^net[DG]$|^forward$|cross_entropy|clip_grad_norm_?$",
+    re.IGNORECASE,
+)
+_HOST_ROOTS = frozenset({"numpy", "np", "random", "math", "cv2", "pandas", "time", "os", "sklearn", "scipy"})
+_ENDS = frozenset({"item", "tolist", "numpy", "cpu", "get_scale", "shape", "size", "dim", "numel", "nelement", "ndim", "device", "dtype"})
+_REDUCTIONS = frozenset({"sum", "mean", "max", "min", "norm", "all", "any", "argmax", "eq"})
+_PRINTERS = frozenset(
+    "print set_postfix set_postfix_str set_description set_description_str info debug warning log_message write".split()
+)
+_LOGGERS = frozenset({"add_scalar", "add_scalars"})
+_TESTS = frozenset({"isnan", "isinf", "isfinite", "any", "all", "allclose", "equal"})
+
+
+class Kind(enum.Enum):
+    """How the host is made to wait."""
+
+    READ = "reads a value back"
+    FORMAT = "formats a tensor on the GPU"
+    TEST = "branches on a value that the GPU computes"
+    BARRIER = "waits for all queued work"
+
+
+@dataclass(frozen=True, slots=True)
+class Sync:
+    """One primitive. ``value`` is the tensor that is read, None for a plain barrier."""
+
+    node: ast.expr
+    kind: Kind
+    value: ast.expr | None
+
+
+class Syncs:
+    """Host synchronisations of one project."""
+
+    def __init__(self, project: Project) -> None:
+        self._project = project
+
+    def in_module(self, scopes: ModuleScopes) -> Iterator[Sync]:
+        """All primitives of a module, wherever they stand, in no order."""
+        for call in scopes.calls:
+            if (found := self._of_call(scopes, call)) is not None:
+                yield found
+        for node in ast.walk(scopes.module.tree):
+            if isinstance(node, ast.If | ast.IfExp | ast.While) and (found := self._of_test(scopes, node.test)) is not None:
+                yield found
+            elif isinstance(node, ast.Subscript) and isinstance(node.value, ast.Attribute) and node.value.attr == "data":
+                if isinstance(node.slice, ast.Constant) and node.slice.value == 0 and self.is_tensor(scopes, node.value.value):
+                    yield Sync(node, Kind.READ, node.value.value)
+
+    def _of_call(self, scopes: ModuleScopes, call: ast.Call) -> Sync | None:
+        func = call.func
+        name = last_name(func) if isinstance(func, ast.Name | ast.Attribute) else ""
+        if isinstance(func, ast.Attribute):
+            if name in ("item", "cpu") and not call.args and not self.is_host(scopes, func.value):
+                return Sync(call, Kind.READ, func.value)
+            if name == "tolist" and self.is_tensor(scopes, func.value):
+                return Sync(call, Kind.READ, func.value)
+            if name == "get_scale" and "scaler" in last_name(func.value).lower():
+                return Sync(call, Kind.READ, func.value)
+            if name == "synchronize" and self._project.resolver.call_names(scopes, call) & {"torch.cuda.synchronize"}:
+                return Sync(call, Kind.BARRIER, None)
+        elif name in ("float", "int", "bool") and len(call.args) == 1:
+            argument = call.args[0]
+            reduced = isinstance(argument, ast.Call) and last_name(argument.func) in _REDUCTIONS and _is_method(argument)
+            if (reduced and not self.is_host(scopes, argument)) or self.is_tensor(scopes, argument):
+                return Sync(call, Kind.READ, argument)
+        if name in _PRINTERS or name in _LOGGERS:
+            for shown in self._shown(call, name):
+                if self.is_tensor(scopes, shown):
+                    return Sync(call, Kind.FORMAT, shown)
+        return None
+
+    @staticmethod
+    def _shown(call: ast.Call, name: str) -> Iterator[ast.expr]:
+        """Expressions whose value a call turns into text or into a number for a log."""
+        values = [*call.args[1:2]] if name in _LOGGERS else [*call.args, *(keyword.value for keyword in call.keywords)]
+        while values:
+            value = values.pop()
+            if isinstance(value, ast.JoinedStr):
+                values += [part.value for part in value.values if isinstance(part, ast.FormattedValue)]
+            elif isinstance(value, ast.BinOp) and isinstance(value.op, ast.Mod) and isinstance(value.left, ast.Constant | ast.BinOp):
+                values.append(value.right)
+            elif isinstance(value, ast.Tuple | ast.List):
+                values += value.elts
+            elif isinstance(value, ast.Dict):
+                values += value.values
+            elif isinstance(value, ast.Starred):
+                values.append(value.value)
+            elif isinstance(value, ast.Call) and last_name(value.func) in ("format", "dict", "str", "round", "float"):
+                values += [*value.args, *(keyword.value for keyword in value.keywords)]
+            else:
+                yield value
+
+    def _of_test(self, scopes: ModuleScopes, test: ast.expr) -> Sync | None:
+        """``if torch.isnan(loss)``: the branch needs the value."""
+        inner = test.operand if isinstance(test, ast.UnaryOp) else test
+        parts = inner.values if isinstance(inner, ast.BoolOp) else [inner]
+        for part in parts:
+            bare = part.operand if isinstance(part, ast.UnaryOp) else part
+            while isinstance(bare, ast.Call) and _is_method(bare) and last_name(bare.func) in ("any", "all"):
+                assert isinstance(bare.func, ast.Attribute)
+                bare = bare.func.value
+            if isinstance(bare, ast.Call) and last_name(bare.func) in _TESTS:
+                if any(name.startswith("torch.") for name in self._project.resolver.call_names(scopes, bare)):
+                    if bare.args and self.is_tensor(scopes, bare.args[0]):
+                        return Sync(bare, Kind.TEST, bare.args[0])
+        return None
+
+    def is_host(self, scopes: ModuleScopes, node: ast.expr, depth: int = 0) -> bool:
+        """Is the value certainly in host memory: NumPy, a loader's own batch, or copied there before?"""
+        if depth > MAX_DEPTH:
+            return False
+        draw = self._project.loaders.batch(scopes, node)
+        if draw is not None:
+            return not draw.prepared and not (not draw.loaders and _framework_steps(scopes))
+        match node:
+            case ast.Call(func=func):
+                if isinstance(func, ast.Attribute):
+                    if func.attr in ("cpu", "numpy", "item", "tolist"):
+                        return True
+                    roots = {name.split(".", 1)[0] for name in self._project.resolver.names(scopes, func)}
+                    if roots & _HOST_ROOTS:
+                        return True
+                    return self.is_host(scopes, func.value, depth + 1)
+                return last_name(func) in ("float", "int", "len", "sum_of", "range")
+            case ast.Attribute(value=base) | ast.Subscript(value=base):
+                return self.is_host(scopes, base, depth + 1)
+            case ast.Constant():
+                return True
+            case ast.BinOp(left=left, right=right):
+                return self.is_host(scopes, left, depth + 1) and self.is_host(scopes, right, depth + 1)
+            case ast.Name(id=name):
+                bindings = reaching(scopes, scopes.scope(node).lookup(name), node)
+                values = [b.value for b in bindings if b.kind is Bound.ASSIGN and b.value is not None and not b.path]
+                return bool(values) and len(values) == len(bindings) and all(
+                    self.is_host(scopes, value, depth + 1) for value in values if value is not node
+                )
+        return False
+
+    def is_tensor(self, scopes: ModuleScopes, node: ast.expr, depth: int = 0) -> bool:
+        """Is there evidence that the value is a tensor that a model or loss computed, still on the GPU?"""
+        if depth > MAX_DEPTH:
+            return False
+        match node:
+            case ast.Name(id=name):
+                return self._is_tensor_name(scopes, node, name, depth)
+            case ast.Attribute(value=base, attr=attr):
+                if attr in ("loss", "logits"):
+                    return True
+                return attr in ("data", "grad", "T") and self.is_tensor(scopes, base, depth + 1)
+            case ast.Subscript(value=base):
+                return self.is_tensor(scopes, base, depth + 1)
+            case ast.BinOp(left=left, right=right):
+                return self.is_tensor(scopes, left, depth + 1) or self.is_tensor(scopes, right, depth + 1)
+            case ast.Call(func=func, args=args):
+                name = last_name(func) if isinstance(func, ast.Name | ast.Attribute) else ""
+                if name in _ENDS or (isinstance(func, ast.Name) and name in ("float", "int", "str", "len")):
+                    return False
+                if _MAKES.search(name) and not self._returns_host(scopes, node):
+                    return True
+                if isinstance(func, ast.Attribute) and self.is_tensor(scopes, func.value, depth + 1):
+                    return True
+                torch = any(found.startswith("torch.") for found in self._project.resolver.names(scopes, func))
+                return torch and any(self.is_tensor(scopes, argument, depth + 1) for argument in args[:2])
+        return False
+
+    def _is_tensor_name(self, scopes: ModuleScopes, node: ast.Name, name: str, depth: int) -> bool:
+        evidence = False
+        for binding in reaching(scopes, scopes.scope(node).lookup(name), node):
+            if binding.kind is Bound.ASSIGN and binding.value is not None and binding.value is not node:
+                if isinstance(binding.value, ast.Constant):
+                    continue
+                if binding.path and not isinstance(binding.value, ast.Call):
+                    continue
+                if self.is_tensor(scopes, binding.value, depth + 1) and (not binding.path or _TENSOR_NAME.search(name)):
+                    evidence = True
+                else:
+                    return False
+            elif binding.kind is Bound.PARAMETER:
+                evidence = bool(_LOSS.search(name))
+            elif binding.kind is not Bound.AUGMENT:
+                return False
+        return evidence
+
+    def _returns_host(self, scopes: ModuleScopes, call: ast.Call) -> bool:
+        """Does a function of the tree hand back what it has read from the GPU already?"""
+        for callee in self._project.resolver.callees(scopes, call):
+            if isinstance(callee.node, ast.FunctionDef):
+                returned = self._project.resolver.returns(callee.node)
+                if returned and all(self.is_host(callee.scopes, value) for value in returned):
+                    return True
+        return False
+
+
+def _framework_steps(scopes: ModuleScopes) -> bool:
+    """Does Accelerate or Fabric propagate the gradients here, so that it places batches as well?"""
+    return any(
+        isinstance(call.func, ast.Attribute) and last_name(call.func.value) in ("fabric", "accelerator")
+        for call in scopes.calls_by_name.get("backward", [])
+    )
+
+
+def _is_method(call: ast.Call) -> bool:
+    return isinstance(call.func, ast.Attribute)

@@ -1,0 +1,181 @@
+"""What it detects
+Code that makes the host wait for the GPU on every training iteration: ``.item()``, ``.cpu()``, ``.tolist()``, ``float(loss)``,
+printing or logging a tensor on the GPU, ``if torch.isnan(loss)``, ``torch.cuda.synchronize()``; also inside helpers that the loop
+calls.
+
+Why it costs GPU time
+The host can queue kernels ahead of the GPU. Each of these calls waits until the queue is empty, and the GPU then idles until the
+host has queued the next kernels. Inefficient host-GPU data transfer is the most frequent category of the study: 27.9 % of
+706 issues in 400 jobs.
+
+When it is right not to change
+The value is needed at that iteration (a stopping criterion, a skipped step); the iteration is so long that one wait does not
+show.
+
+Fix safety
+Advice only: whether to log less often, or to add up on the GPU and read once, is for the author to say.
+
+References
+https://pytorch.org/tutorials/recipes/recipes/tuning_guide.html#avoid-unnecessary-cpu-gpu-synchronization
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gpulint.documents.base import Document
+from gpulint.facts.guards import conditions
+from gpulint.facts.loops import Context, Role
+from gpulint.facts.scopes import ModuleScopes, last_name
+from gpulint.facts.syncs import Kind as SyncKind
+from gpulint.facts.syncs import Sync, Syncs
+from gpulint.finding import Finding, Place, Severity
+from gpulint.fix import Safety
+from gpulint.project import Project
+from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
+
+_TRAINING = re.compile(r"^\W*(is_)?train(ing)?\W*$", re.IGNORECASE)
+_EVALUATING = re.compile(r"^\W*(is_)?(val|valid|validation|eval|evaluate|test|predict)\W*$", re.IGNORECASE)
+_EPOCH = re.compile(r"epoch|^ep$", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """The primitives of one statement."""
+
+    syncs: tuple[Sync, ...]
+
+
+def check(document: Document, project: Project) -> Iterator[Finding]:
+    scopes = project.scopes(document)
+    if scopes is None or not project.gpu_programs.runs(scopes):
+        return
+    statements: dict[ast.AST, list[tuple[Sync, Context]]] = {}
+    for sync in Syncs(project).in_module(scopes):
+        context = _every_step(project, scopes, sync)
+        if context is not None:
+            statements.setdefault(_statement(scopes, sync.node), []).append((sync, context))
+    for found in statements.values():
+        found.sort(key=lambda item: (item[0].node.lineno, item[0].node.col_offset))
+        sync, context = found[0]
+        yield RULE.finding(
+            document.path,
+            scopes.module.span(sync.node),
+            _message(scopes, sync),
+            help=_help(sync),
+            severity=Severity.INFO if sync.kind is SyncKind.TEST else None,
+            payload=Waits(tuple(item[0] for item in found)),
+            related=_way(context),
+        )
+
+
+def _every_step(project: Project, scopes: ModuleScopes, sync: Sync) -> Context | None:
+    """The training loop whose every iteration reaches the primitive."""
+    guards = project.guards
+    if guards.no_grad(scopes, sync.node) and not _in_step_loop(project, scopes, sync):
+        return None
+    if guards.periodic(scopes, sync.node) or guards.debug(scopes, sync.node) or guards.off_by_default(scopes, sync.node):
+        return None
+    if any(_says_evaluation(test, holds) for test, holds in conditions(scopes, sync.node)):
+        return None
+    for context in project.loops.contexts(scopes, sync.node):
+        if context.role is not Role.STEP or _is_full_batch(context):
+            continue
+        if any(guards.periodic(site.scopes, site.node) or guards.off_by_default(site.scopes, site.node) for site in context.calls):
+            continue
+        return context
+    return None
+
+
+def _says_evaluation(test: ast.expr, holds: bool) -> bool:
+    """Does the condition keep training steps out (``if stage != Stage.TRAIN``, ``if not self.training``)?"""
+    while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        test, holds = test.operand, not holds
+    if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.Eq | ast.NotEq):
+        holds = holds is isinstance(test.ops[0], ast.Eq)
+        other = test.comparators[0]
+        words = f"{last_name(other)} {other.value if isinstance(other, ast.Constant) else ''}"
+    else:
+        words = last_name(test) if isinstance(test, ast.Name | ast.Attribute) else ""
+    if _TRAINING.search(words):
+        return not holds
+    return holds and bool(_EVALUATING.search(words))
+
+
+def _in_step_loop(project: Project, scopes: ModuleScopes, sync: Sync) -> bool:
+    return any(project.loops.role(scopes, loop) is Role.STEP for loop in project.loops.around(scopes, sync.node))
+
+
+def _is_full_batch(context: Context) -> bool:
+    """One step per epoch: a wait per epoch does no harm."""
+    loop = context.loop.node
+    return isinstance(loop, ast.For) and any(
+        isinstance(name, ast.Name) and _EPOCH.search(name.id) for name in ast.walk(loop.target)
+    )
+
+
+def _statement(scopes: ModuleScopes, node: ast.expr) -> ast.AST:
+    for up in scopes.module.ancestors(node):
+        if isinstance(up, ast.stmt):
+            return node if hasattr(up, "body") else up
+    return node
+
+
+def _message(scopes: ModuleScopes, sync: Sync) -> str:
+    text = " ".join(scopes.module.text(sync.node).split())
+    text = text if len(text) <= 60 else f"{text[:57]}..."
+    return f"'{text}' makes the host wait for the GPU on every training iteration"
+
+
+def _help(sync: Sync) -> str:
+    if sync.kind is SyncKind.BARRIER:
+        return "remove it, or keep it for measurements: put it behind an option that is off by default"
+    if sync.kind is SyncKind.TEST:
+        return "let `GradScaler` skip bad steps, or test every N iterations on a value that was added up on the GPU"
+    if sync.kind is SyncKind.FORMAT:
+        return "log every N iterations, and call `.item()` only there"
+    return "add up with `.detach()` on the GPU and read the sum every N iterations or after the epoch"
+
+
+def _way(context: Context) -> tuple[Place, ...]:
+    """The calls that lead from the loop to the primitive."""
+    return tuple(
+        Place(site.scopes.path, site.scopes.module.span(site.node), "called from the training loop here")
+        for site in context.calls
+        if isinstance(site.node, ast.Call)
+    )
+
+
+RULE = Rule(
+    code="GPU305",
+    name="host-sync-in-loop",
+    category=Category.HOST_GPU_TRANSFER,
+    dimension=Dimension.DATA,
+    severity=Severity.WARNING,
+    kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK}),
+    tokens=((".item(", ".cpu(", ".tolist(", "float(", "int(", "bool(", ".data[0]", "synchronize(", "get_scale(", "set_", ".is", ".info(", ".debug("),),
+    summary="the host waits for the GPU on every training iteration",
+    why="each wait empties the GPU's queue, so the GPU idles while the host queues the next step (27.9 % of 706 issues)",
+    evidence=(Evidence("27.9 % of 706 issues in 400 jobs with GPU utilization of 50 % or less"),),
+    check=check,
+    bad="""\
+for step, (x, y) in enumerate(loader):
+    loss = criterion(model(x), y)
+    loss.backward()
+    running += loss.item()
+""",
+    good="""\
+for step, (x, y) in enumerate(loader):
+    loss = criterion(model(x), y)
+    loss.backward()
+    running += loss.detach()
+    if step % 100 == 0:
+        print(running.item())
+""",
+    references=(
+        "https://pytorch.org/tutorials/recipes/recipes/tuning_guide.html#avoid-unnecessary-cpu-gpu-synchronization",
+    ),
+)
