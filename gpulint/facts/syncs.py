@@ -108,7 +108,7 @@ class Syncs:
                 values += value.values
             elif isinstance(value, ast.Starred):
                 values.append(value.value)
-            elif isinstance(value, ast.Call) and last_name(value.func) in ("format", "dict", "str", "round", "float"):
+            elif isinstance(value, ast.Call) and _converts(value):
                 values += [*value.args, *(keyword.value for keyword in value.keywords)]
             else:
                 yield value
@@ -220,6 +220,13 @@ def _framework_steps(scopes: ModuleScopes) -> bool:
         isinstance(call.func, ast.Attribute) and last_name(call.func.value) in ("fabric", "accelerator")
         for call in scopes.calls_by_name.get("backward", [])
     )
+
+
+def _converts(call: ast.Call) -> bool:
+    """``"...".format(x)``, ``str(x)``, ``dict(loss=x)``: what matters are the arguments."""
+    if isinstance(call.func, ast.Attribute):
+        return call.func.attr == "format"
+    return last_name(call.func) in ("dict", "str", "round", "float")
 
 
 def _is_method(call: ast.Call) -> bool:
