@@ -70,7 +70,7 @@ class Task:
     replicas: Count | None = None
     packages: tuple[tuple[str, Span], ...] = ()
     interactive: Span | None = None
-    """What makes the task an interactive session by declaration (dstack's ``ide:``); commands speak for themselves."""
+    """What makes the task an interactive session by declaration (dstack's ``type: dev-environment``); commands speak for themselves."""
     system: str = ""
     """What the document is written for: ``slurm``, ``pbs``, ``lsf``, ``kubernetes``, ``ray``, ``azureml``, ``skypilot``,
     ``sagemaker``, ``dstack``, ``compose``, ``determined``, ``lightning``, ``docker``, or "" for a plain script."""

@@ -297,7 +297,7 @@ def test_dstack_gpus(written: str, count: int | None, model: str | None, vendor:
 def test_dstack_dev_environment_is_interactive() -> None:
     text = "type: dev-environment\nide: vscode\nresources: {gpu: 80GB}\n"
     task = only(text)
-    assert task.interactive and excerpt(text, task.interactive) == "ide: vscode"
+    assert task.interactive and excerpt(text, task.interactive) == "type: dev-environment"
 
 
 @pytest.mark.parametrize(

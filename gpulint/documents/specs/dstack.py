@@ -14,16 +14,13 @@ _NUMBERS = re.compile(r"\d+|\d*\.\.\d*")
 
 
 def read(root: Node) -> list[Task]:
-    """The one run of a configuration; a dev environment's span for ``interactive`` is its ``ide`` line."""
+    """The one run of a configuration; a dev environment's span for ``interactive`` is its ``type`` line."""
     kind = root.at("type").text
     if kind not in _TYPES or not any(
         root.at(key) for key in ("commands", "ide", "resources", "image", "python", "init")
     ):
         return []
-    key, ide = root.pair("ide")
-    interactive = None
-    if kind == "dev-environment":
-        interactive = pair_span(key, ide) if ide else pair_span(*root.pair("type"))
+    interactive = pair_span(*root.pair("type")) if kind == "dev-environment" else None
     return [
         Task(
             name=root.at("name").text or kind,
