@@ -1,8 +1,8 @@
 """Rebuild the synthetic networks of the GPUMemNet tables from the layer lists in their rows.
 
-A row's file name holds the hyper-parameters and ``Activations-Params`` the layers in execution order, each with its output
-elements per sample and its parameters. Pooling is not listed: it stands wherever the next convolution's output is half as
-wide. Residual and dense blocks are known from the architecture's name.
+A row's file name holds the hyper-parameters and ``Activations-Params`` the layers in execution order, each with its
+output elements per sample and its parameters. Pooling is not listed: it stands wherever the next convolution's output
+is half as wide. Residual and dense blocks are known from the architecture's name.
 """
 
 from __future__ import annotations

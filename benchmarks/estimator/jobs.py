@@ -8,9 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch import nn
-
 from gpulint_probe.estimator import Request
+from torch import nn
 
 
 def bert_base() -> nn.Module:
@@ -65,7 +64,9 @@ def _bert(**options: Any) -> nn.Module:
 def _xlnet(**options: Any) -> nn.Module:
     import transformers
 
-    model: nn.Module = transformers.XLNetForSequenceClassification(transformers.XLNetConfig(vocab_size=32000, **options))
+    model: nn.Module = transformers.XLNetForSequenceClassification(
+        transformers.XLNetConfig(vocab_size=32000, **options)
+    )
     return model
 
 

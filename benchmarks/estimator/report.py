@@ -39,22 +39,29 @@ def signed_errors(rows: list[Row], variant: str, fitted: bool) -> list[float]:
 
 def summary(rows: list[Row], variants: dict[str, bool]) -> str:
     """A Markdown table of error measures by variant."""
-    lines = ["| estimator | MAPE % | median % | p90 % | worst % | most under % | under by > 10 % of rows |", "|---|---|---|---|---|---|---|"]
+    lines = [
+        "| estimator | MAPE % | median % | p90 % | worst % | most under % | under by > 10 % of rows |",
+        "|---|---|---|---|---|---|---|",
+    ]
     for variant, fitted in variants.items():
-        errors = signed_errors(rows, variant, fitted)
+        known = [row for row in rows if variant in row.estimates]
+        if not known:
+            continue
+        errors = signed_errors(known, variant, fitted)
         sizes = sorted(abs(error) for error in errors)
         under = 100 * sum(error < -10 for error in errors) / len(errors)
-        lines.append(
-            f"| {variant} | {statistics.mean(sizes):.1f} | {statistics.median(sizes):.1f} | {_quantile(sizes, 0.9):.1f} "
-            f"| {sizes[-1]:.1f} | {min(0.0, *errors):.1f} | {under:.1f} |"
-        )
+        middle = statistics.median(sizes)
+        figures = (statistics.mean(sizes), middle, _quantile(sizes, 0.9), sizes[-1], min(0.0, *errors), under)
+        lines.append(f"| {variant} | " + " | ".join(f"{figure:.1f}" for figure in figures) + " |")
     return "\n".join(lines)
 
 
 def accuracy(rows: list[Row], variants: dict[str, bool], width: int) -> str:
-    """A Markdown table of the share of rows whose class of ``width`` MiB is right, with the constant fitted on the other half."""
+    """A Markdown table of the share of rows whose class of ``width`` MiB is right; constants are from the other half."""
     lines = ["| estimator | accuracy | median error % |", "|---|---|---|"]
     for variant, fitted in variants.items():
+        if variant not in rows[0].estimates:
+            continue
         right, errors = 0, []
         for fold in (0, 1):
             rest = [row.memory - row.estimates[variant] for index, row in enumerate(rows) if index % 2 != fold]

@@ -2,15 +2,16 @@
 
     python benchmarks/estimator/run.py TABLES [--timm 180] [--mlp 400] [--cnn 300] [--cache FILE]
 
-TABLES is a folder with thesis_table_6_2.csv, timm_actual_vs_faketensor.csv, gpumemnet_mlp.csv and gpumemnet_cnn.csv (columns as
-in their sources: Table 6.2 of the thesis, itu-rad/GPUMemNet). They are not part of this repository. Estimates are cached in
---cache, so that an interrupted run goes on.
+TABLES is a folder with thesis_table_6_2.csv, timm_actual_vs_faketensor.csv, gpumemnet_mlp.csv and gpumemnet_cnn.csv
+(columns as in their sources: Table 6.2 of the thesis, itu-rad/GPUMemNet). They are not part of this repository.
+Estimates are cached in --cache, so that an interrupted run goes on.
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
+import functools
 import json
 import random
 import statistics
@@ -23,14 +24,15 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import gpumemnet_models
 import torch
-from jobs import IMAGENET_MODELS, thesis_request
-from report import Row, accuracy, leave_one_model_out, summary
-from variants import DEFAULT, VARIANTS, estimates, estimates_of
-
 from gpulint_probe.estimator import EstimateError, Request, suggest_batch
+from gpulint_probe.estimator.gpumemnet import network
 from gpulint_probe.estimator.job import Job
 from gpulint_probe.estimator.losses import loss_by_name
 from gpulint_probe.estimator.optimizers import optimizer_by_name
+from jobs import IMAGENET_MODELS, thesis_request
+from report import Row, accuracy, leave_one_model_out, summary
+from train_gpumemnet import train, vectors
+from variants import DEFAULT, GPUMEMNET, VARIANTS, estimates, estimates_of
 
 A100_40GB_MIB = 40960
 # The runs of the tables held 0.5 to 1.7 GiB besides the allocator.
@@ -41,7 +43,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tables", type=Path)
     parser.add_argument("--timm", type=int, default=180, help="models of the TIMM table, drawn at random")
-    parser.add_argument("--batches", type=int, default=2, help="batch sizes of each TIMM model, drawn at random")
+    parser.add_argument("--batches", type=int, default=1, help="batch sizes of each TIMM model, drawn at random")
     parser.add_argument("--mlp", type=int, default=400, help="rows of the GPUMemNet MLP table")
     parser.add_argument("--cnn", type=int, default=300, help="rows of the GPUMemNet CNN table")
     parser.add_argument("--skip-suggestions", action="store_true")
@@ -52,18 +54,19 @@ def main() -> None:
 
     thesis = list(thesis_rows(args.tables, cache, seconds))
     print("\n## Table 6.2 (35 jobs)\n")
-    print(summary(thesis, VARIANTS))
+    print(summary(thesis, VARIANTS), flush=True)
+    for kind, count, width in (("mlp", args.mlp, 1024), ("cnn", args.cnn, 8192)):
+        rows = gpumemnet_rows(args.tables, kind, count, width, cache, seconds)
+        print(f"\n## GPUMemNet {kind.upper()} ({len(rows)} rows), classes of {width // 1024} GiB\n")
+        print(accuracy(rows, VARIANTS, width), flush=True)
+    timm = list(timm_rows(args.tables, args.timm, args.batches, cache, seconds))
+    print(f"\n## TIMM ({len({row.model for row in timm})} models, {len(timm)} clean rows)\n")
+    print(summary(timm, VARIANTS), flush=True)
     if not args.skip_suggestions:
         print("\n## Suggested batches for a 40 GB card\n")
         print_suggestions(thesis)
-    timm = list(timm_rows(args.tables, args.timm, args.batches, cache, seconds))
-    print(f"\n## TIMM ({len({row.model for row in timm})} models, {len(timm)} clean rows)\n")
-    print(summary(timm, VARIANTS))
-    for kind, count, width in (("mlp", args.mlp, 1024), ("cnn", args.cnn, 8192)):
-        rows = list(gpumemnet_rows(args.tables, kind, count, cache, seconds))
-        print(f"\n## GPUMemNet {kind.upper()} ({len(rows)} rows), classes of {width // 1024} GiB\n")
-        print(accuracy(rows, VARIANTS, width))
-    print(f"\nMedian probe: {statistics.median(seconds):.2f} s of CPU, slowest {max(seconds):.1f} s ({len(seconds)} probes)")
+    median, slowest = statistics.median(seconds), max(seconds)
+    print(f"\nMedian probe: {median:.2f} s of CPU, slowest {slowest:.1f} s ({len(seconds)} probes)")
 
 
 class Cache:
@@ -83,12 +86,20 @@ class Cache:
 
 
 def thesis_rows(tables: Path, cache: Cache, seconds: list[float]) -> Iterator[Row]:
+    published = tables / "published_estimates_table_6_2.csv"
+    classes = {
+        (line["model"], line["dataset"], line["batch_size"]): float(line["gpumemnet_mib"])
+        for line in (_read(published) if published.exists() else [])
+    }
     for line in _read(tables / "thesis_table_6_2.csv"):
-        model, dataset, batch = line["model"], line["dataset"], int(line["batch_size"])
-        request = thesis_request(model, dataset, batch)
-        known = cache.get(f"thesis {model} {dataset} {batch}", lambda: estimates_of(request, [request.batch_size])[request.batch_size])
+        model, dataset, batch = line["model"], line["dataset"], line["batch_size"]
+        request = thesis_request(model, dataset, int(batch))
+        compute = functools.partial(estimates_of, request, [request.batch_size])
+        known = dict(cache.get(f"thesis {model} {dataset} {batch}", compute)[str(request.batch_size)])
         seconds.append(known["seconds"])
-        yield Row(f"{model} {dataset}", batch, float(line["memory_mb"]), known)
+        if (model, dataset, batch) in classes:
+            known[GPUMEMNET] = classes[model, dataset, batch]
+        yield Row(f"{model} {dataset}", int(batch), float(line["memory_mb"]), known)
 
 
 def timm_rows(tables: Path, count: int, batches: int, cache: Cache, seconds: list[float]) -> Iterator[Row]:
@@ -103,8 +114,9 @@ def timm_rows(tables: Path, count: int, batches: int, cache: Cache, seconds: lis
         measured = [(int(line["batch_size"]), float(line["memory_mib"])) for line in lines if line["model"] == model]
         wanted = dict(draw.sample(measured, min(batches, len(measured))))
         request = Request(f"timm:{model}", optimizer="sgd-momentum")
+        compute = functools.partial(estimates_of, request, sorted(wanted), USABLE_MIB)
         try:
-            known = cache.get(f"timm {model} {sorted(wanted)}", lambda: _text_keys(estimates_of(request, sorted(wanted), USABLE_MIB)))
+            known = cache.get(f"timm {model} {sorted(wanted)}", compute)
         except EstimateError as error:
             print(f"skipped: {error}", file=sys.stderr)
             continue
@@ -114,14 +126,36 @@ def timm_rows(tables: Path, count: int, batches: int, cache: Cache, seconds: lis
             yield Row(model, batch, memory, known[str(batch)])
 
 
-def gpumemnet_rows(tables: Path, kind: str, count: int, cache: Cache, seconds: list[float]) -> Iterator[Row]:
+def gpumemnet_rows(tables: Path, kind: str, count: int, width: int, cache: Cache, seconds: list[float]) -> list[Row]:
     lines = _read(tables / f"gpumemnet_{kind}.csv")
     lines = [line for line in lines if line.get("Status", "SUCCESSFUL") == "SUCCESSFUL"]  # crashed runs tell no memory
     random.Random(20).shuffle(lines)
-    for line in lines[:count]:
-        known = cache.get(f"{kind} {line['Filename']}", lambda: estimates(gpumemnet_job(kind, line), USABLE_MIB))
+    chosen, rest = lines[:count], lines[count:]
+    classes = gpumemnet_classes(chosen, rest, width)
+    rows = []
+    for line, upper in zip(chosen, classes, strict=True):
+        known = dict(cache.get(f"{kind} {line['Filename']}", functools.partial(_gpumemnet_estimates, kind, line)))
         seconds.append(known["seconds"])
-        yield Row(line["Filename"], 0, float(line["Max GPU Memory (MiB)"]), known)
+        # The classifier answers with a class: any memory inside of it says the same.
+        known[GPUMEMNET] = upper - width / 2
+        rows.append(Row(line["Filename"], 0, float(line["Max GPU Memory (MiB)"]), known))
+    return rows
+
+
+def gpumemnet_classes(chosen: list[dict[str, str]], rest: list[dict[str, str]], width: int) -> list[float]:
+    """Upper edges in MiB of the classes that a classifier trained on the ``rest`` gives to the ``chosen`` rows."""
+    torch.manual_seed(0)
+    features, labels = vectors(rest, width)
+    mean, deviation = features.mean(0), features.std(0).clamp(min=1e-6)
+    model = network(int(labels.max()) + 1)
+    train(model, (features - mean) / deviation, labels, epochs=100)
+    with torch.no_grad():
+        found = model((vectors(chosen, width)[0] - mean) / deviation).argmax(1)
+    return [(int(index) + 1) * width for index in found]
+
+
+def _gpumemnet_estimates(kind: str, line: dict[str, str]) -> dict[str, float]:
+    return estimates(gpumemnet_job(kind, line), USABLE_MIB)
 
 
 def gpumemnet_job(kind: str, line: dict[str, str]) -> Job:
@@ -147,11 +181,10 @@ def print_suggestions(rows: list[Row]) -> None:
         request = thesis_request(model, "ImageNet", 8)
         job = {"gpu": "A100-40GB", "context": int(constant * 2**20), "inputs": request.inputs, "optimizer": "adam"}
         found = suggest_batch(request.target, model_args=request.model_args, **job)
-        print(f"| {model} | {found.train_batch} | {truth:.0f} | {100 * found.train_batch / truth:.1f} | {found.probes} |", flush=True)
-
-
-def _text_keys(values: dict[int, Any]) -> dict[str, Any]:
-    return {str(key): value for key, value in values.items()}
+        print(
+            f"| {model} | {found.train_batch} | {truth:.0f} | {100 * found.train_batch / truth:.1f} | {found.probes} |",
+            flush=True,
+        )
 
 
 def _read(path: Path) -> list[dict[str, str]]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from gpulint_probe.estimator import Request, baselines
 from gpulint_probe.estimator.allocator import OutOfMemory, replay
 from gpulint_probe.estimator.api import build_job, trace_job
-from gpulint_probe.estimator.features import model_features
+from gpulint_probe.estimator.features import Features, model_features
 from gpulint_probe.estimator.job import Job
 from gpulint_probe.estimator.simulate import simulate
 
@@ -19,17 +19,19 @@ VARIANTS = {
     "DeepSpeed + c": True,
     "accelerate + c": True,
     "torchinfo + c": True,
+    "GPUMemNet, published class or trained here": False,
     "FakeTensor, published formula": False,
     "FakeTensor + c": True,
     "live bytes of the step + c": True,
     "allocator replay + c": True,
     "simulate (the default) + c": True,
 }
+GPUMEMNET = "GPUMemNet, published class or trained here"
 DEFAULT = "simulate (the default) + c"
 
 
-def estimates(job: Job, capacity_mib: int | None = None) -> dict[str, float]:
-    """MiB by variant, and "seconds" of the probe (trace and replay). A job over ``capacity_mib`` is put at the capacity."""
+def estimates(job: Job, capacity_mib: int | None = None, features: Features | None = None) -> dict[str, float]:
+    """MiB by variant, and "seconds" of the probe (trace and replay). What exceeds ``capacity_mib`` is put there."""
     start = time.perf_counter()
     trace = trace_job(job, job.batch_size)
     try:
@@ -39,7 +41,7 @@ def estimates(job: Job, capacity_mib: int | None = None) -> dict[str, float]:
     seconds = time.perf_counter() - start
     events = [(key, size) for key, size, _ in trace.events if key > 0]
     bare = replay(events)
-    features = model_features(job)
+    features = features or model_features(job)
     fake = baselines.live_before_optimizer(trace)
     values = {
         "Horus, published formula": baselines.horus(features, job.batch_size),
@@ -55,7 +57,8 @@ def estimates(job: Job, capacity_mib: int | None = None) -> dict[str, float]:
     return {name: size / MIB for name, size in values.items()} | {"seconds": seconds}
 
 
-def estimates_of(request: Request, batches: list[int], capacity_mib: int | None = None) -> dict[int, dict[str, float]]:
-    """Estimates by batch size, building the model once."""
+def estimates_of(request: Request, batches: list[int], capacity_mib: int | None = None) -> dict[str, dict[str, float]]:
+    """Estimates by batch size (as text, for JSON), building the model once."""
     job = build_job(request)
-    return {size: estimates(replace(job, batch_size=size), capacity_mib) for size in batches}
+    features = model_features(job)
+    return {str(size): estimates(replace(job, batch_size=size), capacity_mib, features) for size in batches}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
 from gpulint_probe.estimator.allocator import CachingAllocator, OutOfMemory, replay
 
 MIB = 1 << 20
@@ -18,7 +17,14 @@ def test_sizes_are_rounded_to_512_bytes() -> None:
 
 @pytest.mark.parametrize(
     ("size", "segment"),
-    [(1, 2 * MIB), (MIB, 2 * MIB), (MIB + 1, 20 * MIB), (10 * MIB - 512, 20 * MIB), (10 * MIB, 10 * MIB), (11 * MIB, 12 * MIB)],
+    [
+        (1, 2 * MIB),
+        (MIB, 2 * MIB),
+        (MIB + 1, 20 * MIB),
+        (10 * MIB - 512, 20 * MIB),
+        (10 * MIB, 10 * MIB),
+        (11 * MIB, 12 * MIB),
+    ],
 )
 def test_segment_sizes(size: int, segment: int) -> None:
     allocator = CachingAllocator()

@@ -8,10 +8,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from torch import nn  # noqa: E402
-
 from gpulint_probe.estimator.autocast import Autocast  # noqa: E402
 from gpulint_probe.estimator.cuda_paths import CudaPaths  # noqa: E402
+from torch import nn  # noqa: E402
 
 
 class Net(nn.Module):

@@ -9,14 +9,13 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from torch import nn  # noqa: E402
-
 from gpulint_probe.estimator.errors import CannotSimulate  # noqa: E402
 from gpulint_probe.estimator.job import Job  # noqa: E402
 from gpulint_probe.estimator.optimizers import as_on_cuda, optimizer_by_name  # noqa: E402
 from gpulint_probe.estimator.simulate import Simulation, simulate  # noqa: E402
 from gpulint_probe.estimator.step import trace_evaluation, trace_training  # noqa: E402
 from gpulint_probe.estimator.trace import Trace  # noqa: E402
+from torch import nn  # noqa: E402
 
 MIB = 1 << 20
 
@@ -31,7 +30,9 @@ def job(build: Callable[[], nn.Module], shape: tuple[int, ...], optimizer: str =
     )  # fmt: skip
 
 
-def training(build: Callable[[], nn.Module], shape: tuple[int, ...], batch: int = 4, **options: Any) -> tuple[Trace, Simulation]:
+def training(
+    build: Callable[[], nn.Module], shape: tuple[int, ...], batch: int = 4, **options: Any
+) -> tuple[Trace, Simulation]:
     trace = trace_training(job(build, shape, **options), batch)
     return trace, simulate(trace)
 
@@ -119,7 +120,9 @@ def test_an_integer_value_is_refused_since_shapes_may_depend_on_it() -> None:
         training(lambda: nn.Sequential(Length()), (8,))
 
 
-@pytest.mark.parametrize("select", [lambda x: x[x[:, 0] > 0], lambda x: x[x[:, 0].nonzero()[:, 0]], lambda x: torch.masked_select(x, x > 0)])
+@pytest.mark.parametrize(
+    "select", [lambda x: x[x[:, 0] > 0], lambda x: x[x[:, 0].nonzero()[:, 0]], lambda x: torch.masked_select(x, x > 0)]
+)
 def test_data_dependent_sizes_are_refused_with_operator_and_module(select: Callable[[Any], Any]) -> None:
     class Select(nn.Module):
         def __init__(self) -> None:
@@ -157,7 +160,9 @@ def test_foreach_adam_holds_a_copy_of_the_parameters_during_the_step_and_fused_d
     _, foreach = training(build, (1024,), batch=1, optimizer="adamw")
     _, fused = training(build, (1024,), batch=1, optimizer="adamw-fused")
     assert foreach.allocated - fused.allocated == pytest.approx(parameters, rel=0.05)
-    assert fused.allocated == pytest.approx(4 * parameters, rel=0.2)  # parameters, gradients, two moments; cuBLAS besides
+    assert fused.allocated == pytest.approx(
+        4 * parameters, rel=0.2
+    )  # parameters, gradients, two moments; cuBLAS besides
 
 
 def test_an_optimizer_that_was_made_on_cpu_is_stepped_as_on_cuda() -> None:
@@ -228,7 +233,9 @@ def test_channels_last_convolutions_need_no_layout_copies() -> None:
 
 def test_convolution_scratch_shows_in_the_reserved_memory_only_where_cudnn_needs_it() -> None:
     def scratch(kernel: int, groups: int = 1) -> int:
-        trace, result = training(lambda: nn.Conv2d(16, 16, kernel, padding=kernel // 2, groups=groups), (16, 64, 64), batch=32)
+        trace, result = training(
+            lambda: nn.Conv2d(16, 16, kernel, padding=kernel // 2, groups=groups), (16, 64, 64), batch=32
+        )
         tensors = [(key, size) for key, size, _ in trace.events if key > 0]
         from gpulint_probe.estimator.allocator import replay
 
@@ -268,5 +275,7 @@ def test_the_output_of_the_last_step_lives_until_the_next_one_exists() -> None:
 
 
 def test_a_model_larger_than_any_host_is_simulated() -> None:
-    _, result = training(lambda: nn.Sequential(*(nn.Linear(65536, 65536, bias=False) for _ in range(8))), (65536,), batch=1)
+    _, result = training(
+        lambda: nn.Sequential(*(nn.Linear(65536, 65536, bias=False) for _ in range(8))), (65536,), batch=1
+    )
     assert result.allocated > 8 * 65536 * 65536 * 4

@@ -47,7 +47,8 @@ class CachingAllocator:
         self.allocated = 0
         self.reserved = 0
         self._blocks: dict[int, _Block] = {}
-        # Free blocks by pool (small, large), sorted as the allocator's best-fit set is: by size, then by age of the segment.
+        # Free blocks by pool (small, large), sorted as the allocator's best-fit set is: by size, then by age of the
+        # segment.
         self._pools: tuple[list[tuple[int, int, int]], list[tuple[int, int, int]]] = ([], [])
         self._free_blocks: dict[tuple[int, int], _Block] = {}
         self._segments: dict[int, tuple[int, bool]] = {}

@@ -63,8 +63,9 @@ class Request:
 class Estimate:
     """Memory in bytes: ``allocated`` by tensors, ``reserved`` by the allocator, ``device`` as nvidia-smi shows it.
 
-    ``low_bytes`` to ``high_bytes`` is the interval of device memory that held 90 % of the benchmark's jobs. ``fits`` and
-    ``free_bytes`` are None where no card was named. ``allocated`` and ``reserved`` are 0 for methods that do not know them.
+    ``low_bytes`` to ``high_bytes`` is the interval of device memory that held 90 % of the benchmark's jobs. ``fits``
+    and ``free_bytes`` are None where no card was named. ``allocated`` and ``reserved`` are 0 for methods that do not
+    know them.
     """
 
     target: str
@@ -104,7 +105,9 @@ def build_job(request: Request) -> Job:
     else:
         specs = request.inputs or ((target.default_input,) if target.default_input else ())
         if not specs:
-            raise EstimateError("the shape of one sample is needed: --input 3x224x224, --input tokens:512, or an example batch")
+            raise EstimateError(
+                "the shape of one sample is needed: --input 3x224x224, --input tokens:512, or an example batch"
+            )
         if not request.inputs:
             notes.append(f"input {target.default_input} is the model's default")
         make_batch = batch_from_specs([parse_input(spec) for spec in specs], model)
@@ -112,7 +115,7 @@ def build_job(request: Request) -> Job:
         model.to(torch.bfloat16)
         make_batch = floating_as(make_batch, torch.bfloat16)
     if request.channels_last:
-        model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        model.to(memory_format=torch.channels_last)  # type: ignore[call-overload, unused-ignore]
         make_batch = channels_last(make_batch)
     if target.optimizer is not None:
         optimizer, fused = target.optimizer, as_on_cuda(target.optimizer)
@@ -120,9 +123,18 @@ def build_job(request: Request) -> Job:
     else:
         optimizer, fused = optimizer_by_name(request.optimizer, model)
     return Job(
-        model, make_batch, loss_by_name(request.loss), optimizer, request.batch_size, request.precision,
-        request.grad_accumulation, fused, request.gpus, request.data_parallel, notes,
-    )  # fmt: skip
+        model,
+        make_batch,
+        loss_by_name(request.loss),
+        optimizer,
+        request.batch_size,
+        request.precision,
+        request.grad_accumulation,
+        fused,
+        request.gpus,
+        request.data_parallel,
+        notes,
+    )
 
 
 def trace_job(job: Job, batch_size: int, training: bool = True) -> Trace:
@@ -169,10 +181,25 @@ def _estimate(
         low, high = interval(device, context, request.context is not None, bool(assumptions))
     capacity = card.total_bytes if card else None
     return Estimate(
-        request.target, request.batch_size, request.method, result.allocated, result.reserved, context, device, low, high,
-        result.by_category, result.peak.operator, result.peak.module, result.peak.phase, card.name if card else "", capacity,
-        fits, capacity - device if capacity is not None else None, (*job.notes, *assumptions),
-    )  # fmt: skip
+        request.target,
+        request.batch_size,
+        request.method,
+        result.allocated,
+        result.reserved,
+        context,
+        device,
+        low,
+        high,
+        result.by_category,
+        result.peak.operator,
+        result.peak.module,
+        result.peak.phase,
+        card.name if card else "",
+        capacity,
+        fits,
+        capacity - device if capacity is not None else None,
+        (*job.notes, *assumptions),
+    )
 
 
 def _check(request: Request) -> None:

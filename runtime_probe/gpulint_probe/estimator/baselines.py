@@ -23,14 +23,17 @@ def estimate(method: str, job: Job, gpumemnet_model: str = "") -> int:
     from gpulint_probe.estimator.gpumemnet import predict
 
     if not gpumemnet_model:
-        raise EstimateError("--method gpumemnet needs --gpumemnet-model FILE, as benchmarks/estimator/train_gpumemnet.py writes it")
+        raise EstimateError(
+            "--method gpumemnet needs --gpumemnet-model FILE, as benchmarks/estimator/train_gpumemnet.py writes it"
+        )
     return predict(gpumemnet_model, job)
 
 
 def horus(features: Features, batch_size: int) -> int:
-    """Horus (Yeung et al., TPDS 2022): ((B*A + P) + B*G) * 4 bytes, with A activations per sample, P parameters, G = P gradients.
+    """Horus (Yeung et al., TPDS 2022): ((B*A + P) + B*G) * 4 bytes; A activations per sample, P parameters, G = P.
 
-    The gradients grow with the batch, as published; the constant that the paper adds for the framework is left to the user.
+    The gradients grow with the batch, as published; the constant that the paper adds for the framework is left to the
+    user.
     """
     return 4 * (batch_size * features.activations + features.parameters + batch_size * features.parameters)
 

@@ -1,9 +1,10 @@
 """GPUs by name: usable memory and what a process holds before the first tensor.
 
-``total`` is what nvidia-smi reports as memory.total (vendors' gigabytes less the ECC and firmware reserve). ``context`` is
-the memory of the CUDA context with PyTorch's kernels and cuBLAS/cuDNN handles after a first training step. It depends on
-driver, CUDA version and lazy loading as much as on the card: 548 to 1737 MiB were seen on one A100 model. So every figure
-here is a fall-back with its source, and ``--context`` or a measurement by the probe on the real machine replaces it.
+``total`` is what nvidia-smi reports as memory.total (vendors' gigabytes less the ECC and firmware reserve). ``context``
+is the memory of the CUDA context with PyTorch's kernels and cuBLAS/cuDNN handles after a first training step. It
+depends on driver, CUDA version and lazy loading as much as on the card: 548 to 1737 MiB were seen on one A100 model. So
+every figure here is a fall-back with its source, and ``--context`` or a measurement by the probe on the real machine
+replaces it.
 """
 
 from __future__ import annotations
@@ -15,12 +16,23 @@ from gpulint_probe.estimator.errors import EstimateError
 
 MIB = 1 << 20
 GIB = 1 << 30
-_UNITS = {"": 1, "b": 1, "kib": 1 << 10, "mib": MIB, "gib": GIB, "kb": 10**3, "mb": 10**6, "gb": 10**9, "g": GIB, "m": MIB}
+_UNITS = {
+    "": 1,
+    "b": 1,
+    "kib": 1 << 10,
+    "mib": MIB,
+    "gib": GIB,
+    "kb": 10**3,
+    "mb": 10**6,
+    "gb": 10**9,
+    "g": GIB,
+    "m": MIB,
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """``total_bytes`` of the card, ``context_bytes`` that a process holds outside the allocator, and where it is from."""
+    """``total_bytes`` of the card; ``context_bytes`` that a process holds outside the allocator, and their source."""
 
     name: str
     total_bytes: int

@@ -21,27 +21,59 @@ The model factory that you name is imported and called: this runs its code. Weig
 
 def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     """Add the sub-command to a command line."""
-    parser = subparsers.add_parser("estimate", help="GPU memory of a training job and the batch that fits", description=_DESCRIPTION)
+    parser = subparsers.add_parser(
+        "estimate", help="GPU memory of a training job and the batch that fits", description=_DESCRIPTION
+    )
     add = parser.add_argument
     add("target", help="train.py:build, package.module:build, timm:resnet50, torchvision:vgg16 or hf:path/config.json")
-    add("--input", action="append", default=[], dest="inputs", metavar="SPEC", help="shape of a sample: 3x224x224, tokens:512, mask=bool:512")
+    add(
+        "--input",
+        action="append",
+        default=[],
+        dest="inputs",
+        metavar="SPEC",
+        help="shape of a sample: 3x224x224, tokens:512, mask=bool:512",
+    )
     add("--batch-size", type=int, default=8)
-    add("--optimizer", default="adamw", help="adamw, adam, sgd, sgd-momentum, adafactor, ...; adamw-fused (default: adamw)")
-    add("--precision", default="fp32", help="fp32, tf32, bf16 (autocast), fp16-amp (autocast, scaled loss), bf16-true (default: fp32)")
+    add(
+        "--optimizer",
+        default="adamw",
+        help="adamw, adam, sgd, sgd-momentum, adafactor, ...; adamw-fused (default: adamw)",
+    )
+    add(
+        "--precision",
+        default="fp32",
+        help="fp32, tf32, bf16 (autocast), fp16-amp (autocast, scaled loss), bf16-true (default: fp32)",
+    )
     add("--loss", default="auto", help="auto, cross-entropy, mse, bce, mean, output (default: auto)")
     add("--grad-accumulation", type=int, default=1, metavar="N")
     add("--activation-checkpointing", action="store_true", help="recompute activations of the repeated blocks")
     add("--channels-last", action="store_true", help="model and images in channels_last layout")
     add("--data-parallel", default="", help="ddp, fsdp, zero1, zero2 or zero3; needs --gpus")
     add("--gpus", type=int, default=1, metavar="N")
-    add("--model-arg", action="append", default=[], metavar="NAME=VALUE", help="keyword argument of the factory, repeatable")
+    add(
+        "--model-arg",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="keyword argument of the factory, repeatable",
+    )
     add("--gpu", default="", help="card to fit, such as A100-40GB")
     add("--memory", metavar="SIZE", help="memory of the card to fit, such as 24GiB")
     add("--context", metavar="SIZE", help="memory of the CUDA context, where it was measured")
-    add("--suggest-batch", action="store_true", help="find the largest batches for training and evaluation that leave 10 %% free")
+    add(
+        "--suggest-batch",
+        action="store_true",
+        help="find the largest batches for training and evaluation that leave 10 %% free",
+    )
     add("--savings", action="store_true", help="say what bf16 and activation checkpointing would free")
     add("--method", default="simulate", help="simulate, horus, deepspeed, faketensor or gpumemnet (default: simulate)")
-    add("--gpumemnet-model", default="", metavar="FILE", help="classifier trained by benchmarks/estimator/train_gpumemnet.py")
+    add(
+        "--gpumemnet-model",
+        default="",
+        metavar="FILE",
+        help="classifier trained by benchmarks/estimator/train_gpumemnet.py",
+    )
     add("--plot", type=Path, metavar="FILE", help="draw the memory over the step to a .png or .svg file")
     add("--output-format", choices=("text", "json"), default="text")
     parser.set_defaults(run=run)
@@ -114,10 +146,10 @@ def _request(args: argparse.Namespace) -> Request:
     from gpulint_probe.estimator.cards import parse_size
 
     return Request(
-        args.target, tuple(args.inputs), args.batch_size, args.optimizer, args.precision, args.loss, args.grad_accumulation,
-        args.activation_checkpointing, args.channels_last, args.data_parallel, args.gpus, _model_arguments(args.model_arg),
-        args.gpu, parse_size(args.memory) if args.memory else None, parse_size(args.context) if args.context else None,
-        args.method, args.gpumemnet_model,
+        args.target, tuple(args.inputs), args.batch_size, args.optimizer, args.precision, args.loss,
+        args.grad_accumulation, args.activation_checkpointing, args.channels_last, args.data_parallel, args.gpus,
+        _model_arguments(args.model_arg), args.gpu, parse_size(args.memory) if args.memory else None,
+        parse_size(args.context) if args.context else None, args.method, args.gpumemnet_model,
     )  # fmt: skip
 
 

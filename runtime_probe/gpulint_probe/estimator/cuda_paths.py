@@ -1,9 +1,12 @@
 """Send meta tensors down the paths that CUDA tensors take.
 
-Some composite functions look at the device before they choose a kernel: on meta they take the slow path, which holds other
-tensors. A torch function mode replaces those calls by the kernels that a CUDA device runs, and answers calls that need a
-value. Autocast, ignored on meta as well, is done here too (see autocast.py).
+Some composite functions look at the device before they choose a kernel: on meta they take the slow path, which holds
+other tensors. A torch function mode replaces those calls by the kernels that a CUDA device runs, and answers calls that
+need a value. Autocast, ignored on meta as well, is done here too (see autocast.py).
 """
+
+# PyTorch types these calls and bases in part, and not at all where it is not installed.
+# mypy: disable-error-code="misc, no-untyped-call, no-any-return"
 
 from __future__ import annotations
 
@@ -40,8 +43,9 @@ class CudaPaths(TorchFunctionMode):
         self._recomputing = 0
 
     def __enter__(self) -> CudaPaths:
-        # Python functions hand themselves to the mode whole, and then run with the mode off: what they call inside (dropout
-        # in multi_head_attention_forward) would be missed. With this check off they run their body under the mode.
+        # Python functions hand themselves to the mode whole, and then run with the mode off: what they call inside
+        # (dropout in multi_head_attention_forward) would be missed. With this check off they run their body under the
+        # mode.
         for owner in (torch.nn.functional, torch.functional, torch._tensor):
             for name in ("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic"):
                 if hasattr(owner, name):
@@ -116,7 +120,9 @@ class CudaPaths(TorchFunctionMode):
         return scaled_dot_product_attention(q, k, v, mask, p, causal, kwargs.get("scale"))
 
     def recurrent(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if isinstance(args[1], torch.Tensor) and args[1].dim() == 1:  # packed sequences: data, batch_sizes, hx, params, ...
+        if (
+            isinstance(args[1], torch.Tensor) and args[1].dim() == 1
+        ):  # packed sequences: data, batch_sizes, hx, params, ...
             raise CannotSimulate("packed sequences have lengths that depend on values", func.__name__, self._module())
         return recurrent(func.__name__, args, kwargs)
 
@@ -130,14 +136,25 @@ class CudaPaths(TorchFunctionMode):
         if args[0].is_floating_point() and name in ("item", "__float__"):
             self._note(f".item() on a float{where}: taken as 1.0")
             return 1.0
-        raise CannotSimulate("the program needs the value of a tensor, and shapes may depend on it", f"Tensor.{name}", module)
+        raise CannotSimulate(
+            "the program needs the value of a tensor, and shapes may depend on it", f"Tensor.{name}", module
+        )
 
 
 def scaled_dot_product_attention(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: torch.Tensor | None, p: float, causal: bool, scale: float | None
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    mask: torch.Tensor | None,
+    p: float,
+    causal: bool,
+    scale: float | None,
 ) -> torch.Tensor:
-    """Attention by the kernel that CUDA chooses (aten/native/transformers/cuda/sdp_utils.cpp): flash for half precision
-    without a mask, memory-efficient otherwise, math where neither takes the shapes. ``q`` is (..., heads, length, size)."""
+    """Attention by the kernel that CUDA chooses (aten/native/transformers/cuda/sdp_utils.cpp).
+
+    Flash for half precision without a mask, memory-efficient otherwise, math where neither takes the shapes. ``q`` is
+    (..., heads, length, size).
+    """
     half = q.dtype in (torch.float16, torch.bfloat16)
     fused = q.dim() == 4 and q.dtype in (torch.float16, torch.bfloat16, torch.float32) and q.size(-1) == k.size(-1)
     backends = torch.backends.cuda
@@ -168,7 +185,13 @@ def _efficient_bias(mask: torch.Tensor, q: torch.Tensor, k: torch.Tensor) -> tor
 
 
 def _math_attention(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: torch.Tensor | None, p: float, causal: bool, scale: float | None
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    mask: torch.Tensor | None,
+    p: float,
+    causal: bool,
+    scale: float | None,
 ) -> torch.Tensor:
     factor = math.sqrt(scale or 1 / math.sqrt(q.size(-1)))
     scores = (q * factor) @ (k.transpose(-2, -1) * factor)
@@ -184,7 +207,9 @@ def _math_attention(
     return weights @ v
 
 
-def _bind(names: tuple[str, ...], args: tuple[Any, ...], kwargs: dict[str, Any], defaults: tuple[Any, ...] = ()) -> list[Any]:
+def _bind(
+    names: tuple[str, ...], args: tuple[Any, ...], kwargs: dict[str, Any], defaults: tuple[Any, ...] = ()
+) -> list[Any]:
     values = list(args[: len(names)])
     for position in range(len(values), len(names)):
         default = defaults[position] if defaults else None

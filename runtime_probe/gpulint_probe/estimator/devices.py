@@ -1,5 +1,8 @@
 """Keep a program on the meta device that names CUDA or CPU devices of its own."""
 
+# PyTorch types these calls and bases in part, and not at all where it is not installed.
+# mypy: disable-error-code="misc, no-untyped-call, no-any-return"
+
 from __future__ import annotations
 
 from collections.abc import Iterable
@@ -16,12 +19,14 @@ def stay_on_meta(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tu
 
     Tensors made on the CPU by name stay there: programs read values from them while they build a model.
     """
-    moves = name in _MOVES and (name == "_parse_to" or bool(args) and _is_meta(args[0]))
+    moves = name in _MOVES and (name == "_parse_to" or (bool(args) and _is_meta(args[0])))
     if not moves and not any(_is_cuda(value) for value in (*args, *kwargs.values())):
         return args, kwargs
 
     def replace(value: Any) -> Any:
-        cpu = moves and (value == "cpu" if isinstance(value, str) else isinstance(value, torch.device) and value.type == "cpu")
+        cpu = moves and (
+            value == "cpu" if isinstance(value, str) else isinstance(value, torch.device) and value.type == "cpu"
+        )
         return torch.device("meta") if cpu or _is_cuda(value) else value
 
     return tuple(replace(value) for value in args), {key: replace(value) for key, value in kwargs.items()}

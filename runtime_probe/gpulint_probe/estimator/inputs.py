@@ -38,7 +38,9 @@ def parse_input(text: str) -> InputSpec:
     kind, _, shape = rest.rpartition(":")
     if kind not in ("", *_DTYPES) or not _SHAPE.fullmatch(shape) or (name and not name.isidentifier()):
         kinds = ", ".join(_DTYPES)
-        raise EstimateError(f"--input {text!r} is not [name=][kind:]SHAPE, such as 3x224x224 or tokens:512 (kinds: {kinds})")
+        raise EstimateError(
+            f"--input {text!r} is not [name=][kind:]SHAPE, such as 3x224x224 or tokens:512 (kinds: {kinds})"
+        )
     sizes = tuple(int(size) for size in shape.split("x"))
     if 0 in sizes:
         raise EstimateError(f"--input {text!r} has a dimension of size 0")
@@ -78,7 +80,11 @@ def hugging_face_labels(model: torch.nn.Module) -> str | None:
     if "labels" not in inspect.signature(model.forward).parameters:
         return ""
     name = type(model).__name__
-    return "sample" if re.search(r"For\w*(SequenceClassification|ImageClassification|MultipleChoice)", name) else "sequence"
+    return (
+        "sample"
+        if re.search(r"For\w*(SequenceClassification|ImageClassification|MultipleChoice)", name)
+        else "sequence"
+    )
 
 
 def batch_from_example(example: Any) -> Callable[[int], Batch]:
@@ -116,7 +122,9 @@ def batch_from_example(example: Any) -> Callable[[int], Batch]:
 
 def channels_last(make_batch: Callable[[int], Batch]) -> Callable[[int], Batch]:
     """The same batches with their images in channels_last layout."""
-    return _mapped(make_batch, lambda tensor: tensor.to(memory_format=torch.channels_last) if tensor.dim() == 4 else tensor)
+    return _mapped(
+        make_batch, lambda tensor: tensor.to(memory_format=torch.channels_last) if tensor.dim() == 4 else tensor
+    )
 
 
 def floating_as(make_batch: Callable[[int], Batch], dtype: torch.dtype) -> Callable[[int], Batch]:
@@ -124,7 +132,9 @@ def floating_as(make_batch: Callable[[int], Batch], dtype: torch.dtype) -> Calla
     return _mapped(make_batch, lambda tensor: tensor.to(dtype) if tensor.is_floating_point() else tensor)
 
 
-def _mapped(make_batch: Callable[[int], Batch], change: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[int], Batch]:
+def _mapped(
+    make_batch: Callable[[int], Batch], change: Callable[[torch.Tensor], torch.Tensor]
+) -> Callable[[int], Batch]:
     def convert(value: Any) -> Any:
         if isinstance(value, torch.Tensor):
             return change(value)

@@ -15,8 +15,8 @@ PRECISIONS = ("fp32", "tf32", "bf16", "fp16-amp", "bf16-true")
 class Job:
     """A training (or evaluation) job whose model is on the meta device.
 
-    ``make_batch(size)`` returns fresh positional and keyword arguments of the model's forward and the target of the loss
-    (None: the loss needs none). ``loss(output, target)`` returns a scalar. ``optimizer`` is None for evaluation.
+    ``make_batch(size)`` returns fresh positional and keyword arguments of the model's forward and the target of the
+    loss (None: the loss needs none). ``loss(output, target)`` returns a scalar. ``optimizer`` is None for evaluation.
     ``checkpointing`` says that the model recomputes activations (already switched on in ``model``).
     """
 

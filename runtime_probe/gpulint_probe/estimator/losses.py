@@ -17,7 +17,14 @@ NAMES = ("auto", "cross-entropy", "mse", "bce", "mean", "output")
 def loss_by_name(name: str) -> Loss:
     """``auto``: the loss that the model returns, else cross entropy over classes. Raises EstimateError."""
     try:
-        return {"auto": _auto, "cross-entropy": _cross_entropy, "mse": _mse, "bce": _bce, "mean": _mean, "output": _output}[name]
+        return {
+            "auto": _auto,
+            "cross-entropy": _cross_entropy,
+            "mse": _mse,
+            "bce": _bce,
+            "mean": _mean,
+            "output": _output,
+        }[name]
     except KeyError:
         raise EstimateError(f"--loss {name!r} is not one of {', '.join(NAMES)}") from None
 
@@ -27,7 +34,9 @@ def _auto(output: Any, target: Any) -> torch.Tensor:
     if own is not None:
         return own
     logits = _main_tensor(output)
-    if logits.dim() < 2 or (isinstance(target, torch.Tensor) and target.shape == logits.shape and target.is_floating_point()):
+    if logits.dim() < 2 or (
+        isinstance(target, torch.Tensor) and target.shape == logits.shape and target.is_floating_point()
+    ):
         return _mse(logits, target)
     return _cross_entropy(logits, target)
 
@@ -45,7 +54,9 @@ def _cross_entropy(output: Any, target: Any) -> torch.Tensor:
         logits = logits.reshape(-1, logits.size(-1))
         target = target.reshape(-1) if target is not None else None
     if logits.dim() < 2:
-        raise EstimateError(f"cross entropy needs an output of (batch, classes, ...), the model returns {tuple(logits.shape)}")
+        raise EstimateError(
+            f"cross entropy needs an output of (batch, classes, ...), the model returns {tuple(logits.shape)}"
+        )
     if target is None:
         target = torch.empty((logits.size(0), *logits.shape[2:]), dtype=torch.long, device="meta")
     return F.cross_entropy(logits, target)
@@ -74,7 +85,9 @@ def _own_loss(output: Any) -> torch.Tensor | None:
 
 def _main_tensor(output: Any) -> torch.Tensor:
     if isinstance(output, dict):
-        output = next((output[key] for key in ("logits", "out", "last_hidden_state") if key in output), tuple(output.values()))
+        output = next(
+            (output[key] for key in ("logits", "out", "last_hidden_state") if key in output), tuple(output.values())
+        )
     while isinstance(output, tuple | list) and output:
         output = output[0]
     if isinstance(output, torch.Tensor):

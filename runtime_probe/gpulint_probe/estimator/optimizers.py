@@ -1,4 +1,4 @@
-"""Optimizers by name, and the choice between per-tensor, multi-tensor (foreach) and fused steps that CUDA would make."""
+"""Optimizers by name, and the choice of per-tensor, multi-tensor (foreach) or fused steps that CUDA would make."""
 
 from __future__ import annotations
 
@@ -27,10 +27,12 @@ NAMES = tuple(_OPTIONS)
 
 
 def optimizer_by_name(name: str, model: torch.nn.Module) -> tuple[torch.optim.Optimizer, bool]:
-    """The optimizer over the model's trainable parameters, and whether it is fused (``adamw-fused``). Raises EstimateError."""
+    """The optimizer of the trainable parameters, and whether it is fused (``adamw-fused``). Raises EstimateError."""
     base, fused = (name.removesuffix("-fused"), True) if name.endswith("-fused") else (name, False)
-    if base not in _OPTIONS or fused and base not in ("sgd", "sgd-momentum", "adam", "adamw", "adagrad"):
-        raise EstimateError(f"--optimizer {name!r} is not one of {', '.join(NAMES)} (adam, adamw, sgd, adagrad: also -fused)")
+    if base not in _OPTIONS or (fused and base not in ("sgd", "sgd-momentum", "adam", "adamw", "adagrad")):
+        raise EstimateError(
+            f"--optimizer {name!r} is not one of {', '.join(NAMES)} (adam, adamw, sgd, adagrad: also -fused)"
+        )
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     if not parameters:
         raise EstimateError("the model has no trainable parameter")

@@ -1,8 +1,8 @@
 """What data parallelism adds to and takes from the memory of one GPU: DDP, ZeRO stages 1 to 3, FSDP.
 
 The trace of one replica is rewritten. Sharding follows "ZeRO: Memory Optimizations Toward Training Trillion Parameter
-Models" (Rajbhandari et al., SC 2020): stage 1 splits the optimizer state over the GPUs, stage 2 the gradients too, stage 3
-and fully sharded FSDP the parameters too.
+Models" (Rajbhandari et al., SC 2020): stage 1 splits the optimizer state over the GPUs, stage 2 the gradients too,
+stage 3 and fully sharded FSDP the parameters too.
 """
 
 from __future__ import annotations
@@ -70,4 +70,4 @@ def _largest_unit(model: torch.nn.Module) -> int:
     blocks = list(repeated_blocks(model))
     sizes = [sum(p.numel() * p.element_size() for p in block.parameters()) for block in blocks]
     total = sum(p.numel() * p.element_size() for p in model.parameters())
-    return max([*sizes, total - sum(sizes)])
+    return int(max([*sizes, total - sum(sizes)]))

@@ -16,7 +16,7 @@ def plot(trace: Trace, path: Path, title: str) -> None:
     if path.suffix not in (".png", ".svg", ".pdf"):
         raise EstimateError(f"--plot {path}: the name must end in .png, .svg or .pdf")
     try:
-        from matplotlib.figure import Figure
+        from matplotlib.figure import Figure  # type: ignore[import-not-found, unused-ignore]
     except ImportError:
         raise EstimateError("--plot needs matplotlib: pip install matplotlib") from None
     phases, points = timeline(trace)

@@ -41,13 +41,19 @@ def print_table(console: Console, estimate: Estimate, suggestion: Suggestion | N
     console.print(table)
     if estimate.peak_operator:
         module = f" of module '{estimate.peak_module}'" if estimate.peak_module else ""
-        console.print(f"Peak: {estimate.peak_operator} in the {estimate.peak_phase}{module}", highlight=False, markup=False)
+        console.print(
+            f"Peak: {estimate.peak_operator} in the {estimate.peak_phase}{module}", highlight=False, markup=False
+        )
     for note in estimate.notes:
         console.print(f"Note: {note}", highlight=False, markup=False)
     if estimate.fits is not None and estimate.capacity_bytes and estimate.free_bytes is not None:
         share = 100 * abs(estimate.free_bytes) / estimate.capacity_bytes
         if estimate.fits:
-            side = f"{_gib(estimate.free_bytes)} GiB ({share:.0f} %) free" if estimate.free_bytes > 0 else "only by returning cached memory"
+            side = (
+                f"{_gib(estimate.free_bytes)} GiB ({share:.0f} %) free"
+                if estimate.free_bytes > 0
+                else "only by returning cached memory"
+            )
             console.print(f"Fits {estimate.card}: {side}", highlight=False)
         else:
             console.print(f"Does not fit {estimate.card}: {_gib(-estimate.free_bytes)} GiB too much", highlight=False)
@@ -58,7 +64,9 @@ def print_table(console: Console, estimate: Estimate, suggestion: Suggestion | N
             highlight=False,
         )
     for name, size in savings.items():
-        console.print(f"{name} would free {_gib(size)} GiB" if size > 0 else f"{name} would free nothing", highlight=False)
+        console.print(
+            f"{name} would free {_gib(size)} GiB" if size > 0 else f"{name} would free nothing", highlight=False
+        )
 
 
 def _gib(size: int) -> str:

@@ -21,7 +21,7 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
-    """Batch sizes that keep ``MARGIN`` of the card free; 0 where not even one sample fits. ``probes`` steps were simulated."""
+    """Batch sizes that keep ``MARGIN`` of the card free, 0 where no sample fits; ``probes`` steps were simulated."""
 
     train_batch: int
     eval_batch: int
@@ -51,8 +51,8 @@ def suggest_for_job(request: Request, job: Job, progress: Progress | None = None
 class _Search:
     """Finds the largest batch after whose step the allocator has reserved at most ``capacity`` bytes.
 
-    Reserved without any limit: near the limit a real job would still run, by returning cached memory to the driver again
-    and again, which stalls the GPU.
+    Reserved without any limit: near the limit a real job would still run, by returning cached memory to the driver
+    again and again, which stalls the GPU.
     """
 
     def __init__(self, job: Job, training: bool, capacity: int, progress: Progress | None) -> None:

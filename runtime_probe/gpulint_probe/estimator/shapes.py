@@ -1,7 +1,8 @@
 """Output tensors of the most frequent operators, without PyTorch's meta kernels.
 
 Those are written in Python for generality and take most of a probe's time. Each function here makes the tensors of the
-CUDA kernel: same shapes, types and layouts. Everything not listed, or called with unlike tensors, takes the meta kernel.
+CUDA kernel: same shapes, types and layouts. Everything not listed, or called with unlike tensors, takes the meta
+kernel.
 """
 
 from __future__ import annotations
@@ -70,7 +71,14 @@ def _batch_norm_backward(grad: Any, x: torch.Tensor, weight: Any, *rest: Any) ->
 
 
 def _convolution(
-    x: torch.Tensor, weight: torch.Tensor, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: bool, *_: Any
+    x: torch.Tensor,
+    weight: torch.Tensor,
+    bias: Any,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    transposed: bool,
+    *_: Any,
 ) -> Any:
     if transposed or x.dim() != weight.dim():
         return None
@@ -78,9 +86,12 @@ def _convolution(
         tensor.is_contiguous(memory_format=torch.channels_last) and not tensor.is_contiguous() for tensor in (x, weight)
     )
     dimensions = range(x.dim() - 2)
-    stride, padding, dilation = (list(value) * len(dimensions) if len(value) == 1 else value for value in (stride, padding, dilation))
+    stride, padding, dilation = (
+        list(value) * len(dimensions) if len(value) == 1 else value for value in (stride, padding, dilation)
+    )
     spatial = [
-        (x.size(2 + i) + 2 * padding[i] - dilation[i] * (weight.size(2 + i) - 1) - 1) // stride[i] + 1 for i in dimensions
+        (x.size(2 + i) + 2 * padding[i] - dilation[i] * (weight.size(2 + i) - 1) - 1) // stride[i] + 1
+        for i in dimensions
     ]
     if min(spatial, default=1) < 1 or x.size(1) % weight.size(1) or x.dtype != weight.dtype:
         return None  # an error that the meta kernel words better
@@ -89,7 +100,9 @@ def _convolution(
     return x.new_empty(shape).to(memory_format=torch.channels_last) if last else x.new_empty(shape)
 
 
-def _convolution_backward(grad: torch.Tensor, x: torch.Tensor, weight: torch.Tensor, bias_sizes: Any, *rest: Any) -> Any:
+def _convolution_backward(
+    grad: torch.Tensor, x: torch.Tensor, weight: torch.Tensor, bias_sizes: Any, *rest: Any
+) -> Any:
     mask = rest[-1]
     return (
         torch.empty_like(x) if mask[0] else None,
@@ -101,25 +114,56 @@ def _convolution_backward(grad: torch.Tensor, x: torch.Tensor, weight: torch.Ten
 _KERNELS: dict[Any, Kernel] = {
     **dict.fromkeys(
         (
-            aten.relu.default, aten.sigmoid.default, aten.silu.default, aten.gelu.default, aten.hardtanh.default,
-            aten.hardswish.default, aten.hardsigmoid.default, aten.tanh.default, aten.leaky_relu.default, aten.elu.default,
-            aten.softplus.default, aten.mish.default, aten.sqrt.default,
+            aten.relu.default,
+            aten.sigmoid.default,
+            aten.silu.default,
+            aten.gelu.default,
+            aten.hardtanh.default,
+            aten.hardswish.default,
+            aten.hardsigmoid.default,
+            aten.tanh.default,
+            aten.leaky_relu.default,
+            aten.elu.default,
+            aten.softplus.default,
+            aten.mish.default,
+            aten.sqrt.default,
         ),
         _like_first,
     ),
     **dict.fromkeys(
         (
-            aten.relu_.default, aten.silu_.default, aten.hardtanh_.default, aten.hardswish_.default, aten.add_.Tensor,
-            aten.add_.Scalar, aten.mul_.Tensor, aten.mul_.Scalar, aten.div_.Tensor, aten.zero_.default, aten.fill_.Scalar,
-            aten.sigmoid_.default, aten.hardsigmoid_.default, aten.leaky_relu_.default, aten.elu_.default,
+            aten.relu_.default,
+            aten.silu_.default,
+            aten.hardtanh_.default,
+            aten.hardswish_.default,
+            aten.add_.Tensor,
+            aten.add_.Scalar,
+            aten.mul_.Tensor,
+            aten.mul_.Scalar,
+            aten.div_.Tensor,
+            aten.zero_.default,
+            aten.fill_.Scalar,
+            aten.sigmoid_.default,
+            aten.hardsigmoid_.default,
+            aten.leaky_relu_.default,
+            aten.elu_.default,
         ),
         _in_place,
     ),
     **dict.fromkeys(
         (
-            aten.add.Tensor, aten.mul.Tensor, aten.sub.Tensor, aten.div.Tensor, aten.threshold_backward.default,
-            aten.sigmoid_backward.default, aten.silu_backward.default, aten.gelu_backward.default, aten.tanh_backward.default,
-            aten.hardtanh_backward.default, aten.hardswish_backward.default, aten.hardsigmoid_backward.default,
+            aten.add.Tensor,
+            aten.mul.Tensor,
+            aten.sub.Tensor,
+            aten.div.Tensor,
+            aten.threshold_backward.default,
+            aten.sigmoid_backward.default,
+            aten.silu_backward.default,
+            aten.gelu_backward.default,
+            aten.tanh_backward.default,
+            aten.hardtanh_backward.default,
+            aten.hardswish_backward.default,
+            aten.hardsigmoid_backward.default,
         ),
         _like_both,
     ),
@@ -127,4 +171,4 @@ _KERNELS: dict[Any, Kernel] = {
     aten.native_batch_norm_backward.default: _batch_norm_backward,
     aten.convolution.default: _convolution,
     aten.convolution_backward.default: _convolution_backward,
-}  # fmt: skip
+}

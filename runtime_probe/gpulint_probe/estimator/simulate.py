@@ -10,8 +10,16 @@ from gpulint_probe.estimator.trace import Call, Trace
 from gpulint_probe.estimator.workspace import conv_workspace
 
 CATEGORIES = (
-    "parameters", "buffers", "gradients", "optimizer state", "batch", "activations", "temporaries", "workspace", "communication",
-)  # fmt: skip
+    "parameters",
+    "buffers",
+    "gradients",
+    "optimizer state",
+    "batch",
+    "activations",
+    "temporaries",
+    "workspace",
+    "communication",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +63,7 @@ def expanded(trace: Trace) -> Iterator[tuple[int, int, int]]:
 
 
 def categories(trace: Trace) -> dict[int, str]:
-    """What each key holds. Tensors of the forward that outlive it are activations; all others without a name are temporary."""
+    """What each key holds: tensors of the forward that outlive it are activations, the unnamed rest is temporary."""
     made: dict[int, str] = {}
     category = dict(trace.categories)
     for key, size, call in trace.events:

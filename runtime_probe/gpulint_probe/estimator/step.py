@@ -23,7 +23,8 @@ def trace_training(job: Job, batch_size: int, iterations: int = 2) -> Trace:
     """
     assert job.optimizer is not None
     with _traced(job, train=True) as (tracer, cast):
-        # Names stay bound from one iteration to the next, as in a loop: the last output lives until the next one exists.
+        # Names stay bound from one iteration to the next, as in a loop: the last output lives until the next one
+        # exists.
         batch: Any = None
         output: Any = None
         loss: Any = None
@@ -79,10 +80,19 @@ def _traced(job: Job, train: bool) -> Iterator[tuple[Tracer, Autocast | None]]:
             tracer.phase = "ended"
     except EstimateError:
         raise
-    except (RuntimeError, TypeError, ValueError, IndexError, KeyError, AttributeError, AssertionError, NotImplementedError) as error:
+    except (
+        RuntimeError,
+        TypeError,
+        ValueError,
+        IndexError,
+        KeyError,
+        AttributeError,
+        AssertionError,
+        NotImplementedError,
+    ) as error:
         line = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
         where = f" in module '{stack.failed}'" if stack.failed else ""
-        if "meta tensor" in line or "Meta" in line and isinstance(error, NotImplementedError):
+        if "meta tensor" in line or ("Meta" in line and isinstance(error, NotImplementedError)):
             raise CannotSimulate(line, type(error).__name__, stack.failed) from error
         raise EstimateError(f"the model fails{where}: {type(error).__name__}: {line}") from error
 
@@ -105,4 +115,3 @@ def _optimizer_step(job: Job, tracer: Tracer) -> None:
     tracer.hold((value for value in states if isinstance(value, torch.Tensor)), "optimizer state")
     if job.fused:  # one kernel over all tensors, without temporaries
         tracer.forget_temporaries(start)
-

@@ -1,5 +1,8 @@
 """Record what a program on meta tensors allocates and frees, operator by operator, as a CUDA device would see it."""
 
+# PyTorch types these calls and bases in part, and not at all where it is not installed.
+# mypy: disable-error-code="misc, no-untyped-call, no-any-return"
+
 from __future__ import annotations
 
 import weakref
@@ -43,8 +46,8 @@ class Call:
 class Trace:
     """Events in order. An event is ``(key, bytes, call)``: bytes >= 0 allocates, -1 frees; ``call`` indexes ``calls``.
 
-    A negative key is scratch memory that lives within one call: ``workspaces[-key - 1]`` says of what, bytes is 0 until a
-    workspace model fills it in. ``categories`` names what a key holds where that is more than a passing tensor.
+    A negative key is scratch memory that lives within one call: ``workspaces[-key - 1]`` says of what, bytes is 0 until
+    a workspace model fills it in. ``categories`` names what a key holds where that is more than a passing tensor.
     """
 
     events: list[tuple[int, int, int]] = field(default_factory=list)
@@ -60,8 +63,9 @@ class Trace:
 
 
 class Tracer(TorchDispatchMode):
-    """Follows storages on the meta device. Set ``phase`` as the step proceeds, at last to "ended"; ``trace`` holds the result.
-    While ``paused``, calls are not recorded.
+    """Follows storages on the meta device; ``trace`` holds the result.
+
+    Set ``phase`` as the step proceeds, at last to "ended". While ``paused``, calls are not recorded.
 
     ``module`` is a callable that names the module now running (see ModuleStack). Raises CannotSimulate from within the
     traced program at an operator whose memory depends on values.
@@ -152,7 +156,9 @@ class Tracer(TorchDispatchMode):
                 if index is not None and index.dtype in (torch.bool, torch.uint8):
                     if func is not aten.index.Tensor and len(args[2].shape) == 0:
                         continue
-                    raise CannotSimulate("boolean indexing selects a number of elements that depends on values", str(func), module)
+                    raise CannotSimulate(
+                        "boolean indexing selects a number of elements that depends on values", str(func), module
+                    )
 
     def _cublas_workspace(self, func: Any, call: int) -> None:
         """cuBLAS keeps a workspace per thread's handle: one for the forward, one for the autograd thread."""

@@ -1,8 +1,8 @@
 """Scratch memory that CUDA libraries take inside one operator: cuDNN convolutions, attention kernels, cuBLAS handles.
 
 Meta tensors never see it, and what cuDNN's heuristics choose is not public. The rule for convolutions follows from what
-tensor cores need, channels-last copies of the tensors of an NCHW convolution, and was checked against public measurements
-of networks that it was not made on (docs/estimator.md).
+tensor cores need, channels-last copies of the tensors of an NCHW convolution, and was checked against public
+measurements of networks that it was not made on (docs/estimator.md).
 """
 
 from __future__ import annotations
@@ -56,7 +56,15 @@ def workspaces_of(func: Any, args: tuple[Any, ...], out: Any) -> dict[int, Works
             return {0: _convolution("dgrad", out, weight, x, groups, strided)}
         return {0: _convolution("forward", x, weight, out, groups, strided)}
     if func is aten.convolution_backward.default:
-        grad, x, weight, strided, transposed, groups, mask = args[0], args[1], args[2], max(args[4]) > 1, args[7], args[9], args[10]
+        grad, x, weight, strided, transposed, groups, mask = (
+            args[0],
+            args[1],
+            args[2],
+            max(args[4]) > 1,
+            args[7],
+            args[9],
+            args[10],
+        )
         requests: dict[int, Workspace] = {}
         large, small = (grad, x) if transposed else (x, grad)
         if mask[0]:
@@ -72,22 +80,29 @@ def workspaces_of(func: Any, args: tuple[Any, ...], out: Any) -> dict[int, Works
     return {}
 
 
-def _convolution(direction: str, x: torch.Tensor, weight: torch.Tensor, out: torch.Tensor, groups: int, strided: bool) -> Workspace:
+def _convolution(
+    direction: str, x: torch.Tensor, weight: torch.Tensor, out: torch.Tensor, groups: int, strided: bool
+) -> Workspace:
     last = x.dim() == 4 and x.is_contiguous(memory_format=torch.channels_last) and not x.is_contiguous()
-    return Workspace(0, direction, tuple(x.shape), tuple(weight.shape), tuple(out.shape), groups, strided, x.element_size(), last)
+    return Workspace(
+        0, direction, tuple(x.shape), tuple(weight.shape), tuple(out.shape), groups, strided, x.element_size(), last
+    )
 
 
 def conv_workspace(request: Workspace) -> int:
     """Bytes of a request.
 
-    A convolution copies its input and output to channels-last; the gradient of the weights takes as much again where it is
-    summed up from parts. None of it for 1x1 and depthwise kernels, for images, and where tensors are channels-last already.
+    A convolution copies its input and output to channels-last; the gradient of the weights takes as much again where it
+    is summed up from parts. None of it for depthwise kernels, for images, where tensors are channels-last already, and
+    for 1x1 kernels, which are matrix products, except backward through a stride.
     """
     if not request.direction:
         return request.bytes
     pointwise = all(size == 1 for size in request.weight[2:])
     depthwise = request.groups > 1 and request.weight[1] == 1
-    if pointwise or depthwise or request.channels_last or request.input[1] <= _FIRST_LAYER_CHANNELS:
+    if depthwise or request.channels_last or request.input[1] <= _FIRST_LAYER_CHANNELS:
+        return 0
+    if pointwise and (request.direction == "forward" or not request.strided):
         return 0
     copies = request.itemsize * (math.prod(request.input) + math.prod(request.output))
     parts = request.direction == "wgrad" and not request.strided and min(request.weight[:2]) <= _SPLIT_CHANNELS
