@@ -200,13 +200,19 @@ class Project:
         if not wanted:
             return []
         mentions = re.compile(rb"\b(?:" + b"|".join(map(re.escape, wanted)) + rb")\b")
-        home = {part.encode() for part in scopes.name.split(".")[-2:]}
+        home = {scopes.name.rsplit(".", 1)[-1].encode()}
+        package = scopes.path.parent / "__init__.py"
+        if home & self.imported_words(package):
+            home.add(scopes.path.parent.name.encode())  # re-exported: users name the package
         importers = {path for part in home for path in self._by_import.get(part, ())}
         found = [scopes]
         for path in sorted(importers - {scopes.path}):
             if len(found) > MAX_USERS:
                 break
-            if mentions.search(self.data(path)) and (other := self.scopes_at(path)) is not None:
+            data = self.data(path)
+            if not any(name in data for name in wanted):
+                continue
+            if mentions.search(data) and (other := self.scopes_at(path)) is not None:
                 found.append(other)
         return found
 
