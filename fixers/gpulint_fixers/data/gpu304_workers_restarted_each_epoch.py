@@ -1,0 +1,30 @@
+"""Keep the workers of a loader alive between epochs."""
+
+from __future__ import annotations
+
+import ast
+
+from gpulint.finding import Finding
+from gpulint.fix import Declined, Fix, Fixer, Safety
+from gpulint.project import Project
+from gpulint_fixers.calls import set_keyword
+from gpulint_rules.data.gpu304_workers_restarted_each_epoch import Restarted
+
+
+def fix(finding: Finding, project: Project) -> Fix | Declined:
+    """Pass ``persistent_workers``; a test where the number of workers may be set to 0, which it does not go with."""
+    payload = finding.payload
+    assert isinstance(payload, Restarted)
+    loader, workers = payload.loader, payload.workers.node
+    module = loader.scopes.module
+    own = [*loader.node.args, *(keyword.value for keyword in loader.node.keywords)]
+    value = "True"
+    if not isinstance(workers, ast.Constant):
+        if not isinstance(workers, ast.Name | ast.Attribute | ast.Subscript) or not any(workers is part for part in own):
+            return Declined("the number of workers is set elsewhere: pass persistent_workers there")
+        value = f"{module.text(workers)} > 0"
+    edit = set_keyword(module, loader.node, "persistent_workers", value)
+    return Fix("keep workers between epochs, with their random state and copy of the data", Safety.UNSAFE, (edit,))
+
+
+FIXER = Fixer("GPU304", fix)
