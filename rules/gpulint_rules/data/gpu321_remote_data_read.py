@@ -97,7 +97,7 @@ def _per_item(document: Document, scopes: ModuleScopes, project: Project) -> Ite
             if not call.args or not (per_item or project.loops.contexts(scopes, call)):
                 continue
             where = project.paths.of(scopes, call.args[0])
-            if where.is_remote and "://" in where.text:
+            if where.is_remote and (re.match(_BUCKET, where.text) or (per_item and "://" in where.text)):
                 unit = "every item" if per_item else "every iteration"
                 yield _finding(
                     document, scopes, call, f"{last_name(call.func)} reads {where.text} for {unit}", where.text

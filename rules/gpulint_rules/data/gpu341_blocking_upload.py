@@ -55,19 +55,22 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         if project.guards.off_by_default(scopes, upload.node) or project.guards.debug(scopes, upload.node):
             continue
         context = next((c for c in project.loops.contexts(scopes, upload.node) if c.role is not Role.OTHER), None)
-        if context is None and not _is_periodic(scopes, upload):
+        if context is None and not _is_periodic(scopes, upload.node, project):
             continue
         if project.gpu_programs.runs(scopes):
             yield _finding(document, project, scopes, upload, context)
     yield from _writers(document, scopes, project)
 
 
-def _is_periodic(scopes: ModuleScopes, upload: Upload) -> bool:
-    """``def log_model(self, path, epoch)``: a parameter that counts epochs is passed once for each."""
-    function = scopes.function(upload.node)
-    if function is None or (_AT_END.search(function.name) and not _WITHIN.search(function.name)):
+def _is_periodic(scopes: ModuleScopes, node: ast.AST, project: Project, depth: int = 3) -> bool:
+    """``def log_model(self, path, epoch)`` runs once for each epoch, unless its calls say otherwise."""
+    function = scopes.function(node)
+    if function is None or not depth or (_AT_END.search(function.name) and not _WITHIN.search(function.name)):
         return False
-    return any(arg.arg in _PERIODS for arg in (*function.args.args, *function.args.kwonlyargs))
+    if not any(arg.arg in _PERIODS for arg in (*function.args.args, *function.args.kwonlyargs)):
+        return False
+    sites = project.resolver.call_sites(scopes, function)
+    return not sites or any(_is_periodic(site.scopes, site.node, project, depth - 1) for site in sites)
 
 
 def _finding(
