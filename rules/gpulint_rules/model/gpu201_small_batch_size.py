@@ -83,7 +83,8 @@ def _python(document: Document, project: Project, scopes: ModuleScopes) -> Itera
     if not frameworks or project.batch_bounds.reason(scopes):
         return
     text = " ".join(scopes.calls_by_name)
-    for option, name, size in declared_sizes(project, scopes) if _computes(project, scopes) else ():
+    declared = list(declared_sizes(project, scopes)) if _computes(project, scopes) else []
+    for option, name, size in declared:
         if is_small(size, text):
             yield _finding(document, project.values.place(option).span, f"{name} defaults to {size}")
     for source in project.batches.in_module(scopes):
@@ -94,8 +95,10 @@ def _python(document: Document, project: Project, scopes: ModuleScopes) -> Itera
             continue
         used = Place(document.path, scopes.module.span(source.node), "the batches are made here")
         for value in known.values:
-            # A literal 1 is how methods that take one sample at a time are written.
-            chosen = value.source in ("default", "environment") or (value.source == "literal" and value.value != 1)
+            # 1 is how methods that take one sample at a time are written; options have been judged already.
+            chosen = value.source == "environment" or (
+                value.value != 1 and (value.source == "literal" or (value.source == "default" and not declared))
+            )
             if value.place.path == document.path and chosen:
                 span = (
                     value.place.span
