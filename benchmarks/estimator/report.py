@@ -18,17 +18,26 @@ class Row:
 
 
 def leave_one_model_out(rows: list[Row], variant: str) -> dict[str, float]:
-    """For each model the constant (median difference to the truth, MiB) over the rows of all others."""
-    differences: dict[str, list[float]] = defaultdict(list)
+    """For each model the constant in MiB with which the estimate has the least MAPE on the rows of all others."""
+    differences: dict[str, list[tuple[float, float]]] = defaultdict(list)
     for row in rows:
-        differences[row.model].append(row.memory - row.estimates[variant])
-    ordered = sorted(value for values in differences.values() for value in values)
-    if len(differences) > 50:  # one model of many moves the median by nothing
-        return dict.fromkeys(differences, statistics.median(ordered))
+        differences[row.model].append((row.memory - row.estimates[variant], 1 / row.memory))
+    everything = [pair for pairs in differences.values() for pair in pairs]
+    if len(differences) > 50:  # one model of many moves the constant by nothing
+        return dict.fromkeys(differences, _weighted_median(everything))
     return {
-        model: statistics.median(v for other, values in differences.items() if other != model for v in values)
+        model: _weighted_median([pair for other, pairs in differences.items() if other != model for pair in pairs])
         for model in differences
     }
+
+
+def _weighted_median(pairs: list[tuple[float, float]]) -> float:
+    half = sum(weight for _, weight in pairs) / 2
+    for value, weight in sorted(pairs):
+        half -= weight
+        if half <= 0:
+            return value
+    return 0.0
 
 
 def signed_errors(rows: list[Row], variant: str, fitted: bool) -> list[float]:
@@ -57,7 +66,7 @@ def summary(rows: list[Row], variants: dict[str, bool]) -> str:
 
 
 def accuracy(rows: list[Row], variants: dict[str, bool], width: int) -> str:
-    """A Markdown table of the share of rows whose class of ``width`` MiB is right; constants are from the other half."""
+    """A Markdown table: share of rows whose class of ``width`` MiB is right; constants are from the other half."""
     lines = ["| estimator | accuracy | median error % |", "|---|---|---|"]
     for variant, fitted in variants.items():
         if variant not in rows[0].estimates:

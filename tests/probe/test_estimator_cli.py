@@ -173,6 +173,7 @@ def test_baselines_answer_in_the_same_command(factories: str, method: str, capsy
         ("{file}:build", ("--input", "32", "--method", "gpumemnet"), "--gpumemnet-model"),
         ("{file}:build", ("--input", "32", "--suggest-batch"), "needs a card"),
         ("{file}:build", ("--input", "32", "--activation-checkpointing"), "repeated blocks"),
+        ("{file}:build", ("--input", "32", "--context", "much"), "not a memory size"),
         ("build", (), "is not FILE.py:FUNCTION"),
         ("hf:nowhere/config.json", (), "nothing is downloaded"),
         ("no_such_module_x:build", (), "ModuleNotFoundError"),

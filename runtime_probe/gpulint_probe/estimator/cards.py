@@ -1,10 +1,10 @@
 """GPUs by name: usable memory and what a process holds before the first tensor.
 
-``total`` is what nvidia-smi reports as memory.total (vendors' gigabytes less the ECC and firmware reserve). ``context``
-is the memory of the CUDA context with PyTorch's kernels and cuBLAS/cuDNN handles after a first training step. It
-depends on driver, CUDA version and lazy loading as much as on the card: 548 to 1737 MiB were seen on one A100 model. So
-every figure here is a fall-back with its source, and ``--context`` or a measurement by the probe on the real machine
-replaces it.
+``total`` is what nvidia-smi reports as memory.total (vendors' gigabytes less the ECC and firmware reserve).
+``context`` is the memory of the CUDA context with PyTorch's kernels and cuBLAS/cuDNN handles after a first training
+step. It depends on driver, CUDA version and lazy loading as much as on the card: four public sets of runs on one A100
+model fit 548, 1430, 1740 and 1880 MiB. So every figure here is a fall-back with its source, and ``--context`` with a
+measurement on the real machine replaces it.
 """
 
 from __future__ import annotations
@@ -40,12 +40,13 @@ class Card:
     source: str
 
 
-_MEASURED = "fit on public A100 runs (itu-rad/CARMA; PyTorch 2.4, CUDA 12.2)"
-_ASSUMED = "not measured on this card: the spread of public measurements is 548 to 1737 MiB"
-_DEFAULT_CONTEXT = 550
+_FITTED = "upper middle of four public sets of A100 runs (PyTorch 2.4, CUDA 12.2): 548, 1430, 1740, 1880 MiB"
+_ASSUMED = "not measured on this card: the middle of what public A100 runs show, 548 to 1880 MiB"
+_A100_CONTEXT = 1740
+_DEFAULT_CONTEXT = 1200
 _TABLE: tuple[tuple[str, int, int, str], ...] = (
-    ("A100-40GB", 40960, 548, _MEASURED),
-    ("A100-80GB", 81920, 548, _MEASURED),
+    ("A100-40GB", 40960, _A100_CONTEXT, _FITTED),
+    ("A100-80GB", 81920, _A100_CONTEXT, _FITTED),
     ("A30", 24576, _DEFAULT_CONTEXT, _ASSUMED),
     ("A10", 23028, _DEFAULT_CONTEXT, _ASSUMED),
     ("A40", 46068, _DEFAULT_CONTEXT, _ASSUMED),

@@ -60,7 +60,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     )
     add("--gpu", default="", help="card to fit, such as A100-40GB")
     add("--memory", metavar="SIZE", help="memory of the card to fit, such as 24GiB")
-    add("--context", metavar="SIZE", help="memory of the CUDA context, where it was measured")
+    add("--context", metavar="SIZE", help="memory of the CUDA context, or the word measure: on the GPU of this machine")
     add(
         "--suggest-batch",
         action="store_true",
@@ -149,8 +149,18 @@ def _request(args: argparse.Namespace) -> Request:
         args.target, tuple(args.inputs), args.batch_size, args.optimizer, args.precision, args.loss,
         args.grad_accumulation, args.activation_checkpointing, args.channels_last, args.data_parallel, args.gpus,
         _model_arguments(args.model_arg), args.gpu, parse_size(args.memory) if args.memory else None,
-        parse_size(args.context) if args.context else None, args.method, args.gpumemnet_model,
+        _context(args.context), args.method, args.gpumemnet_model,
     )  # fmt: skip
+
+
+def _context(text: str | None) -> int | None:
+    if text != "measure":
+        from gpulint_probe.estimator.cards import parse_size
+
+        return parse_size(text) if text else None
+    from gpulint_probe.estimator.context import measure_context
+
+    return measure_context()
 
 
 def _model_arguments(texts: list[str]) -> dict[str, Any]:

@@ -6,8 +6,8 @@ MIB = 1 << 20
 # Of the benchmark's jobs 90 % lie between these factors of the estimate, leave-one-model-out, once the context is
 # known.
 LOW, HIGH = 0.95, 1.07
-# Contexts seen in public measurements; used while none is given.
-CONTEXT_LOW, CONTEXT_HIGH = 450 * MIB, 1750 * MIB
+# Contexts seen in public measurements (cards.py); used while none is given.
+CONTEXT_LOW, CONTEXT_HIGH = 500 * MIB, 1900 * MIB
 
 
 def interval(device: int, context: int, context_known: bool, assumed: bool) -> tuple[int, int]:
