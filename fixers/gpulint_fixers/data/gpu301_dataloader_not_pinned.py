@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from gpulint_rules.data.gpu301_dataloader_not_pinned import NotPinned
+
 from gpulint.finding import Finding
 from gpulint.fix import Declined, Fix, Fixer, Safety
 from gpulint.project import Project
 from gpulint_fixers.pinning import pin
-from gpulint_rules.data.gpu301_dataloader_not_pinned import NotPinned
 
 
 def fix(finding: Finding, project: Project) -> Fix | Declined:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 
+from gpulint_rules.data.gpu302_blocking_transfer import Blocking
+
 from gpulint.documents.python import PythonModule
 from gpulint.facts.devices import Transfer
 from gpulint.facts.loaders import Loader
@@ -12,7 +14,6 @@ from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
 from gpulint.project import Project
 from gpulint_fixers.calls import set_keyword
 from gpulint_fixers.pinning import pin
-from gpulint_rules.data.gpu302_blocking_transfer import Blocking
 
 
 def fix(finding: Finding, project: Project) -> Fix | Declined:

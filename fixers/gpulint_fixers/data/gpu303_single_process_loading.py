@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ast
 
+from gpulint_rules.data.gpu303_single_process_loading import SingleProcess
+
 from gpulint.facts.loaders import Loader
 from gpulint.finding import Finding
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
 from gpulint.project import Project
 from gpulint_fixers.calls import add_keyword
 from gpulint_fixers.imports import add_import
-from gpulint_rules.data.gpu303_single_process_loading import SingleProcess
 
 MOST = 16
 """More workers than this seldom help one GPU, whatever the node has."""
@@ -25,7 +26,11 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     cores = _cores(project, loader)
     workers = str(cores) if cores is not None else "min(8, os.cpu_count() or 1)"
     imports = add_import(loader.scopes, "os") if cores is None else ()
-    persistent = "" if any(keyword.arg == "persistent_workers" for keyword in loader.node.keywords) else "persistent_workers=True"
+    persistent = (
+        ""
+        if any(keyword.arg == "persistent_workers" for keyword in loader.node.keywords)
+        else "persistent_workers=True"
+    )
     edits: tuple[Edit, ...]
     if payload.workers is None:
         edits = (add_keyword(module, loader.node, ", ".join(filter(None, [f"num_workers={workers}", persistent]))),)
@@ -38,7 +43,9 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         if persistent:
             edits += (add_keyword(module, loader.node, persistent),)
     why = f"the launcher gives each process {cores} cores" if cores is not None else "measure how many help"
-    return Fix(f"load with worker processes, which get their own random state ({why})", Safety.UNSAFE, (*imports, *edits))
+    return Fix(
+        f"load with worker processes, which get their own random state ({why})", Safety.UNSAFE, (*imports, *edits)
+    )
 
 
 def _cores(project: Project, loader: Loader) -> int | None:

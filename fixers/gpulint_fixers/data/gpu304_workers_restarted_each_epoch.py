@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ast
 
+from gpulint_rules.data.gpu304_workers_restarted_each_epoch import Restarted
+
 from gpulint.finding import Finding
 from gpulint.fix import Declined, Fix, Fixer, Safety
 from gpulint.project import Project
 from gpulint_fixers.calls import set_keyword
-from gpulint_rules.data.gpu304_workers_restarted_each_epoch import Restarted
 
 
 def fix(finding: Finding, project: Project) -> Fix | Declined:
@@ -20,7 +21,9 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     own = [*loader.node.args, *(keyword.value for keyword in loader.node.keywords)]
     value = "True"
     if not isinstance(workers, ast.Constant):
-        if not isinstance(workers, ast.Name | ast.Attribute | ast.Subscript) or not any(workers is part for part in own):
+        if not isinstance(workers, ast.Name | ast.Attribute | ast.Subscript) or not any(
+            workers is part for part in own
+        ):
             return Declined("the number of workers is set elsewhere: pass persistent_workers there")
         value = f"{module.text(workers)} > 0"
     edit = set_keyword(module, loader.node, "persistent_workers", value)

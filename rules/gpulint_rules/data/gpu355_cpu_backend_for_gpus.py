@@ -29,6 +29,7 @@ from gpulint.facts.environment import settings
 from gpulint.facts.guards import conditions
 from gpulint.facts.scopes import ModuleScopes
 from gpulint.finding import Finding, Severity
+from gpulint.fix import Safety
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 
@@ -97,6 +98,7 @@ RULE = Rule(
     why="gloo and crippled NCCL transports move gradients through host memory while GPUs wait (data exchange: 7.1 % of the study's 706 issues)",
     evidence=(Evidence("data exchange: 7.1 % of 706 issues"),),
     check=check,
+    fix=Safety.UNSAFE,
     bad='dist.init_process_group("gloo")\nmodel = DDP(model.cuda())\n',
     good='dist.init_process_group("nccl")\nmodel = DDP(model.cuda())\n',
     references=("https://pytorch.org/docs/stable/distributed.html#which-backend-to-use",),

@@ -78,7 +78,7 @@ def _of_program(
             yield _finding(start, gpus, spawned, Severity.ERROR, where=spawned[1])
     elif program.pinned is not None and counted[0] == 1 and not ways & {Approach.ONE_PROCESS, Approach.SPAWN}:
         yield _finding(start, gpus, (1, None), Severity.ERROR, at=gpus.place, evidence=program.pinned)
-    elif any(sign.approach is Approach.MODEL for sign in program.parallel) or ways & _DRIVES_SEVERAL:
+    elif Approach.MODEL in ways or ways & _DRIVES_SEVERAL:
         return
     elif counted[0] > 1 or (counts_processes(start.launch) and Approach.FRAMEWORK not in ways):
         yield _finding(start, gpus, counted, Severity.ERROR)

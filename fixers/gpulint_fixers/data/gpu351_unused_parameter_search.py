@@ -1,0 +1,22 @@
+"""Switch the search for unused parameters off."""
+
+from __future__ import annotations
+
+from gpulint_rules.data.gpu351_unused_parameter_search import UnusedSearch
+
+from gpulint.finding import Finding
+from gpulint.fix import Declined, Fix, Fixer, Safety
+from gpulint.project import Project
+from gpulint_fixers.calls import set_keyword
+
+
+def fix(finding: Finding, project: Project) -> Fix | Declined:
+    found, document = finding.payload, project.document(finding.path)
+    if not isinstance(found, UnusedSearch) or document is None or document.python is None or found.keyword is None:
+        return Declined("the finding does not say which call it is")
+    assert found.keyword.arg is not None
+    edit = set_keyword(document.python, found.call, found.keyword.arg, "False")
+    return Fix("switch the search off; DDP raises an error in the second step if a parameter is unused", Safety.UNSAFE, (edit,))
+
+
+FIXER = Fixer("GPU351", fix)

@@ -1,0 +1,27 @@
+"""Use NCCL for GPU tensors."""
+
+from __future__ import annotations
+
+import ast
+
+from gpulint_rules.data.gpu355_cpu_backend_for_gpus import CpuBackend
+
+from gpulint.finding import Finding
+from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
+from gpulint.project import Project
+
+
+def fix(finding: Finding, project: Project) -> Fix | Declined:
+    found, document = finding.payload, project.document(finding.path)
+    if not isinstance(found, CpuBackend) or document is None or document.python is None:
+        return Declined("whether this machine needs the setting cannot be told from the code")
+    node = found.node
+    if not isinstance(node, ast.Constant) or not isinstance(node.value, str):
+        return Declined("the backend is not written in the call")
+    text = document.python.text(node)
+    quote = text[-1]
+    edit = Edit(finding.path, document.python.span(node), f"{quote}nccl{quote}")
+    return Fix("use NCCL; tensors on the CPU can then no longer be exchanged", Safety.UNSAFE, (edit,))
+
+
+FIXER = Fixer("GPU355", fix)

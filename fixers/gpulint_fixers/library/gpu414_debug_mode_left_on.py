@@ -1,0 +1,44 @@
+"""Take out a debugging switch."""
+
+from __future__ import annotations
+
+import ast
+
+from gpulint_rules.library.gpu414_debug_mode_left_on import DebugMode
+
+from gpulint.finding import Finding, Place
+from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
+from gpulint.project import Project
+from gpulint.rule import Kind
+from gpulint_fixers.statements import remove_lines, remove_statement
+
+
+def fix(finding: Finding, project: Project) -> Fix | Declined:
+    mode, document = finding.payload, project.document(finding.path)
+    if not isinstance(mode, DebugMode) or document is None:
+        return Declined("the finding does not say what is left on")
+    if not mode.removable:
+        return Declined("removing it may change results or output that is still wanted")
+    edit: Edit | None = None
+    if mode.node is not None and document.python is not None:
+        module = document.python
+        statement = next((up for up in (mode.node, *module.ancestors(mode.node)) if isinstance(up, ast.stmt)), None)
+        if isinstance(statement, ast.Assign | ast.Expr) and not isinstance(statement.value, ast.Dict):
+            edit = remove_statement(module, statement)
+    elif document.kind is Kind.SHELL and finding.span.cell is None:
+        # `export NAME=1` is a line of its own; as a prefix of a command only the word goes.
+        span = finding.span
+        line = document.source.line(span.line)
+        before, after = line[: span.column - 1].strip(), line[span.end_column - 1 :]
+        if before in ("", "export") and not after.strip():
+            start = len(line) - len(line.lstrip()) + 1
+            edit = remove_lines(document.source, Place(finding.path, type(span)(span.line, start, span.end_line, span.end_column)))
+        elif after.startswith(" "):
+            gap = len(after) - len(after.lstrip(" "))
+            edit = Edit(finding.path, type(span)(span.line, span.column, span.end_line, span.end_column + gap), "")
+    if edit is None:
+        return Declined("the switch does not stand in a statement of its own")
+    return Fix(f"remove {mode.what}", Safety.SAFE, (edit,))
+
+
+FIXER = Fixer("GPU414", fix)
