@@ -22,7 +22,9 @@ _DTYPES = frozenset(
     "float8_e4m3fn float8_e5m2 dtype torch_dtype weight_dtype model_dtype compute_dtype ptdtype precision".split()
 )
 _DTYPE_NAME = re.compile(r"dtype|precision", re.IGNORECASE)
-_GPU_NAME = re.compile(r"(^|_)(cuda|gpu|rank|local_rank|device_id|gpu_id|device_index|current_device)(_|$)|^gpu", re.IGNORECASE)
+_GPU_NAME = re.compile(
+    r"(^|_)(cuda|gpu|rank|local_rank|device_id|gpu_id|device_index|current_device)(_|$)|^gpu", re.IGNORECASE
+)
 _DEVICE_NAME = re.compile(r"(^|_)(device|dev|devices|cuda|gpu|rank|gpu_id)(_|$|\d)", re.IGNORECASE)
 
 
@@ -90,7 +92,11 @@ class Devices:
                 return self._classify(Ref(ref.scopes, left))
             case ast.Call():
                 return self._of_call(ref, node)
-        known = {_named(str(value.value)) for value in self._project.values.of(ref.scopes, node).values if isinstance(value.value, str)}
+        known = {
+            _named(str(value.value))
+            for value in self._project.values.of(ref.scopes, node).values
+            if isinstance(value.value, str)
+        }
         if known:
             return known
         if isinstance(node, ast.expr) and _GPU_NAME.search(last_name(node)):
@@ -128,9 +134,15 @@ class Devices:
     def transfers(self, scopes: ModuleScopes) -> tuple[Transfer, ...]:
         """All calls of a module that move something to a device, whatever it is."""
         if id(scopes) not in self._transfers:
-            calls = [*scopes.calls_by_name.get("to", []), *scopes.calls_by_name.get("cuda", []), *scopes.calls_by_name.get("type", [])]
+            calls = [
+                *scopes.calls_by_name.get("to", []),
+                *scopes.calls_by_name.get("cuda", []),
+                *scopes.calls_by_name.get("type", []),
+            ]
             calls.sort(key=lambda call: (call.lineno, call.col_offset))
-            self._transfers[id(scopes)] = tuple(found for call in calls if (found := self._transfer(scopes, call)) is not None)
+            self._transfers[id(scopes)] = tuple(
+                found for call in calls if (found := self._transfer(scopes, call)) is not None
+            )
         return self._transfers[id(scopes)]
 
     def _transfer(self, scopes: ModuleScopes, call: ast.Call) -> Transfer | None:
@@ -146,7 +158,9 @@ class Devices:
             devices = frozenset({Device.CUDA})
             flag = flag or (call.args[1] if len(call.args) > 1 else None)
         elif func.attr == "type":
-            if not call.args or not any(name.startswith("torch.cuda.") for name in self._project.resolver.names(scopes, call.args[0])):
+            if not call.args or not any(
+                name.startswith("torch.cuda.") for name in self._project.resolver.names(scopes, call.args[0])
+            ):
                 return None
             devices = frozenset({Device.CUDA})
         else:
@@ -161,7 +175,9 @@ class Devices:
             positional = call.args[1:] if "device" not in keywords else call.args
             flag = flag or (positional[1] if len(positional) > 1 else None)
         non_blocking = flag is not None and not self._project.values.of(scopes, flag).every(lambda value: not value)
-        return Transfer(Ref(scopes, call), func.value, devices, non_blocking, self._project.loaders.batch(scopes, func.value))
+        return Transfer(
+            Ref(scopes, call), func.value, devices, non_blocking, self._project.loaders.batch(scopes, func.value)
+        )
 
     def batch_transfers(self, scopes: ModuleScopes) -> Iterator[Transfer]:
         """Transfers of loader batches from the host to what may be a GPU."""

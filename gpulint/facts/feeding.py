@@ -38,7 +38,7 @@ class Feeding:
         return self._project.arguments.of(loader.scopes, loader.node, name, place)
 
     def is_pinned(self, loader: Loader) -> bool | None:
-        """Does the loader pin its batches, perhaps on a condition (True), never (False), or can it not be told (None)?"""
+        """Does the loader pin its batches, perhaps on a condition? None if it cannot be told."""
         argument = self.argument(loader, "pin_memory", PIN_POSITION)
         if argument.passed is Passed.NEVER:
             return False
@@ -47,7 +47,7 @@ class Feeding:
         values = [self._project.values.of(ref.scopes, ref.node) for ref in argument.refs]
         return not all(known.every(lambda value: not value) for known in values)
 
-    # -- frameworks ------------------------------------------------------------------------------------------------------
+    # -- frameworks ----------------------------------------------------------------------------------------------------
 
     def mover(self, loader: Loader) -> Place | None:
         """Where a framework takes the loader over and moves its batches to the GPU on its own."""
@@ -58,7 +58,9 @@ class Feeding:
         table: dict[ast.Call, Place] = {}
         for ref in self._handed_to_frameworks():
             assert isinstance(ref.node, ast.expr)
-            place = Place(ref.scopes.path, ref.scopes.module.span(ref.node), "the framework moves its batches to the GPU")
+            place = Place(
+                ref.scopes.path, ref.scopes.module.span(ref.node), "the framework moves its batches to the GPU"
+            )
             for part in _parts(ref.node):
                 for loader in self._project.loaders.loaders_of(ref.scopes, part):
                     table.setdefault(loader.node, place)
@@ -109,7 +111,11 @@ class Feeding:
         for ref in made:
             if isinstance(ref.node, ast.Call):
                 for keyword in ref.node.keywords:
-                    known = self._project.values.of(ref.scopes, keyword.value) if keyword.arg in ("cpu", "accelerator") else None
+                    known = (
+                        self._project.values.of(ref.scopes, keyword.value)
+                        if keyword.arg in ("cpu", "accelerator")
+                        else None
+                    )
                     if known is not None and known.every(lambda value: value is True or value == "cpu"):
                         return True
         return False
@@ -125,7 +131,7 @@ class Feeding:
         ]
         return bool(found) and all(found)
 
-    # -- data that is on the GPU already -----------------------------------------------------------------------------------
+    # -- data that is on the GPU already -------------------------------------------------------------------------------
 
     def yields_gpu_tensors(self, loader: Loader) -> bool:
         """Are samples on the GPU before the loader collates them? Pinning them would raise an error."""
@@ -139,12 +145,18 @@ class Feeding:
         for source in self.sources(loader):
             assert isinstance(source.node, ast.expr)
             for ref in resolver.origins(source.scopes, source.node):
-                if isinstance(ref.node, ast.Call) and last_name(ref.node.func) == "TensorDataset":
-                    if any(self._moved_fields(ref.scopes, argument) for argument in ref.node.args):
-                        return True
+                made_of = ref.node.args if isinstance(ref.node, ast.Call) else []
+                if isinstance(ref.node, ast.Call) and last_name(ref.node.func) != "TensorDataset":
+                    continue
+                if any(self._moved_fields(ref.scopes, argument) for argument in made_of):
+                    return True
             for where, owner in resolver.classes_of(source.scopes, source.node):
                 getter = resolver.method(where, owner, "__getitem__")
-                if getter is not None and isinstance(getter.node, FUNCTIONS) and self._moves(getter.scopes, getter.node):
+                if (
+                    getter is not None
+                    and isinstance(getter.node, FUNCTIONS)
+                    and self._moves(getter.scopes, getter.node)
+                ):
                     return True
         return False
 
@@ -178,7 +190,8 @@ class Feeding:
         for transfer in self._project.devices.transfers(scopes):
             if not transfer.to_gpu or scopes.function(transfer.node) is not here:
                 continue
-            if transfer.node is node or root and root in (_root(transfer.value), _assigned_root(scopes, transfer.node)):
+            roots = (_root(transfer.value), _assigned_root(scopes, transfer.node))
+            if transfer.node is node or (root and root in roots):
                 fields = [arg.value for arg in transfer.node.args[1:] if isinstance(arg, ast.Constant)]
                 found |= {field for field in fields if isinstance(field, str)} or {"*"}
         return frozenset(found)

@@ -31,8 +31,18 @@ TORCH_LOADERS = frozenset(
 )  # fmt: skip
 """Classes that take the parameters of ``torch.utils.data.DataLoader`` and hand them on."""
 
-_SAMPLING = ("NeighborLoader", "LinkNeighborLoader", "HGTLoader", "NeighborSampler", "ShaDowKHopSampler", "NodeDataLoader", "EdgeDataLoader")
-PREPARE = frozenset({"prepare", "setup_dataloaders", "prepare_data_loader", "_setup_dataloader", "MpDeviceLoader", "prepare_dataloader"})
+_SAMPLING = (
+    "NeighborLoader",
+    "LinkNeighborLoader",
+    "HGTLoader",
+    "NeighborSampler",
+    "ShaDowKHopSampler",
+    "NodeDataLoader",
+    "EdgeDataLoader",
+)
+PREPARE = frozenset(
+    {"prepare", "setup_dataloaders", "prepare_data_loader", "_setup_dataloader", "MpDeviceLoader", "prepare_dataloader"}
+)
 _HOST_METHODS = frozenset({"items", "values", "keys", "float", "long", "half", "int", "double", "view", "reshape", "squeeze", "unsqueeze", "permute", "transpose", "contiguous", "pop", "get", "t", "flatten", "type", "requires_grad_", "copy", "clone", "repeat", "expand", "narrow", "chunk", "split", "pin_memory", "bool"})  # fmt: skip
 
 
@@ -56,7 +66,13 @@ class Loader:
     def variable(self) -> str:
         """Name that the loader is assigned to, as written; '' if it has none."""
         parent = self.scopes.module.parents.get(self.node)
-        target = parent.targets[0] if isinstance(parent, ast.Assign) else parent.target if isinstance(parent, ast.AnnAssign) else None
+        target = (
+            parent.targets[0]
+            if isinstance(parent, ast.Assign)
+            else parent.target
+            if isinstance(parent, ast.AnnAssign)
+            else None
+        )
         return ast.unparse(target) if isinstance(target, ast.Name | ast.Attribute) else ""
 
     @property
@@ -124,7 +140,10 @@ class Loaders:
                     self._active.discard(source)
             else:
                 for made in resolver.origins(ref.scopes, call.func):
-                    if isinstance(made.node, ast.ClassDef) and resolver.base_names(made.scopes, made.node) & TORCH_LOADERS:
+                    if (
+                        isinstance(made.node, ast.ClassDef)
+                        and resolver.base_names(made.scopes, made.node) & TORCH_LOADERS
+                    ):
                         found.append(Loader(ref, "torch.utils.data.DataLoader"))
         return tuple(dict.fromkeys(found))
 
@@ -175,7 +194,10 @@ class Loaders:
             return None
         if last_name(source) in ("range", "trange") or self._on_device(scopes, source):
             return None
-        if self._project.loops.over_loader(scopes, loop) and self._project.loops.role(scopes, loop) in (Role.STEP, Role.EVAL):
+        if self._project.loops.over_loader(scopes, loop) and self._project.loops.role(scopes, loop) in (
+            Role.STEP,
+            Role.EVAL,
+        ):
             return Draw(Ref(scopes, loop), (), self.prepared(scopes, source))
         return None
 
@@ -186,7 +208,10 @@ class Loaders:
                 if any(keyword.arg in ("device", "device_id") for keyword in ref.node.keywords):
                     return True
                 names = self._project.resolver.call_names(ref.scopes, ref.node)
-                if any(name.split(".", 1)[0] in ("tensorflow", "tf", "jax", "nvidia", "torchtext", "tensorflow_datasets") for name in names):
+                if any(
+                    name.split(".", 1)[0] in ("tensorflow", "tf", "jax", "nvidia", "torchtext", "tensorflow_datasets")
+                    for name in names
+                ):
                     return True
         return False
 
@@ -224,7 +249,11 @@ class Loaders:
                 value = binding.value
                 if binding.kind is Bound.ASSIGN and value is not None and not binding.path:
                     inner = unwrap_iterable(value)
-                    if isinstance(inner, ast.Name | ast.Attribute) and last_name(inner) != source.id and self.prepared(scopes, inner):
+                    if (
+                        isinstance(inner, ast.Name | ast.Attribute)
+                        and last_name(inner) != source.id
+                        and self.prepared(scopes, inner)
+                    ):
                         return True
         finally:
             self._active.discard(source)
@@ -252,7 +281,15 @@ class Loaders:
                 return Draw(Ref(scopes, node), loaders, self.prepared(scopes, inner))
             case ast.Call(func=ast.Attribute(value=base, attr=attr)) if attr in _HOST_METHODS:
                 return self.batch(scopes, base, depth + 1)
-            case ast.Call(args=args, func=func) if last_name(func) in ("Variable", "zip", "enumerate", "list", "tuple", "stack", "cat"):
+            case ast.Call(args=args, func=func) if last_name(func) in (
+                "Variable",
+                "zip",
+                "enumerate",
+                "list",
+                "tuple",
+                "stack",
+                "cat",
+            ):
                 return self._first(self.batch(scopes, arg, depth + 1) for arg in args)
             case ast.List(elts=parts) | ast.Tuple(elts=parts):
                 return self._first(self.batch(scopes, part, depth + 1) for part in parts)

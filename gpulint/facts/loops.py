@@ -20,10 +20,17 @@ MAX_HELPERS = 5
 
 _BACKWARD = frozenset({"backward", "manual_backward", "train_on_batch", "apply_gradients", "minimize"})
 _STEPPED = re.compile(r"optim|scaler|engine|^opt$|^opt_|_opt$|^optimi[sz]er", re.IGNORECASE)
-_STEP_CALL = re.compile(r"^_?(train|training|update|optimi[sz]e)_?(step|batch|iter|iteration|one_batch|one_step)$|^_?step_train$")
-_EVAL_NAME = re.compile(r"(^|_)(eval|evaluate|evaluation|valid|validate|validation|val|test|infer|inference|predict|prediction|accuracy)(_|$)")
+_STEP_CALL = re.compile(
+    r"^_?(train|training|update|optimi[sz]e)_?(step|batch|iter|iteration|one_batch|one_step)$|^_?step_train$"
+)
+_EVAL_NAME = re.compile(
+    r"(^|_)(eval|evaluate|evaluation|valid|validate|validation|val|test|infer|inference|predict|prediction|accuracy)(_|$)"
+)
 _TRAIN_NAME = re.compile(r"(^|_)(train|training|fit|finetune)(_|$)")
-_LOADER_NAME = re.compile(r"(data_?_?loader|loader|_dl$|^dl$|data_?iter|iterator|batches|dataset|train_data|test_data|val_data)", re.IGNORECASE)
+_LOADER_NAME = re.compile(
+    r"(data_?_?loader|loader|_dl$|^dl$|data_?iter|iterator|batches|dataset|train_data|test_data|val_data)",
+    re.IGNORECASE,
+)
 _EPOCH_NAME = re.compile(r"(^|_)(epoch|epochs|ep)(_|$|\d)|^epoch")
 _STEP_HOOKS = frozenset({"training_step", "on_train_batch_end", "on_train_batch_start", "on_before_zero_grad", "on_batch_end", "on_train_step_end", "compute_loss", "training_step_end", "on_after_backward"})  # fmt: skip
 _EVAL_HOOKS = frozenset({"validation_step", "test_step", "predict_step", "prediction_step", "on_validation_batch_end"})
@@ -71,9 +78,7 @@ class Loops:
         for up in scopes.module.ancestors(node):
             if isinstance(up, LOOPS) and (inner in up.body or inner is getattr(up, "test", None)):
                 yield up
-            elif isinstance(up, FUNCTIONS) and "closure" not in up.name:
-                return
-            elif isinstance(up, ast.ClassDef):
+            elif (isinstance(up, FUNCTIONS) and "closure" not in up.name) or isinstance(up, ast.ClassDef):
                 return
             inner = up
 
@@ -185,11 +190,15 @@ class Loops:
             return True
         # `bar = tqdm(loader)` in front of the loop.
         made = (ref.node for ref in self._project.resolver.origins(scopes, source) if isinstance(ref.node, ast.Call))
-        return any(is_loader_name(last_name(unwrap_iterable(call))) for call in made if unwrap_iterable(call) is not call)
+        return any(
+            is_loader_name(last_name(unwrap_iterable(call))) for call in made if unwrap_iterable(call) is not call
+        )
 
     def _evaluates(self, scopes: ModuleScopes, loop: LoopNode) -> bool:
         function = scopes.function(loop)
-        if self._project.guards.no_grad(scopes, loop.body[0]) or (function is not None and _EVAL_NAME.search(function.name)):
+        if self._project.guards.no_grad(scopes, loop.body[0]) or (
+            function is not None and _EVAL_NAME.search(function.name)
+        ):
             return True
         names = {last_name(call.func) for call in self.calls_in(scopes, loop)}
         return bool(names & {"model", "net", "network", "module", "generate", "predict", "no_grad", "inference_mode"})
@@ -266,7 +275,10 @@ class Loops:
         sites = self.handed_over(scopes, function)
         return any(
             isinstance(site.node, ast.Call)
-            and any(name.startswith("ignite.") and name.endswith("Engine") for name in self._project.resolver.call_names(scopes, site.node))
+            and any(
+                name.startswith("ignite.") and name.endswith("Engine")
+                for name in self._project.resolver.call_names(scopes, site.node)
+            )
             for site in sites
         )
 
@@ -280,7 +292,15 @@ class Loops:
         name = function.name
         if self.is_brain_hook(scopes, function):
             yield Context(Role.EVAL if name == "evaluate_batch" else Role.STEP, Ref(scopes, function))
-        role = Role.STEP if name in _STEP_HOOKS else Role.EVAL if name in _EVAL_HOOKS else Role.EPOCH if name in _EPOCH_HOOKS else None
+        role = (
+            Role.STEP
+            if name in _STEP_HOOKS
+            else Role.EVAL
+            if name in _EVAL_HOOKS
+            else Role.EPOCH
+            if name in _EPOCH_HOOKS
+            else None
+        )
         if role is None:
             return
         if any(_HOOK_OWNERS.search(base) for base in self._project.resolver.base_names(scopes, owner)):

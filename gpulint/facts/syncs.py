@@ -1,4 +1,4 @@
-"""Places where the host waits for the GPU: ``.item()``, ``float(loss)``, printing a device tensor, ``synchronize()`` ..."""
+"""Places where the host waits for the GPU: ``.item()``, ``float(loss)``, printing a tensor, ``synchronize()`` ..."""
 
 from __future__ import annotations
 
@@ -17,20 +17,43 @@ if TYPE_CHECKING:
 
 MAX_DEPTH = 10
 _LOSS = re.compile(r"(^|_|[a-z])(loss|losses|err[A-Z]?|nll|kld|bce|elbo)(_|\d|$)|^loss", re.IGNORECASE)
-_TENSOR_NAME = re.compile(r"loss|logit|^(out|outs|output|outputs|pred|preds|grad_norm|total_norm)$|mloss", re.IGNORECASE)
+_TENSOR_NAME = re.compile(
+    r"loss|logit|^(out|outs|output|outputs|pred|preds|grad_norm|total_norm)$|mloss", re.IGNORECASE
+)
 _MAKES = re.compile(
     r"(^|_)(model|net|network|criterion|critic|discriminator|generator|encoder|decoder|module|loss|loss_?fn|loss_?func)$"
     r"|loss|^net[DG]$|^forward$|cross_entropy|clip_grad_norm_?$",
     re.IGNORECASE,
 )
 _HOST_ROOTS = frozenset({"numpy", "np", "random", "math", "cv2", "pandas", "time", "os", "sklearn", "scipy"})
-_ENDS = frozenset({"item", "tolist", "numpy", "cpu", "get_scale", "shape", "size", "dim", "numel", "nelement", "ndim", "device", "dtype"})
+_ENDS = frozenset(
+    {
+        "item",
+        "tolist",
+        "numpy",
+        "cpu",
+        "get_scale",
+        "shape",
+        "size",
+        "dim",
+        "numel",
+        "nelement",
+        "ndim",
+        "device",
+        "dtype",
+    }
+)
 _REDUCTIONS = frozenset({"sum", "mean", "max", "min", "norm", "all", "any", "argmax", "eq"})
 _PRINTERS = frozenset(
     "print set_postfix set_postfix_str set_description set_description_str info debug warning log_message write".split()
 )
 _LOGGERS = frozenset({"add_scalar", "add_scalars"})
 _TESTS = frozenset({"isnan", "isinf", "isfinite", "any", "all", "allclose", "equal"})
+_CREATORS = frozenset(
+    "torch.empty torch.zeros torch.ones torch.full torch.tensor torch.as_tensor torch.from_numpy torch.rand "
+    "torch.randn torch.randint torch.randperm torch.arange".split()
+)
+_SETTING = re.compile(r"scale|weight|fn|func|coef|type|name|lambda|alpha|interval", re.IGNORECASE)
 
 
 class Kind(enum.Enum):
@@ -63,11 +86,21 @@ class Syncs:
             if (found := self._of_call(scopes, call)) is not None:
                 yield found
         for node in ast.walk(scopes.module.tree):
-            if isinstance(node, ast.If | ast.IfExp | ast.While) and (found := self._of_test(scopes, node.test)) is not None:
+            if (
+                isinstance(node, ast.If | ast.IfExp | ast.While)
+                and (found := self._of_test(scopes, node.test)) is not None
+            ):
                 yield found
-            elif isinstance(node, ast.Subscript) and isinstance(node.value, ast.Attribute) and node.value.attr == "data":
-                if isinstance(node.slice, ast.Constant) and node.slice.value == 0 and self.is_tensor(scopes, node.value.value):
-                    yield Sync(node, Kind.READ, node.value.value)
+            elif isinstance(node, ast.Subscript) and self._is_old_item(scopes, node):
+                assert isinstance(node.value, ast.Attribute)
+                yield Sync(node, Kind.READ, node.value.value)
+
+    def _is_old_item(self, scopes: ModuleScopes, node: ast.Subscript) -> bool:
+        """``loss.data[0]``, as ``loss.item()`` was written once."""
+        if not isinstance(node.value, ast.Attribute) or node.value.attr != "data":
+            return False
+        first = isinstance(node.slice, ast.Constant) and node.slice.value == 0
+        return first and self.is_tensor(scopes, node.value.value)
 
     def _of_call(self, scopes: ModuleScopes, call: ast.Call) -> Sync | None:
         func = call.func
@@ -83,7 +116,9 @@ class Syncs:
                 return Sync(call, Kind.BARRIER, None)
         elif name in ("float", "int", "bool") and len(call.args) == 1:
             argument = call.args[0]
-            reduced = isinstance(argument, ast.Call) and last_name(argument.func) in _REDUCTIONS and _is_method(argument)
+            reduced = (
+                isinstance(argument, ast.Call) and last_name(argument.func) in _REDUCTIONS and _is_method(argument)
+            )
             if (reduced and not self.is_host(scopes, argument)) or self.is_tensor(scopes, argument):
                 return Sync(call, Kind.READ, argument)
         if name in _PRINTERS or name in _LOGGERS:
@@ -100,7 +135,11 @@ class Syncs:
             value = values.pop()
             if isinstance(value, ast.JoinedStr):
                 values += [part.value for part in value.values if isinstance(part, ast.FormattedValue)]
-            elif isinstance(value, ast.BinOp) and isinstance(value.op, ast.Mod) and isinstance(value.left, ast.Constant | ast.BinOp):
+            elif (
+                isinstance(value, ast.BinOp)
+                and isinstance(value.op, ast.Mod)
+                and isinstance(value.left, ast.Constant | ast.BinOp)
+            ):
                 values.append(value.right)
             elif isinstance(value, ast.Tuple | ast.List):
                 values += value.elts
@@ -122,10 +161,11 @@ class Syncs:
             while isinstance(bare, ast.Call) and _is_method(bare) and last_name(bare.func) in ("any", "all"):
                 assert isinstance(bare.func, ast.Attribute)
                 bare = bare.func.value
-            if isinstance(bare, ast.Call) and last_name(bare.func) in _TESTS:
-                if any(name.startswith("torch.") for name in self._project.resolver.call_names(scopes, bare)):
-                    if bare.args and self.is_tensor(scopes, bare.args[0]):
-                        return Sync(bare, Kind.TEST, bare.args[0])
+            if not isinstance(bare, ast.Call) or last_name(bare.func) not in _TESTS or not bare.args:
+                continue
+            names = self._project.resolver.call_names(scopes, bare)
+            if any(name.startswith("torch.") for name in names) and self.is_tensor(scopes, bare.args[0]):
+                return Sync(bare, Kind.TEST, bare.args[0])
         return None
 
     def is_host(self, scopes: ModuleScopes, node: ast.expr, depth: int = 0) -> bool:
@@ -141,7 +181,7 @@ class Syncs:
                     if func.attr in ("cpu", "numpy", "item", "tolist"):
                         return True
                     roots = {name.split(".", 1)[0] for name in self._project.resolver.names(scopes, func)}
-                    if roots & _HOST_ROOTS:
+                    if roots & _HOST_ROOTS or self._is_made_on_host(scopes, node):
                         return True
                     return self.is_host(scopes, func.value, depth + 1)
                 return last_name(func) in ("float", "int", "len", "sum_of", "range")
@@ -154,10 +194,17 @@ class Syncs:
             case ast.Name(id=name):
                 bindings = reaching(scopes, scopes.scope(node).lookup(name), node)
                 values = [b.value for b in bindings if b.kind is Bound.ASSIGN and b.value is not None and not b.path]
-                return bool(values) and len(values) == len(bindings) and all(
-                    self.is_host(scopes, value, depth + 1) for value in values if value is not node
+                return (
+                    bool(values)
+                    and len(values) == len(bindings)
+                    and all(self.is_host(scopes, value, depth + 1) for value in values if value is not node)
                 )
         return False
+
+    def _is_made_on_host(self, scopes: ModuleScopes, call: ast.Call) -> bool:
+        """Does the call make a tensor without naming a device?"""
+        made = self._project.resolver.call_names(scopes, call) & _CREATORS
+        return bool(made) and not any(keyword.arg in ("device", None) for keyword in call.keywords)
 
     def is_tensor(self, scopes: ModuleScopes, node: ast.expr, depth: int = 0) -> bool:
         """Is there evidence that the value is a tensor that a model or loss computed, still on the GPU?"""
@@ -199,7 +246,7 @@ class Syncs:
                 else:
                     return False
             elif binding.kind is Bound.PARAMETER:
-                evidence = bool(_LOSS.search(name))
+                evidence = bool(_LOSS.search(name)) and not _SETTING.search(name)
             elif binding.kind is not Bound.AUGMENT:
                 return False
         return evidence

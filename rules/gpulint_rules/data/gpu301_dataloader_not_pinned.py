@@ -3,17 +3,17 @@ A ``torch.utils.data.DataLoader`` (or a loader that forwards to it: PyG, DGL, We
 ``pin_memory`` or with ``pin_memory=False`` while its batches move to a GPU.
 
 Why it costs GPU time
-A copy from pageable memory goes through a staging buffer and blocks the host, so the GPU waits for every batch. Inefficient
-host-GPU data transfer is the most frequent category of the study: 27.9 % of 706 issues in 400 jobs.
+A copy from pageable memory goes through a staging buffer and blocks the host, so the GPU waits for every batch.
+Inefficient host-GPU data transfer is the most frequent category of the study: 27.9 % of 706 issues in 400 jobs.
 
 When it is right not to change
-The program runs on the CPU only; the data set yields CUDA tensors already (pinning them raises an error); host memory is so
-short that page-locked buffers would make the machine swap.
+The program runs on the CPU only; the data set yields CUDA tensors already (pinning them raises an error); host
+memory is so short that page-locked buffers would make the machine swap.
 
 Fix safety
-Safe where the batches are seen moving from host to GPU, or go to a framework that moves them: page-locked batches hold the same
-values. Where the program may also run without a GPU, the fix pins only if there is one. Unsafe where a data set or ``collate_fn`` of
-unknown origin could put tensors on the GPU itself.
+Safe where the batches are seen moving from host to GPU, or go to a framework that moves them: page-locked batches
+hold the same values. Where the program may also run without a GPU, the fix pins only if there is one. Unsafe where a
+data set or ``collate_fn`` of unknown origin could put tensors on the GPU itself.
 
 References
 https://pytorch.org/docs/stable/data.html#memory-pinning
@@ -52,7 +52,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             continue
         transfers = tuple(project.devices.transfers_of(loader))
         mover = feeding.mover(loader)
-        if not transfers and mover is None or feeding.yields_gpu_tensors(loader):
+        if (not transfers and mover is None) or feeding.yields_gpu_tensors(loader):
             continue
         name = loader.variable
         yield RULE.finding(
@@ -83,7 +83,7 @@ RULE = Rule(
     kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK}),
     tokens=(("Loader",),),
     summary="DataLoader feeds a GPU from pageable memory",
-    why="copies from pageable memory block the host, so the GPU waits for every batch (27.9 % of the study's 706 issues)",
+    why="copies from pageable memory block the host, so the GPU waits for every batch (27.9 % of 706 issues)",
     evidence=(Evidence("27.9 % of 706 issues in 400 jobs with GPU utilization of 50 % or less"),),
     check=check,
     fix=Safety.SAFE,

@@ -1,18 +1,18 @@
 """What it detects
-A ``torch.utils.data.DataLoader`` (or a loader that forwards to it) without ``num_workers``, or with ``num_workers=0``, whose
-batches go to a GPU.
+A ``torch.utils.data.DataLoader`` (or a loader that forwards to it) without ``num_workers``, or with
+``num_workers=0``, whose batches go to a GPU.
 
 Why it costs GPU time
-Samples are read, decoded and collated in the training process, between two steps, while the GPU waits. Inefficient host-GPU
-data transfer is the most frequent category of the study: 27.9 % of 706 issues in 400 jobs.
+Samples are read, decoded and collated in the training process, between two steps, while the GPU waits. Inefficient
+host-GPU data transfer is the most frequent category of the study: 27.9 % of 706 issues in 400 jobs.
 
 When it is right not to change
-The data set is small and in memory, so that a worker's copy costs more than the work; the stream cannot be split between
-processes; the samples are on the GPU already; the data set is not safe to use after a fork.
+The data set is small and in memory, so that a worker's copy costs more than the work; the stream cannot be split
+between processes; the samples are on the GPU already; the data set is not safe to use after a fork.
 
 Fix safety
-Unsafe: samples then come from other processes, whose random state, open files and memory are their own, and the number is a
-guess unless the launcher says how many cores the job has.
+Unsafe: samples then come from other processes, whose random state, open files and memory are their own, and the
+number is a guess unless the launcher says how many cores the job has.
 
 References
 https://pytorch.org/docs/stable/data.html#multi-process-data-loading
@@ -37,13 +37,16 @@ from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 
 _TOY = re.compile(
-    r"mock|dummy|synthetic|fake|random(data|token|image)|toy|TensorDataset|TUDataset|Planetoid|KarateClub", re.IGNORECASE
+    r"mock|dummy|synthetic|fake|random(data|token|image)|toy|TensorDataset|TUDataset|Planetoid|KarateClub",
+    re.IGNORECASE,
 )
 """Data sets that hold little, or make their samples from nothing."""
 _PARTS = frozenset({"random_split", "Subset", "ConcatDataset", "shuffle", "train_test_split"})
 MAX_STEPS = 12
 """Most expressions that are looked at to find out what a data set is."""
-_CHEAP = frozenset({"len", "int", "float", "tensor", "as_tensor", "from_numpy", "rand", "randn", "zeros", "ones", "randint"})
+_CHEAP = frozenset(
+    {"len", "int", "float", "tensor", "as_tensor", "from_numpy", "rand", "randn", "zeros", "ones", "randint"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +82,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             (f"DataLoader '{name}'" if name else "DataLoader")
             + " loads in the training process"
             + (" by default" if default else " (num_workers is 0)" if known else ""),
-            help=f"give {f'`{name}`' if name else 'it'} workers: `num_workers=...`, as many as the job has cores per GPU",
+            help=f"give {f'`{name}`' if name else 'it'} workers: `num_workers=` the cores that the job has per GPU",
             severity=Severity.INFO if default else None,
             payload=SingleProcess(loader, argument.refs[0] if argument.refs else None),
             related=tuple(Place(value.place.path, value.place.span, "0 workers by default") for value in default[:1]),
@@ -91,6 +94,7 @@ def _needs_one_process(project: Project, loader: Loader) -> bool:
     if any(keyword.arg in ("device", "use_uva") for keyword in loader.node.keywords):
         return True
     for source in project.loaders.feeding.sources(loader):
+        assert isinstance(source.node, ast.expr)
         for where, owner in project.resolver.classes_of(source.scopes, source.node):
             if any(base.endswith("IterableDataset") for base in project.resolver.base_names(where, owner)):
                 return True

@@ -1,14 +1,15 @@
 """What it detects
-A ``torch.utils.data.DataLoader`` with ``num_workers`` above 0 and without ``persistent_workers=True`` that several epochs read.
+A ``torch.utils.data.DataLoader`` with ``num_workers`` above 0 and without ``persistent_workers=True`` that several
+epochs read.
 
 Why it costs GPU time
-At the start of every epoch all worker processes are started anew and the GPU waits until the first batch is there: for large
-data sets or many imports this takes from seconds to minutes. Inefficient host-GPU data transfer is the most frequent category of
-the study: 27.9 % of 706 issues in 400 jobs.
+At the start of every epoch all worker processes are started anew and the GPU waits until the first batch is there:
+for large data sets or many imports this takes from seconds to minutes. Inefficient host-GPU data transfer is the
+most frequent category of the study: 27.9 % of 706 issues in 400 jobs.
 
 When it is right not to change
-The data set changes between epochs (workers would keep their old copy); memory is short (training and evaluation workers then
-live at the same time); epochs are so long that the start does not show.
+The data set changes between epochs (workers would keep their old copy); memory is short (training and evaluation
+workers then live at the same time); epochs are so long that the start does not show.
 
 Fix safety
 Unsafe: workers keep their copy of the data set and their random state from one epoch to the next.
@@ -78,9 +79,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
 def _several(project: Project, refs: tuple[Ref, ...]) -> bool:
     """Is the number of workers known, and more than none?"""
     known = [project.values.of(ref.scopes, ref.node) for ref in refs]
-    return bool(known) and all(
-        value.every(lambda number: isinstance(number, int) and number > 0) for value in known
-    )
+    return bool(known) and all(value.every(lambda number: isinstance(number, int) and number > 0) for value in known)
 
 
 def _epochs(project: Project, loader: Loader) -> Ref | None:
@@ -89,7 +88,11 @@ def _epochs(project: Project, loader: Loader) -> Ref | None:
     for draw in project.loaders.draws.get(loader.node, []):
         where = draw.where
         for loop in loops.around(where.scopes, where.node):
-            if loop is not where.node and loops.role(where.scopes, loop) is Role.EPOCH and _repeats(project, where.scopes, loop):
+            if (
+                loop is not where.node
+                and loops.role(where.scopes, loop) is Role.EPOCH
+                and _repeats(project, where.scopes, loop)
+            ):
                 return Ref(where.scopes, loop)
         function = where.scopes.function(where.node)
         for context in loops.function_contexts(where.scopes, function) if function is not None else ():

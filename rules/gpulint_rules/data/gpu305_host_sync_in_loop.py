@@ -1,16 +1,16 @@
 """What it detects
-Code that makes the host wait for the GPU on every training iteration: ``.item()``, ``.cpu()``, ``.tolist()``, ``float(loss)``,
-printing or logging a tensor on the GPU, ``if torch.isnan(loss)``, ``torch.cuda.synchronize()``; also inside helpers that the loop
-calls.
+Code that makes the host wait for the GPU on every training iteration: ``.item()``, ``.cpu()``, ``.tolist()``,
+``float(loss)``, printing or logging a tensor on the GPU, ``if torch.isnan(loss)``, ``torch.cuda.synchronize()``;
+also inside helpers that the loop calls.
 
 Why it costs GPU time
-The host can queue kernels ahead of the GPU. Each of these calls waits until the queue is empty, and the GPU then idles until the
-host has queued the next kernels. Inefficient host-GPU data transfer is the most frequent category of the study: 27.9 % of
-706 issues in 400 jobs.
+The host can queue kernels ahead of the GPU. Each of these calls waits until the queue is empty, and the GPU then
+idles until the host has queued the next kernels. Inefficient host-GPU data transfer is the most frequent category of
+the study: 27.9 % of 706 issues in 400 jobs.
 
 When it is right not to change
-The value is needed at that iteration (a stopping criterion, a skipped step); the iteration is so long that one wait does not
-show.
+The value is needed at that iteration (a stopping criterion, a skipped step); the iteration is so long that one wait
+does not show.
 
 Fix safety
 Advice only: whether to log less often, or to add up on the GPU and read once, is for the author to say.
@@ -33,7 +33,6 @@ from gpulint.facts.scopes import ModuleScopes, last_name
 from gpulint.facts.syncs import Kind as SyncKind
 from gpulint.facts.syncs import Sync, Syncs
 from gpulint.finding import Finding, Place, Severity
-from gpulint.fix import Safety
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 
@@ -77,14 +76,21 @@ def _every_step(project: Project, scopes: ModuleScopes, sync: Sync) -> Context |
     guards = project.guards
     if guards.no_grad(scopes, sync.node) and not _in_step_loop(project, scopes, sync):
         return None
-    if guards.periodic(scopes, sync.node) or guards.debug(scopes, sync.node) or guards.off_by_default(scopes, sync.node):
+    if (
+        guards.periodic(scopes, sync.node)
+        or guards.debug(scopes, sync.node)
+        or guards.off_by_default(scopes, sync.node)
+    ):
         return None
     if any(_says_evaluation(test, holds) for test, holds in conditions(scopes, sync.node)):
         return None
     for context in project.loops.contexts(scopes, sync.node):
         if context.role is not Role.STEP or _is_full_batch(context):
             continue
-        if any(guards.periodic(site.scopes, site.node) or guards.off_by_default(site.scopes, site.node) for site in context.calls):
+        if any(
+            guards.periodic(site.scopes, site.node) or guards.off_by_default(site.scopes, site.node)
+            for site in context.calls
+        ):
             continue
         return context
     return None
@@ -97,7 +103,7 @@ def _says_evaluation(test: ast.expr, holds: bool) -> bool:
     if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.Eq | ast.NotEq):
         holds = holds is isinstance(test.ops[0], ast.Eq)
         other = test.comparators[0]
-        words = f"{last_name(other)} {other.value if isinstance(other, ast.Constant) else ''}"
+        words = str(other.value) if isinstance(other, ast.Constant) else last_name(other)
     else:
         words = last_name(test) if isinstance(test, ast.Name | ast.Attribute) else ""
     if _TRAINING.search(words):
@@ -156,9 +162,25 @@ RULE = Rule(
     dimension=Dimension.DATA,
     severity=Severity.WARNING,
     kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK}),
-    tokens=((".item(", ".cpu(", ".tolist(", "float(", "int(", "bool(", ".data[0]", "synchronize(", "get_scale(", "set_", ".is", ".info(", ".debug("),),
+    tokens=(
+        (
+            ".item(",
+            ".cpu(",
+            ".tolist(",
+            "float(",
+            "int(",
+            "bool(",
+            ".data[0]",
+            "synchronize(",
+            "get_scale(",
+            "set_",
+            ".is",
+            ".info(",
+            ".debug(",
+        ),
+    ),
     summary="the host waits for the GPU on every training iteration",
-    why="each wait empties the GPU's queue, so the GPU idles while the host queues the next step (27.9 % of 706 issues)",
+    why="each wait empties the GPU's queue, which idles while the host queues the next step (27.9 % of 706 issues)",
     evidence=(Evidence("27.9 % of 706 issues in 400 jobs with GPU utilization of 50 % or less"),),
     check=check,
     bad="""\

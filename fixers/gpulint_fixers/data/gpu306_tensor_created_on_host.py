@@ -1,0 +1,51 @@
+"""Make the tensor on the device instead of moving it there."""
+
+from __future__ import annotations
+
+import ast
+
+from gpulint_rules.data.gpu306_tensor_created_on_host import OnHost
+
+from gpulint.documents.python import PythonModule
+from gpulint.finding import Finding
+from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
+from gpulint.project import Project
+from gpulint_fixers.calls import add_keyword
+
+
+def fix(finding: Finding, project: Project) -> Fix | Declined:
+    """Pass ``device=`` to the call that makes the tensor and take the transfer away."""
+    payload = finding.payload
+    assert isinstance(payload, OnHost)
+    module = payload.transfer.call.scopes.module
+    move, made = payload.transfer.node, payload.made
+    device = _device(module, move)
+    if device is None:
+        return Declined("the transfer does more than name a device")
+    if any(keyword.arg == "requires_grad" for keyword in made.keywords):
+        return Declined("the tensor on the GPU would become a leaf of the graph")
+    start = module.offsets(made)[1]
+    tail = module.source.text[start : module.offsets(move)[1]]
+    if "#" in tail or tail.lstrip()[:1] != ".":
+        return Declined("there is a comment or a parenthesis between the two calls")
+    edits = (
+        add_keyword(module, made, f"device={device}"),
+        Edit(module.path, module.span_at(start, module.offsets(move)[1]), ""),
+    )
+    if payload.random:
+        return Fix("make it on the GPU, whose generator draws other numbers", Safety.UNSAFE, edits)
+    return Fix("make it on the GPU", Safety.SAFE, edits)
+
+
+def _device(module: PythonModule, move: ast.Call) -> str | None:
+    """The text of the device of a plain ``.to(device)`` or ``.cuda(index)``; None if it carries anything else."""
+    assert isinstance(move.func, ast.Attribute)
+    values = [*move.args, *(keyword.value for keyword in move.keywords if keyword.arg == "device")]
+    if any(keyword.arg not in ("device", "non_blocking") for keyword in move.keywords) or len(values) > 1:
+        return None
+    if move.func.attr == "cuda" and not values:
+        return '"cuda"'
+    return module.text(values[0]) if values and move.func.attr in ("to", "cuda") else None
+
+
+FIXER = Fixer("GPU306", fix)

@@ -1,0 +1,130 @@
+"""What it detects
+A tensor that is made in host memory and moved to the GPU at once, in a training or evaluation loop:
+``torch.zeros(n).to(device)``, ``torch.tensor(x).cuda()``, ``torch.randn(n, k).cuda()``.
+
+Why it costs GPU time
+The host fills the tensor and then waits for a copy from pageable memory, at every iteration, where the GPU could
+have filled it itself. Inefficient host-GPU data transfer is the most frequent category of the study: 27.9 % of 706
+issues in 400 jobs.
+
+When it is right not to change
+Random numbers must be those of the CPU generator, so that runs on different machines agree.
+
+Fix safety
+Safe for constant values: the tensor holds the same. Unsafe for random numbers: the GPU's generator draws others.
+
+References
+https://pytorch.org/tutorials/recipes/recipes/tuning_guide.html#create-tensors-directly-on-the-target-device
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gpulint.documents.base import Document
+from gpulint.facts.devices import Device, Transfer
+from gpulint.facts.loops import Context, Role
+from gpulint.facts.scopes import ModuleScopes
+from gpulint.finding import Finding, Place, Severity
+from gpulint.fix import Safety
+from gpulint.project import Project
+from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
+
+_CONSTANT = frozenset(
+    "torch.zeros torch.ones torch.full torch.empty torch.eye torch.arange torch.linspace torch.tensor "
+    "torch.zeros_like torch.ones_like torch.full_like torch.empty_like".split()
+)
+_RANDOM = frozenset(
+    "torch.rand torch.randn torch.randint torch.randperm torch.normal "
+    "torch.rand_like torch.randn_like torch.randint_like".split()
+)
+
+
+@dataclass(frozen=True, slots=True)
+class OnHost:
+    """The call that makes the tensor, the transfer around it, and whether the values are random."""
+
+    made: ast.Call
+    transfer: Transfer
+    random: bool
+
+
+def check(document: Document, project: Project) -> Iterator[Finding]:
+    scopes = project.scopes(document)
+    if scopes is None:
+        return
+    for transfer in project.devices.transfers(scopes):
+        made = transfer.value
+        if not isinstance(made, ast.Call) or (Device.CUDA not in transfer.devices and not transfer.to_gpu):
+            continue
+        names = project.resolver.call_names(scopes, made)
+        random = bool(names & _RANDOM)
+        if not random and not names & _CONSTANT:
+            continue
+        if any(keyword.arg in ("device", "generator", None) for keyword in made.keywords):
+            continue
+        context = _loop(project, scopes, transfer)
+        if context is None:
+            continue
+        text = _shortened(scopes.module.text(made))
+        yield RULE.finding(
+            document.path,
+            scopes.module.span(transfer.node),
+            f"'{text}' is made on the host and copied to the GPU at every iteration",
+            help="make it there: pass `device=...` to the call that makes it",
+            payload=OnHost(made, transfer, random),
+            related=tuple(
+                Place(site.scopes.path, site.scopes.module.span(site.node), "called from the loop here")
+                for site in context.calls
+                if isinstance(site.node, ast.Call)
+            ),
+        )
+
+
+def _loop(project: Project, scopes: ModuleScopes, transfer: Transfer) -> Context | None:
+    guards = project.guards
+    if guards.periodic(scopes, transfer.node) or guards.debug(scopes, transfer.node):
+        return None
+    for context in project.loops.contexts(scopes, transfer.node):
+        seldom = any(guards.periodic(site.scopes, site.node) for site in context.calls)
+        if context.role in (Role.STEP, Role.EVAL) and not seldom:
+            return context
+    return None
+
+
+def _shortened(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= 60 else f"{line[:57]}..."
+
+
+RULE = Rule(
+    code="GPU306",
+    name="tensor-created-on-host",
+    category=Category.HOST_GPU_TRANSFER,
+    dimension=Dimension.DATA,
+    severity=Severity.WARNING,
+    kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK}),
+    tokens=(("torch",), (".to(", ".cuda(")),
+    summary="a tensor is made on the host and copied to the GPU in the loop",
+    why="the host fills and copies at every iteration what the GPU could make itself (27.9 % of 706 issues)",
+    evidence=(Evidence("27.9 % of 706 issues in 400 jobs with GPU utilization of 50 % or less"),),
+    check=check,
+    fix=Safety.SAFE,
+    bad="""\
+for images in loader:
+    target = torch.zeros(len(images)).to(device)
+    loss = criterion(model(images.to(device)), target)
+    loss.backward()
+""",
+    good="""\
+for images in loader:
+    target = torch.zeros(len(images), device=device)
+    loss = criterion(model(images.to(device)), target)
+    loss.backward()
+""",
+    references=(
+        "https://pytorch.org/tutorials/recipes/recipes/tuning_guide.html#create-tensors-directly-on-the-target-device",
+    ),
+)

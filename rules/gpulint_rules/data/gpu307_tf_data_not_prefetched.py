@@ -1,0 +1,159 @@
+"""What it detects
+A ``tf.data`` pipeline that a training or evaluation loop (or Keras' ``fit``) reads without ``prefetch`` anywhere on
+its way, and its ``map`` calls without ``num_parallel_calls``.
+
+Why it costs GPU time
+Without ``prefetch`` the next batch is prepared only when the step has ended, and the GPU waits; without
+``num_parallel_calls`` one core transforms all samples. Inefficient host-GPU data transfer is the most frequent
+category of the study: 27.9 % of 706 issues in 400 jobs.
+
+When it is right not to change
+Host memory has no room for one more batch; the mapped function must see the samples one after the other.
+
+Fix safety
+``prefetch`` is safe: same batches, same order. ``num_parallel_calls`` keeps the order as well, but a mapped function
+with a state of its own (random numbers, Python code) may give other values: unsafe.
+
+References
+https://www.tensorflow.org/guide/data_performance
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gpulint.documents.base import Document
+from gpulint.facts.loops import unwrap_iterable
+from gpulint.facts.resolve import Ref
+from gpulint.facts.scopes import ModuleScopes, last_name
+from gpulint.finding import Finding, Severity
+from gpulint.fix import Safety
+from gpulint.project import Project
+from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
+
+MAX_STEPS = 40
+"""Most calls of one pipeline that are followed."""
+_SOURCES = ("tf.data.", "tensorflow.data.", "tensorflow_datasets.load", "tfds.load")
+_FITTERS = ("fit", "evaluate", "predict", "train_on_dataset")
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """``call`` is the last call of the pipeline, or its ``map`` without ``num_parallel_calls``."""
+
+    call: Ref
+    is_map: bool
+
+
+def check(document: Document, project: Project) -> Iterator[Finding]:
+    scopes = project.scopes(document)
+    if scopes is None:
+        return
+    seen: set[ast.AST] = set()
+    for read in _reads(scopes):
+        calls = _pipeline(project, scopes, read)
+        if not calls or any(_ends_with(call, "prefetch") for call in calls):
+            continue
+        if not any(_ends_with(call, "batch", "padded_batch", "map") for call in calls):
+            continue
+        last = calls[0]
+        assert isinstance(last.node, ast.Call)
+        if last.node in seen:
+            continue
+        seen.add(last.node)
+        yield RULE.finding(
+            last.scopes.path,
+            last.scopes.module.span(last.node),
+            f"the tf.data pipeline that '{scopes.module.text(read)[:40]}' reads prepares no batch ahead",
+            help="end it with `.prefetch(tf.data.AUTOTUNE)`",
+            payload=Pipeline(last, is_map=False),
+        )
+    for call_node in scopes.calls_by_name.get("map", []):
+        if _is_serial_map(project, scopes, call_node):
+            yield RULE.finding(
+                document.path,
+                scopes.module.span(call_node),
+                "this map of a tf.data pipeline runs on one core",
+                help="pass `num_parallel_calls=tf.data.AUTOTUNE`",
+                payload=Pipeline(Ref(scopes, call_node), is_map=True),
+            )
+
+
+def _reads(scopes: ModuleScopes) -> Iterator[ast.expr]:
+    """Expressions that a loop or Keras draws batches from."""
+    for loop in scopes.loops:
+        if isinstance(loop, ast.For | ast.AsyncFor):
+            yield unwrap_iterable(loop.iter)
+    for name in _FITTERS:
+        for call in scopes.calls_by_name.get(name, []):
+            if isinstance(call.func, ast.Attribute):
+                yield from call.args[:1]
+                yield from (keyword.value for keyword in call.keywords if keyword.arg in ("x", "validation_data"))
+
+
+def _pipeline(project: Project, scopes: ModuleScopes, read: ast.expr) -> list[Ref]:
+    """Calls of the pipeline behind an expression, the last one first; [] unless it starts in ``tf.data``."""
+    found: list[Ref] = []
+    todo = list(project.resolver.origins(scopes, read))
+    rooted = False
+    seen: set[ast.AST] = set()
+    while todo and len(seen) < MAX_STEPS:
+        ref = todo.pop(0)
+        if ref.node in seen or not isinstance(ref.node, ast.Call):
+            continue
+        seen.add(ref.node)
+        if _is_source(project, ref):
+            rooted = True
+            found.append(Ref(ref.scopes, ref.node))
+        elif isinstance(ref.node.func, ast.Attribute):
+            found.append(Ref(ref.scopes, ref.node))
+            todo += project.resolver.origins(ref.scopes, ref.node.func.value)
+    return found if rooted else []
+
+
+def _is_source(project: Project, ref: Ref) -> bool:
+    assert isinstance(ref.node, ast.Call)
+    return any(name.startswith(_SOURCES) for name in project.resolver.call_names(ref.scopes, ref.node))
+
+
+def _ends_with(call: Ref, *names: str) -> bool:
+    return isinstance(call.node, ast.Call) and last_name(call.node.func) in names
+
+
+def _is_serial_map(project: Project, scopes: ModuleScopes, call: ast.Call) -> bool:
+    if not isinstance(call.func, ast.Attribute) or len(call.args) > 1:
+        return False
+    if any(keyword.arg in ("num_parallel_calls", None) for keyword in call.keywords):
+        return False
+    return bool(_pipeline(project, scopes, call.func.value))
+
+
+RULE = Rule(
+    code="GPU307",
+    name="tf-data-not-prefetched",
+    category=Category.HOST_GPU_TRANSFER,
+    dimension=Dimension.DATA,
+    severity=Severity.WARNING,
+    kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK}),
+    tokens=(("tensorflow",),),
+    summary="a tf.data pipeline prepares batches while the GPU waits",
+    why="each batch is prepared only after the step before it has ended (27.9 % of the study's 706 issues)",
+    evidence=(Evidence("27.9 % of 706 issues in 400 jobs with GPU utilization of 50 % or less"),),
+    check=check,
+    fix=Safety.SAFE,
+    bad="""\
+import tensorflow as tf
+
+data = tf.data.TFRecordDataset(files).map(parse).batch(64)
+model.fit(data)
+""",
+    good="""\
+import tensorflow as tf
+
+data = tf.data.TFRecordDataset(files).map(parse, num_parallel_calls=tf.data.AUTOTUNE).batch(64)
+model.fit(data.prefetch(tf.data.AUTOTUNE))
+""",
+    references=("https://www.tensorflow.org/guide/data_performance",),
+)
