@@ -12,7 +12,8 @@ After training; a client that queues the upload (``wandb.log`` of scalars, ``pus
 file of a few bytes.
 
 Fix safety
-Unsafe: in a background worker the upload may fail or finish later than the code that follows expects.
+Advice: in a background worker the upload may fail, or finish later than the code that follows expects, so the join
+and the order are yours to choose.
 
 References
 https://docs.python.org/3/library/concurrent.futures.html#threadpoolexecutor
@@ -30,7 +31,6 @@ from gpulint.facts.loops import Context, Role
 from gpulint.facts.scopes import ModuleScopes
 from gpulint.facts.uploads import Upload, Uploads
 from gpulint.finding import Finding, Severity
-from gpulint.fix import Safety
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 
@@ -147,7 +147,6 @@ RULE = Rule(
     why="the GPU idles until results of the step, epoch or evaluation are uploaded",
     evidence=(Evidence("Intermediate Result Upload is one of 15 categories in 706 issues of 400 jobs"),),
     check=check,
-    fix=Safety.UNSAFE,
     bad="""\
 for epoch in range(epochs):
     train_one_epoch(model)
