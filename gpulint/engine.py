@@ -93,7 +93,7 @@ class Run:
         except Exception as error:
             report.errors.append(_internal("reader", path, error))
             return report
-        if self.project.is_test(path):
+        if self.skips(path):
             return report
         for rule in self.rules:
             if rule.scope is Scope.DOCUMENT and present.lets(rule):
@@ -104,12 +104,16 @@ class Run:
         """Findings of the rules that look at whole jobs."""
         report = Report()
         job = self.project.jobs[index]
-        if self.project.is_test(job.document.path):
+        if self.skips(job.document.path):
             return report
         for rule in self.rules:
             if rule.scope is Scope.JOB:
                 self.check(rule, job, job.document.path, report)
         return report
+
+    def skips(self, path: Path) -> bool:
+        """Are the rules silent about a file? They are about tests, unless the settings include them."""
+        return self.project.is_test(path) and not self.project.config.include_tests
 
     def check(self, rule: Rule, subject: Any, path: Path, report: Report) -> None:
         """Run one rule on one document or job."""

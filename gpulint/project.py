@@ -71,9 +71,7 @@ class Project:
             cache.pop(path, None)
 
     def is_test(self, path: Path) -> bool:
-        """Is a file a test (and are tests left alone)?"""
-        if self.config.include_tests:
-            return False
+        """Is a file a test by its path from the root? Tests hold no GPUs for long, so they are silent by default."""
         try:
             return bool(_TESTS.search(path.relative_to(self.root).as_posix()))
         except ValueError:
@@ -385,6 +383,7 @@ class Project:
 _EVIDENCE = re.compile(rb"\b(?:DataLoader|backward|training_step|dataloader|train_loader|data_loader|loader)\b")
 _IMPORT = re.compile(rb"^[ \t]*(?:from|import)[ \t].*", re.MULTILINE)
 _TESTS = re.compile(
-    r"(^|/)(tests?|testing|unit_tests|functional_tests|test_utils)/|(^|/)(test_[^/]*|[^/]*_test|conftest)\.(py|ipynb|sh|ya?ml)$"
+    r"(^|/)(tests?|test_?data|testing|unit_tests|functional_tests|test_utils|ci)/"
+    r"|(^|/)(test_[^/]*|[^/]*_test|conftest)\.(py|ipynb|sh|ya?ml)$"
 )
 _WORD = re.compile(rb"[A-Za-z_][A-Za-z0-9_]*")

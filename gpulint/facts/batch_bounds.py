@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpulint.facts.resolve import Ref
@@ -47,13 +46,6 @@ def is_accumulation(name: str) -> bool:
     return bool(_ACCUMULATES.search(name))
 
 
-def is_test(path: Path) -> bool:
-    """A file of a test suite, whose sizes are small so that it ends soon."""
-    return (
-        path.name.startswith("test_") or path.stem.endswith("_test") or bool({"tests", "test"} & set(path.parts[-4:-1]))
-    )
-
-
 def names_large_model(text: str) -> bool:
     """Does a text name a model that fills a GPU by itself (``llama``, ``13b``)?"""
     return bool(_LARGE.search(text))
@@ -86,7 +78,7 @@ class BatchBounds:
 
     def reason(self, scopes: ModuleScopes) -> str:
         """Why a module's batches may be small on purpose; "" if nothing says so."""
-        if is_test(scopes.path):
+        if self._project.is_test(scopes.path):
             return "a test"
         names = _identifiers(scopes)
         if any(_RL.match(binding.target.split(".", 1)[0]) for binding in scopes.imports) or any(

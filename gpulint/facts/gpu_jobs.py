@@ -7,7 +7,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpulint.facts.gpu_programs import is_test
 from gpulint.finding import Place
 
 if TYPE_CHECKING:
@@ -58,7 +57,7 @@ class GpuJobs:
 
     def _evidence(self, job: Job) -> Place | None:
         """The GPUs that the job asks for; for a plain script, the GPU program that it launches."""
-        if self.is_test(job.document.path) or job.task.role not in ("main", "init"):
+        if self._project.is_test(job.document.path) or job.task.role not in ("main", "init"):
             return None
         if job.gpus is not None:
             if job.gpus.value == 0:
@@ -76,10 +75,3 @@ class GpuJobs:
             scopes = self._project.scopes_at(start.program)
             return scopes is not None and self._project.gpu_programs.runs(scopes)
         return start.launch.launcher in _DISTRIBUTED
-
-    def is_test(self, path: Path) -> bool:
-        """Is a file a test by its path?"""
-        try:
-            return is_test(path.relative_to(self._project.root).as_posix())
-        except ValueError:
-            return False

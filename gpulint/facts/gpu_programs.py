@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,10 +29,6 @@ _COMPUTES = frozenset(
 )
 _NAMED = frozenset(b"cuda gpu GPU GPUs num_gpus device_map".split())
 _OTHERS = frozenset(b"tpu TPU torch_xla torch_neuronx".split())
-_TESTS = re.compile(
-    r"(^|/)(tests?|test_?data|testing|unit_tests|functional_tests|test_utils|ci)/|(^|/)(test_[^/]*|"
-    r"[^/]*_test|conftest)\.(py|ipynb|sh|ya?ml)$"
-)
 _SEPARATE = re.compile(
     r"(^|[_-])(download|downloads|downloader|fetch|prefetch|prepare|convert|export|setup|upload|"
     r"stage|staging|cache)([_-]|$)",
@@ -51,7 +48,7 @@ class GpuPrograms:
 
     def runs(self, scopes: ModuleScopes) -> bool:
         """Does the module run in a program that computes on a GPU?"""
-        if is_test(self._relative(scopes.path)) or scopes.path.name in _INSTALLED:
+        if self._project.is_test(scopes.path) or scopes.path.name in _INSTALLED:
             return False
         if scopes.path not in self._known:
             self._known[scopes.path] = self._runs(scopes)
@@ -64,18 +61,20 @@ class GpuPrograms:
     def _runs(self, scopes: ModuleScopes) -> bool:
         if computes_on_gpu(scopes.module.source.text.encode("utf-8", "replace")):
             return not (self.is_separate(scopes.path) and not self._project.loops.trains(scopes))
+        return any(
+            computes_on_gpu(self._project.data(user.path)) and not self.is_separate(user.path)
+            for user in self.users(scopes)
+        )
+
+    def users(self, scopes: ModuleScopes) -> Iterator[ModuleScopes]:
+        """Modules of the tree that import this one, also through others, the nearest first; tests are left out."""
         seen = {scopes.path}
         level = [scopes]
         for _ in range(MAX_IMPORTS):
-            level = [user for module in level for user in self._importers(module) if user.path not in seen]
-            for user in level:
-                seen.add(user.path)
-            users = [user for user in level if not is_test(self._relative(user.path))]
-            if any(
-                computes_on_gpu(self._project.data(user.path)) and not self.is_separate(user.path) for user in users
-            ):
-                return True
-        return False
+            level = [user for module in level for user in self._importers(module)]
+            level = list({user.path: user for user in level if user.path not in seen}.values())
+            seen |= {user.path for user in level}
+            yield from (user for user in level if not self._project.is_test(user.path))
 
     def _importers(self, scopes: ModuleScopes) -> list[ModuleScopes]:
         """Modules of the tree that import this one."""
@@ -101,12 +100,6 @@ class GpuPrograms:
         candidates = (name, name.rpartition(".")[0])
         return any(self._project.module_path(candidate, user.path) == path for candidate in candidates if candidate)
 
-    def _relative(self, path: Path) -> str:
-        try:
-            return path.relative_to(self._project.root).as_posix()
-        except ValueError:
-            return path.name
-
 
 def computes_on_gpu(text: bytes) -> bool:
     """Do the words of a program say that it uses a GPU (and no TPU) and trains, evaluates or generates?"""
@@ -114,8 +107,3 @@ def computes_on_gpu(text: bytes) -> bool:
     if not words & _COMPUTES or (words & _OTHERS and not words & _NAMED):
         return False
     return bool(words & _GPU) or bool(_CHOSEN.search(text))
-
-
-def is_test(path: str) -> bool:
-    """Is a path (relative, with slashes) that of a test?"""
-    return bool(_TESTS.search(path))

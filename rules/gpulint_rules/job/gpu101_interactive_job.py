@@ -38,7 +38,7 @@ _ADVICE = (
 
 
 def check(job: Job, project: Project) -> Iterator[Finding]:
-    if project.gpu_jobs.is_test(job.document.path) or job.task.role != "main":
+    if job.task.role != "main":
         return
     for item in job.commands:
         name = session(item.command)

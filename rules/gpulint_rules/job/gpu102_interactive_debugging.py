@@ -49,7 +49,7 @@ class Stop:
 
 def check(document: Document, project: Project) -> Iterator[Finding]:
     scopes = project.scopes(document)
-    if scopes is None or project.gpu_jobs.is_test(document.path) or not project.gpu_programs.runs(scopes):
+    if scopes is None or not project.gpu_programs.runs(scopes):
         return
     for call in (call for name in _NAMES for call in scopes.calls_by_name.get(name, [])):
         names = project.resolver.call_names(scopes, call)
@@ -70,6 +70,9 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
 def _guarded(project: Project, scopes: ModuleScopes, call: ast.Call) -> bool:
     if project.guards.debug(scopes, call) or project.guards.off_by_default(scopes, call):
         return True
+    function = scopes.function(call)
+    if function is not None and _is_signal_handler(project, scopes, function.name):
+        return True
     inner: ast.AST = call
     for up in scopes.module.ancestors(call):
         if isinstance(up, ast.ExceptHandler):
@@ -80,6 +83,13 @@ def _guarded(project: Project, scopes: ModuleScopes, call: ast.Call) -> bool:
             return True
         inner = up
     return False
+
+
+def _is_signal_handler(project: Project, scopes: ModuleScopes, name: str) -> bool:
+    """Does ``signal.signal(signal.SIGUSR1, name)`` call the function, that is only when somebody asks for it?"""
+    return any(
+        "signal.signal" in project.resolver.call_names(scopes, call) for call, _ in scopes.handed_over.get(name, [])
+    )
 
 
 def _in_training(project: Project, scopes: ModuleScopes, call: ast.Call) -> bool:

@@ -55,7 +55,7 @@ def check(job: Job, project: Project) -> Iterator[Finding]:
     gpus = job.gpus.value if job.gpus is not None else None
     if job.task.role != "main" or gpus is None or gpus < 2 or job.task.resources.fractional:
         return
-    if project.gpu_jobs.is_test(job.document.path) or job.task.system == "ray":
+    if job.task.system == "ray":
         return
     starts = [start for start in job.launches if start.script is None]
     shown = {setting.value for start in starts for name in _VISIBLE if (setting := start.env.get(name)) is not None}

@@ -55,8 +55,6 @@ class Wait:
 
 
 def check(document: Document, project: Project) -> Iterator[Finding]:
-    if project.gpu_jobs.is_test(document.path):
-        return
     for script in document.scripts:
         if (found := _in_shell(script)) is not None and _holds_gpus(document, found[1], project):
             wait, work = found

@@ -39,7 +39,7 @@ _BUILDS = frozenset(
 
 
 def check(job: Job, project: Project) -> Iterator[Finding]:
-    if job.task.role != "main" or job.gpus is None or not job.gpus.value or project.gpu_jobs.is_test(job.document.path):
+    if job.task.role != "main" or job.gpus is None or not job.gpus.value:
         return
     if _SCHEDULING_TEST.search(job.document.source.text):
         return

@@ -74,8 +74,6 @@ def problem(value: str) -> str | None:
 
 
 def check(document: Document, project: Project) -> Iterator[Finding]:
-    if project.gpu_jobs.is_test(document.path):
-        return
     for setting in settings(document, project, NAMES):
         trouble = problem(setting.value) if setting.value is not None else None
         if trouble is None:

@@ -36,7 +36,7 @@ _LIBRARIES = frozenset({"torch", "tensorflow", "keras"})
 
 
 def check(job: Job, project: Project) -> Iterator[Finding]:
-    if job.task.role != "main" or project.gpu_jobs.is_test(job.document.path):
+    if job.task.role != "main":
         return
     starts = [start for start in job.launches if start.program is not None]
     for start in starts:

@@ -42,7 +42,7 @@ _PLATFORMS = {"JAX_PLATFORMS": "cpu", "JAX_PLATFORM_NAME": "cpu", "ACCELERATE_US
 
 
 def check(job: Job, project: Project) -> Iterator[Finding]:
-    if job.task.role != "main" or job.gpus is None or not job.gpus.value or project.gpu_jobs.is_test(job.document.path):
+    if job.task.role != "main" or job.gpus is None or not job.gpus.value:
         return
     for start in job.launches:
         if start.program is None or start.launch.uncalled:

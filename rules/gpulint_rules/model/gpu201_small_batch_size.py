@@ -30,7 +30,6 @@ from gpulint.facts.batch_bounds import (
     declared_sizes,
     is_batch_size,
     is_small,
-    is_test,
     names_large_model,
 )
 from gpulint.facts.batches import Split
@@ -54,8 +53,6 @@ _TRAINS = re.compile(r"(^|[._])(epochs?|num_epochs|number_of_epochs|lr|learning_
 
 
 def check(document: Document, project: Project) -> Iterator[Finding]:
-    if is_test(document.path):
-        return
     seen = set[tuple[int | None, int]]()
     for finding in _all(document, project):
         if (finding.span.cell, finding.span.line) not in seen:
