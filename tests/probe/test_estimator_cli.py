@@ -121,7 +121,9 @@ def test_fits_or_not_is_the_exit_code(factories: str, capsys: pytest.CaptureFixt
     assert command(f"{factories}:build", "--input", "32", "--gpu", "a100-40gb") == 0
     assert "Fits A100-40GB" in capsys.readouterr().out
     assert command(f"{factories}:huge", "--input", "50000", "--memory", "80GB") == 1
-    assert "Does not fit" in capsys.readouterr().out
+    text = capsys.readouterr().out
+    assert "Does not fit" in text
+    assert "bf16 would free" in text
 
 
 def test_suggested_batches_are_in_the_json(factories: str, capsys: pytest.CaptureFixture[str]) -> None:

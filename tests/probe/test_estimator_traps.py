@@ -91,6 +91,38 @@ def test_half_precision_attention_uses_flash() -> None:
     assert any("flash_attention" in call.operator for call in trace.calls)
 
 
+def test_grouped_queries_are_repeated_only_where_no_flash_kernel_runs() -> None:
+    class Grouped(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.kv = nn.Linear(64, 32)
+
+        def forward(self, x: Any) -> Any:
+            q = x.reshape(*x.shape[:2], 4, 16).transpose(1, 2)
+            kv = self.kv(x).reshape(*x.shape[:2], 2, 16).transpose(1, 2)
+            return nn.functional.scaled_dot_product_attention(q, kv, kv, enable_gqa=True)
+
+    half, _ = training(Grouped, (512, 64), precision="bf16")
+    full, _ = training(Grouped, (512, 64))
+    assert not any("index_select" in call.operator or "repeat" in call.operator for call in half.calls)
+    assert any("efficient_attention" in call.operator for call in full.calls)
+
+
+def test_an_operator_without_a_kernel_for_shapes_is_refused_by_name() -> None:
+    torch.library.define("gpulint_test::scatter_custom", "(Tensor x) -> Tensor")
+
+    class Custom(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = nn.Linear(8, 8)
+
+        def forward(self, x: Any) -> Any:
+            return torch.ops.gpulint_test.scatter_custom(self.linear(x))
+
+    with pytest.raises(CannotSimulate, match=r"gpulint_test\.scatter_custom"):
+        training(lambda: nn.Sequential(Custom()), (8,))
+
+
 def test_a_branch_on_a_tensor_is_taken_as_false_and_said() -> None:
     class Branch(nn.Module):
         def __init__(self) -> None:

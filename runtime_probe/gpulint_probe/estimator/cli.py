@@ -66,7 +66,11 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         action="store_true",
         help="find the largest batches for training and evaluation that leave 10 %% free",
     )
-    add("--savings", action="store_true", help="say what bf16 and activation checkpointing would free")
+    add(
+        "--savings",
+        action="store_true",
+        help="say what bf16 and activation checkpointing would free (always said where the job does not fit)",
+    )
     add("--method", default="simulate", help="simulate, horus, deepspeed, faketensor or gpumemnet (default: simulate)")
     add(
         "--gpumemnet-model",
@@ -117,7 +121,8 @@ def _estimate(args: argparse.Namespace, progress: Any) -> tuple[Estimate, Sugges
             raise EstimateError(f"--plot needs --method simulate, not {request.method}")
         plot(traces[0], args.plot, f"{request.target}, batch {request.batch_size}")
     suggestion = suggest_for_job(request, job, progress) if args.suggest_batch else None
-    savings = _savings(request, estimate) if args.savings else {}
+    wanted = request.method == "simulate" and (args.savings or estimate.fits is False)
+    savings = _savings(request, estimate) if wanted else {}
     return estimate, suggestion, savings
 
 

@@ -114,9 +114,6 @@ class CudaPaths(TorchFunctionMode):
     def attention(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         names = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")
         q, k, v, mask, p, causal = _bind(names, args, kwargs, defaults=(None, None, None, None, 0.0, False))
-        if kwargs.get("enable_gqa"):
-            repeat = q.size(-3) // k.size(-3)
-            k, v = k.repeat_interleave(repeat, -3), v.repeat_interleave(repeat, -3)
         return scaled_dot_product_attention(q, k, v, mask, p, causal, kwargs.get("scale"))
 
     def recurrent(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -166,6 +163,9 @@ def scaled_dot_product_attention(
             q, k, v = (torch.nn.functional.pad(t, (0, pad)) for t in (q, k, v))
             return aten._scaled_dot_product_flash_attention(q, k, v, p, causal, False, scale=scale)[0][..., :size]
         return aten._scaled_dot_product_flash_attention(q, k, v, p, causal, False, scale=scale)[0]
+    if q.dim() == 4 and k.size(1) != q.size(1):  # grouped queries; only flash reads the shared heads in place
+        repeats = q.size(1) // k.size(1)
+        k, v = k.repeat_interleave(repeats, 1), v.repeat_interleave(repeats, 1)
     aligned = q.size(-1) % (8 if half else 4) == 0 and v.size(-1) % (8 if half else 4) == 0
     if fused and aligned and backends.mem_efficient_sdp_enabled():
         if mask is not None:

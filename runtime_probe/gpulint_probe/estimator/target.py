@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import inspect
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -142,7 +143,9 @@ def _torchvision(name: str) -> tuple[Callable[..., Any], str]:
     if name not in models.list_models():
         raise EstimateError(f"torchvision has no model {name!r}")
     size = 299 if name == "inception_v3" else 224
-    options = {"init_weights": False} if name in ("inception_v3", "googlenet") else {}
+    options: dict[str, Any] = {"init_weights": False} if name in ("inception_v3", "googlenet") else {}
+    if "weights_backbone" in inspect.signature(models.get_model_builder(name)).parameters:
+        options["weights_backbone"] = None
     return lambda **arguments: models.get_model(name, weights=None, **{**options, **arguments}), f"3x{size}x{size}"
 
 
