@@ -30,7 +30,11 @@ def decode(data: bytes) -> tuple[str, str]:
     Raises:
         Unreadable: NUL bytes (binary data) or a cookie that names no known codec.
     """
-    for bom, codec in ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16")):
+    for bom, codec in (
+        (codecs.BOM_UTF8, "utf-8-sig"),
+        (codecs.BOM_UTF16_LE, "utf-16"),
+        (codecs.BOM_UTF16_BE, "utf-16"),
+    ):
         if data.startswith(bom):
             try:
                 return data.decode(codec), codec
@@ -64,7 +68,9 @@ class Document:
         self.encoding = encoding
         self.problems: list[Problem] = []
 
-    def problem(self, message: str, line: int | None = None, column: int | None = None, *, is_error: bool = True) -> None:
+    def problem(
+        self, message: str, line: int | None = None, column: int | None = None, *, is_error: bool = True
+    ) -> None:
         """Record why (part of) this document could not be read."""
         self.problems.append(Problem(self.path, message, line, column, is_error))
 

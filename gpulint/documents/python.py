@@ -12,7 +12,11 @@ from gpulint.documents.base import Document
 from gpulint.rule import Kind
 from gpulint.source import SourceText, Span
 
-_PYTHON2 = ("Missing parentheses in call to 'print'", "Missing parentheses in call to 'exec'", "multiple exception types")
+_PYTHON2 = (
+    "Missing parentheses in call to 'print'",
+    "Missing parentheses in call to 'exec'",
+    "multiple exception types",
+)
 
 
 class TooDeep(SyntaxError):
@@ -55,7 +59,9 @@ class PythonModule:
             yield up
             node = up
 
-    def offsets(self, node: ast.expr | ast.stmt | ast.keyword | ast.arg | ast.alias | ast.ExceptHandler) -> tuple[int, int]:
+    def offsets(
+        self, node: ast.expr | ast.stmt | ast.keyword | ast.arg | ast.alias | ast.ExceptHandler
+    ) -> tuple[int, int]:
         """(start, end) character offsets of a node in ``text``."""
         source = self.source
         end_line = node.end_lineno or node.lineno

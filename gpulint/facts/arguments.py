@@ -108,7 +108,11 @@ class Arguments:
         if not isinstance(call.func, ast.Name | ast.Attribute):
             return
         for ref in resolver.origins(scopes, call.func):
-            if isinstance(ref.node, ast.Call) and ref.node is not call and "functools.partial" in resolver.names(ref.scopes, ref.node.func):
+            if (
+                isinstance(ref.node, ast.Call)
+                and ref.node is not call
+                and "functools.partial" in resolver.names(ref.scopes, ref.node.func)
+            ):
                 yield ref
 
     def mapping(self, scopes: ModuleScopes, node: ast.expr, key: str, depth: int = 0) -> tuple[list[_Entry], bool]:
@@ -204,7 +208,11 @@ class Arguments:
         for method in ("update", "setdefault"):
             for call in scopes.calls_by_name.get(method, []):
                 func = call.func
-                if not isinstance(func, ast.Attribute) or scopes.function(call) is not here or ast.unparse(func.value) != text:
+                if (
+                    not isinstance(func, ast.Attribute)
+                    or scopes.function(call) is not here
+                    or ast.unparse(func.value) != text
+                ):
                     continue
                 certain = not _conditional(scopes, call, node)
                 if method == "setdefault":

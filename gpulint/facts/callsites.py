@@ -32,7 +32,9 @@ class HandedOver(ast.Call):
     shifted = False
 
 
-def sites(project: Project, resolver: Resolver, scopes: ModuleScopes, function: FunctionNode) -> Iterator[tuple[ModuleScopes, ast.Call]]:
+def sites(
+    project: Project, resolver: Resolver, scopes: ModuleScopes, function: FunctionNode
+) -> Iterator[tuple[ModuleScopes, ast.Call]]:
     """Calls that reach ``function``, in file order; those that only hand it over come when nobody calls it by name."""
     owner = scopes.module.parents.get(function)
     home = owner if isinstance(owner, ast.ClassDef) else None
@@ -48,10 +50,14 @@ def sites(project: Project, resolver: Resolver, scopes: ModuleScopes, function: 
             receivers = 0
             for call in where.calls_by_name.get(alias, []):
                 if isinstance(call.func, ast.Name):
-                    reached = bool(resolver.names(where, call.func) & targets) or _is_local(resolver, where, call, function)
+                    reached = bool(resolver.names(where, call.func) & targets) or _is_local(
+                        resolver, where, call, function
+                    )
                 else:
                     receivers += 1
-                    reached = receivers <= MAX_RECEIVERS and _is_received(project, resolver, where, call, function, home, targets)
+                    reached = receivers <= MAX_RECEIVERS and _is_received(
+                        project, resolver, where, call, function, home, targets
+                    )
                 if reached:
                     found = True
                     yield where, call

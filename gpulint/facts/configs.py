@@ -69,7 +69,11 @@ class Configs:
         """Files behind ``open(path)``, an open handle, ``Path(path).read_text()`` or a path itself."""
         for origin in self._project.resolver.origins(ref.scopes, node):
             inner = origin.node
-            if isinstance(inner, ast.Call) and isinstance(inner.func, ast.Attribute) and inner.func.attr in ("open", "read", "read_text"):
+            if (
+                isinstance(inner, ast.Call)
+                and isinstance(inner.func, ast.Attribute)
+                and inner.func.attr in ("open", "read", "read_text")
+            ):
                 yield from self._opened(origin, inner.func.value)
             elif isinstance(inner, ast.Call) and last_name(inner.func) in ("open", "FileIO") and inner.args:
                 yield from self._opened(origin, inner.args[0])

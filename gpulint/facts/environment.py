@@ -72,9 +72,7 @@ def _entry(
     text = str(known.values[0].value) if known.complete and len(known.values) == 1 else None
     statement = scopes.module.parents.get(node)
     span = scopes.module.span(statement if isinstance(statement, ast.Assign | ast.Expr) else node)
-    yield EnvironmentSetting(
-        str(known_key.values[0].value), text, span, node, project.guards.conditional(scopes, node)
-    )
+    yield EnvironmentSetting(str(known_key.values[0].value), text, span, node, project.guards.conditional(scopes, node))
 
 
 def _in_shell(script: Script, names: frozenset[str]) -> Iterator[EnvironmentSetting]:

@@ -19,9 +19,13 @@ if TYPE_CHECKING:
     from gpulint.finding import Place
     from gpulint.project import Project
 
-_PARSE = frozenset({"parse_args", "parse_known_args", "parse_intermixed_args", "get_args", "parse_args_into_dataclasses"})
+_PARSE = frozenset(
+    {"parse_args", "parse_known_args", "parse_intermixed_args", "get_args", "parse_args_into_dataclasses"}
+)
 _FIELDS = frozenset({"field", "Field", "attrib", "ib"})
-_NAMESPACES = frozenset({"args", "opt", "opts", "options", "params", "flags", "FLAGS", "config", "cfg", "hparams", "conf", "hps", "parsed"})
+_NAMESPACES = frozenset(
+    {"args", "opt", "opts", "options", "params", "flags", "FLAGS", "config", "cfg", "hparams", "conf", "hps", "parsed"}
+)
 
 
 class Options:
@@ -39,7 +43,11 @@ class Options:
             return
         if isinstance(node, ast.Attribute):
             name, base = node.attr, node.value
-        elif isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str):
+        elif (
+            isinstance(node, ast.Subscript)
+            and isinstance(node.slice, ast.Constant)
+            and isinstance(node.slice.value, str)
+        ):
             name, base = node.slice.value, node.value
         else:
             return
@@ -188,7 +196,11 @@ class Options:
         if not isinstance(function, FUNCTIONS):
             return
         for decorator in function.decorator_list:
-            if isinstance(decorator, ast.Call) and last_name(decorator.func) in ("option", "argument") and arg.arg in _dests(decorator):
+            if (
+                isinstance(decorator, ast.Call)
+                and last_name(decorator.func) in ("option", "argument")
+                and arg.arg in _dests(decorator)
+            ):
                 yield from self._option(Ref(ref.scopes, decorator), arg.arg)
 
     def _as_default(self, scopes: ModuleScopes, node: ast.expr) -> Iterator[Value]:
@@ -200,7 +212,11 @@ class Options:
 
 def _flags(call: ast.Call) -> tuple[str, ...]:
     """The option strings of an ``add_argument`` or ``click.option`` call."""
-    return tuple(arg.value for arg in call.args if isinstance(arg, ast.Constant) and isinstance(arg.value, str) and arg.value.startswith("-"))
+    return tuple(
+        arg.value
+        for arg in call.args
+        if isinstance(arg, ast.Constant) and isinstance(arg.value, str) and arg.value.startswith("-")
+    )
 
 
 def _dests(call: ast.Call) -> list[str]:

@@ -27,7 +27,9 @@ MAX_ORIGINS = 30
 MAX_CALLERS = 25
 """Most callers of one function whose arguments are followed."""
 _BUILTINS = frozenset(dir(builtins))
-_SELF_METHODS = frozenset({"to", "cuda", "eval", "train", "half", "float", "double", "bfloat16", "requires_grad_", "share_memory"})
+_SELF_METHODS = frozenset(
+    {"to", "cuda", "eval", "train", "half", "float", "double", "bfloat16", "requires_grad_", "share_memory"}
+)
 _FIRST_ARGUMENT = frozenset({"copy.deepcopy", "copy.copy", "torch.compile", "torch.jit.script"})
 
 
@@ -162,7 +164,9 @@ class Resolver:
             case _:
                 yield Ref(scopes, node, path)
 
-    def _item_origins(self, scopes: ModuleScopes, node: ast.AST, base: ast.expr, key: str, path: tuple[int, ...]) -> Iterator[Ref]:
+    def _item_origins(
+        self, scopes: ModuleScopes, node: ast.AST, base: ast.expr, key: str, path: tuple[int, ...]
+    ) -> Iterator[Ref]:
         found = False
         for ref in self.origins(scopes, base):
             match ref.node:
@@ -183,7 +187,9 @@ class Resolver:
         if not found:
             yield Ref(scopes, node, path)
 
-    def _binding_origins(self, scopes: ModuleScopes, binding: Binding, use: ast.AST, path: tuple[int, ...]) -> Iterator[Ref]:
+    def _binding_origins(
+        self, scopes: ModuleScopes, binding: Binding, use: ast.AST, path: tuple[int, ...]
+    ) -> Iterator[Ref]:
         kind = binding.kind
         if kind in (Bound.ASSIGN, Bound.WITH) and binding.value is not None:
             yield from self.origins(scopes, binding.value, (*binding.path, *path))
@@ -235,7 +241,9 @@ class Resolver:
         if not home or home[0].arg not in ("self", "cls"):
             return False
         func = site.node.func if isinstance(site.node, ast.Call) else None
-        return not (isinstance(func, ast.Attribute) and func.attr == "__init__" and not isinstance(func.value, ast.Call))
+        return not (
+            isinstance(func, ast.Attribute) and func.attr == "__init__" and not isinstance(func.value, ast.Call)
+        )
 
     @staticmethod
     def argument_of(function: FunctionNode, call: ast.Call, name: str, bound: bool) -> ast.expr | None:
@@ -287,7 +295,12 @@ class Resolver:
         certain = False
         for target, value, statement in scopes.stores.get(node.value.id, []):
             same = isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name) and target.attr == node.attr
-            if not same or value is None or statement.lineno >= node.lineno or scopes.function(statement) is not function:
+            if (
+                not same
+                or value is None
+                or statement.lineno >= node.lineno
+                or scopes.function(statement) is not function
+            ):
                 continue
             if statement in home:
                 found, certain = [], True
@@ -398,7 +411,9 @@ class Resolver:
                 names |= self.names(where, base)
         return frozenset(names)
 
-    def class_attribute(self, scopes: ModuleScopes, node: ast.ClassDef, attr: str) -> list[tuple[ModuleScopes, Binding]]:
+    def class_attribute(
+        self, scopes: ModuleScopes, node: ast.ClassDef, attr: str
+    ) -> list[tuple[ModuleScopes, Binding]]:
         """Bindings of ``attr`` on a class or its instances; the nearest class that has any decides."""
         for where, current in self.lineage(scopes, node):
             body = where.scope_of[current].bindings.get(attr, []) if current in where.scope_of else []

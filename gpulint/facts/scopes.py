@@ -188,7 +188,13 @@ class ModuleScopes:
             self.imports.append(binding)
 
     def _target(
-        self, target: ast.expr, scope: Scope, kind: Bound, node: ast.AST, value: ast.expr | None, path: tuple[int, ...] = ()
+        self,
+        target: ast.expr,
+        scope: Scope,
+        kind: Bound,
+        node: ast.AST,
+        value: ast.expr | None,
+        path: tuple[int, ...] = (),
     ) -> None:
         match target:
             case ast.Name(id=name):
@@ -231,7 +237,9 @@ class ModuleScopes:
             case ast.Import(names=names):
                 for alias in names:
                     top = alias.name.split(".", 1)[0]
-                    self._bind(scope, alias.asname or top, Bound.IMPORT, node, target=alias.name if alias.asname else top)
+                    self._bind(
+                        scope, alias.asname or top, Bound.IMPORT, node, target=alias.name if alias.asname else top
+                    )
                     if not alias.asname and top != alias.name:
                         self.imports.append(Binding(Bound.IMPORT, node, scope, target=alias.name))
             case ast.ImportFrom(module=module, names=names, level=level):
@@ -314,7 +322,10 @@ class ModuleScopes:
         self._each([*args.defaults, *args.kw_defaults], outside)
         positional = [*args.posonlyargs, *args.args]
         defaults: list[ast.expr | None] = [None] * (len(positional) - len(args.defaults)) + list(args.defaults)
-        for arg, default in [*zip(positional, defaults, strict=True), *zip(args.kwonlyargs, args.kw_defaults, strict=True)]:
+        for arg, default in [
+            *zip(positional, defaults, strict=True),
+            *zip(args.kwonlyargs, args.kw_defaults, strict=True),
+        ]:
             self._bind(inside, arg.arg, Bound.PARAMETER, arg, value=default)
         for extra in (args.vararg, args.kwarg):
             if extra is not None:

@@ -16,7 +16,9 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         return Declined("the finding does not say which call it is")
     assert found.keyword.arg is not None
     edit = set_keyword(document.python, found.call, found.keyword.arg, "False")
-    return Fix("switch the search off; DDP raises an error in the second step if a parameter is unused", Safety.UNSAFE, (edit,))
+    return Fix(
+        "switch the search off; DDP raises an error in the second step if a parameter is unused", Safety.UNSAFE, (edit,)
+    )
 
 
 FIXER = Fixer("GPU351", fix)

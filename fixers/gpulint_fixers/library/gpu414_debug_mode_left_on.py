@@ -32,7 +32,9 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         before, after = line[: span.column - 1].strip(), line[span.end_column - 1 :]
         if before in ("", "export") and not after.strip():
             start = len(line) - len(line.lstrip()) + 1
-            edit = remove_lines(document.source, Place(finding.path, type(span)(span.line, start, span.end_line, span.end_column)))
+            edit = remove_lines(
+                document.source, Place(finding.path, type(span)(span.line, start, span.end_line, span.end_column))
+            )
         elif after.startswith(" "):
             gap = len(after) - len(after.lstrip(" "))
             edit = Edit(finding.path, type(span)(span.line, span.column, span.end_line, span.end_column + gap), "")

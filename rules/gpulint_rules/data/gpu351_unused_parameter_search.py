@@ -31,7 +31,16 @@ from gpulint.fix import Safety
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 
-_OWNERS = frozenset({"DistributedDataParallel", "DDP", "DDPStrategy", "DDPPlugin", "DistributedDataParallelKwargs", "MMDistributedDataParallel"})
+_OWNERS = frozenset(
+    {
+        "DistributedDataParallel",
+        "DDP",
+        "DDPStrategy",
+        "DDPPlugin",
+        "DistributedDataParallelKwargs",
+        "MMDistributedDataParallel",
+    }
+)
 _ARGUMENTS = frozenset({"TrainingArguments", "Seq2SeqTrainingArguments", "SFTConfig", "DPOConfig"})
 
 
@@ -49,7 +58,9 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         return
     for call in scopes.calls:
         name = last_name(call.func)
-        wanted = "find_unused_parameters" if name in _OWNERS else "ddp_find_unused_parameters" if name in _ARGUMENTS else ""
+        wanted = (
+            "find_unused_parameters" if name in _OWNERS else "ddp_find_unused_parameters" if name in _ARGUMENTS else ""
+        )
         keyword = next((keyword for keyword in call.keywords if wanted and keyword.arg == wanted), None)
         if keyword is None:
             continue

@@ -33,7 +33,16 @@ from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 
 _SKIPS = frozenset(
-    {b"no_sync", b"no_backward_sync", b"accumulate", b"require_backward_grad_sync", b"set_requires_gradient_sync", b"deepspeed", b"Accelerator", b"LightningModule"}
+    {
+        b"no_sync",
+        b"no_backward_sync",
+        b"accumulate",
+        b"require_backward_grad_sync",
+        b"set_requires_gradient_sync",
+        b"deepspeed",
+        b"Accelerator",
+        b"LightningModule",
+    }
 )
 
 
@@ -63,8 +72,10 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
 
 
 def _updates(call: ast.Call) -> bool:
-    return last_name(call.func) == "step" and isinstance(call.func, ast.Attribute) and any(
-        word in last_name(call.func.value).lower() for word in ("optim", "scaler", "opt")
+    return (
+        last_name(call.func) == "step"
+        and isinstance(call.func, ast.Attribute)
+        and any(word in last_name(call.func.value).lower() for word in ("optim", "scaler", "opt"))
     )
 
 
@@ -74,7 +85,9 @@ def _horovod(document: Document, scopes: ModuleScopes, project: Project) -> Iter
             if not any(found.startswith("horovod.") for found in project.resolver.call_names(scopes, call)):
                 continue
             passes = project.arguments.of(scopes, call, "backward_passes_per_step")
-            once = passes.is_absent or project.arguments.value(scopes, call, "backward_passes_per_step").every(lambda value: value == 1)
+            once = passes.is_absent or project.arguments.value(scopes, call, "backward_passes_per_step").every(
+                lambda value: value == 1
+            )
             if once and project.arguments.of(scopes, call, "compression").passed is Passed.NEVER:
                 yield RULE.finding(
                     document.path,

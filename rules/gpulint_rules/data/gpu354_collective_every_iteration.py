@@ -77,12 +77,18 @@ def _only_logged(scopes: ModuleScopes, call: ast.Call, place: Ref, context: Cont
         return True
     if isinstance(context.loop.node, FUNCTIONS):
         return False
-    steps = [step for step in project.loops.calls_in(place.scopes, context.loop.node) if project.loops.is_step(place.scopes, step)]
+    steps = [
+        step
+        for step in project.loops.calls_in(place.scopes, context.loop.node)
+        if project.loops.is_step(place.scopes, step)
+    ]
     line = getattr(place.node, "lineno", 0)
     return bool(steps) and line > max(step.lineno for step in steps)
 
 
-def _finding(name: str, scopes: ModuleScopes, call: ast.Call, context: Context, place: Ref, project: Project) -> Finding:
+def _finding(
+    name: str, scopes: ModuleScopes, call: ast.Call, context: Context, place: Ref, project: Project
+) -> Finding:
     related = [Place(context.loop.scopes.path, _header(context.loop), f"the {context.role.value} loop")]
     if place.node is not call:
         related.append(Place(scopes.path, scopes.module.span(call), f"{name} happens here"))
@@ -92,7 +98,9 @@ def _finding(name: str, scopes: ModuleScopes, call: ast.Call, context: Context, 
         place.scopes.path,
         place.scopes.module.span(place.node),
         f"{name} makes all processes wait in every {every}",
-        help="drop the barrier" if name in BARRIERS else "sum on the device and reduce every N steps or once after the loop",
+        help="drop the barrier"
+        if name in BARRIERS
+        else "sum on the device and reduce every N steps or once after the loop",
         related=tuple(related),
     )
 

@@ -63,7 +63,9 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         if not project.resolver.call_names(scopes, call) & _INIT:
             continue
         known = project.arguments.value(scopes, call, "backend", 0)
-        if not known.every(lambda value: value in ("gloo", "mpi")) or any(value.source == "default" for value in known.values):
+        if not known.every(lambda value: value in ("gloo", "mpi")) or any(
+            value.source == "default" for value in known.values
+        ):
             continue
         if _chosen(scopes, call) or not _moves_to_gpu(scopes, project):
             continue
@@ -73,7 +75,10 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             scopes.module.span(call),
             f"the {backend} backend exchanges GPU tensors through host memory",
             help="use the `nccl` backend (or `cpu:gloo,cuda:nccl` if CPU tensors are exchanged as well)",
-            payload=CpuBackend(backend, next((k.value for k in call.keywords if k.arg == "backend"), call.args[0] if call.args else None)),
+            payload=CpuBackend(
+                backend,
+                next((k.value for k in call.keywords if k.arg == "backend"), call.args[0] if call.args else None),
+            ),
         )
 
 

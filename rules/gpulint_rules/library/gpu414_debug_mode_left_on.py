@@ -36,7 +36,13 @@ from gpulint.fix import Safety
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 
-_ANOMALY = frozenset({"torch.autograd.set_detect_anomaly", "torch.autograd.anomaly_mode.set_detect_anomaly", "torch.autograd.detect_anomaly"})
+_ANOMALY = frozenset(
+    {
+        "torch.autograd.set_detect_anomaly",
+        "torch.autograd.anomaly_mode.set_detect_anomaly",
+        "torch.autograd.detect_anomaly",
+    }
+)
 _NVTX = frozenset({"torch.autograd.profiler.emit_nvtx", "torch.autograd.profiler.emit_itt"})
 _PROFILERS = frozenset({"torch.profiler.profile", "torch.autograd.profiler.profile"})
 _VARIABLES = {
@@ -73,7 +79,11 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         return
     for call in scopes.calls:
         mode = _mode_of_call(scopes, call, project)
-        if mode is not None and not project.guards.debug(scopes, call) and not project.guards.off_by_default(scopes, call):
+        if (
+            mode is not None
+            and not project.guards.debug(scopes, call)
+            and not project.guards.off_by_default(scopes, call)
+        ):
             yield RULE.finding(
                 document.path,
                 scopes.module.span(call),
@@ -107,9 +117,7 @@ def _around_training(scopes: ModuleScopes, call: ast.Call, project: Project) -> 
     block = next((up for up in scopes.module.ancestors(call) if isinstance(up, ast.With)), None)
     if block is None or not any(item.context_expr is call for item in block.items):
         return False
-    return any(
-        loop in set(ast.walk(block)) and project.loops.role(scopes, loop) is Role.EPOCH for loop in scopes.loops
-    )
+    return any(loop in set(ast.walk(block)) and project.loops.role(scopes, loop) is Role.EPOCH for loop in scopes.loops)
 
 
 def _cudnn_off(document: Document, scopes: ModuleScopes, project: Project) -> Iterator[Finding]:
@@ -137,7 +145,18 @@ RULE = Rule(
     dimension=Dimension.LIBRARY,
     severity=Severity.WARNING,
     kinds=frozenset(Kind),
-    tokens=(("set_detect_anomaly", "detect_anomaly", "CUDA_LAUNCH_BLOCKING", "cudnn", "TORCH_DISTRIBUTED_DEBUG", "emit_nvtx", "emit_itt", "profile"),),
+    tokens=(
+        (
+            "set_detect_anomaly",
+            "detect_anomaly",
+            "CUDA_LAUNCH_BLOCKING",
+            "cudnn",
+            "TORCH_DISTRIBUTED_DEBUG",
+            "emit_nvtx",
+            "emit_itt",
+            "profile",
+        ),
+    ),
     summary="debugging switch left on in a GPU job",
     why="anomaly checks, blocking kernel launches and debug collectives serialise the host and the GPU on every step",
     evidence=(Evidence("API misuse is part of the library dimension: 3.97 % of 706 issues"),),
