@@ -39,20 +39,20 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
     scopes = project.scopes(document)
     if scopes is None:
         return
-    seen: set[ast.AST] = set()
     for call in scopes.calls:
         name = collective(scopes, call, project)
-        if not name:
+        contexts = project.loops.contexts(scopes, call) if name else ()
+        found = [context for context in contexts if _wasteful(name, scopes, call, context, project)]
+        if found and len(found) == len(contexts):
+            yield _finding(name, Ref(scopes, call), found)
             continue
-        for context in project.loops.contexts(scopes, call):
-            place = context.calls[0] if context.calls else Ref(scopes, call)
-            if place.node in seen or not _wasteful(name, scopes, call, context, place, project):
-                continue
-            seen.add(place.node)
-            yield _finding(name, scopes, call, context, place, project)
+        # A helper that is also called where it does no harm: the calls in the loops are to blame.
+        for context in found:
+            yield _finding(name, context.calls[0] if context.calls else Ref(scopes, call), [context], Ref(scopes, call))
 
 
-def _wasteful(name: str, scopes: ModuleScopes, call: ast.Call, context: Context, place: Ref, project: Project) -> bool:
+def _wasteful(name: str, scopes: ModuleScopes, call: ast.Call, context: Context, project: Project) -> bool:
+    place = context.calls[0] if context.calls else Ref(scopes, call)
     loop = context.loop.node
     if context.role not in (Role.STEP, Role.EVAL) or isinstance(loop, ast.While):
         return False
@@ -86,13 +86,17 @@ def _only_logged(scopes: ModuleScopes, call: ast.Call, place: Ref, context: Cont
     return bool(steps) and line > max(step.lineno for step in steps)
 
 
-def _finding(
-    name: str, scopes: ModuleScopes, call: ast.Call, context: Context, place: Ref, project: Project
-) -> Finding:
-    related = [Place(context.loop.scopes.path, _header(context.loop), f"the {context.role.value} loop")]
-    if place.node is not call:
-        related.append(Place(scopes.path, scopes.module.span(call), f"{name} happens here"))
-    every = "training step" if context.role is Role.STEP else "evaluation batch"
+def _finding(name: str, place: Ref, contexts: list[Context], primitive: Ref | None = None) -> Finding:
+    related = [
+        Place(context.loop.scopes.path, _header(context.loop), f"in this {context.role.value} loop")
+        for context in contexts[:3]
+    ]
+    if primitive is not None and primitive.node is not place.node:
+        assert isinstance(primitive.node, ast.expr)
+        related.append(
+            Place(primitive.scopes.path, primitive.scopes.module.span(primitive.node), f"{name} happens here")
+        )
+    every = "training step" if any(context.role is Role.STEP for context in contexts) else "evaluation batch"
     assert isinstance(place.node, ast.expr)
     return RULE.finding(
         place.scopes.path,
