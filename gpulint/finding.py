@@ -40,8 +40,8 @@ class Place:
 class Finding:
     """One reported waste.
 
-    ``message`` is one line that names the thing found; ``help`` says what to do in this code. ``payload`` is the rule's own
-    typed evidence for its fixer. ``severity`` may be lower or higher than the rule's usual one.
+    ``message`` is one line that names the thing found; ``help`` says what to do in this code. ``payload`` is the
+    rule's own typed evidence for its fixer. ``severity`` may be lower or higher than the rule's usual one.
     """
 
     rule: Rule
@@ -62,7 +62,8 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something that kept gpulint from reading a file whole (syntax error, wrong encoding, broken YAML), never a finding."""
+    """Something that kept gpulint from reading a file whole (syntax error, wrong encoding, broken YAML), never a
+    finding."""
 
     path: Path
     message: str

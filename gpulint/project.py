@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable, Sequence
 from functools import cached_property
@@ -187,7 +186,7 @@ class Project:
         """Names in a folder; empty if there is none."""
         if folder not in self._folders:
             try:
-                self._folders[folder] = frozenset(os.listdir(folder))
+                self._folders[folder] = frozenset(entry.name for entry in folder.iterdir())
             except OSError:
                 self._folders[folder] = frozenset()
         return self._folders[folder]

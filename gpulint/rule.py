@@ -44,7 +44,8 @@ class Dimension(enum.StrEnum):
 
 
 class Category(enum.Enum):
-    """The study's fifteen categories: (label, share of the 706 issues in percent where the abstracted figures give it)."""
+    """The study's fifteen categories: (label, share of the 706 issues in percent where the abstracted figures give
+    it)."""
 
     INTERACTIVE_JOB = ("Interactive Job", None)
     GPU_OVERSUBSCRIPTION = ("GPU Oversubscription", None)

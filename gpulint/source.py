@@ -83,8 +83,8 @@ class SourceText:
 class Fragment:
     """Text embedded in a document (a shell command in YAML, a notebook cell), with its way back.
 
-    ``pieces`` lists (offset in ``text``, offset in ``owner``) break points in rising order: between two break points the
-    fragment and its owner run in step. An escape or a folded line simply starts a new piece.
+    ``pieces`` lists (offset in ``text``, offset in ``owner``) break points in rising order: between two break
+    points the fragment and its owner run in step. An escape or a folded line simply starts a new piece.
     """
 
     text: str

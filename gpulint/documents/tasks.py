@@ -1,7 +1,7 @@
 """What a launcher asks for: tasks (one script or container), the resources they hold and the shell they run.
 
-A sbatch script is one task; a Kubernetes Job has one task per container; a Dockerfile's CMD is a task without resources.
-Whatever could not be read off the text is None ("unknown"), never a guess.
+A sbatch script is one task; a Kubernetes Job has one task per container; a Dockerfile's CMD is a task without
+resources. Whatever could not be read off the text is None ("unknown"), never a guess.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ class Resources:
     """What one node (Slurm) or one replica (Kubernetes pod) of a task holds; None where nothing is said."""
 
     gpus: Count | None = None
-    """GPUs per node. Devices that are fractions of a GPU (MIG slices, time-sliced) are counted with ``fractional`` set."""
+    """GPUs per node. Devices that are fractions of a GPU (MIG slices, time-sliced) are counted with ``fractional``
+    set."""
     nodes: Count | None = None
     tasks_per_node: Count | None = None
     cpus: Count | None = None
@@ -54,9 +55,9 @@ class EnvVar:
 class Task:
     """One unit of a launcher document that runs commands.
 
-    ``role``: ``main``, ``init`` (init container or set-up section), ``build`` (Dockerfile RUN: no GPU is held) or ``sidecar``.
-    ``scripts`` run in order; ``packages`` are installs declared as data (Ray ``runtime_env.pip``, SkyPilot ``setup`` is a
-    script of role init instead).
+    ``role``: ``main``, ``init`` (init container or set-up section), ``build`` (Dockerfile RUN: no GPU is held) or
+    ``sidecar``. ``scripts`` run in order; ``packages`` are installs declared as data (Ray ``runtime_env.pip``,
+    SkyPilot ``setup`` is a script of role init instead).
     """
 
     name: str
@@ -70,7 +71,9 @@ class Task:
     replicas: Count | None = None
     packages: tuple[tuple[str, Span], ...] = ()
     interactive: Span | None = None
-    """What makes the task an interactive session by declaration (dstack's ``type: dev-environment``); commands speak for themselves."""
+    """What makes the task an interactive session by declaration (dstack's ``type: dev-environment``); commands speak
+    for themselves."""
     system: str = ""
-    """What the document is written for: ``slurm``, ``pbs``, ``lsf``, ``kubernetes``, ``ray``, ``azureml``, ``skypilot``,
+    """What the document is written for: ``slurm``, ``pbs``, ``lsf``, ``kubernetes``, ``ray``, ``azureml``,
+    ``skypilot``,
     ``sagemaker``, ``dstack``, ``compose``, ``determined``, ``lightning``, ``docker``, or "" for a plain script."""

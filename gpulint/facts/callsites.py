@@ -1,7 +1,7 @@
 """Where a function of the tree is called from, also when it is handed to something that calls it.
 
-Deciding who calls a method takes the class of every candidate's receiver, so candidates are sieved by names first: a module
-that never mentions the class is not asked, and a method name that half of the tree uses stays unknown.
+Deciding who calls a method takes the class of every candidate's receiver, so candidates are sieved by names first:
+a module that never mentions the class is not asked, and a method name that half of the tree uses stays unknown.
 """
 
 from __future__ import annotations

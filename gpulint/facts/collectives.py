@@ -1,4 +1,5 @@
-"""Collective operations (all-reduce, gather, barrier ...) and whether a program exchanges gradients between processes."""
+"""Collective operations (all-reduce, gather, barrier ...) and whether a program exchanges gradients between
+processes."""
 
 from __future__ import annotations
 

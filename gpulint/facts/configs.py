@@ -1,7 +1,8 @@
-"""Values that a program reads from YAML and JSON files of the tree: ``yaml.safe_load``, ``json.load``, OmegaConf, Hydra.
+"""Values that a program reads from YAML and JSON files of the tree: ``yaml.safe_load``, ``json.load``, OmegaConf,
+Hydra.
 
-Only what can be followed from the load to the use counts: the file's path is constant (or an option's default) and the keys
-between are literals. The value's place is the line of the configuration file.
+Only what can be followed from the load to the use counts: the file's path is constant (or an option's default) and
+the keys between are literals. The value's place is the line of the configuration file.
 """
 
 from __future__ import annotations
@@ -29,7 +30,12 @@ _LOADS = frozenset(
         "omegaconf.OmegaConf.load", "hyperpyyaml.load_hyperpyyaml", "ruamel.yaml.safe_load",
     }
 )  # fmt: skip
-_WRAPS = frozenset({"omegaconf.OmegaConf.create", "types.SimpleNamespace", "argparse.Namespace", "box.Box", "easydict.EasyDict", "addict.Dict", "munch.munchify", "dict"})  # fmt: skip
+_WRAPS = frozenset(
+    {
+        "omegaconf.OmegaConf.create", "types.SimpleNamespace", "argparse.Namespace", "box.Box", "easydict.EasyDict",
+        "addict.Dict", "munch.munchify", "dict"
+    }
+)  # fmt: skip
 _HYDRA = frozenset({"hydra.main", "hydra.main_decorator"})
 
 

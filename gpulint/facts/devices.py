@@ -18,8 +18,11 @@ if TYPE_CHECKING:
     from gpulint.project import Project
 
 _DTYPES = frozenset(
-    "float16 float32 float64 bfloat16 half float double int int8 int16 int32 int64 uint8 long short bool complex64 complex128 "
-    "float8_e4m3fn float8_e5m2 dtype torch_dtype weight_dtype model_dtype compute_dtype ptdtype precision".split()
+    (
+        "float16 float32 float64 bfloat16 half float double int int8 int16 int32 int64 uint8 long short bool "
+        "complex64 complex128 float8_e4m3fn float8_e5m2 dtype torch_dtype weight_dtype model_dtype compute_dtype "
+        "ptdtype precision"
+    ).split()
 )
 _DTYPE_NAME = re.compile(r"dtype|precision", re.IGNORECASE)
 _GPU_NAME = re.compile(

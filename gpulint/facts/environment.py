@@ -1,4 +1,5 @@
-"""Environment variables set anywhere in a document: ``os.environ``, ``export``, a command's prefix, a spec's ``env``, ENV."""
+"""Environment variables set anywhere in a document: ``os.environ``, ``export``, a command's prefix, a spec's ``env``,
+ENV."""
 
 from __future__ import annotations
 
@@ -88,7 +89,8 @@ def _in_shell(script: Script, names: frozenset[str]) -> Iterator[EnvironmentSett
 
 
 def _env_words(script: Script, command: Command, names: frozenset[str]) -> Iterator[EnvironmentSetting]:
-    """``env NAME=value cmd``, ``docker run -e NAME=value``, ``srun --export=ALL,NAME=value``, ``mpirun -x NAME=value``."""
+    """``env NAME=value cmd``, ``docker run -e NAME=value``, ``srun --export=ALL,NAME=value``, ``mpirun -x
+    NAME=value``."""
     for word in command.argv:
         text = word.value
         if text is None or "=" not in text:

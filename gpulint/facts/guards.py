@@ -1,4 +1,5 @@
-"""What a statement is conditional on, up to its function: every N steps, rank zero, a debug flag, gradients disabled."""
+"""What a statement is conditional on, up to its function: every N steps, rank zero, a debug flag, gradients
+disabled."""
 
 from __future__ import annotations
 
@@ -7,17 +8,30 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from gpulint.facts.scopes import FUNCTIONS, LOOPS, ModuleScopes, last_name
+from gpulint.facts.scopes import FUNCTIONS, ModuleScopes, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
 
-_EVERY = re.compile(r"(^|_)(every|interval|freq|frequency|period|steps_per|n_steps|log_steps|logging_steps|save_steps)(_|$)|_(every|freq|interval|steps)$")
-_RANK = re.compile(r"(^|[._])(rank|local_rank|global_rank|is_main_process|is_local_main_process|is_main|is_master|master|"
-                   r"main_process|is_rank_zero|is_global_zero|is_primary|is_world_process_zero|get_rank)\b")  # fmt: skip
-_PROCESSES = re.compile(_RANK.pattern + r"|distributed|world_size|is_initialized|num_processes|\bddp\b|is_dist\b|n_gpu|num_gpus")
-_DEBUG = re.compile(r"(^|[._])(debug|debugging|verbose|profile|profiling|profiler|nan_check|detect_anomaly|anomaly|dry_run|benchmark|trace)(_|\b)", re.IGNORECASE)
-_LAST = re.compile(r"\b(last|final|done|finished|best|is_best|patience|stop|early_stop\w*|improved|accept\w*)\b", re.IGNORECASE)
+_EVERY = re.compile(
+    r"(^|_)(every|interval|freq|frequency|period|steps_per|n_steps|log_steps|logging_steps|save_steps)(_|$)"
+    r"|_(every|freq|interval|steps)$"
+)
+_RANK = re.compile(
+    r"(^|[._])(rank|local_rank|global_rank|is_main_process|is_local_main_process|is_main|is_master|master|main_process"
+    r"|is_rank_zero|is_global_zero|is_primary|is_world_process_zero|get_rank)\b"
+)
+_PROCESSES = re.compile(
+    _RANK.pattern + r"|distributed|world_size|is_initialized|num_processes|\bddp\b|is_dist\b|n_gpu|num_gpus"
+)
+_DEBUG = re.compile(
+    r"(^|[._])(debug|debugging|verbose|profile|profiling|profiler|nan_check|detect_anomaly|anomaly|dry_run|benchmark|trace)"
+    r"(_|\b)",
+    re.IGNORECASE,
+)
+_LAST = re.compile(
+    r"\b(last|final|done|finished|best|is_best|patience|stop|early_stop\w*|improved|accept\w*)\b", re.IGNORECASE
+)
 _NO_GRAD = frozenset(
     {
         "torch.no_grad", "torch.inference_mode", "torch.autograd.no_grad", "torch.autograd.grad_mode.no_grad",
@@ -87,11 +101,12 @@ class Guards:
             inner, wanted = test, holds
             while isinstance(inner, ast.UnaryOp) and isinstance(inner.op, ast.Not):
                 inner, wanted = inner.operand, not wanted
-            parts = inner.values if isinstance(inner, ast.BoolOp) and isinstance(inner.op, ast.And) and wanted else [inner]
+            together = isinstance(inner, ast.BoolOp) and isinstance(inner.op, ast.And) and wanted
+            parts = inner.values if isinstance(inner, ast.BoolOp) and together else [inner]
             for part in parts:
                 if isinstance(part, ast.Name | ast.Attribute | ast.Subscript):
                     known = self._project.values.of(scopes, part)
-                    if known.complete and known.every(lambda value: bool(value) is not wanted):
+                    if known.complete and all(bool(value) is not wanted for value in known.constants):
                         return True
         return False
 
@@ -111,7 +126,12 @@ class Guards:
             for context in contexts:
                 func = context.func if isinstance(context, ast.Call) else context
                 names = resolver.names(scopes, func)
-                if names & _NO_GRAD or last_name(func) in ("no_grad", "inference_mode", "smart_inference_mode", "eval_mode"):
+                if names & _NO_GRAD or last_name(func) in (
+                    "no_grad",
+                    "inference_mode",
+                    "smart_inference_mode",
+                    "eval_mode",
+                ):
                     if any(name.endswith("set_grad_enabled") for name in names):
                         if isinstance(context, ast.Call) and context.args:
                             known = self._project.values.of(scopes, context.args[0])
@@ -132,10 +152,8 @@ class Guards:
                 known = self._project.values.of(scopes, part)
                 if not (known.complete and known.every(lambda value: value == 1)):
                     return True
-            elif isinstance(part, ast.Compare) and holds and len(part.ops) == 1 and isinstance(part.ops[0], ast.Eq | ast.GtE | ast.Gt):
-                # `step == 0`, `step == len(loader) - 1`, `best < loss`: once, or seldom.
-                if isinstance(part.ops[0], ast.Eq) and _is_counter(part.left):
-                    return True
+            elif isinstance(part, ast.Compare) and holds and isinstance(part.ops[0], ast.Eq) and _is_counter(part.left):
+                return True  # `step == 0`, `step == len(loader) - 1`: once
         return bool(holds and _LAST.search(ast.unparse(test)))
 
 

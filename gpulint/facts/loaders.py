@@ -20,15 +20,31 @@ MAX_DEPTH = 8
 
 TORCH_LOADERS = frozenset(
     {
-        "torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader", "torchdata.stateful_dataloader.StatefulDataLoader",
-        "monai.data.DataLoader", "monai.data.dataloader.DataLoader", "webdataset.WebLoader", "wds.WebLoader",
-        "torch_geometric.loader.DataLoader", "torch_geometric.data.DataLoader", "torch_geometric.loader.DenseDataLoader",
-        "torch_geometric.loader.NeighborLoader", "torch_geometric.loader.LinkNeighborLoader", "torch_geometric.loader.HGTLoader",
-        "torch_geometric.loader.ClusterLoader", "torch_geometric.loader.GraphSAINTRandomWalkSampler", "torch_geometric.loader.ShaDowKHopSampler",
-        "torch_geometric.loader.NeighborSampler", "torch_geometric.loader.RandomNodeLoader", "torch_geometric.loader.DataListLoader",
-        "dgl.dataloading.DataLoader", "dgl.dataloading.GraphDataLoader", "dgl.dataloading.NodeDataLoader", "dgl.dataloading.EdgeDataLoader",
+        "torch.utils.data.DataLoader",
+        "torch.utils.data.dataloader.DataLoader",
+        "torchdata.stateful_dataloader.StatefulDataLoader",
+        "monai.data.DataLoader",
+        "monai.data.dataloader.DataLoader",
+        "webdataset.WebLoader",
+        "wds.WebLoader",
+        "torch_geometric.loader.DataLoader",
+        "torch_geometric.data.DataLoader",
+        "torch_geometric.loader.DenseDataLoader",
+        "torch_geometric.loader.NeighborLoader",
+        "torch_geometric.loader.LinkNeighborLoader",
+        "torch_geometric.loader.HGTLoader",
+        "torch_geometric.loader.ClusterLoader",
+        "torch_geometric.loader.GraphSAINTRandomWalkSampler",
+        "torch_geometric.loader.ShaDowKHopSampler",
+        "torch_geometric.loader.NeighborSampler",
+        "torch_geometric.loader.RandomNodeLoader",
+        "torch_geometric.loader.DataListLoader",
+        "dgl.dataloading.DataLoader",
+        "dgl.dataloading.GraphDataLoader",
+        "dgl.dataloading.NodeDataLoader",
+        "dgl.dataloading.EdgeDataLoader",
     }
-)  # fmt: skip
+)
 """Classes that take the parameters of ``torch.utils.data.DataLoader`` and hand them on."""
 
 _SAMPLING = (
@@ -43,7 +59,13 @@ _SAMPLING = (
 PREPARE = frozenset(
     {"prepare", "setup_dataloaders", "prepare_data_loader", "_setup_dataloader", "MpDeviceLoader", "prepare_dataloader"}
 )
-_HOST_METHODS = frozenset({"items", "values", "keys", "float", "long", "half", "int", "double", "view", "reshape", "squeeze", "unsqueeze", "permute", "transpose", "contiguous", "pop", "get", "t", "flatten", "type", "requires_grad_", "copy", "clone", "repeat", "expand", "narrow", "chunk", "split", "pin_memory", "bool"})  # fmt: skip
+_HOST_METHODS = frozenset(
+    {
+        "items", "values", "keys", "float", "long", "half", "int", "double", "view", "reshape", "squeeze", "unsqueeze",
+        "permute", "transpose", "contiguous", "pop", "get", "t", "flatten", "type", "requires_grad_", "copy", "clone",
+        "repeat", "expand", "narrow", "chunk", "split", "pin_memory", "bool"
+    }
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +122,8 @@ class Loaders:
         self._active: set[ast.AST] = set()
 
     def in_module(self, scopes: ModuleScopes) -> list[Loader]:
-        """Calls of a module that make a torch-like data loader, in source order; ``super().__init__`` of a subclass counts."""
+        """Calls of a module that make a torch-like data loader, in source order; ``super().__init__`` of a subclass
+        counts."""
         if id(scopes) not in self._by_module:
             found = [loader for call in scopes.calls if (loader := self._loader(scopes, call)) is not None]
             self._by_module[id(scopes)] = sorted(found, key=lambda loader: (loader.node.lineno, loader.node.col_offset))
@@ -169,7 +192,7 @@ class Loaders:
 
         return Feeding(self._project)
 
-    # -- who draws from a loader -----------------------------------------------------------------------------------------
+    # -- who draws from a loader ---------------------------------------------------------------------------------------
 
     @cached_property
     def draws(self) -> dict[ast.Call, list[Draw]]:
@@ -259,7 +282,7 @@ class Loaders:
             self._active.discard(source)
         return False
 
-    # -- batches ---------------------------------------------------------------------------------------------------------
+    # -- batches -------------------------------------------------------------------------------------------------------
 
     def batch(self, scopes: ModuleScopes, node: ast.expr, depth: int = 0) -> Draw | None:
         """The draw that an expression's tensors come from, if it is a batch, an element of one, or computed from one on

@@ -1,4 +1,5 @@
-"""Roles of loops (training step, epoch, evaluation) and what runs inside them, also through helpers in other modules."""
+"""Roles of loops (training step, epoch, evaluation) and what runs inside them, also through helpers in other
+modules."""
 
 from __future__ import annotations
 
@@ -32,9 +33,19 @@ _LOADER_NAME = re.compile(
     re.IGNORECASE,
 )
 _EPOCH_NAME = re.compile(r"(^|_)(epoch|epochs|ep)(_|$|\d)|^epoch")
-_STEP_HOOKS = frozenset({"training_step", "on_train_batch_end", "on_train_batch_start", "on_before_zero_grad", "on_batch_end", "on_train_step_end", "compute_loss", "training_step_end", "on_after_backward"})  # fmt: skip
+_STEP_HOOKS = frozenset(
+    {
+        "training_step", "on_train_batch_end", "on_train_batch_start", "on_before_zero_grad", "on_batch_end",
+        "on_train_step_end", "compute_loss", "training_step_end", "on_after_backward"
+    }
+)  # fmt: skip
 _EVAL_HOOKS = frozenset({"validation_step", "test_step", "predict_step", "prediction_step", "on_validation_batch_end"})
-_EPOCH_HOOKS = frozenset({"on_train_epoch_end", "on_epoch_end", "on_validation_epoch_end", "on_train_epoch_start", "training_epoch_end", "validation_epoch_end", "on_evaluate", "on_save", "on_validation_end", "on_stage_end"})  # fmt: skip
+_EPOCH_HOOKS = frozenset(
+    {
+        "on_train_epoch_end", "on_epoch_end", "on_validation_epoch_end", "on_train_epoch_start", "training_epoch_end",
+        "validation_epoch_end", "on_evaluate", "on_save", "on_validation_end", "on_stage_end"
+    }
+)  # fmt: skip
 _BRAIN_HOOKS = frozenset({"compute_forward", "compute_objectives", "fit_batch", "evaluate_batch"})
 _HOOK_OWNERS = re.compile(r"LightningModule|LightningDataModule|Callback|Trainer$|Brain$|Learner$|keras\.Model$")
 
@@ -326,7 +337,8 @@ def is_loader_name(name: str) -> bool:
 
 
 def unwrap_iterable(node: ast.expr) -> ast.expr:
-    """The loader inside ``enumerate(tqdm(loader))``, ``islice(loader, n)``, ``iter(loader)``, ``loader.batches()`` and such."""
+    """The loader inside ``enumerate(tqdm(loader))``, ``islice(loader, n)``, ``iter(loader)``, ``loader.batches()``
+    and such."""
     while True:
         if isinstance(node, ast.Call) and node.args and _wraps(last_name(node.func)):
             node = node.args[0].value if isinstance(node.args[0], ast.Starred) else node.args[0]
@@ -340,7 +352,13 @@ def _wraps(name: str) -> bool:
     return name in _WRAPPERS or "tqdm" in name.lower()
 
 
-_WRAPPERS = frozenset({"enumerate", "trange", "track", "iter", "islice", "cycle", "zip", "log_every", "progress_bar", "prefetch", "skip_first_batches", "BackgroundGenerator", "progress", "pbar", "auto", "next", "list", "reversed", "ProgressBar", "master_bar", "MpDeviceLoader"})  # fmt: skip
+_WRAPPERS = frozenset(
+    {
+        "enumerate", "trange", "track", "iter", "islice", "cycle", "zip", "log_every", "progress_bar", "prefetch",
+        "skip_first_batches", "BackgroundGenerator", "progress", "pbar", "auto", "next", "list", "reversed",
+        "ProgressBar", "master_bar", "MpDeviceLoader"
+    }
+)  # fmt: skip
 
 
 def _targets(node: ast.expr) -> list[str]:

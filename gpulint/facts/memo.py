@@ -14,9 +14,10 @@ MAX_STEPS = 600
 class Memo:
     """Answers each question once and ends cycles.
 
-    A question that is asked again while it is being answered gets its fallback. An answer that leaned on such a fallback of an
-    outer question is only good inside of that question, so it is not kept; this way the order of questions never decides an
-    answer. Depth and steps of one outermost question are bounded, and past the bounds the fallback counts.
+    A question that is asked again while it is being answered gets its fallback. An answer that leaned on such a
+    fallback of an outer question is only good inside of that question, so it is not kept; this way the order of
+    questions never decides an answer. Depth and steps of one outermost question are bounded, and past the bounds
+    the fallback counts.
     """
 
     def __init__(self) -> None:

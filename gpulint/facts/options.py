@@ -1,4 +1,5 @@
-"""Values that come from outside of the code: option defaults (argparse, click, typer, absl, dataclasses) and the environment.
+"""Values that come from outside of the code: option defaults (argparse, click, typer, absl, dataclasses) and the
+environment.
 
 An option's default is what the program uses unless its launcher says otherwise, and launchers found in the tree do say
 so: their arguments come first.
@@ -57,9 +58,9 @@ class Options:
                 for option in declared:
                     yield from self._option(option, name)
                 return
-        for ref in self._project.resolver.origins(ref.scopes, base):
-            if isinstance(ref.node, ast.Call) and last_name(ref.node.func) == "parse_args_into_dataclasses":
-                yield from self._parsed_field(ref.scopes, name)
+        for made in self._project.resolver.origins(ref.scopes, base):
+            if isinstance(made.node, ast.Call) and last_name(made.node.func) == "parse_args_into_dataclasses":
+                yield from self._parsed_field(made.scopes, name)
                 return
 
     def _parsed_field(self, scopes: ModuleScopes, name: str) -> Iterator[Value]:
@@ -113,7 +114,7 @@ class Options:
         elif name in ("Option", "Argument") and node.args:
             yield from self._as_default(ref.scopes, node.args[0])
 
-    # -- where the options of a namespace are declared -------------------------------------------------------------------
+    # -- where the options of a namespace are declared -----------------------------------------------------------------
 
     def _homes(self, scopes: ModuleScopes, base: ast.expr) -> Iterator[ModuleScopes]:
         """Modules whose option declarations a namespace expression may hold, likeliest first."""

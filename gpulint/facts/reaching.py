@@ -13,8 +13,8 @@ _BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
 def reaching(scopes: ModuleScopes, bindings: Sequence[Binding], use: ast.AST) -> list[Binding]:
     """The bindings that may be in force at ``use``.
 
-    The last binding before the use that certainly runs before it hides the earlier ones. Bindings in the other branch of an
-    ``if`` are left out. From another scope (a closure or a global) every binding counts.
+    The last binding before the use that certainly runs before it hides the earlier ones. Bindings in the other
+    branch of an ``if`` are left out. From another scope (a closure or a global) every binding counts.
     """
     if len(bindings) <= 1:
         return list(bindings)
@@ -54,7 +54,8 @@ def _start(node: ast.AST) -> tuple[int, int]:
 
 
 def _effective(binding: Binding) -> tuple[int, int]:
-    """From where on a binding holds: the end of an assignment, the header of a loop or ``with``, a function's first line."""
+    """From where on a binding holds: the end of an assignment, the header of a loop or ``with``, a function's first
+    line."""
     node = binding.node
     if binding.kind in (Bound.ASSIGN, Bound.AUGMENT, Bound.IMPORT) and isinstance(node, ast.stmt):
         return node.end_lineno or node.lineno, node.end_col_offset or 0

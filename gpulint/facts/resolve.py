@@ -1,8 +1,8 @@
 """What an expression may be: qualified names, the expressions that define it, the functions that a call reaches.
 
 Everything is a set: when two assignments can reach a use, both count. Where nothing in the tree defines a value, the
-unresolved expression itself is the answer, and whoever asked must treat it as unknown. Following is bounded in depth and in
-steps; cycles end quietly.
+unresolved expression itself is the answer, and whoever asked must treat it as unknown. Following is bounded in
+depth and in steps; cycles end quietly.
 """
 
 from __future__ import annotations
@@ -247,7 +247,8 @@ class Resolver:
 
     @staticmethod
     def argument_of(function: FunctionNode, call: ast.Call, name: str, bound: bool) -> ast.expr | None:
-        """What ``call`` passes for parameter ``name``; None if it leaves it to the default, Starred if it can't be told."""
+        """What ``call`` passes for parameter ``name``; None if it leaves it to the default, Starred if it can't be
+        told."""
         for keyword in call.keywords:
             if keyword.arg == name:
                 return keyword.value
@@ -286,7 +287,8 @@ class Resolver:
 
     @staticmethod
     def _stored(scopes: ModuleScopes, node: ast.Attribute) -> tuple[list[ast.expr], bool]:
-        """What the same function stores into ``config.name`` before this use, and whether one of these stores is certain."""
+        """What the same function stores into ``config.name`` before this use, and whether one of these stores is
+        certain."""
         if not isinstance(node.value, ast.Name) or node.value.id in ("self", "cls"):
             return [], False
         function = scopes.function(node)

@@ -39,7 +39,8 @@ class Bound(enum.Enum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Binding:
-    """One binding. ``path`` picks the element of ``value`` that unpacking takes (``a, (b, c) = v`` binds c to (1, 1))."""
+    """One binding. ``path`` picks the element of ``value`` that unpacking takes (``a, (b, c) = v`` binds c to (1,
+    1))."""
 
     kind: Bound
     node: ast.AST
@@ -136,7 +137,8 @@ class ModuleScopes:
 
     @cached_property
     def aliases(self) -> dict[str, set[str]]:
-        """Last component of what is imported or assigned -> names it goes by in this module (``DL`` for ``DataLoader``)."""
+        """Last component of what is imported or assigned -> names it goes by in this module (``DL`` for
+        ``DataLoader``)."""
         table: dict[str, set[str]] = {}
         for scope in self.scope_of.values():
             for name, bindings in scope.bindings.items():

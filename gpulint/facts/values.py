@@ -25,7 +25,9 @@ _BINARY: dict[type[ast.operator], Callable[[int | float, int | float], int | flo
     ast.Div: operator.truediv,
     ast.Mod: operator.mod,
 }
-_CONVERSIONS = frozenset({"int", "float", "str", "bool", "pathlib.Path", "Path", "os.path.expanduser", "os.path.abspath"})
+_CONVERSIONS = frozenset(
+    {"int", "float", "str", "bool", "pathlib.Path", "Path", "os.path.expanduser", "os.path.abspath"}
+)
 _ENVIRONMENT = frozenset({"os.environ.get", "os.getenv"})
 _JOINS = frozenset({"os.path.join", "posixpath.join"})
 
@@ -95,7 +97,7 @@ class Values:
         return Known(tuple(dict.fromkeys(values_key(values))), tuple(unknown))
 
     def _constants(self, ref: Ref) -> Iterator[Value]:
-        if ref.node in self._active or ref.path and not isinstance(ref.node, ast.Attribute):
+        if ref.node in self._active or (ref.path and not isinstance(ref.node, ast.Attribute)):
             return
         self._active.add(ref.node)
         try:
@@ -125,9 +127,9 @@ class Values:
                     yield Value(tuple(item.values[0].value for item in items), self.place(ref))
             case ast.Call():
                 yield from self._call(ref, ref.node)
-            case ast.Subscript(value=base, slice=ast.Constant(value=str(key))) if (
-                self._project.resolver.names(scopes, base) == {"os.environ"}
-            ):
+            case ast.Subscript(value=base, slice=ast.Constant(value=str(key))) if self._project.resolver.names(
+                scopes, base
+            ) == {"os.environ"}:
                 yield from self.options.environment(key)
             case ast.Attribute() | ast.Subscript() | ast.arg():
                 yield from self.options.lookup(ref)
@@ -146,8 +148,10 @@ class Values:
                 elif isinstance(node.op, ast.Add) and isinstance(a.value, str) and isinstance(b.value, str):
                     yield Value(a.value + b.value, self.place(ref), source)
                 elif apply is not None and isinstance(a.value, int | float) and isinstance(b.value, int | float):
-                    if b.value != 0 or not isinstance(node.op, ast.FloorDiv | ast.Div | ast.Mod):
+                    try:
                         yield Value(apply(a.value, b.value), self.place(ref), source)
+                    except (ZeroDivisionError, OverflowError):
+                        return
 
     def _joined(self, ref: Ref, parts: list[ast.expr]) -> Iterator[Value]:
         text, source = "", "literal"

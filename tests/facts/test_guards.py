@@ -87,11 +87,11 @@ def test_no_grad(tmp_path: Path, code: str, expected: bool) -> None:
         ("a.py", "import os\nos.environ.update({'FLAG': '1', 'OTHER': '2'})\n", [("1", 2, False)]),
         ("a.sh", "export FLAG=1\n", [("1", 1, False)]),
         ("a.sh", "A=1\nFLAG=$A python train.py\n", [("1", 2, False)]),
-        ("a.sh", "if [ -n \"$X\" ]; then\n  export FLAG=1\nfi\n", [("1", 2, True)]),
+        ("a.sh", 'if [ -n "$X" ]; then\n  export FLAG=1\nfi\n', [("1", 2, True)]),
         ("a.sh", "env FLAG=0 python train.py\n", [("0", 1, False)]),
         ("a.sh", "srun --export=ALL,FLAG=1 python train.py\n", [("1", 1, False)]),
         ("a.sh", "echo FLAG\n# FLAG=1\n", []),
-        ("Dockerfile", "FROM x\nENV FLAG=1\nCMD [\"python\", \"train.py\"]\n", [("1", 2, False)]),
+        ("Dockerfile", 'FROM x\nENV FLAG=1\nCMD ["python", "train.py"]\n', [("1", 2, False)]),
     ],
 )
 def test_environment_settings(

@@ -120,9 +120,18 @@ def test_constants_within_a_module(tmp_path: Path, code: str, expected: list[obj
         ("def f(n):\n    look(n)\nf(*rest)\n", [...]),
         ("def g():\n    return 1, 2\na, b = g()\nlook(b)", [2]),
         ("class C:\n    size = 4\nlook(C().size)", [4]),
-        ("class C:\n    def __init__(self, n):\n        self.n = n\n    def m(self):\n        look(self.n)\nC(32)\n", [32]),
-        ("class A:\n    def __init__(self):\n        self.n = 2\nclass B(A):\n    def m(self):\n        look(self.n)\n", [2]),
-        ("import torch.multiprocessing as mp\ndef run(rank, n):\n    look(n)\nmp.spawn(run, args=(64,), nprocs=4)\n", [64]),
+        (
+            "class C:\n    def __init__(self, n):\n        self.n = n\n    def m(self):\n        look(self.n)\nC(32)\n",
+            [32],
+        ),
+        (
+            "class A:\n    def __init__(self):\n        self.n = 2\nclass B(A):\n    def m(self):\n        look(self.n)\n",
+            [2],
+        ),
+        (
+            "import torch.multiprocessing as mp\ndef run(rank, n):\n    look(n)\nmp.spawn(run, args=(64,), nprocs=4)\n",
+            [64],
+        ),
         ("def f(n):\n    f(n)\n    look(n)\nf(1)\n", [1, ...]),
     ],
 )

@@ -1,15 +1,15 @@
 """What it detects
-``find_unused_parameters=True``: on ``DistributedDataParallel``, Lightning's ``DDPStrategy`` (or the strategy string that ends
-in ``find_unused_parameters_true``), Accelerate's ``DistributedDataParallelKwargs`` and Hugging Face's
+``find_unused_parameters=True``: on ``DistributedDataParallel``, Lightning's ``DDPStrategy`` (or the strategy string
+that ends in ``find_unused_parameters_true``), Accelerate's ``DistributedDataParallelKwargs`` and Hugging Face's
 ``ddp_find_unused_parameters``.
 
 Why it costs GPU time
-DDP then walks the whole autograd graph after every forward pass to find parameters that got no gradient, before it may start
-to exchange gradients. Data exchange makes up 7.1 % of the study's 706 issues.
+DDP then walks the whole autograd graph after every forward pass to find parameters that got no gradient, before it
+may start to exchange gradients. Data exchange makes up 7.1 % of the study's 706 issues.
 
 When it is right not to change
-Parts of the model really get no gradient in some steps: adversarial training, branches chosen per input, frozen or optional
-heads. Not reported where the program steps several optimizers or the wrapped model's ``forward`` branches.
+Parts of the model really get no gradient in some steps: adversarial training, branches chosen per input, frozen or
+optional heads. Not reported where the program steps several optimizers or the wrapped model's ``forward`` branches.
 
 Fix safety
 Unsafe: if a parameter is unused after all, DDP raises an error in the second iteration.
@@ -105,7 +105,10 @@ RULE = Rule(
     kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK}),
     tokens=(("find_unused_parameters",),),
     summary="DDP searches for unused parameters in every step",
-    why="the search walks the autograd graph after each forward pass before gradients may be exchanged (data exchange: 7.1 % of the study's 706 issues)",
+    why=(
+        "the search walks the autograd graph after each forward pass before gradients may be exchanged (data "
+        "exchange: 7.1 % of the study's 706 issues)"
+    ),
     evidence=(Evidence("data exchange: 7.1 % of 706 issues"),),
     check=check,
     fix=Safety.UNSAFE,

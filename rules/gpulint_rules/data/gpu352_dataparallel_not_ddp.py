@@ -2,9 +2,10 @@
 ``torch.nn.DataParallel`` (or the functional ``data_parallel``) around a model.
 
 Why it costs GPU time
-One Python process drives all GPUs: every step it copies the model to each of them, scatters the batch, gathers the outputs on
-the first GPU and computes the loss there, while the others wait. ``DistributedDataParallel`` keeps one process and one replica
-per GPU and overlaps the gradient exchange with the backward pass. Data exchange makes up 7.1 % of the study's 706 issues.
+One Python process drives all GPUs: every step it copies the model to each of them, scatters the batch, gathers the
+outputs on the first GPU and computes the loss there, while the others wait. ``DistributedDataParallel`` keeps one
+process and one replica per GPU and overlaps the gradient exchange with the backward pass. Data exchange makes up
+7.1 % of the study's 706 issues.
 
 When it is right not to change
 A single GPU (``device_ids=[0]``), or a quick experiment on two GPUs where the few lines of DDP set-up are not worth it.
@@ -53,7 +54,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             document.path,
             scopes.module.span(call),
             f"{'data_parallel' if functional else 'DataParallel'} drives all GPUs for {wrapped} from one process",
-            help=f"wrap {wrapped} in DistributedDataParallel and start one process per GPU: `torchrun --nproc_per_node=gpu`",
+            help=f"wrap {wrapped} in DistributedDataParallel and start `torchrun --nproc_per_node=gpu`",
         )
 
 
@@ -66,7 +67,10 @@ RULE = Rule(
     kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK}),
     tokens=(("DataParallel", "data_parallel"),),
     summary="nn.DataParallel where DistributedDataParallel fits",
-    why="DataParallel copies the model, scatters inputs and gathers outputs on one GPU in every step (data exchange: 7.1 % of the study's 706 issues)",
+    why=(
+        "DataParallel copies the model, scatters inputs and gathers outputs on one GPU in every step (data "
+        "exchange: 7.1 % of the study's 706 issues)"
+    ),
     evidence=(Evidence("data exchange: 7.1 % of 706 issues"),),
     check=check,
     bad="model = torch.nn.DataParallel(model).cuda()\n",

@@ -1,14 +1,15 @@
 """What it detects
-Gradient accumulation in a program that wraps its model in DDP or FSDP while every micro-step still exchanges gradients (no
-``no_sync``), and Horovod's ``DistributedOptimizer`` with neither ``backward_passes_per_step`` above 1 nor compression.
+Gradient accumulation in a program that wraps its model in DDP or FSDP while every micro-step still exchanges
+gradients (no ``no_sync``), and Horovod's ``DistributedOptimizer`` with neither ``backward_passes_per_step`` above 1
+nor compression.
 
 Why it costs GPU time
-Without ``no_sync`` every ``backward`` all-reduces all gradients, although only the last one before ``optimizer.step()`` has to.
-Data exchange makes up 7.1 % of the study's 706 issues.
+Without ``no_sync`` every ``backward`` all-reduces all gradients, although only the last one before
+``optimizer.step()`` has to. Data exchange makes up 7.1 % of the study's 706 issues.
 
 When it is right not to change
-Accelerate's ``accumulate``, DeepSpeed, Lightning and Fabric skip the exchange themselves. Under FSDP ``no_sync`` keeps unsharded
-gradients, which costs memory.
+Accelerate's ``accumulate``, DeepSpeed, Lightning and Fabric skip the exchange themselves. Under FSDP ``no_sync``
+keeps unsharded gradients, which costs memory.
 
 Fix safety
 Advice only: the order of floating-point sums changes, and under FSDP memory grows.
@@ -107,7 +108,10 @@ RULE = Rule(
     kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK}),
     tokens=(("backward", "DistributedOptimizer", "DistributedGradientTape"),),
     summary="gradients are exchanged more often than they are used",
-    why="every backward pass under DDP all-reduces all gradients; accumulation needs it only once (data exchange: 7.1 % of the study's 706 issues)",
+    why=(
+        "every backward pass under DDP all-reduces all gradients; accumulation needs it only once (data "
+        "exchange: 7.1 % of the study's 706 issues)"
+    ),
     evidence=(Evidence("data exchange: 7.1 % of 706 issues"),),
     check=check,
     bad="""\

@@ -1,14 +1,14 @@
 """What it detects
-``all_reduce``, ``reduce``, ``all_gather`` or ``barrier`` (torch.distributed, Horovod, Accelerate, Fabric) in every training
-iteration for values that only get logged, or per batch of an evaluation loop, also inside helpers.
+``all_reduce``, ``reduce``, ``all_gather`` or ``barrier`` (torch.distributed, Horovod, Accelerate, Fabric) in every
+training iteration for values that only get logged, or per batch of an evaluation loop, also inside helpers.
 
 Why it costs GPU time
-Every collective waits for the slowest process. Gradients need one per step; a loss that is only printed does not. Data exchange
-makes up 7.1 % of the study's 706 issues.
+Every collective waits for the slowest process. Gradients need one per step; a loss that is only printed does not.
+Data exchange makes up 7.1 % of the study's 706 issues.
 
 When it is right not to change
-The collective is part of the algorithm: contrastive losses gather embeddings, some schemes scale gradients by a global count.
-Collectives before the backward pass whose result may enter the loss are not reported.
+The collective is part of the algorithm: contrastive losses gather embeddings, some schemes scale gradients by a
+global count. Collectives before the backward pass whose result may enter the loss are not reported.
 
 Fix safety
 Advice only: accumulate on the device and reduce every N steps or once per epoch.
@@ -127,7 +127,10 @@ RULE = Rule(
     kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK}),
     tokens=(("reduce", "allreduce", "barrier", "wait_for_everyone", "allreduce_"),),
     summary="collective operation in every iteration for logging",
-    why="each collective waits for the slowest process; only gradients need one per step (data exchange: 7.1 % of the study's 706 issues)",
+    why=(
+        "each collective waits for the slowest process; only gradients need one per step (data exchange: 7.1 % "
+        "of the study's 706 issues)"
+    ),
     evidence=(Evidence("data exchange: 7.1 % of 706 issues"),),
     check=check,
     bad="""\

@@ -1,14 +1,14 @@
 """What it detects
-``init_process_group`` with the ``gloo`` or ``mpi`` backend in a program that computes on GPUs, and NCCL transports switched off
-in launchers or code (``NCCL_P2P_DISABLE=1``, ``NCCL_IB_DISABLE=1``, ``NCCL_SHM_DISABLE=1``).
+``init_process_group`` with the ``gloo`` or ``mpi`` backend in a program that computes on GPUs, and NCCL transports
+switched off in launchers or code (``NCCL_P2P_DISABLE=1``, ``NCCL_IB_DISABLE=1``, ``NCCL_SHM_DISABLE=1``).
 
 Why it costs GPU time
-Gloo copies every gradient through host memory, and NCCL without peer-to-peer, InfiniBand or shared memory falls back to slower
-paths, so the GPUs wait for each other. Data exchange makes up 7.1 % of the study's 706 issues.
+Gloo copies every gradient through host memory, and NCCL without peer-to-peer, InfiniBand or shared memory falls
+back to slower paths, so the GPUs wait for each other. Data exchange makes up 7.1 % of the study's 706 issues.
 
 When it is right not to change
-The backend is chosen by what is available, or for Windows; a machine has no InfiniBand or a faulty peer-to-peer path and the
-variable is the documented work-around.
+The backend is chosen by what is available, or for Windows; a machine has no InfiniBand or a faulty peer-to-peer
+path and the variable is the documented work-around.
 
 Fix safety
 Unsafe: results may differ in rounding, and a work-around may be there for a reason.
@@ -100,7 +100,10 @@ RULE = Rule(
     kinds=frozenset(Kind),
     tokens=(("init_process_group", "NCCL_P2P_DISABLE", "NCCL_IB_DISABLE", "NCCL_SHM_DISABLE"),),
     summary="GPU tensors are exchanged over a slow path",
-    why="gloo and crippled NCCL transports move gradients through host memory while GPUs wait (data exchange: 7.1 % of the study's 706 issues)",
+    why=(
+        "gloo and crippled NCCL transports move gradients through host memory while GPUs wait (data exchange: "
+        "7.1 % of the study's 706 issues)"
+    ),
     evidence=(Evidence("data exchange: 7.1 % of 706 issues"),),
     check=check,
     fix=Safety.UNSAFE,

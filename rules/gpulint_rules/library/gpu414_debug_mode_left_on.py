@@ -1,19 +1,21 @@
 """What it detects
-Debugging switches left on in a job: ``torch.autograd.set_detect_anomaly(True)`` (also ``detect_anomaly()`` and Lightning's
-``Trainer(detect_anomaly=True)``), ``CUDA_LAUNCH_BLOCKING=1``, ``TORCH_DISTRIBUTED_DEBUG=DETAIL``, ``cudnn.enabled = False``,
-and ``emit_nvtx`` or a profiler without a schedule around the whole run.
+Debugging switches left on in a job: ``torch.autograd.set_detect_anomaly(True)`` (also ``detect_anomaly()`` and
+Lightning's ``Trainer(detect_anomaly=True)``), ``CUDA_LAUNCH_BLOCKING=1``, ``TORCH_DISTRIBUTED_DEBUG=DETAIL``,
+``cudnn.enabled = False``, and ``emit_nvtx`` or a profiler without a schedule around the whole run.
 
 Why it costs GPU time
-Anomaly mode checks every gradient and keeps the stack of every operation; blocking launches make the host wait for each kernel;
-the detailed distributed debug mode adds a collective to every collective; without cuDNN convolutions run on slow fallbacks.
-API misuse is one of the study's 15 categories, in the library dimension (3.97 % of 706 issues).
+Anomaly mode checks every gradient and keeps the stack of every operation; blocking launches make the host wait for
+each kernel; the detailed distributed debug mode adds a collective to every collective; without cuDNN convolutions
+run on slow fallbacks. API misuse is one of the study's 15 categories, in the library dimension (3.97 % of 706
+issues).
 
 When it is right not to change
-While hunting a bug. A switch behind a debug flag, an option that is off by default or a scheduled profiler is not reported.
+While hunting a bug. A switch behind a debug flag, an option that is off by default or a scheduled profiler is not
+reported.
 
 Fix safety
-Removing the anomaly mode, blocking launches and the distributed debug mode is safe: results do not change. Re-enabling cuDNN is
-unsafe, since other kernels give other rounding; profilers are left to you.
+Removing the anomaly mode, blocking launches and the distributed debug mode is safe: results do not change.
+Re-enabling cuDNN is unsafe, since other kernels give other rounding; profilers are left to you.
 
 References
 https://pytorch.org/docs/stable/autograd.html#anomaly-detection
@@ -133,7 +135,10 @@ def _cudnn_off(document: Document, scopes: ModuleScopes, project: Project) -> It
                 document.path,
                 scopes.module.span(statement),
                 "cuDNN is switched off",
-                help="remove the line, or say `torch.backends.cudnn.deterministic = True` if you need reproducible results",
+                help=(
+                    "remove the line, or say `torch.backends.cudnn.deterministic = True` if you need "
+                    "reproducible results"
+                ),
                 payload=DebugMode("cuDNN switch", statement, removable=False),
             )
 
