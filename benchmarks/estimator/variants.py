@@ -31,14 +31,14 @@ DEFAULT = "simulate (the default) + c"
 
 
 def estimates(job: Job, capacity_mib: int | None = None, features: Features | None = None) -> dict[str, float]:
-    """MiB by variant, and "seconds" of the probe (trace and replay). What exceeds ``capacity_mib`` is put there."""
-    start = time.perf_counter()
+    """MiB by variant, and CPU "seconds" of the probe (trace and replay). What exceeds ``capacity_mib`` is put there."""
+    start = time.process_time()
     trace = trace_job(job, job.batch_size)
     try:
         simulated = simulate(trace, capacity_mib * MIB if capacity_mib else None).reserved
     except OutOfMemory:
         simulated = (capacity_mib or 0) * MIB
-    seconds = time.perf_counter() - start
+    seconds = time.process_time() - start
     events = [(key, size) for key, size, _ in trace.events if key > 0]
     bare = replay(events)
     features = features or model_features(job)

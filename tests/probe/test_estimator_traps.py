@@ -278,6 +278,19 @@ def test_convolution_scratch_shows_in_the_reserved_memory_only_where_cudnn_needs
     assert scratch(3, groups=16) == 0
 
 
+def test_layer_norm_over_channels_last_images_copies_them() -> None:
+    class Norm(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm = nn.LayerNorm(64)
+
+        def forward(self, x: Any) -> Any:
+            return self.norm(x.permute(0, 2, 3, 1))
+
+    trace, _ = training(Norm, (64, 16, 16))
+    assert 4 * 64 * 16 * 16 * 4 in [workspace.bytes for workspace in trace.workspaces]
+
+
 def test_evaluation_holds_no_activations_for_a_backward() -> None:
     made = job(lambda: nn.Sequential(*(nn.Linear(256, 256) for _ in range(10))), (256,))
     assert simulate(trace_evaluation(made, 4096)).allocated < 0.4 * simulate(trace_training(made, 4096)).allocated

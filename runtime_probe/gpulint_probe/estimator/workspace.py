@@ -19,6 +19,7 @@ MIB = 1 << 20
 # cuBLAS' default workspace on compute capability 8.x, CUBLAS_WORKSPACE_CONFIG=:4096:2:16:8.
 CUBLAS_WORKSPACE = 8 * MIB + 128 * 1024
 _MATMUL = {aten.mm.default, aten.addmm.default, aten.bmm.default, aten.baddbmm.default}
+_NORMS = {aten.native_layer_norm.default, aten.native_layer_norm_backward.default}
 # Below this many channels on either side the weight gradient is too small to fill the GPU and is reduced from parts.
 _SPLIT_CHANNELS = 384
 # Images come with 1 to 3 channels: kernels that read NCHW directly serve those.
@@ -77,6 +78,10 @@ def workspaces_of(func: Any, args: tuple[Any, ...], out: Any) -> dict[int, Works
         batch, heads, length, size = args[1].shape
         rows = batch * heads * -(-length // 128) * 128
         return {0: Workspace(4 * rows * (-(-size // 32) * 32 + 1))}
+    if func in _NORMS:
+        # The kernels read contiguous rows: what is laid out otherwise (channels-last images) is copied first.
+        copied = [x for x in args[:2] if isinstance(x, torch.Tensor) and not x.is_contiguous()]
+        return {0: Workspace(sum(x.numel() * x.element_size() for x in copied))} if copied else {}
     return {}
 
 
@@ -93,8 +98,8 @@ def conv_workspace(request: Workspace) -> int:
     """Bytes of a request.
 
     A convolution copies its input and output to channels-last; the gradient of the weights takes as much again where it
-    is summed up from parts. None of it for depthwise kernels, for images, where tensors are channels-last already, and
-    for 1x1 kernels, which are matrix products, except backward through a stride.
+    is summed up from parts. Pointwise kernels are matrix products and need no copies, except backward through a stride;
+    grouped kernels need them backward only. Nothing for depthwise kernels, images, and tensors that are channels-last.
     """
     if not request.direction:
         return request.bytes
@@ -104,6 +109,13 @@ def conv_workspace(request: Workspace) -> int:
         return 0
     if pointwise and (request.direction == "forward" or not request.strided):
         return 0
+    if request.groups > 1 and request.direction == "forward":
+        return 0
     copies = request.itemsize * (math.prod(request.input) + math.prod(request.output))
-    parts = request.direction == "wgrad" and not request.strided and min(request.weight[:2]) <= _SPLIT_CHANNELS
+    parts = (
+        request.direction == "wgrad"
+        and request.groups == 1
+        and not request.strided
+        and min(request.weight[:2]) <= _SPLIT_CHANNELS
+    )
     return 2 * copies if parts else copies
