@@ -38,6 +38,11 @@ _MODEL_NAME = re.compile(
     r"(^|_)(model|net|network|state|state_dict|ckpt|checkpoint|weights|params|agent|policy|snapshot)(_|$|\d)",
     re.IGNORECASE,
 )
+_RESULT_NAME = re.compile(
+    r"(^|_)(eval|evals|metrics?|results?|predictions?|preds?|outputs?|history|scores?|stats|losses|features|embeddings?|"
+    r"samples|images?|labels|logits|accuracy)(_|$)",
+    re.IGNORECASE,
+)
 _KERAS_CALLBACKS = re.compile(
     r"^(tensorflow\.|tensorflow\.python\.|tf_)?keras\.callbacks\.(ModelCheckpoint|BackupAndRestore)$"
 )
@@ -143,6 +148,8 @@ class Checkpoints:
             return None
         names = self._project.resolver.call_names(scopes, call)
         for known in names & _PATH.keys():
+            if known == "torch.save" and _saves_results(call):
+                return None
             return Save(Ref(scopes, call), self._argument(scopes, call, *_PATH[known]))
         if names & _DUMPS:
             return Save(Ref(scopes, call), self._argument(scopes, call, "file", 1)) if _saves_model(call) else None
@@ -195,6 +202,13 @@ class Checkpoints:
 def _saves_model(call: ast.Call) -> bool:
     """Does the first argument's name say that it is a model or its state?"""
     return bool(call.args) and any(_MODEL_NAME.search(name) for name in _words(call.args[0]))
+
+
+def _saves_results(call: ast.Call) -> bool:
+    """Is it plainly something else that is saved: metrics, predictions, a history?"""
+    return (
+        bool(call.args) and not _saves_model(call) and any(_RESULT_NAME.search(name) for name in _words(call.args[0]))
+    )
 
 
 def _words(node: ast.expr) -> Iterator[str]:

@@ -42,6 +42,8 @@ _TOY = re.compile(
 )
 """Data sets that hold little, or make their samples from nothing."""
 _PARTS = frozenset({"random_split", "Subset", "ConcatDataset", "shuffle", "train_test_split"})
+_BUILDS = frozenset({"build", "create", "get", "load"})
+"""Methods of builders, which are named after what they build."""
 MAX_STEPS = 12
 """Most expressions that are looked at to find out what a data set is."""
 _CHEAP = frozenset(
@@ -131,6 +133,8 @@ def _is_trivial(project: Project, source: Ref) -> bool:
         elif isinstance(node, ast.Call) and last_name(node.func) in _PARTS:
             todo += [Ref(where.scopes, argument) for argument in node.args[:1]]
             todo += [Ref(where.scopes, node.func.value)] if isinstance(node.func, ast.Attribute) else []
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _BUILDS:
+            todo.append(Ref(where.scopes, node.func.value))
     return False
 
 

@@ -94,10 +94,12 @@ def _per_item(document: Document, scopes: ModuleScopes, project: Project) -> Ite
                 and function.name in ("__getitem__", "__iter__")
                 and scopes.class_of(call) is not None
             )
-            if not call.args or not (per_item or project.loops.contexts(scopes, call)):
+            if not call.args:
                 continue
             where = project.paths.of(scopes, call.args[0])
-            if where.is_remote and (re.match(_BUCKET, where.text) or (per_item and "://" in where.text)):
+            if not where.is_remote or not (re.match(_BUCKET, where.text) or (per_item and "://" in where.text)):
+                continue
+            if per_item or project.loops.contexts(scopes, call):
                 unit = "every item" if per_item else "every iteration"
                 yield _finding(
                     document, scopes, call, f"{last_name(call.func)} reads {where.text} for {unit}", where.text

@@ -22,6 +22,7 @@ https://huggingface.co/docs/transformers/installation#offline-mode
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -30,7 +31,8 @@ from gpulint.documents.jobspec import JobSpecDocument
 from gpulint.facts.download_tables import HUB
 from gpulint.facts.downloads import Download
 from gpulint.facts.fetch_commands import download_tool
-from gpulint.facts.scopes import ModuleScopes
+from gpulint.facts.guards import conditions
+from gpulint.facts.scopes import ModuleScopes, last_name
 from gpulint.finding import Finding, Severity
 from gpulint.fix import Safety
 from gpulint.project import Project
@@ -58,9 +60,19 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
 def _python(document: Document, scopes: ModuleScopes, project: Project) -> Iterator[Finding]:
     offline = project.staging.is_offline(document.path)
     for item in _distinct(project.downloads.in_module(scopes)):
-        if (offline and HUB in item.origin) or project.staging.of(item) is not None:
+        if (offline and HUB in item.origin) or project.staging.of(item) is not None or _is_asked_for(scopes, item):
             continue
         yield _finding(document, scopes, item)
+
+
+def _is_asked_for(scopes: ModuleScopes, item: Download) -> bool:
+    """Does the program only fetch when its user passes a URL (``if args.resume.startswith("https")``)?"""
+    return not item.what and any(
+        isinstance(part, ast.Call) and last_name(part.func) == "startswith" and "http" in ast.unparse(part)
+        for test, holds in conditions(scopes, item.node)
+        if holds
+        for part in ast.walk(test)
+    )
 
 
 def _distinct(downloads: tuple[Download, ...]) -> Iterator[Download]:
