@@ -47,7 +47,8 @@ class Project:
         self._data: dict[Path, bytes] = {}
         self._documents: dict[Path, Document | None] = {}
         self._scopes: dict[Path, ModuleScopes | None] = {}
-        self._module_paths: dict[tuple[Path, str], Path | None] = {}
+        self._module_paths: dict[Path, dict[str, Path | None]] = {}
+        self._definitions: dict[tuple[str, str], list[tuple[ModuleScopes, Binding]]] = {}
         self._import_words: dict[Path, frozenset[bytes]] = {}
         self._words: dict[Path, frozenset[bytes]] = {}
         self._folders: dict[Path, frozenset[str]] = {}
@@ -68,6 +69,7 @@ class Project:
         self._data[path] = data
         for cache in (self._documents, self._scopes, self._words, self._import_words, self._imported):
             cache.pop(path, None)
+        self._definitions.clear()
 
     def is_test(self, path: Path) -> bool:
         """Is a file a test by its path from the root? Tests hold no GPUs for long, so they are silent by default."""
@@ -130,6 +132,12 @@ class Project:
 
     def find(self, name: str, scopes: ModuleScopes) -> list[tuple[ModuleScopes, Binding]]:
         """Top-level bindings of the tree that an absolute dotted name means when ``scopes`` imports it."""
+        key = scopes.folder, name
+        if key not in self._definitions:
+            self._definitions[key] = self._find_definitions(name, scopes)
+        return self._definitions[key]
+
+    def _find_definitions(self, name: str, scopes: ModuleScopes) -> list[tuple[ModuleScopes, Binding]]:
         head, _, last = name.rpartition(".")
         if not head:
             return []
@@ -162,10 +170,10 @@ class Project:
 
     def module_path(self, name: str, importer: Path) -> Path | None:
         """File of an absolute module name: beside the importer first, then in the folders above it up to the root."""
-        key = (importer.parent, name)
-        if key not in self._module_paths:
-            self._module_paths[key] = self._search_module(name, importer.parent)
-        return self._module_paths[key]
+        known = self._module_paths.setdefault(importer, {})
+        if name not in known:
+            known[name] = self._search_module(name, importer.parent)
+        return known[name]
 
     def _search_module(self, name: str, folder: Path) -> Path | None:
         parts = name.split(".")
@@ -193,25 +201,35 @@ class Project:
 
     def users_of(self, scopes: ModuleScopes, names: Iterable[str]) -> list[ModuleScopes]:
         """Modules whose text holds one of ``names`` and the module's own (or its package's) name; bounded."""
-        wanted = sorted({name.encode() for name in names})
+        wanted = {name.encode() for name in names}
         if not wanted:
             return []
-        mentions = re.compile(rb"\b(?:" + b"|".join(map(re.escape, wanted)) + rb")\b")
         home = {scopes.name.rsplit(".", 1)[-1].encode()}
         package = scopes.path.parent / "__init__.py"
         if home & self.imported_words(package):
             home.add(scopes.path.parent.name.encode())  # re-exported: users name the package
         importers = {path for part in home for path in self._by_import.get(part, ())}
+        users = importers & {path for name in wanted for path in self.mentioning(name)}
         found = [scopes]
-        for path in sorted(importers - {scopes.path}):
+        for path in sorted(users - {scopes.path}):
             if len(found) > MAX_USERS:
                 break
-            data = self.data(path)
-            if not any(name in data for name in wanted):
-                continue
-            if mentions.search(data) and (other := self.scopes_at(path)) is not None:
+            if (other := self.scopes_at(path)) is not None:
                 found.append(other)
         return found
+
+    def mentioning(self, word: bytes) -> list[Path]:
+        """Python files that hold an identifier, in order."""
+        return self._by_word.get(word, [])
+
+    @cached_property
+    def _by_word(self) -> dict[bytes, list[Path]]:
+        """Identifier -> files whose bytes hold it."""
+        table: dict[bytes, list[Path]] = {}
+        for path in self.python_files:
+            for word in self.words(path):
+                table.setdefault(word, []).append(path)
+        return table
 
     @cached_property
     def _by_import(self) -> dict[bytes, list[Path]]:

@@ -6,6 +6,7 @@ Exit codes: 0 clean, 1 findings or files that could not be checked, 2 misuse or 
 from __future__ import annotations
 
 import argparse
+import gc
 import importlib
 import io
 import os
@@ -21,8 +22,19 @@ COMMANDS = ("scan", "rules", "explain")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run gpulint with ``argv`` (default: the process's arguments) and return its exit code."""
-    arguments = list(sys.argv[1:] if argv is None else argv)
+    """Run gpulint with ``argv`` and return its exit code; without, take the process's arguments and end the process."""
+    if argv is not None:
+        return _main(argv)
+    # The process is over with its command: neither collecting garbage nor freeing what it made one by one pays off.
+    gc.disable()
+    code = _main(sys.argv[1:])
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+def _main(argv: Sequence[str]) -> int:
+    arguments = list(argv)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             # File names and source may hold what the terminal's encoding cannot show.

@@ -90,6 +90,7 @@ def run(args: argparse.Namespace) -> int:
     if stdin is not None:
         project.provide(paths[0], stdin)
     # A run is short and keeps nearly all that it makes; collecting garbage would take half of its time.
+    collects = gc.isenabled()
     gc.disable()
     with _Progress() as progress:
         report = engine.run(
@@ -101,7 +102,8 @@ def run(args: argparse.Namespace) -> int:
             report_unused_ignores=unused_ignores,
             progress=progress.update,
         )
-    gc.enable()
+    if collects:
+        gc.enable()
     report.problems = sorted(
         [*found.problems, *report.problems], key=lambda problem: (str(problem.path), problem.line or 0)
     )

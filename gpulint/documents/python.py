@@ -19,6 +19,39 @@ _PYTHON2 = (
 )
 
 
+_PLAIN = frozenset(
+    "ctx op ops id attr arg name asname kind type_comment module level conversion simple is_async rest kwd_attrs "
+    "type_ignores".split()
+)
+"""Fields that hold no nodes, or only markers (``Load``, ``Add``) that all trees share."""
+_FIELDS: dict[type[ast.AST], tuple[str, ...]] = {
+    ast.Constant: (),
+    ast.Global: (),
+    ast.Nonlocal: (),
+    ast.MatchSingleton: (),
+}
+
+
+_WITH_GAPS = ("keys", "kw_defaults")
+"""Lists that hold None where nothing is written."""
+
+
+def children(node: ast.AST) -> list[ast.AST]:
+    """Direct children in source order, without the markers for contexts and operators."""
+    kind = type(node)
+    fields = _FIELDS.get(kind)
+    if fields is None:
+        fields = _FIELDS[kind] = tuple(field for field in node._fields if field not in _PLAIN)
+    found: list[ast.AST] = []
+    for field in fields:
+        value = getattr(node, field, None)
+        if type(value) is list:
+            found += [part for part in value if part is not None] if field in _WITH_GAPS else value
+        elif value is not None:
+            found.append(value)
+    return found
+
+
 class TooDeep(SyntaxError):
     """Valid code that no tree can be built of; generated, so a note is enough."""
 
@@ -44,13 +77,18 @@ class PythonModule:
     def parents(self) -> dict[ast.AST, ast.AST]:
         """Parent of every node but the root."""
         parents: dict[ast.AST, ast.AST] = {}
-        todo: list[ast.AST] = [self.tree]
-        while todo:
-            node = todo.pop()
-            for child in ast.iter_child_nodes(node):
+        for node in self.nodes:
+            for child in children(node):
                 parents[child] = node
-                todo.append(child)
         return parents
+
+    @cached_property
+    def nodes(self) -> list[ast.AST]:
+        """All nodes, outer ones first, as ``ast.walk`` has them; made once, as many rules walk the same tree."""
+        nodes: list[ast.AST] = [self.tree]
+        for node in nodes:
+            nodes.extend(children(node))
+        return nodes
 
     def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
         """The nodes around ``node``, innermost first."""

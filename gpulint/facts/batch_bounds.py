@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpulint.facts.resolve import Ref
@@ -75,9 +76,15 @@ class BatchBounds:
 
     def __init__(self, project: Project) -> None:
         self._project = project
+        self._reasons: dict[Path, str] = {}
 
     def reason(self, scopes: ModuleScopes) -> str:
         """Why a module's batches may be small on purpose; "" if nothing says so."""
+        if scopes.path not in self._reasons:
+            self._reasons[scopes.path] = self._find_reason(scopes)
+        return self._reasons[scopes.path]
+
+    def _find_reason(self, scopes: ModuleScopes) -> str:
         if self._project.is_test(scopes.path):
             return "a test"
         names = _identifiers(scopes)
@@ -111,7 +118,7 @@ class BatchBounds:
 
 def _settings(scopes: ModuleScopes) -> Iterable[ast.expr]:
     """Expressions that set something named after accumulation: options, keywords, fields, variables, parameters."""
-    for node in ast.walk(scopes.module.tree):
+    for node in scopes.module.nodes:
         match node:
             case ast.Call(func=func, keywords=keywords) if last_name(func) in ("add_argument", "option"):
                 words = [arg.value for arg in node.args if isinstance(arg, ast.Constant) and isinstance(arg.value, str)]
@@ -126,10 +133,15 @@ def _settings(scopes: ModuleScopes) -> Iterable[ast.expr]:
 
 
 def _identifiers(scopes: ModuleScopes) -> set[str]:
-    found = {node.id for node in ast.walk(scopes.module.tree) if isinstance(node, ast.Name)}
-    found |= {node.attr for node in ast.walk(scopes.module.tree) if isinstance(node, ast.Attribute)}
-    found |= {node.arg for node in ast.walk(scopes.module.tree) if isinstance(node, ast.keyword) and node.arg}
-    return found | {text for text in scopes.strings if text.startswith("--")}
+    found = {text for text in scopes.strings if text.startswith("--")}
+    for node in scopes.module.nodes:
+        if isinstance(node, ast.Name):
+            found.add(node.id)
+        elif isinstance(node, ast.Attribute):
+            found.add(node.attr)
+        elif isinstance(node, ast.keyword) and node.arg:
+            found.add(node.arg)
+    return found
 
 
 def declared_sizes(project: Project, scopes: ModuleScopes) -> Iterable[tuple[Ref, str, int]]:

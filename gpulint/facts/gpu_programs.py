@@ -45,6 +45,7 @@ class GpuPrograms:
     def __init__(self, project: Project) -> None:
         self._project = project
         self._known: dict[Path, bool] = {}
+        self._computing: dict[Path, bool] = {}
 
     def runs(self, scopes: ModuleScopes) -> bool:
         """Does the module run in a program that computes on a GPU?"""
@@ -61,10 +62,12 @@ class GpuPrograms:
     def _runs(self, scopes: ModuleScopes) -> bool:
         if computes_on_gpu(scopes.module.source.text.encode("utf-8", "replace")):
             return not (self.is_separate(scopes.path) and not self._project.loops.trains(scopes))
-        return any(
-            computes_on_gpu(self._project.data(user.path)) and not self.is_separate(user.path)
-            for user in self.users(scopes)
-        )
+        return any(self._computes(user.path) and not self.is_separate(user.path) for user in self.users(scopes))
+
+    def _computes(self, path: Path) -> bool:
+        if path not in self._computing:
+            self._computing[path] = computes_on_gpu(self._project.data(path))
+        return self._computing[path]
 
     def users(self, scopes: ModuleScopes) -> Iterator[ModuleScopes]:
         """Modules of the tree that import this one, also through others, the nearest first; tests are left out."""
@@ -81,14 +84,16 @@ class GpuPrograms:
         stem = scopes.path.parent.name if scopes.path.name == "__init__.py" else scopes.path.stem
         found: list[ModuleScopes] = []
         tried = 0
-        for path in self._project.python_files:
-            if path == scopes.path or stem.encode() not in self._project.words(path):
+        for path in self._project.mentioning(stem.encode()):
+            if path == scopes.path:
                 continue
             tried += 1
             if tried > MAX_CANDIDATES:
                 break
             user = self._project.scopes_at(path)
-            if user is not None and any(
+            if user is None or scopes.path not in self._project.imported(path):
+                continue
+            if any(
                 stem in binding.target.split(".") and self._imports(user, binding.target, scopes.path)
                 for binding in user.imports
             ):

@@ -75,6 +75,7 @@ class Loops:
     def __init__(self, project: Project) -> None:
         self._project = project
         self._owned: dict[int, dict[ast.AST | None, list[ast.Call]]] = {}
+        self._inner: dict[int, dict[ast.AST | None, list[LoopNode]]] = {}
         self._roles: dict[LoopNode, Role] = {}
         self._function_roles: dict[FunctionNode, frozenset[Role]] = {}
         self._contexts: dict[FunctionNode, tuple[Context, ...]] = {}
@@ -106,10 +107,14 @@ class Loops:
 
     def inner_loops(self, scopes: ModuleScopes, owner: ast.AST | None) -> list[LoopNode]:
         """Loops directly inside a loop or function."""
-        return [
-            loop for loop in scopes.loops
-            if (next(self.around(scopes, loop), None) or scopes.function(loop)) is owner
-        ]  # fmt: skip
+        key = id(scopes)
+        if key not in self._inner:
+            table: dict[ast.AST | None, list[LoopNode]] = {}
+            for loop in scopes.loops:
+                home: ast.AST | None = next(self.around(scopes, loop), None) or scopes.function(loop)
+                table.setdefault(home, []).append(loop)
+            self._inner[key] = table
+        return self._inner[key].get(owner, [])
 
     # -- roles ---------------------------------------------------------------------------------------------------------
 

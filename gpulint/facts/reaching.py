@@ -64,6 +64,12 @@ def _effective(binding: Binding) -> tuple[int, int]:
 
 def _blocks(scopes: ModuleScopes, node: ast.AST) -> tuple[dict[ast.AST, str], set[ast.AST]]:
     """({statement around the node: which of its blocks holds it}, loops around the node), within the node's scope."""
+    if node not in scopes.blocks:
+        scopes.blocks[node] = _find_blocks(scopes, node)
+    return scopes.blocks[node]
+
+
+def _find_blocks(scopes: ModuleScopes, node: ast.AST) -> tuple[dict[ast.AST, str], set[ast.AST]]:
     blocks: dict[ast.AST, str] = {}
     loops: set[ast.AST] = set()
     parents = scopes.module.parents

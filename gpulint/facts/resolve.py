@@ -181,7 +181,9 @@ class Resolver:
                             found = True
                             yield from self.origins(ref.scopes, keyword.value, path)
         for target, stored, _ in scopes.stores.get(last_name(base), []):
-            if isinstance(target, ast.Subscript) and stored is not None and ast.unparse(target) == ast.unparse(node):
+            if stored is None or not isinstance(target, ast.Subscript) or not isinstance(target.slice, ast.Constant):
+                continue
+            if target.slice.value == key and ast.unparse(target) == ast.unparse(node):
                 found = True
                 yield from self.origins(scopes, stored, path)
         if not found:

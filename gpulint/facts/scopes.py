@@ -79,6 +79,7 @@ class ModuleScopes:
         self.name = name
         """Dotted name of the module from the project root."""
         self.path = module.path
+        self.folder = str(module.path.parent)
         self.scope_of: dict[ast.AST, Scope] = {}
         """The scope that a scope-making node opens."""
         self.calls: list[ast.Call] = []
@@ -91,26 +92,28 @@ class ModuleScopes:
         """``target[...] = value`` and ``target.attr = value`` by the last name of the target."""
         self.imports: list[Binding] = []
         self.strings: set[str] = set()
+        self.blocks: dict[ast.AST, tuple[dict[ast.AST, str], set[ast.AST]]] = {}
+        """Kept for :mod:`gpulint.facts.reaching`: the blocks and loops around a node."""
         self.top = self._open(module.tree, None)
         self._body(module.tree.body, self.top)
 
     def scope(self, node: ast.AST) -> Scope:
         """The scope in which ``node`` is evaluated (decorators and defaults count as outside of their function)."""
-        inner = node
-        for up in self.module.ancestors(node):
-            if isinstance(up, SCOPES):
-                opened = self.scope_of.get(up)
-                if opened is not None and not self._outside(up, inner):
-                    return opened
+        inner, parents, scope_of = node, self.module.parents, self.scope_of
+        while (up := parents.get(inner)) is not None:
+            opened = scope_of.get(up)
+            if opened is not None and not self._outside(up, inner):
+                return opened
             inner = up
         return self.top
 
     def function(self, node: ast.AST) -> FunctionNode | None:
         """The innermost function around ``node``."""
-        for up in self.module.ancestors(node):
-            if isinstance(up, FUNCTIONS):
-                return up
-        return None
+        parents = self.module.parents
+        up = parents.get(node)
+        while up is not None and not isinstance(up, FUNCTIONS):
+            up = parents.get(up)
+        return up
 
     def class_of(self, node: ast.AST) -> ast.ClassDef | None:
         """The innermost class around ``node``."""

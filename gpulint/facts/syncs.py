@@ -85,7 +85,7 @@ class Syncs:
         for call in scopes.calls:
             if (found := self._of_call(scopes, call)) is not None:
                 yield found
-        for node in ast.walk(scopes.module.tree):
+        for node in scopes.module.nodes:
             if (
                 isinstance(node, ast.If | ast.IfExp | ast.While)
                 and (found := self._of_test(scopes, node.test)) is not None

@@ -49,6 +49,7 @@ _FRAMEWORKS = frozenset(
 )
 _BOUND_BY_MEMORY = 8
 """A configuration file that asks for fewer was tuned to a model that fills the memory."""
+_BATCH_SIZE = re.compile(r"batch[-_]?size|bsz", re.IGNORECASE)
 _TRAINS = re.compile(r"(^|[._])(epochs?|num_epochs|number_of_epochs|lr|learning_rate|max_steps|optimizer)(\.|$)")
 
 
@@ -80,7 +81,9 @@ def _python(document: Document, project: Project, scopes: ModuleScopes) -> Itera
     if not frameworks or project.batch_bounds.reason(scopes):
         return
     text = " ".join(scopes.calls_by_name)
-    declared = list(declared_sizes(project, scopes)) if _computes(project, scopes) else []
+    declared = list(declared_sizes(project, scopes))
+    if declared and not _computes(project, scopes):
+        declared = []
     for option, name, size in declared:
         if is_small(size, text):
             yield _finding(document, project.values.place(option).span, f"{name} defaults to {size}")
@@ -163,7 +166,7 @@ def _launch(document: Document, launch: Launch) -> Iterator[Finding]:
 def _configuration(document: Document) -> Iterator[Finding]:
     """A trainer's own YAML file (``batch_size: 8`` beside a learning rate or a number of epochs)."""
     text = document.source.text
-    if "batch" not in text or not re.search(r"epoch|lr|learning_rate|optim", text) or names_large_model(text):
+    if not _BATCH_SIZE.search(text) or not re.search(r"epoch|lr|optim", text) or names_large_model(text):
         return
     from gpulint.documents.yamlvalues import flatten
 
