@@ -128,8 +128,8 @@ def test_a_job_that_only_fits_by_returning_cached_memory_still_fits(blocks: str)
 
 
 def test_the_interval_is_wider_while_the_context_is_not_known(blocks: str) -> None:
-    known = estimate(blocks, inputs=("512",), context=550 * MIB)
     unknown = estimate(blocks, inputs=("512",))
+    known = estimate(blocks, inputs=("512",), context=unknown.context_bytes)
     assert known.device_bytes == unknown.device_bytes
     assert unknown.high_bytes - unknown.low_bytes > known.high_bytes - known.low_bytes
 
