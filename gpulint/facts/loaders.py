@@ -270,6 +270,8 @@ class Loaders:
         try:
             for binding in scopes.scope(source).lookup(source.id):
                 value = binding.value
+                if binding.kind is Bound.ASSIGN and self._prepares(scopes, value, binding.path):
+                    return True
                 if binding.kind is Bound.ASSIGN and value is not None and not binding.path:
                     inner = unwrap_iterable(value)
                     if (
@@ -281,6 +283,14 @@ class Loaders:
         finally:
             self._active.discard(source)
         return False
+
+    def _prepares(self, scopes: ModuleScopes, value: ast.expr | None, path: tuple[int, ...]) -> bool:
+        """``accelerator.prepare(model, DataLoader(...))``: is what comes out at ``path`` a loader made on the spot?"""
+        if not isinstance(value, ast.Call) or last_name(value.func) not in PREPARE:
+            return False
+        at = path[0] if path else 0
+        made = value.args[at] if at < len(value.args) else None
+        return isinstance(made, ast.Call) and bool(self.loaders_of(scopes, made))
 
     # -- batches -------------------------------------------------------------------------------------------------------
 

@@ -46,8 +46,17 @@ _RUNNERS = frozenset(
     "os.system os.popen subprocess.run subprocess.call subprocess.check_call subprocess.check_output".split()
 )
 _SENDS = re.compile(
-    r"^(gsutil\s.*\b(cp|rsync)\b.*\sgs://|aws\s+s3\s+(cp|sync|mv)\s.*\ss3://|azcopy\s+(copy|cp|sync)\b.*https?://|"
-    r"gcloud\s+storage\s+(cp|rsync)\b.*\sgs://|rclone\s+(copy|sync)\b|hdfs\s+dfs\s+-put|hadoop\s+fs\s+-put)"
+    "|".join(
+        # What the command reads, its first argument, is not on the server.
+        rf"^{command}(?:\s+-\S+)*\s+(?!['\"]?{scheme})[^\s-].*\s['\"]?{scheme}"
+        for command, scheme in (
+            (r"gsutil\s(?:.*\s)?(?:cp|rsync)", "gs://"),
+            (r"gcloud\s+storage\s+(?:cp|rsync)", "gs://"),
+            (r"aws\s+s3\s+(?:cp|sync|mv)", "s3://"),
+            (r"azcopy\s+(?:copy|cp|sync)", "https?://"),
+        )
+    )
+    + r"|^(?:rclone\s+(?:copy|sync)|hdfs\s+dfs\s+-put|hadoop\s+fs\s+-put)\b"
 )
 
 
@@ -82,7 +91,8 @@ class Uploads:
             if self._project.resolver.callees(scopes, call):
                 return ""  # a method of the tree: what it does is found inside
             owner = last_name(call.func.value)
-            return f"{owner}.{last}" if owner and _METHODS[last].search(owner) else ""
+            if owner and _METHODS[last].search(owner):
+                return f"{owner}.{last}"
         if last not in _LAST:
             return ""
         names = self._project.resolver.call_names(scopes, call)
