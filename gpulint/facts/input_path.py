@@ -35,8 +35,9 @@ _AUDIO = re.compile(
 _TOKENIZE = re.compile(r"^(\w*tokenizer|tokenize|\w*_tokenize)$")
 _ENCODE = frozenset({"encode", "encode_plus", "batch_encode_plus", "tokenize"})
 _COLLATE = re.compile(r"^_?(\w+_)?collate(_\w+)?$")
+_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _HELD_OUT = re.compile(
-    r"(^|_|[a-z](?=[A-Z]))(val|valid|validation|test|eval|evaluation|dev|infer|inference|predict)(_|$|[A-Z])",
+    r"(val|valid|validation|test|eval|evaluation|dev|infer|inference|predict)(set|data|dataset|loader|ds|dl)?",
     re.IGNORECASE,
 )
 
@@ -127,4 +128,4 @@ class InputPaths:
 
 def is_held_out(name: str) -> bool:
     """Does a name say that it is for evaluation only?"""
-    return bool(_HELD_OUT.search(name))
+    return any(_HELD_OUT.fullmatch(word) for word in _WORD.findall(name))
