@@ -127,6 +127,14 @@ class Rule:
         return f"{DOCS_URL}/{self.code.lower()}-{self.name}/"
 
     @property
+    def worth(self) -> str:
+        """How much of the study's waste the rule's category, else its whole dimension, makes up."""
+        label, share = self.category.label, self.category.share
+        if share is None:
+            label, share = f"{label}, in the {self.dimension} dimension", self.dimension.share
+        return f"{label}: {share} % of the study's 706 issues"
+
+    @property
     def doc(self) -> str:
         """The rule module's docstring: the fixed sections that docs and ``gpulint explain`` show."""
         import inspect

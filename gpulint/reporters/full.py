@@ -52,6 +52,8 @@ def _block(result: Result, context: Context) -> str:
         f"  note: {context.place(place.path, place.span)}: {place.message}".rstrip(": ") for place in found.related
     ]
     lines += _wrapped("why", rule.why)
+    if "706" not in rule.why:
+        lines += _wrapped("worth", rule.worth)
     lines += _wrapped("do", found.help)
     if isinstance(result.fix, Fix):
         label = "fix" if not result.fix.edits else f"fix ({result.fix.safety})"

@@ -26,6 +26,7 @@ def _finding(result: Result, context: Context) -> dict[str, Any]:
         "severity": str(found.severity),
         "message": found.message,
         "why": rule.why,
+        "worth": rule.worth,
         "help": found.help,
         "path": context.relative(found.path),
         **_place(found.span),
