@@ -1,5 +1,5 @@
 """What it detects
-GPU training of a convolutional or transformer model with PyTorch entirely in float32: neither the program, nor a module
+GPU training of a large convolutional or transformer model with PyTorch entirely in float32: neither the program, nor a module
 that it imports, nor a launcher mentions autocast, AMP, half precision, bfloat16 or TF32. Reported once per program, at
 the training loop or at the ``TrainingArguments``.
 
@@ -36,9 +36,17 @@ from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 from gpulint.source import Span
 
 _CONVOLUTIONS = frozenset({"Conv2d", "Conv3d", "ConvTranspose2d", "ConvTranspose3d"})
-_FEW_CONVOLUTIONS = 4
-"""Fewer make a network that no tensor core would speed up."""
+_MANY_CONVOLUTIONS = 16
+"""Written out, as many make a network that fills a GPU; in float32 its activations take twice the memory."""
+_MANY_LAYERS, _WIDE = 12, 1024
+"""A transformer of that many layers, or of that width, is a large one."""
 _TRANSFORMERS = frozenset({"Transformer", "TransformerEncoder", "TransformerDecoder", "MultiheadAttention"})
+_LARGE = re.compile(
+    r"(wide_)?resnet(50|101|152)|resnext|vit_|swin|convnext|efficientnet_(b[3-7]|v2)|inception|vgg1|densenet(1[2-9]|2)"
+    r"|regnet|deeplab|maskrcnn|fasterrcnn",
+    re.IGNORECASE,
+)
+"""Models of the libraries that fill a GPU."""
 _LIBRARIES = ("torchvision.models", "timm", "segmentation_models_pytorch")
 _CHOOSES = (
     "accelerate deepspeed lightning pytorch_lightning lightning_fabric fairseq megatron nemo colossalai composer mmcv "
@@ -93,12 +101,23 @@ def _model(program: WholeProgram) -> str:
     calls = Counter(last_name(call.func) for scopes in program.modules for call in scopes.calls)
     if program.imports("transformers") and "from_pretrained" in calls:
         return "a pretrained transformer"
-    if calls.keys() & _TRANSFORMERS:
+    if any(_is_large(call) for scopes in program.modules for call in scopes.calls):
         return "a transformer"
     if program.imports(*_LIBRARIES):
-        return "a network of a model library"
+        named = [*calls, *(text for scopes in program.modules for text in scopes.strings)]
+        return "a network of a model library" if any(_LARGE.match(name) for name in named) else ""
     convolutions = sum(calls[name] for name in _CONVOLUTIONS)
-    return "a convolutional network" if convolutions >= _FEW_CONVOLUTIONS else ""
+    return "a convolutional network" if convolutions >= _MANY_CONVOLUTIONS else ""
+
+
+def _is_large(call: ast.Call) -> bool:
+    """Does a call make a transformer whose written sizes are large?"""
+    if last_name(call.func) not in _TRANSFORMERS:
+        return False
+    sizes = [
+        value.value for value in (*call.args, *(k.value for k in call.keywords)) if isinstance(value, ast.Constant)
+    ]
+    return any(isinstance(size, int) and (size >= _WIDE or _MANY_LAYERS <= size <= 200) for size in sizes)
 
 
 RULE = Rule(
