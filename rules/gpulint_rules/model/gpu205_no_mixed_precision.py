@@ -1,7 +1,7 @@
 """What it detects
-GPU training of a large convolutional or transformer model with PyTorch entirely in float32: neither the program, nor a module
-that it imports, nor a launcher mentions autocast, AMP, half precision, bfloat16 or TF32. Reported once per program, at
-the training loop or at the ``TrainingArguments``.
+GPU training of a large convolutional or transformer model with PyTorch entirely in float32: neither the program,
+nor a module that it imports, nor a launcher mentions autocast, AMP, half precision, bfloat16 or TF32. Reported once
+per program, at the training loop or at the ``TrainingArguments``.
 
 Why it costs GPU time
 Tensor cores are several times as fast in 16 bits as the other cores are in float32, and activations take half the
