@@ -48,6 +48,7 @@ class Project:
         self._documents: dict[Path, Document | None] = {}
         self._scopes: dict[Path, ModuleScopes | None] = {}
         self._module_paths: dict[Path, dict[str, Path | None]] = {}
+        self._paths_from: dict[Path, dict[str, Path | None]] = {}
         self._definitions: dict[tuple[str, str], list[tuple[ModuleScopes, Binding]]] = {}
         self._import_words: dict[Path, frozenset[bytes]] = {}
         self._words: dict[Path, frozenset[bytes]] = {}
@@ -170,7 +171,9 @@ class Project:
 
     def module_path(self, name: str, importer: Path) -> Path | None:
         """File of an absolute module name: beside the importer first, then in the folders above it up to the root."""
-        known = self._module_paths.setdefault(importer, {})
+        known = self._paths_from.get(importer)
+        if known is None:  # modules of one folder share what is found from there
+            known = self._paths_from[importer] = self._module_paths.setdefault(importer.parent, {})
         if name not in known:
             known[name] = self._search_module(name, importer.parent)
         return known[name]
@@ -256,7 +259,7 @@ class Project:
     @cached_property
     def training_modules(self) -> tuple[ModuleScopes, ...]:
         """Modules whose bytes say that they may train or evaluate a model or feed one."""
-        found = (self.scopes_at(path) for path in self.python_files if _EVIDENCE.search(self.data(path)))
+        found = (self.scopes_at(path) for path in self.python_files if not _EVIDENCE.isdisjoint(self.words(path)))
         return tuple(scopes for scopes in found if scopes is not None)
 
     @cached_property
@@ -397,7 +400,7 @@ class Project:
         return build_jobs(self)
 
 
-_EVIDENCE = re.compile(rb"\b(?:DataLoader|backward|training_step|dataloader|train_loader|data_loader|loader)\b")
+_EVIDENCE = frozenset(b"DataLoader backward training_step dataloader train_loader data_loader loader".split())
 _IMPORT = re.compile(rb"^[ \t]*(?:from|import)[ \t].*", re.MULTILINE)
 _TESTS = re.compile(
     r"(^|/)(tests?|test_?data|testing|unit_tests|functional_tests|test_utils|ci)/"

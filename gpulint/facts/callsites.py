@@ -10,7 +10,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from gpulint.facts.scopes import Bound, FunctionNode, ModuleScopes, last_name
+from gpulint.facts.scopes import FunctionNode, ModuleScopes, last_name
 
 if TYPE_CHECKING:
     from gpulint.facts.resolve import Resolver
@@ -68,12 +68,7 @@ def sites(
 
 def _aliases(where: ModuleScopes, wanted: str) -> set[str]:
     """Names under which a module may call something imported as ``wanted``."""
-    return {wanted} | {
-        alias
-        for alias, bindings in where.top.bindings.items()
-        for binding in bindings
-        if binding.kind is Bound.IMPORT and binding.target.rsplit(".", 1)[-1] == wanted
-    }
+    return {wanted} | where.imported_as.get(wanted, set())
 
 
 def _is_local(resolver: Resolver, where: ModuleScopes, call: ast.Call, function: FunctionNode) -> bool:

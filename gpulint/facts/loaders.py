@@ -200,21 +200,19 @@ class Loaders:
         table: dict[ast.Call, list[Draw]] = {}
         for scopes in self._project.training_modules:
             for loop in scopes.loops:
-                if (draw := self.draw(scopes, loop)) is not None:
+                # What the loop does is not asked: a loop over no known loader is of no use here.
+                if (draw := self._known_draw(scopes, loop)) is not None:
                     for loader in draw.loaders:
                         table.setdefault(loader.node, []).append(draw)
         return table
 
     def draw(self, scopes: ModuleScopes, loop: LoopNode | ast.comprehension) -> Draw | None:
         """How a loop takes batches, or None if it iterates over something else."""
-        if isinstance(loop, ast.While):
+        if (known := self._known_draw(scopes, loop)) is not None:
+            return known
+        if isinstance(loop, ast.comprehension | ast.While):
             return None
         source = unwrap_iterable(loop.iter)
-        loaders = self.loaders_of(scopes, source)
-        if loaders:
-            return Draw(Ref(scopes, loop), loaders, self.prepared(scopes, source))
-        if isinstance(loop, ast.comprehension):
-            return None
         if last_name(source) in ("range", "trange") or self._on_device(scopes, source):
             return None
         if self._project.loops.over_loader(scopes, loop) and self._project.loops.role(scopes, loop) in (
@@ -223,6 +221,14 @@ class Loaders:
         ):
             return Draw(Ref(scopes, loop), (), self.prepared(scopes, source))
         return None
+
+    def _known_draw(self, scopes: ModuleScopes, loop: LoopNode | ast.comprehension) -> Draw | None:
+        """How a loop takes batches from loaders of the tree."""
+        if isinstance(loop, ast.While):
+            return None
+        source = unwrap_iterable(loop.iter)
+        loaders = self.loaders_of(scopes, source)
+        return Draw(Ref(scopes, loop), loaders, self.prepared(scopes, source)) if loaders else None
 
     def _on_device(self, scopes: ModuleScopes, source: ast.expr) -> bool:
         """Iterators that put batches on a device themselves (torchtext, tf.data, DALI, JAX)."""

@@ -18,6 +18,13 @@ def reaching(scopes: ModuleScopes, bindings: Sequence[Binding], use: ast.AST) ->
     """
     if len(bindings) <= 1:
         return list(bindings)
+    question = use, bindings[0]
+    if question not in scopes.reaching:
+        scopes.reaching[question] = _find_reaching(scopes, bindings, use)
+    return scopes.reaching[question]
+
+
+def _find_reaching(scopes: ModuleScopes, bindings: Sequence[Binding], use: ast.AST) -> list[Binding]:
     scope = scopes.scope(use)
     while isinstance(scope.node, COMPREHENSIONS) and bindings[0].scope is not scope and scope.parent is not None:
         scope = scope.parent
@@ -93,9 +100,7 @@ def _find_blocks(scopes: ModuleScopes, node: ast.AST) -> tuple[dict[ast.AST, str
 
 def _exclusive(use: dict[ast.AST, str], own: dict[ast.AST, str]) -> bool:
     """Do the two places lie in different branches of one ``if`` or ``match``?"""
-    return any(
-        isinstance(node, ast.If | ast.Match) and node in own and own[node] != branch for node, branch in use.items()
-    )
+    return any(own.get(node, branch) != branch and isinstance(node, ast.If | ast.Match) for node, branch in use.items())
 
 
 def _dominates(scopes: ModuleScopes, binding: Binding, use_blocks: dict[ast.AST, str]) -> bool:

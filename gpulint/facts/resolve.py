@@ -10,10 +10,10 @@ from __future__ import annotations
 import ast
 import builtins
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from gpulint.documents.python import children
 from gpulint.facts.callsites import HandedOver, sites
 from gpulint.facts.memo import Memo
 from gpulint.facts.reaching import reaching
@@ -33,8 +33,7 @@ _SELF_METHODS = frozenset(
 _FIRST_ARGUMENT = frozenset({"copy.deepcopy", "copy.copy", "torch.compile", "torch.jit.script"})
 
 
-@dataclass(frozen=True, slots=True)
-class Ref:
+class Ref(NamedTuple):
     """A syntax node in its module. ``path`` picks an element when the value was unpacked and could not be followed."""
 
     scopes: ModuleScopes
@@ -48,6 +47,7 @@ class Resolver:
     def __init__(self, project: Project) -> None:
         self._project = project
         self._memo = Memo()
+        self._returns: dict[FunctionNode, list[ast.expr]] = {}
 
     # -- qualified names -----------------------------------------------------------------------------------------------
 
@@ -348,9 +348,14 @@ class Resolver:
             return
         yield Ref(scopes, node, path)
 
-    @staticmethod
-    def returns(function: FunctionNode) -> list[ast.expr]:
+    def returns(self, function: FunctionNode) -> list[ast.expr]:
         """Values that a function returns (not those of functions inside it)."""
+        if function not in self._returns:
+            self._returns[function] = self._find_returns(function)
+        return self._returns[function]
+
+    @staticmethod
+    def _find_returns(function: FunctionNode) -> list[ast.expr]:
         values: list[ast.expr] = []
         todo: list[ast.AST] = list(function.body)
         while todo:
@@ -358,7 +363,7 @@ class Resolver:
             if isinstance(node, ast.Return) and node.value is not None:
                 values.append(node.value)
             elif not isinstance(node, (*FUNCTIONS, ast.ClassDef, ast.Lambda, ast.expr)):
-                todo.extend(ast.iter_child_nodes(node))
+                todo.extend(children(node))
         return sorted(values, key=lambda value: (value.lineno, value.col_offset))
 
     # -- classes, methods, calls ---------------------------------------------------------------------------------------

@@ -94,6 +94,8 @@ class ModuleScopes:
         self.strings: set[str] = set()
         self.blocks: dict[ast.AST, tuple[dict[ast.AST, str], set[ast.AST]]] = {}
         """Kept for :mod:`gpulint.facts.reaching`: the blocks and loops around a node."""
+        self.reaching: dict[tuple[ast.AST, Binding], list[Binding]] = {}
+        """The same for (use, first binding of its name): the bindings in force."""
         self.top = self._open(module.tree, None)
         self._body(module.tree.body, self.top)
 
@@ -150,6 +152,16 @@ class ModuleScopes:
                         table.setdefault(binding.target.rsplit(".", 1)[-1], set()).add(name)
                     elif binding.kind is Bound.ASSIGN and isinstance(binding.value, ast.Name | ast.Attribute):
                         table.setdefault(last_name(binding.value), set()).add(name)
+        return table
+
+    @cached_property
+    def imported_as(self) -> dict[str, set[str]]:
+        """Last component of what the module imports -> names it goes by at the top level."""
+        table: dict[str, set[str]] = {}
+        for name, bindings in self.top.bindings.items():
+            for binding in bindings:
+                if binding.kind is Bound.IMPORT:
+                    table.setdefault(binding.target.rsplit(".", 1)[-1], set()).add(name)
         return table
 
     @cached_property
