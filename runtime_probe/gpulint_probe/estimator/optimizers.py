@@ -10,7 +10,7 @@ from gpulint_probe.estimator.errors import EstimateError
 
 _OPTIONS: dict[str, tuple[str, dict[str, float]]] = {
     "sgd": ("SGD", {"lr": 0.1}),
-    "sgd-momentum": ("SGD", {"lr": 0.1, "momentum": 0.9}),
+    "sgd-momentum": ("SGD", {"lr": 0.1, "momentum": 0.9, "weight_decay": 1e-4}),  # the usual recipe for images
     "adam": ("Adam", {}),
     "adamw": ("AdamW", {}),
     "adamax": ("Adamax", {}),
