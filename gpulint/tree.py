@@ -1,0 +1,269 @@
+"""The documents and Python modules of one tree, read and parsed when somebody asks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpulint.documents import kind_of, load
+from gpulint.documents.base import Document
+from gpulint.facts.scopes import Binding, ModuleScopes
+from gpulint.rule import Kind
+
+if TYPE_CHECKING:
+    from gpulint.config import Config
+
+MAX_USERS = 150
+"""Most modules that are searched for callers of one function."""
+
+_EVIDENCE = frozenset(b"DataLoader backward training_step dataloader train_loader data_loader loader".split())
+_IMPORT = re.compile(rb"^[ \t]*(?:from|import)[ \t].*", re.MULTILINE)
+_TESTS = re.compile(
+    r"(^|/)(tests?|test_?data|testing|unit_tests|functional_tests|test_utils|ci)/"
+    r"|(^|/)(test_[^/]*|[^/]*_test|conftest)\.(py|ipynb|sh|ya?ml)$"
+)
+_WORD = re.compile(rb"[A-Za-z_][A-Za-z0-9_]*")
+
+
+class Tree:
+    """``files`` is what may be read besides what a document names; ``root`` is where dotted module names start."""
+
+    def __init__(self, root: Path, files: Sequence[Path], config: Config) -> None:
+        self.root = root
+        self.files = tuple(files)
+        self.config = config
+        self._data: dict[Path, bytes] = {}
+        self._documents: dict[Path, Document | None] = {}
+        self._scopes: dict[Path, ModuleScopes | None] = {}
+        self._module_paths: dict[Path, dict[str, Path | None]] = {}
+        self._paths_from: dict[Path, dict[str, Path | None]] = {}
+        self._definitions: dict[tuple[str, str], list[tuple[ModuleScopes, Binding]]] = {}
+        self._import_words: dict[Path, frozenset[bytes]] = {}
+        self._words: dict[Path, frozenset[bytes]] = {}
+        self._folders: dict[Path, frozenset[str]] = {}
+        self._imported: dict[Path, frozenset[Path]] = {}
+
+    def data(self, path: Path) -> bytes:
+        """Content of a file; empty if it cannot be read (the engine reports that)."""
+        if path not in self._data:
+            try:
+                self._data[path] = path.read_bytes()
+            except OSError:
+                self._data[path] = b""
+        return self._data[path]
+
+    def provide(self, path: Path, data: bytes) -> None:
+        """Use ``data`` instead of what the disk holds (standard input, an editor's unsaved text)."""
+        self._data[path] = data
+        for cache in (self._documents, self._scopes, self._words, self._import_words, self._imported):
+            cache.pop(path, None)
+        self._definitions.clear()
+
+    def is_test(self, path: Path) -> bool:
+        """Is a file a test by its path from the root? Tests hold no GPUs for long, so they are silent by default."""
+        try:
+            return bool(_TESTS.search(path.relative_to(self.root).as_posix()))
+        except ValueError:
+            return False
+
+    def document(self, path: Path) -> Document | None:
+        """The document of ``path``; None if it is of no kind that gpulint reads."""
+        if path not in self._documents:
+            data = self.data(path)
+            kind = kind_of(path, data[:4096])
+            self._documents[path] = None if kind is None else load(path, data, kind)
+        return self._documents[path]
+
+    # -- Python modules ------------------------------------------------------------------------------------------------
+
+    def scopes(self, document: Document) -> ModuleScopes | None:
+        """Names and index of a document's Python; None if it has none or cannot be parsed."""
+        path = document.path
+        if path not in self._scopes:
+            self._scopes[path] = None
+            module = document.python
+            if module is not None:
+                try:
+                    self._scopes[path] = ModuleScopes(module, self.module_name(path))
+                except RecursionError:
+                    document.problem("nested too deeply to be analysed; skipped", is_error=False)
+        return self._scopes[path]
+
+    def scopes_at(self, path: Path) -> ModuleScopes | None:
+        """Names and index of the module in a file."""
+        document = self.document(path)
+        return self.scopes(document) if document is not None else None
+
+    def module_name(self, path: Path) -> str:
+        """Dotted name of a file from the root (``pkg/sub/__init__.py`` is ``pkg.sub``)."""
+        try:
+            parts = list(path.relative_to(self.root).with_suffix("").parts)
+        except ValueError:
+            parts = [path.stem]
+        if parts[-1] == "__init__" and len(parts) > 1:
+            parts.pop()
+        return ".".join(parts)
+
+    def absolute(self, target: str, scopes: ModuleScopes) -> str:
+        """Absolute form of an import target; relative ones count from the importing module's folder."""
+        level = len(target) - len(target.lstrip("."))
+        if level == 0:
+            return target
+        folder = scopes.path.parent
+        for _ in range(level - 1):
+            folder = folder.parent
+        try:
+            base = ".".join(folder.relative_to(self.root).parts)
+        except ValueError:
+            base = ""
+        return f"{base}.{target[level:]}".strip(".")
+
+    def find(self, name: str, scopes: ModuleScopes) -> list[tuple[ModuleScopes, Binding]]:
+        """Top-level bindings of the tree that an absolute dotted name means when ``scopes`` imports it."""
+        key = scopes.folder, name
+        if key not in self._definitions:
+            self._definitions[key] = self._find_definitions(name, scopes)
+        return self._definitions[key]
+
+    def _find_definitions(self, name: str, scopes: ModuleScopes) -> list[tuple[ModuleScopes, Binding]]:
+        head, _, last = name.rpartition(".")
+        if not head:
+            return []
+        path = self.module_path(head, scopes.path)
+        where = self.scopes_at(path) if path is not None else None
+        if where is None:
+            return []
+        bindings = where.top.bindings.get(last)
+        if bindings:
+            return [(where, binding) for binding in bindings]
+        for star in where.top.bindings.get("*", []):
+            target = self.absolute(star.target[:-2], where)
+            if target != head and (found := self._find_starred(f"{target}.{last}", where)):
+                return found
+        return []
+
+    def _find_starred(self, name: str, where: ModuleScopes, depth: int = 0) -> list[tuple[ModuleScopes, Binding]]:
+        head, _, last = name.rpartition(".")
+        path = self.module_path(head, where.path)
+        there = self.scopes_at(path) if path is not None else None
+        if there is None or depth > 5:
+            return []
+        if bindings := there.top.bindings.get(last):
+            return [(there, binding) for binding in bindings]
+        for star in there.top.bindings.get("*", []):
+            target = self.absolute(star.target[:-2], there)
+            if target != head and (found := self._find_starred(f"{target}.{last}", there, depth + 1)):
+                return found
+        return []
+
+    def module_path(self, name: str, importer: Path) -> Path | None:
+        """File of an absolute module name: beside the importer first, then in the folders above it up to the root."""
+        known = self._paths_from.get(importer)
+        if known is None:  # modules of one folder share what is found from there
+            known = self._paths_from[importer] = self._module_paths.setdefault(importer.parent, {})
+        if name not in known:
+            known[name] = self._search_module(name, importer.parent)
+        return known[name]
+
+    def _search_module(self, name: str, folder: Path) -> Path | None:
+        parts = name.split(".")
+        while True:
+            for base in (folder, folder / "src") if "src" in self._entries(folder) else (folder,):
+                if not {parts[0], f"{parts[0]}.py"} & self._entries(base):
+                    continue
+                target = base.joinpath(*parts)
+                if f"{target.name}.py" in self._entries(target.parent):
+                    return target.with_name(f"{target.name}.py")
+                if "__init__.py" in self._entries(target):
+                    return target / "__init__.py"
+            if folder == self.root or folder == folder.parent or not folder.is_relative_to(self.root):
+                return None
+            folder = folder.parent
+
+    def _entries(self, folder: Path) -> frozenset[str]:
+        """Names in a folder; empty if there is none."""
+        if folder not in self._folders:
+            try:
+                self._folders[folder] = frozenset(entry.name for entry in folder.iterdir())
+            except OSError:
+                self._folders[folder] = frozenset()
+        return self._folders[folder]
+
+    def users_of(self, scopes: ModuleScopes, names: Iterable[str]) -> list[ModuleScopes]:
+        """Modules whose text holds one of ``names`` and the module's own (or its package's) name; bounded."""
+        wanted = {name.encode() for name in names}
+        if not wanted:
+            return []
+        home = {scopes.name.rsplit(".", 1)[-1].encode()}
+        package = scopes.path.parent / "__init__.py"
+        if home & self.imported_words(package):
+            home.add(scopes.path.parent.name.encode())  # re-exported: users name the package
+        importers = {path for part in home for path in self._by_import.get(part, ())}
+        users = importers & {path for name in wanted for path in self.mentioning(name)}
+        found = [scopes]
+        for path in sorted(users - {scopes.path}):
+            if len(found) > MAX_USERS:
+                break
+            if (other := self.scopes_at(path)) is not None:
+                found.append(other)
+        return found
+
+    def mentioning(self, word: bytes) -> list[Path]:
+        """Python files that hold an identifier, in order."""
+        return self._by_word.get(word, [])
+
+    @cached_property
+    def _by_word(self) -> dict[bytes, list[Path]]:
+        """Identifier -> files whose bytes hold it."""
+        table: dict[bytes, list[Path]] = {}
+        for path in self.python_files:
+            for word in self.words(path):
+                table.setdefault(word, []).append(path)
+        return table
+
+    @cached_property
+    def _by_import(self) -> dict[bytes, list[Path]]:
+        """Identifier -> files that have it on an import line."""
+        table: dict[bytes, list[Path]] = {}
+        for path in self.python_files:
+            for word in self.imported_words(path):
+                table.setdefault(word, []).append(path)
+        return table
+
+    def imported_words(self, path: Path) -> frozenset[bytes]:
+        """Identifiers on the import lines of a file's bytes."""
+        if path not in self._import_words:
+            lines = _IMPORT.findall(self.data(path))
+            self._import_words[path] = frozenset(word for line in lines for word in _WORD.findall(line))
+        return self._import_words[path]
+
+    def words(self, path: Path) -> frozenset[bytes]:
+        """Identifiers in a file's bytes."""
+        if path not in self._words:
+            self._words[path] = frozenset(_WORD.findall(self.data(path)))
+        return self._words[path]
+
+    @cached_property
+    def training_modules(self) -> tuple[ModuleScopes, ...]:
+        """Modules whose bytes say that they may train or evaluate a model or feed one."""
+        found = (self.scopes_at(path) for path in self.python_files if not _EVIDENCE.isdisjoint(self.words(path)))
+        return tuple(scopes for scopes in found if scopes is not None)
+
+    @cached_property
+    def python_files(self) -> tuple[Path, ...]:
+        return tuple(path for path in self.files if kind_of(path) in (Kind.PYTHON, Kind.NOTEBOOK))
+
+    def imported(self, path: Path) -> frozenset[Path]:
+        """Modules of the tree that a module imports itself."""
+        if path not in self._imported:
+            scopes, found = self.scopes_at(path), set[Path]()
+            for binding in scopes.imports if scopes is not None else ():
+                target = self.absolute(binding.target, scopes).removesuffix(".*") if scopes is not None else ""
+                for name in (target, target.rpartition(".")[0]):
+                    if name and (there := self.module_path(name, path)) is not None:
+                        found.add(there)
+            self._imported[path] = frozenset(found - {path})
+        return self._imported[path]
