@@ -1,7 +1,7 @@
 """What it detects
-GPU training of a large convolutional or transformer model with PyTorch entirely in float32: neither the program,
-nor a module that it imports, nor a launcher mentions autocast, AMP, half precision, bfloat16 or TF32. Reported once
-per program, at the training loop or at the ``TrainingArguments``.
+GPU training of a plainly large model (by its name or its written sizes) with PyTorch entirely in float32: neither
+the program, nor a module that it imports, nor a launcher mentions autocast, AMP, half precision, bfloat16 or TF32.
+Reported once per program, at the training loop or at the ``TrainingArguments``.
 
 Why it costs GPU time
 Tensor cores are several times as fast in 16 bits as the other cores are in float32, and activations take half the
@@ -23,10 +23,10 @@ from __future__ import annotations
 
 import ast
 import re
-from collections import Counter
 from collections.abc import Iterator
 
 from gpulint.documents.base import Document
+from gpulint.facts.batch_bounds import names_large_model
 from gpulint.facts.loops import Role
 from gpulint.facts.scopes import ModuleScopes, last_name
 from gpulint.facts.whole_program import DOUBLE_PRECISION, LOWER_PRECISION, WholeProgram, whole_program
@@ -35,18 +35,16 @@ from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 from gpulint.source import Span
 
-_CONVOLUTIONS = frozenset({"Conv2d", "Conv3d", "ConvTranspose2d", "ConvTranspose3d"})
-_MANY_CONVOLUTIONS = 16
-"""Written out, as many make a network that fills a GPU; in float32 its activations take twice the memory."""
 _MANY_LAYERS, _WIDE = 12, 1024
 """A transformer of that many layers, or of that width, is a large one."""
 _TRANSFORMERS = frozenset({"Transformer", "TransformerEncoder", "TransformerDecoder", "MultiheadAttention"})
 _LARGE = re.compile(
-    r"(wide_)?resnet(50|101|152)|resnext|vit_|swin|convnext|efficientnet_(b[3-7]|v2)|inception|vgg1|densenet(1[2-9]|2)"
-    r"|regnet|deeplab|maskrcnn|fasterrcnn",
+    r"(wide_)?resnet(101|152)|resnext101|vit_(base|large|huge|giant|[blhg]_)|swin_(base|large|b$|l$)|convnext_(base|large)"
+    r"|efficientnet_(b[5-7]|v2_[ml])|regnet_[xy]_(16|32|128)",
     re.IGNORECASE,
 )
 """Models of the libraries that fill a GPU."""
+_LARGE_PRETRAINED = re.compile(r"[-_/](large|x+l|huge|giant)([-_/]|$)", re.IGNORECASE)
 _LIBRARIES = ("torchvision.models", "timm", "segmentation_models_pytorch")
 _CHOOSES = (
     "accelerate deepspeed lightning pytorch_lightning lightning_fabric fairseq megatron nemo colossalai composer mmcv "
@@ -97,17 +95,17 @@ def _training(project: Project, scopes: ModuleScopes) -> Span | None:
 
 
 def _model(program: WholeProgram) -> str:
-    """What is trained, in words; "" unless it is convolutional or a transformer, and not tiny."""
-    calls = Counter(last_name(call.func) for scopes in program.modules for call in scopes.calls)
+    """What is trained, in words; "" unless its name or its written sizes say that it is large."""
+    calls = {last_name(call.func) for scopes in program.modules for call in scopes.calls}
+    named = [*calls, *(text for scopes in program.modules for text in scopes.strings)]
     if program.imports("transformers") and "from_pretrained" in calls:
-        return "a pretrained transformer"
+        large = any(_LARGE_PRETRAINED.search(name) or names_large_model(name) for name in named if " " not in name)
+        return "a large pretrained transformer" if large else ""
     if any(_is_large(call) for scopes in program.modules for call in scopes.calls):
         return "a transformer"
-    if program.imports(*_LIBRARIES):
-        named = [*calls, *(text for scopes in program.modules for text in scopes.strings)]
-        return "a network of a model library" if any(_LARGE.match(name) for name in named) else ""
-    convolutions = sum(calls[name] for name in _CONVOLUTIONS)
-    return "a convolutional network" if convolutions >= _MANY_CONVOLUTIONS else ""
+    if program.imports(*_LIBRARIES) and any(_LARGE.match(name) for name in named):
+        return "a large network of a model library"
+    return ""
 
 
 def _is_large(call: ast.Call) -> bool:
