@@ -1,10 +1,17 @@
 """Facts: what code means, computed once per module or project and asked by rules. Unknown stays unknown.
 
-``scopes``     which names a module binds, where and to what
-``resolve``    what an expression may be: qualified names, defining expressions, the functions a call reaches
-``values``     constants through assignments, keyword dictionaries, option parsers, configs and launchers
-``loops``      training-step, epoch and evaluation loops, and the functions that run inside them
-``guards``     what a statement is conditional on (every N steps, rank 0, a debug flag, no_grad)
-``loaders``    data loaders, the batches that come out of them and where they go
-``devices``    where tensors live and move
+Values: ``scopes`` ``reaching`` ``names`` ``resolve`` ``callsites`` ``memo`` tell what a name or expression may be, through
+the tree; ``values`` ``arguments`` ``options`` ``configs`` ``environment`` find constants and who sets them.
+
+Training: ``loops`` ``repeated`` ``guards`` ``inference`` ``after_training`` tell what runs in a training step, an epoch,
+once, or never.
+
+Data: ``loaders`` ``feeding`` ``devices`` ``syncs`` ``batches`` ``batch_bounds`` ``input_path`` ``checkpoints``
+``collectives`` follow data to the GPU and results from it.
+
+Outside: ``remote`` ``downloads`` ``fetching`` ``hubs`` ``staging`` ``uploads`` ``fetch_commands`` tell what leaves or enters
+the machine.
+
+Jobs: ``launches`` ``launchers`` ``schedulers`` ``linking`` ``gpus`` ``gpu_jobs`` ``gpu_programs`` ``gpuuse``
+``whole_program`` link launchers to programs and count GPUs and processes.
 """
