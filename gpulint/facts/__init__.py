@@ -1,16 +1,16 @@
 """Facts: what code means, computed once per module or project and asked by rules. Unknown stays unknown.
 
-Values: ``scopes`` ``reaching`` ``names`` ``resolve`` ``callsites`` ``memo`` tell what a name or expression may be, through
-the tree; ``values`` ``arguments`` ``options`` ``configs`` ``environment`` find constants and who sets them.
+Values: ``scopes`` ``reaching`` ``names`` ``resolve`` ``callsites`` ``memo`` tell what a name or expression may be,
+through the tree; ``values`` ``arguments`` ``options`` ``configs`` ``environment`` find constants and who sets them.
 
-Training: ``loops`` ``repeated`` ``guards`` ``inference`` ``after_training`` tell what runs in a training step, an epoch,
-once, or never.
+Training: ``loops`` ``repeated`` ``guards`` ``inference`` ``after_training`` tell what runs in a training step, an
+epoch, once, or never.
 
 Data: ``loaders`` ``feeding`` ``devices`` ``syncs`` ``batches`` ``batch_bounds`` ``input_path`` ``checkpoints``
 ``collectives`` follow data to the GPU and results from it.
 
-Outside: ``remote`` ``downloads`` ``fetching`` ``hubs`` ``staging`` ``uploads`` ``fetch_commands`` tell what leaves or enters
-the machine.
+Outside: ``remote`` ``downloads`` ``fetching`` ``hubs`` ``staging`` ``uploads`` ``fetch_commands`` tell what leaves
+or enters the machine.
 
 Jobs: ``launches`` ``launchers`` ``schedulers`` ``linking`` ``gpus`` ``gpu_jobs`` ``gpu_programs`` ``gpuuse``
 ``whole_program`` link launchers to programs and count GPUs and processes.
