@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 from gpulint.fix import Edit, Fix
 from gpulint.source import SourceText
 
+_MARK = "\ufeff"
+
 
 class Overlap(ValueError):
     """Two edits touch the same characters."""
@@ -15,11 +17,14 @@ class Overlap(ValueError):
 def apply(text: str, edits: Iterable[Edit]) -> str:
     """``text`` with all ``edits`` done; equal edits count once, insertions at one place keep their order.
 
-    Spans count in ``text`` (for a notebook: in the source of the cell that the edits belong to).
+    Spans count in ``text`` (for a notebook: in the source of the cell that the edits belong to), from behind a byte
+    order mark if there is one: no column counts it, and it stays first.
 
     Raises:
         Overlap: the result would depend on which edit goes first.
     """
+    if text.startswith(_MARK):
+        return _MARK + apply(text.removeprefix(_MARK), edits)
     parts, at = [], 0
     for start, end, new in _ordered(SourceText(text), edits):
         if start < at:

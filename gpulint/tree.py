@@ -20,7 +20,7 @@ MAX_USERS = 150
 """Most modules that are searched for callers of one function."""
 
 _EVIDENCE = frozenset(b"DataLoader backward training_step dataloader train_loader data_loader loader".split())
-_IMPORT = re.compile(rb"^[ \t]*(?:from|import)[ \t].*", re.MULTILINE)
+_IMPORT = re.compile(rb"^(?:\xef\xbb\xbf)?[ \t]*(?:from|import)[ \t].*", re.MULTILINE)
 _TESTS = re.compile(
     r"(^|/)(tests?|test_?data|testing|unit_tests|functional_tests|test_utils|ci)/"
     r"|(^|/)(test_[^/]*|[^/]*_test|conftest)\.(py|ipynb|sh|ya?ml)$"
