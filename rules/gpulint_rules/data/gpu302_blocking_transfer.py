@@ -2,6 +2,10 @@
 ``.to(device)`` or ``.cuda()`` on batches of a data loader, in the loop or in a helper that it calls, without
 ``non_blocking=True``.
 
+Knows PyTorch loops, SpeechBrain hooks and Ignite engines, and the loaders of torchdata, PyG, DGL, MONAI and
+WebDataset. Batches that Lightning hands to its hooks, loaders prepared by Accelerate, Fabric or Ray Train, and
+iterators of TensorFlow, JAX, DALI and torchtext are left alone.
+
 Why it costs GPU time
 A blocking copy makes the host wait until the batch has arrived, so that it cannot queue the kernels of this step or
 prepare the next one. Inefficient host-GPU data transfer is the most frequent category of the study: 27.9 % of 706

@@ -2,6 +2,9 @@
 A ``torch.utils.data.DataLoader`` with ``num_workers`` above 0 and without ``persistent_workers=True`` that several
 epochs read.
 
+Knows epoch loops that are written out in PyTorch, not those of a framework's trainer; the loaders of torchdata, PyG,
+DGL, MONAI and WebDataset.
+
 Why it costs GPU time
 At the start of every epoch all worker processes are started anew and the GPU waits until the first batch is there:
 for large data sets or many imports this takes from seconds to minutes. Inefficient host-GPU data transfer is the

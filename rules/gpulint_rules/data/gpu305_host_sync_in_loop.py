@@ -3,6 +3,9 @@ Code that makes the host wait for the GPU on every training iteration: ``.item()
 ``float(loss)``, printing or logging a tensor on the GPU, ``if torch.isnan(loss)``, ``torch.cuda.synchronize()``;
 also inside helpers that the loop calls.
 
+Knows PyTorch loops and the hooks of Lightning modules, Hugging Face trainers, callbacks (Lightning, Keras),
+SpeechBrain brains and Ignite engines; batches that Accelerate or Fabric place are not taken for host memory.
+
 Why it costs GPU time
 The host can queue kernels ahead of the GPU. Each of these calls waits until the queue is empty, and the GPU then
 idles until the host has queued the next kernels. Inefficient host-GPU data transfer is the most frequent category of

@@ -2,6 +2,9 @@
 A tensor that is made in host memory and moved to the GPU at once, in a training or evaluation loop:
 ``torch.zeros(n).to(device)``, ``torch.tensor(x).cuda()``, ``torch.randn(n, k).cuda()``.
 
+Knows PyTorch loops and the hooks of Lightning modules, Hugging Face trainers, callbacks (Lightning, Keras),
+SpeechBrain brains and Ignite engines.
+
 Why it costs GPU time
 The host fills the tensor and then waits for a copy from pageable memory, at every iteration, where the GPU could
 have filled it itself. Inefficient host-GPU data transfer is the most frequent category of the study: 27.9 % of 706

@@ -2,6 +2,9 @@
 A ``tf.data`` pipeline that a training or evaluation loop (or Keras' ``fit``) reads without ``prefetch`` anywhere on
 its way, and its ``map`` calls without ``num_parallel_calls``.
 
+Knows TensorFlow's ``tf.data`` and TensorFlow Datasets, read by a loop or by ``fit``, ``evaluate`` and ``predict`` of
+Keras.
+
 Why it costs GPU time
 Without ``prefetch`` the next batch is prepared only when the step has ended, and the GPU waits; without
 ``num_parallel_calls`` one core transforms all samples. Inefficient host-GPU data transfer is the most frequent

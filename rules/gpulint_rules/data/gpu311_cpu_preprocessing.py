@@ -4,6 +4,10 @@ Heavy work on the CPU in the training input path of a GPU program: images decode
 turned into features, text tokenised in ``__getitem__`` or a collate function, and ``datasets.map`` over the
 whole set in one process before training.
 
+Knows PyTorch data sets and collate functions, torchvision's data sets, SpeechBrain's dynamic items, Keras'
+``ImageDataGenerator`` and Hugging Face ``datasets``; PIL, OpenCV, imageio, scikit-image, Matplotlib and torchvision
+as decoders, librosa, torchaudio, python_speech_features and audiomentations for audio.
+
 Why it costs GPU time
 The GPU waits whenever the CPU prepares batches more slowly than the model uses them. Data preprocessing is
 4.0 % of the study's 706 issues.

@@ -4,6 +4,13 @@ Code of a GPU job that fetches data, weights or scripts from outside: ``from_pre
 data set classes that download on first use, ``torch.hub``, ``nltk.download``, URLs, and ``wget``, ``curl``,
 ``gdown``, ``kaggle`` or ``hf download`` in the job's commands.
 
+Knows Hugging Face (transformers, datasets, evaluate, diffusers, PEFT, TRL, hub), ModelScope, sentence-transformers,
+vLLM, SpeechBrain, torchvision, torchaudio, torchtext, timm, segmentation-models-pytorch, PyG, DGL, OGB, Keras,
+TensorFlow Datasets and Hub, fastai, NLTK, spaCy, gensim, Kaggle, Whisper, CLIP and scikit-learn. ``HF_HUB_OFFLINE``
+and its like in a launcher silence it for the hub. Knows as jobs Slurm, PBS, LSF and SGE directives; job specs of
+Kubernetes (with Kubeflow's and Volcano's jobs), Ray, SkyPilot, dstack, Azure ML, SageMaker, Determined, Lightning
+workflows and docker-compose.
+
 Why it costs GPU time
 The GPUs are held while bytes come over the internet, once per job and often once per rank; a slow or failing
 server stops the job. External Data Usage is one of the study's fifteen categories.

@@ -3,6 +3,10 @@ Copies of data at the start of a job that holds GPUs: ``aws s3``, ``gsutil``, ``
 ``rclone``, ``rsync`` from another host in its script or command, and a preparation program
 (``prepare_data.py``) that the job runs before the training.
 
+Knows also ``s5cmd``, ``scp``, ``hdfs dfs -get``, and as jobs Slurm, PBS, LSF and SGE directives; job specs of
+Kubernetes (with Kubeflow's and Volcano's jobs), Ray, SkyPilot, dstack, Azure ML, SageMaker, Determined, Lightning
+workflows and docker-compose.
+
 Why it costs GPU time
 All GPUs of the job are idle until the copy is done. Remote Data Read is one of the study's fifteen
 categories.

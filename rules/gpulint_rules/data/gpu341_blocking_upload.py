@@ -3,6 +3,10 @@ Uploads that the training loop waits for: ``wandb.save`` or ``log_artifact``, ``
 ``push_to_hub``, clients of object stores, copies to remote storage and ``gsutil``, ``aws s3`` or ``azcopy``
 run from Python, at every step, epoch or evaluation; also a ``SummaryWriter`` whose folder is remote.
 
+Knows Weights & Biases, MLflow, Neptune, the Hugging Face hub, clients of S3, Google Cloud Storage, Azure, OSS and
+MinIO, ``gcloud storage``, ``rclone``, HDFS and TensorBoard; PyTorch loops and the hooks of Lightning modules, Hugging
+Face trainers, callbacks (Lightning, Keras), SpeechBrain brains and Ignite engines.
+
 Why it costs GPU time
 The GPU idles until the last byte is sent. Intermediate Result Upload is one of the study's fifteen
 categories.

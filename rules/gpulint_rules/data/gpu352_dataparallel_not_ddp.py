@@ -1,6 +1,8 @@
 """What it detects
 ``torch.nn.DataParallel`` (or the functional ``data_parallel``) around a model.
 
+Knows PyTorch's and PyG's ``DataParallel``.
+
 Why it costs GPU time
 One Python process drives all GPUs: every step it copies the model to each of them, scatters the batch, gathers the
 outputs on the first GPU and computes the loss there, while the others wait. ``DistributedDataParallel`` keeps one

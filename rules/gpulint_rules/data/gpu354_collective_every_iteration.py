@@ -2,6 +2,9 @@
 ``all_reduce``, ``reduce``, ``all_gather`` or ``barrier`` (torch.distributed, Horovod, Accelerate, Fabric) in every
 training iteration for values that only get logged, or per batch of an evaluation loop, also inside helpers.
 
+Knows also torch_xla; PyTorch loops and the hooks of Lightning modules, Hugging Face trainers, callbacks (Lightning,
+Keras), SpeechBrain brains and Ignite engines.
+
 Why it costs GPU time
 Every collective waits for the slowest process. Gradients need one per step; a loss that is only printed does not.
 Data exchange makes up 7.1 % of the study's 706 issues.

@@ -2,6 +2,8 @@
 ``init_process_group`` with the ``gloo`` or ``mpi`` backend in a program that computes on GPUs, and NCCL transports
 switched off in launchers or code (``NCCL_P2P_DISABLE=1``, ``NCCL_IB_DISABLE=1``, ``NCCL_SHM_DISABLE=1``).
 
+Knows torch.distributed, and the variables in Python, shell scripts, Dockerfiles and job specs.
+
 Why it costs GPU time
 Gloo copies every gradient through host memory, and NCCL without peer-to-peer, InfiniBand or shared memory falls
 back to slower paths, so the GPUs wait for each other. Data exchange makes up 7.1 % of the study's 706 issues.

@@ -2,6 +2,9 @@
 A debugger or prompt left in a program that trains on a GPU: ``breakpoint()``, ``pdb.set_trace()``,
 ``IPython.embed()``, ``code.interact()``, and ``input()`` within the training.
 
+Knows pdb, ipdb, pudb, IPython, debugpy and ``torch.distributed.breakpoint``, in programs of PyTorch, TensorFlow,
+Keras, JAX and the frameworks on top of them.
+
 Why it costs GPU time
 The program stops until somebody answers. In a batch job nobody does, and the GPUs wait until the time limit ends
 it.

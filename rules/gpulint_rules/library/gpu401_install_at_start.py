@@ -4,6 +4,10 @@ Installs in the start-up of a job that holds GPUs: ``pip``, ``uv``, ``conda``, `
 Python program, and lists that install at start (``runtime_env`` of Ray with ``pip`` or ``conda``,
 ``packages`` of a job spec).
 
+Knows also ``mamba``, ``pipenv``, ``pdm``, ``yum``, ``dnf``, ``npm``, ``spack``, ``pixi`` and ``mim`` as installers,
+and as jobs Slurm, PBS, LSF and SGE directives; job specs of Kubernetes (with Kubeflow's and Volcano's jobs), Ray,
+SkyPilot, dstack, Azure ML, SageMaker, Determined, Lightning workflows and docker-compose.
+
 Why it costs GPU time
 The GPUs are held while packages are resolved, downloaded and built, at every start and every restart. Long
 Library Installation is one of the study's fifteen categories.

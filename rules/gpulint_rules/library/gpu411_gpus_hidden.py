@@ -3,6 +3,10 @@
 are listed: empty, ``-1``, ``none``, an index twice, something that is no index. In Python that trains, in scripts
 and specs that hold GPUs, in images.
 
+Knows the variables of CUDA, ROCm and NVIDIA's container runtime; Slurm, PBS, LSF and SGE directives; job specs of
+Kubernetes (with Kubeflow's and Volcano's jobs), Ray, SkyPilot, dstack, Azure ML, SageMaker, Determined, Lightning
+workflows and docker-compose; Dockerfiles.
+
 Why it costs GPU time
 The library falls back to the CPU without a word, and the GPUs that the job holds stay idle to its end.
 

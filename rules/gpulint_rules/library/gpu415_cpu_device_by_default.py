@@ -4,6 +4,11 @@ A job that requests GPUs and starts a program that stays on the CPU: an option s
 ``JAX_PLATFORMS=cpu``; ``tf.config.set_visible_devices([], "GPU")``; a CPU-only wheel index in the job's install
 line.
 
+Knows argparse options, Lightning's ``Trainer`` and ``Fabric``, TensorFlow, JAX and Accelerate
+(``ACCELERATE_USE_CPU``); CPU builds of PyTorch, TensorFlow, JAX and Faiss; Slurm, PBS, LSF and SGE directives; job
+specs of Kubernetes (with Kubeflow's and Volcano's jobs), Ray, SkyPilot, dstack, Azure ML, SageMaker, Determined,
+Lightning workflows and docker-compose.
+
 Why it costs GPU time
 The program runs, only slower, and the GPUs that the job holds are idle to the end.
 

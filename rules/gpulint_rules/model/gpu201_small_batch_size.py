@@ -2,6 +2,10 @@
 A batch of 32 or fewer samples per device (64 for networks of MNIST's size): in the call that makes the training
 batches, an option's default, the command line of a launcher, a container's environment or a configuration file.
 
+Knows programs of PyTorch, TensorFlow, Keras, JAX, Flax, Lightning, transformers, Accelerate, SpeechBrain, fastai,
+PaddlePaddle, MXNet and PyG, launchers, and job specs of Kubernetes (with Kubeflow's and Volcano's jobs), Ray,
+SkyPilot, dstack, Azure ML, SageMaker, Determined, Lightning workflows and docker-compose.
+
 Why it costs GPU time
 A small batch cannot fill the GPU's cores, and launching kernels dominates. Improper batch size makes 25.6 % of the
 study's 706 issues in 400 jobs; raising it is the most frequent repair.

@@ -2,6 +2,10 @@
 An evaluation loader (or ``per_device_eval_batch_size``, ``valid_loader_kwargs`` and the like) that uses the training
 batch size, or a smaller one, in the same function, class or call.
 
+Knows PyTorch's ``DataLoader`` and the loaders of torchdata, PyG, DGL, MONAI and WebDataset, ``batch`` of ``tf.data``,
+and any call with a keyword for the batch size, such as those of Keras, Hugging Face's ``TrainingArguments`` and
+SpeechBrain.
+
 Why it costs GPU time
 Evaluation keeps no activations for a backward pass, so two to four times the training batch fits; a small batch
 leaves the GPU idle between launches. Improper batch size makes 25.6 % of the study's 706 issues in 400 jobs.

@@ -2,6 +2,9 @@
 A loss that was back-propagated is then added to a running total, or appended to a list, with its graph: ``total +=
 loss`` where ``loss.backward()`` runs in the same training loop and the total lives longer than one iteration.
 
+Knows PyTorch loops, with ``backward`` of a gradient scaler, Accelerate and Fabric, and Lightning's
+``manual_backward``.
+
 Why it costs GPU time
 The total links the graphs of all iterations, so memory grows until the job fails or has to use smaller batches.
 Insufficient GPU memory makes 3.1 % of the study's 706 issues in 400 jobs.

@@ -3,6 +3,9 @@ A large pretrained transformer (a hub name that says a billion parameters or mor
 batches of 4 or fewer, in a program that nowhere mentions activation checkpointing, ZeRO, FSDP, offloading, adapters,
 frozen or quantised weights, or gradient accumulation.
 
+Knows models of Hugging Face transformers, in PyTorch loops or its ``Trainer``. DeepSpeed, FSDP, Accelerate, PEFT,
+bitsandbytes, Unsloth, Megatron or ColossalAI anywhere in the program silence it.
+
 Why it costs GPU time
 The activations that are kept for the backward pass leave room for a few samples only, which cannot fill the GPU's
 cores. Computing them again costs about a third more arithmetic and makes room for several times the batch. Insufficient

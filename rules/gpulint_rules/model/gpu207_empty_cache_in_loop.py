@@ -1,6 +1,9 @@
 """What it detects
 ``torch.cuda.empty_cache()`` or ``gc.collect()`` on every iteration of a training loop.
 
+Knows PyTorch loops and the hooks of Lightning modules, Hugging Face trainers, callbacks (Lightning, Keras),
+SpeechBrain brains and Ignite engines.
+
 Why it costs GPU time
 Emptying the cache waits for the GPU and hands its memory back, so the next iteration has to allocate it again;
 collecting garbage stops the host while the GPU idles. Insufficient GPU memory, which such calls try to cure, makes

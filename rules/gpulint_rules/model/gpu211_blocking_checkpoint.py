@@ -4,6 +4,12 @@ A checkpoint that the training loop writes and waits for: ``torch.save``, ``save
 epoch loop. A path on remote storage (URL, network mount, a prefix from ``remote-paths``) is a warning, any other path
 that is not known to be local is advice.
 
+Knows PyTorch (also its distributed checkpoints and torch_xla), safetensors, PaddlePaddle, MindSpore, TensorFlow,
+Keras and Flax, pickles of models, ``save_pretrained``, Accelerate, Fabric and DeepSpeed, the checkpoint callbacks of
+Keras and Lightning, and, where the path is remote, Ray Train's callback and the ``TrainingArguments`` of transformers
+and TRL. Knows PyTorch loops and the hooks of Lightning modules, Hugging Face trainers, callbacks (Lightning, Keras),
+SpeechBrain brains and Ignite engines.
+
 Why it costs GPU time
 Every GPU of the job waits until the file is written, and remote storage takes tens of seconds for a large model.
 Model checkpointing makes 16.4 % of the study's 706 issues in 400 jobs.
