@@ -12,10 +12,10 @@ from gpulint_fixers.calls import set_keyword
 
 def fix(finding: Finding, project: Project) -> Fix | Declined:
     found, document = finding.payload, project.document(finding.path)
-    if not isinstance(found, UnusedSearch) or document is None or document.python is None or found.keyword is None:
+    if not isinstance(found, UnusedSearch) or document is None or document.python is None:
         return Declined("the finding does not say which call it is")
     assert found.keyword.arg is not None
-    edit = set_keyword(document.python, found.call, found.keyword.arg, "False")
+    edit = set_keyword(document.python, found.call, found.keyword.arg, found.off)
     return Fix(
         "switch the search off; DDP raises an error in the second step if a parameter is unused", Safety.UNSAFE, (edit,)
     )

@@ -46,12 +46,22 @@ _OWNERS = frozenset(
 _ARGUMENTS = frozenset({"TrainingArguments", "Seq2SeqTrainingArguments", "SFTConfig", "DPOConfig"})
 
 
+_SWITCHES: dict[str, tuple[str, object, str]] = {
+    **dict.fromkeys(_OWNERS, ("find_unused_parameters", True, "False")),
+    **dict.fromkeys(_ARGUMENTS, ("ddp_find_unused_parameters", True, "False")),
+    **dict.fromkeys(("Trainer", "Fabric"), ("strategy", "ddp_find_unused_parameters_true", '"ddp"')),
+}
+"""Callee -> (keyword, the value that switches the search on, the source text of one that does not)."""
+
+
 @dataclass(frozen=True, slots=True)
 class UnusedSearch:
     """The call and the keyword that switches the search on."""
 
     call: ast.Call
-    keyword: ast.keyword | None
+    keyword: ast.keyword
+    off: str
+    """What the keyword's value becomes when the search is switched off."""
 
 
 def check(document: Document, project: Project) -> Iterator[Finding]:
@@ -60,14 +70,12 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         return
     for call in scopes.calls:
         name = last_name(call.func)
-        wanted = (
-            "find_unused_parameters" if name in _OWNERS else "ddp_find_unused_parameters" if name in _ARGUMENTS else ""
-        )
-        keyword = next((keyword for keyword in call.keywords if wanted and keyword.arg == wanted), None)
+        wanted, on, off = _SWITCHES.get(name, ("", True, ""))
+        keyword = next((keyword for keyword in call.keywords if keyword.arg == wanted), None)
         if keyword is None:
             continue
         known = project.values.of(scopes, keyword.value)
-        if not known.every(lambda value: value is True) or any(value.source != "literal" for value in known.values):
+        if not known.complete or any(value.value != on or value.source != "literal" for value in known.values):
             continue
         if _needs_search(scopes, call, project):
             continue
@@ -75,8 +83,8 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             document.path,
             scopes.module.span(call),
             f"{name} searches the graph for unused parameters in every step",
-            help=f"remove `{wanted}=True`; if DDP then reports unused parameters, leave it",
-            payload=UnusedSearch(call, keyword),
+            help=f"remove `{scopes.module.text(keyword)}`; if DDP then reports unused parameters, leave it",
+            payload=UnusedSearch(call, keyword, off),
         )
 
 
