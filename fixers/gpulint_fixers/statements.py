@@ -40,10 +40,23 @@ def _alone(module: PythonModule, statement: ast.stmt) -> bool:
     return True
 
 
+_OPENS = re.compile(r"(\b(then|do|else)|[{(])\s*$")
+_CLOSES = re.compile(r"\s*((fi|done|else|elif|esac)\b|[})]|;;)")
+
+
 def remove_lines(source: SourceText, place: Place) -> Edit | None:
-    """Remove a shell command that has its lines to itself (a closing ``;`` included); None if it has not."""
+    """Remove a shell command that has its lines to itself (a closing ``;`` included); None if it has not.
+
+    A comment behind the command stays, in its place. A block's only command stays too: shells refuse empty ones.
+    """
     span = place.span
+    if _OPENS.search(source.line(span.line - 1)) and _CLOSES.match(source.line(span.end_line + 1)):
+        return None
     before, after = source.line(span.line)[: span.column - 1], source.line(span.end_line)[span.end_column - 1 :]
+    if comment := re.match(r"[ \t;]*(?=#)", after):
+        if span.cell is not None or before.strip() or not comment.group():
+            return None
+        return Edit(place.path, Span(span.line, span.column, span.end_line, span.end_column + comment.end()), "")
     if span.cell is not None or before.strip() or after.strip().rstrip(";").strip():
         return None
     return Edit(place.path, Span(span.line, 1, span.end_line + 1, 1), "")

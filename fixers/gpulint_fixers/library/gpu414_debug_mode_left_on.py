@@ -30,7 +30,7 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         span = finding.span
         line = document.source.line(span.line)
         before, after = line[: span.column - 1].strip(), line[span.end_column - 1 :]
-        if before in ("", "export") and not after.strip():
+        if before in ("", "export") and after.strip()[:1] in ("", "#"):
             start = len(line) - len(line.lstrip()) + 1
             edit = remove_lines(
                 document.source, Place(finding.path, type(span)(span.line, start, span.end_line, span.end_column))
