@@ -103,7 +103,6 @@ NOT_DATA_SETS = frozenset(
 
 KERAS_DATA_SETS = ("tensorflow.keras.datasets.", "keras.datasets.", "tensorflow.contrib.keras.datasets.")
 KERAS_MODELS = ("tensorflow.keras.applications.", "keras.applications.", "keras.api.applications.")
-NOT_KERAS_MODELS = frozenset({"preprocess_input", "decode_predictions"})
 
 PRETRAINED = (
     "torchvision.models",
@@ -119,6 +118,3 @@ DATA_SUFFIX = (
     ".hdf5 .pkl .pt .pth .bin "
     ".safetensors .onnx .ckpt .mat .arrow .tfrecord .lmdb .mp4 .wav"
 ).split()
-
-DOWNLOADERS = frozenset({"wget", "curl", "aria2c", "gdown", "kaggle", "huggingface-cli", "hf", "axel"})
-"""Shell programs that fetch from outside."""

@@ -17,6 +17,9 @@ _SHARING = frozenset({"ray", "sagemaker", "determined", "lightning"})
 """Systems that start the processes of a job themselves."""
 DISTRIBUTED = frozenset("torchrun accelerate deepspeed horovodrun mpirun srun jsrun aprun composer fabric".split())
 """Launchers that may start several processes on a node."""
+_BATCH = frozenset({"slurm", "pbs", "lsf", "sge"})
+PER_NODE = "gpus-per-node"
+"""Text of a count that the settings state."""
 _FAN_OUT = frozenset("parallel xargs tmux screen sem ts hyperqueue wandb orion optuna guild".split())
 """Commands that run several programs at once or one after another out of our sight."""
 
@@ -32,8 +35,11 @@ def devices(value: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def visible(job: Job, start: JobLaunch) -> Stated | None:
-    """GPUs that the processes of a launch can use on one node; None if nothing says, value None if it is unclear."""
+def visible(job: Job, start: JobLaunch, per_node: int | None = None) -> Stated | None:
+    """GPUs that the processes of a launch can use on one node; None if nothing says, value None if it is unclear.
+
+    ``per_node`` (the setting ``gpus-per-node``) counts for distributed launches of batch jobs that ask for no number.
+    """
     for name in ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"):
         setting = start.env.get(name)
         if setting is not None:
@@ -50,6 +56,8 @@ def visible(job: Job, start: JobLaunch) -> Stated | None:
     own = start.launch.gpus
     if own is not None and start.launch.launcher != "jsrun" and job.gpus is None:
         return Stated(own.value, start.place, own.text)
+    if job.gpus is None and per_node and job.task.system in _BATCH and start.launch.launcher in DISTRIBUTED:
+        return Stated(per_node, job.place, PER_NODE)
     return None if job.task.resources.fractional else job.gpus
 
 

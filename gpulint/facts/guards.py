@@ -84,10 +84,6 @@ class Guards:
         """Does ``node`` run only every N iterations (or only on the first or last), N not being one?"""
         return any(self._is_periodic(scopes, test, holds) for test, holds in conditions(scopes, node, until))
 
-    def rank_zero(self, scopes: ModuleScopes, node: ast.AST) -> bool:
-        """Does ``node`` run on one process only?"""
-        return any(_RANK.search(ast.unparse(test)) for test, _ in conditions(scopes, node))
-
     def debug(self, scopes: ModuleScopes, node: ast.AST) -> bool:
         """Is ``node`` behind a debug, profile or verbosity switch?"""
         for test, holds in conditions(scopes, node):

@@ -125,13 +125,6 @@ class ModuleScopes:
         return None
 
     @cached_property
-    def function_names(self) -> dict[str, list[FunctionNode]]:
-        table: dict[str, list[FunctionNode]] = {}
-        for function in self.functions:
-            table.setdefault(function.name, []).append(function)
-        return table
-
-    @cached_property
     def calls_by_name(self) -> dict[str, list[ast.Call]]:
         """Calls by the last component of what they call (``torch.save(x)`` under ``save``)."""
         table: dict[str, list[ast.Call]] = {}

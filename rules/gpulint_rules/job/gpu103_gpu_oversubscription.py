@@ -3,7 +3,7 @@ A job that starts fewer processes on a node than it has GPUs there: ``torchrun -
 requests eight, ``accelerate launch --num_processes``, ``deepspeed --num_gpus``, ``mpirun``, ``srun``, ``jsrun``,
 ``mp.spawn(nprocs=2)``, or one plain ``python`` with a program that is written for one process per GPU. The numbers
 are followed through variables, ``${NPROC:-4}`` and scripts that call scripts, and compared with the scheduler's
-directives, the job spec or ``CUDA_VISIBLE_DEVICES``.
+directives, the job spec, ``CUDA_VISIBLE_DEVICES`` or the setting ``gpus-per-node``.
 
 Knows ``torchrun``, ``accelerate launch``, ``deepspeed``, ``horovodrun``, ``mpirun``, ``srun``, ``jsrun``, ``aprun``,
 ``composer``, ``colossalai run``, ``lightning run`` and ``fabric run``; files of ``accelerate config``; Slurm, PBS,
@@ -31,7 +31,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpulint.facts.gpu_libraries import Approach
-from gpulint.facts.gpus import alone, counts_processes, processes, visible
+from gpulint.facts.gpus import PER_NODE, alone, counts_processes, processes, visible
 from gpulint.facts.gpuuse import Program, Use
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
@@ -60,7 +60,7 @@ def check(job: Job, project: Project) -> Iterator[Finding]:
     if job.task.role != "main":
         return
     for start in job.launches:
-        gpus = visible(job, start)
+        gpus = visible(job, start, project.config.gpus_per_node)
         if gpus is None or gpus.value is None or gpus.value < 2 or start.script is not None or not alone(job, start):
             continue
         counted = processes(project, job, start)
@@ -112,7 +112,9 @@ def _finding(
     count, written = counted
     place = at or written or start.place
     where = where or start.place
-    numbers = f"{gpus.value} GPUs {'visible' if 'VISIBLE' in gpus.text else 'requested'}"
+    held = "visible" if "VISIBLE" in gpus.text else "on each node" if gpus.text == PER_NODE else "requested"
+    numbers = f"{gpus.value} GPUs {held}"
+    severity = min(severity, Severity.WARNING) if gpus.text == PER_NODE else severity
     started = "1 process" if count == 1 else f"{count} processes"
     related = [Place(gpus.place.path, gpus.place.span, f"{numbers} here")]
     related += [Place(where.path, where.span, f"starts {started}")] + ([evidence] if evidence is not None else [])

@@ -45,7 +45,7 @@ def check(job: Job, project: Project) -> Iterator[Finding]:
         return
     starts = [start for start in job.launches if start.program is not None]
     for start in starts:
-        gpus = visible(job, start)
+        gpus = visible(job, start, project.config.gpus_per_node)
         if (
             gpus is None
             or gpus.value is None
