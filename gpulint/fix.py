@@ -36,12 +36,21 @@ class Edit:
 
 
 @dataclass(frozen=True, slots=True)
+class NewFile:
+    """A file to write beside the user's own; the fix engine never overwrites one that exists."""
+
+    path: Path
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Fix:
     """One repair. ``description`` says what it does and, when unsafe, what changes."""
 
     description: str
     safety: Safety
     edits: tuple[Edit, ...] = ()
+    files: tuple[NewFile, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
