@@ -1,0 +1,167 @@
+"""What ``gpulint scan`` and ``gpulint fix`` read alike: paths or standard input, settings, and the choice of rules."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpulint.config import Config, ConfigError, load
+from gpulint.finding import Severity
+
+if TYPE_CHECKING:
+    from gpulint.discover import Discovery
+    from gpulint.plugins import Plugins
+    from gpulint.project import Project
+    from gpulint.rule import Rule
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """All that a run starts from."""
+
+    project: Project
+    found: Discovery
+    rules: tuple[Rule, ...]
+    unused_ignores: bool
+    """Whether suppressions that hide nothing are to be reported."""
+    plugins: Plugins
+    stdin: bytes | None
+    """Content of standard input, if that is meant; ``found.files`` then holds the name that it goes by."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare paths and the choice of rules, which come first in the help."""
+    parser.add_argument("paths", nargs="*", metavar="PATH", help="files and folders (default: .); - for standard input")
+    choice = parser.add_argument_group(
+        "choice of rules (code, prefix, name, category, dimension or ALL; comma-separated)"
+    )
+    for option, text in (
+        ("--select", "run these instead of the default selection"),
+        ("--extend-select", "run these as well"),
+        ("--ignore", "do not run these"),
+    ):
+        choice.add_argument(option, action="extend", default=[], metavar="RULES", type=_list, help=text)
+    levels = [str(level) for level in Severity]
+    choice.add_argument("--severity", choices=levels, help="report nothing below this severity (default: info)")
+
+
+def add_settings(parser: argparse.ArgumentParser) -> None:
+    """Declare where settings come from and how files are read, which come last in the help."""
+    settings = parser.add_argument_group("settings")
+    settings.add_argument("--config", type=Path, metavar="FILE", help="use this settings file")
+    settings.add_argument("--isolated", action="store_true", help="use no settings file")
+    # Each process finds out by itself what spans the tree, so that two take 1.7 times the CPU time of one.
+    settings.add_argument("--jobs", type=_jobs, default=1, metavar="N", help="processes (default 1; 0: one per core)")
+    settings.add_argument("--stdin-filename", metavar="PATH", help="read standard input as if it were this file")
+
+
+def _list(text: str) -> list[str]:
+    return [word.strip() for word in text.split(",") if word.strip()]
+
+
+def _jobs(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError("must be a whole number, 0 or more")
+    return int(text) or len(os.sched_getaffinity(0))
+
+
+def read(args: argparse.Namespace, *, report_unused_ignores: bool = False) -> Inputs:
+    """Find what the arguments mean.
+
+    Raises:
+        ConfigError: paths that do not exist, selectors that name nothing, settings that cannot be meant.
+    """
+    from gpulint import plugins
+    from gpulint.project import Project
+
+    paths, stdin = _paths(args)
+    settings = _settings(args, paths)
+    config = _overlaid(args, settings)
+    loaded = plugins.load()
+    _check_selectors(args, settings, loaded)
+    rules, unused_ignores = _rules(config, loaded)
+    found, root = _discover(paths, config, stdin)
+    project = Project(root, _surroundings(paths, found.files, config, root), config)
+    if stdin is not None:
+        project.provide(paths[0], stdin)
+    return Inputs(project, found, rules, report_unused_ignores or unused_ignores, loaded, stdin)
+
+
+def _paths(args: argparse.Namespace) -> tuple[list[Path], bytes | None]:
+    """What to read, as absolute paths, and the content of standard input if that is meant."""
+    from gpulint.discover import absolute
+
+    if args.stdin_filename is not None or "-" in args.paths:
+        if args.stdin_filename is None:
+            raise ConfigError("'-' needs --stdin-filename, which says what kind of file standard input is")
+        if args.paths not in ([], ["-"]):
+            raise ConfigError("standard input and other paths cannot be scanned together")
+        return [absolute(Path(args.stdin_filename))], sys.stdin.buffer.read()
+    paths = [absolute(Path(path)) for path in args.paths or ["."]]
+    for given, path in zip(args.paths, paths, strict=False):
+        if not path.exists():
+            raise ConfigError(f"{given}: no such file or folder")
+    return paths, None
+
+
+def _settings(args: argparse.Namespace, paths: Sequence[Path]) -> Config:
+    folders = [path if path.is_dir() else path.parent for path in paths]
+    return load(Path(os.path.commonpath(folders)), explicit=args.config, isolated=args.isolated)
+
+
+def _overlaid(args: argparse.Namespace, config: Config) -> Config:
+    """The settings with the command line laid over them.
+
+    ``--select`` starts afresh: what the file selects or ignores was meant for its own selection.
+    """
+    if args.select:
+        config = dataclasses.replace(config, select=tuple(args.select), ignore=(), extend_select=())
+    return dataclasses.replace(
+        config,
+        ignore=(*config.ignore, *args.ignore),
+        extend_select=(*config.extend_select, *args.extend_select),
+        severity=Severity[args.severity.upper()] if args.severity else config.severity,
+    )
+
+
+def _check_selectors(args: argparse.Namespace, settings: Config, loaded: Plugins) -> None:
+    """Refuse selectors, on the command line or in the settings file, that name nothing."""
+    from gpulint.selection import check_selectors
+    from gpulint.suppress import UNUSED_IGNORE
+
+    known = [*loaded.rules, UNUSED_IGNORE]
+    check_selectors([*args.select, *args.extend_select, *args.ignore], known, "command line")
+    in_file = [*(settings.select or ()), *settings.extend_select, *settings.ignore]
+    in_file += [word for words in settings.per_file_ignores.values() for word in words]
+    check_selectors(in_file, known, str(settings.source))
+
+
+def _rules(config: Config, loaded: Plugins) -> tuple[tuple[Rule, ...], bool]:
+    """The rules to run, and whether unused suppressions are selected."""
+    from gpulint.selection import select
+    from gpulint.suppress import UNUSED_IGNORE
+
+    rules = select([*loaded.rules, UNUSED_IGNORE], config.select, config.extend_select, config.ignore)
+    return tuple(rule for rule in rules if rule is not UNUSED_IGNORE), UNUSED_IGNORE in rules
+
+
+def _discover(paths: Sequence[Path], config: Config, stdin: bytes | None) -> tuple[Discovery, Path]:
+    from gpulint.discover import Discovery, discover, project_root
+
+    root = project_root(paths)
+    return (discover(paths, config, root) if stdin is None else Discovery([*paths])), root
+
+
+def _surroundings(paths: Sequence[Path], files: Sequence[Path], config: Config, root: Path) -> list[Path]:
+    """What rules may read besides: for single files the project, so that a program is judged with its launcher."""
+    from gpulint.discover import discover, is_project
+
+    if any(path.is_dir() for path in paths) or not is_project(root):
+        return [*files]
+    return sorted({*files, *discover([root], config, root).files})

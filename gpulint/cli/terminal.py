@@ -1,0 +1,104 @@
+"""What people see on standard error while a command runs and after it: progress, and everything that is no finding."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import gc
+import os
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from gpulint.cli import ISSUES
+
+if TYPE_CHECKING:
+    from gpulint.cli.inputs import Inputs
+    from gpulint.engine import Report
+
+
+@contextlib.contextmanager
+def no_garbage_collection() -> Iterator[None]:
+    """A run is short and keeps nearly all that it makes; collecting garbage would take half of its time."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
+
+
+def add_troubles(report: Report, inputs: Inputs) -> None:
+    """Join the problems of finding files to those of reading them."""
+    report.problems = sorted(
+        [*inputs.found.problems, *report.problems], key=lambda problem: (str(problem.path), problem.line or 0)
+    )
+
+
+def print_troubles(args: argparse.Namespace, report: Report, inputs: Inputs) -> None:
+    """Everything that is no finding goes to standard error, so that machine formats stay pure."""
+    skipped = 0
+    for problem in report.problems:
+        if not problem.is_error and not args.show_notes:
+            skipped += 1
+            continue
+        numbers = [str(number) for number in (problem.line, problem.column) if number is not None]
+        place = ":".join([os.path.relpath(problem.path), *numbers])
+        print(f"{place}: {'error' if problem.is_error else 'note'}: {problem.message}", file=sys.stderr)
+    for error in report.errors:
+        place = os.path.relpath(error.path)
+        print(f"{place}: internal error in {error.where}: {error.error}", file=sys.stderr)
+        if os.environ.get("GPULINT_DEBUG"):
+            print(error.trace, file=sys.stderr)
+    for failure in inputs.plugins.failures:
+        print(f"gpulint: plugin {failure.name} does not work: {failure.reason}", file=sys.stderr)
+    if report.errors:
+        print(f"Everything else was checked. Please report internal errors at {ISSUES} with the file if you can"
+              " (GPULINT_DEBUG=1 shows where they happened).", file=sys.stderr)  # fmt: skip
+    if args.quiet:
+        return
+    if not inputs.found.files:
+        print("gpulint: no files to scan", file=sys.stderr)
+    if skipped and args.output_format == "full":
+        print(f"{skipped} files or folders skipped; --show-notes says why", file=sys.stderr)
+
+
+def colour() -> bool:
+    """Does standard output show colours?"""
+    if os.environ.get("NO_COLOR"):
+        return False
+    return bool(os.environ.get("FORCE_COLOR")) or (sys.stdout.isatty() and os.environ.get("TERM") != "dumb")
+
+
+class Progress:
+    """A bar on standard error, for people only and only once a scan takes long."""
+
+    DELAY_S = 1.0
+
+    def __init__(self) -> None:
+        import time
+
+        self.clock = time.monotonic
+        self.started = self.clock()
+        self.bar: Any = None
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.bar is not None:
+            self.bar.stop()
+
+    def update(self, done: int, total: int) -> None:
+        """Show that ``done`` of ``total`` units are through."""
+        if self.bar is None:
+            if not sys.stderr.isatty() or self.clock() - self.started < self.DELAY_S:
+                return
+            from rich.console import Console
+            from rich.progress import Progress
+
+            self.bar = Progress(console=Console(stderr=True), transient=True)
+            self.task = self.bar.add_task("Scanning", total=total)
+            self.bar.start()
+        self.bar.update(self.task, completed=done, total=total)
