@@ -121,10 +121,13 @@ class Rule:
     good: str = ""
     since: str = "0.1.0"
     references: tuple[str, ...] = ()
+    docs_url: str = DOCS_URL
+    """The web folder that holds the rule's page; a plugin names its own."""
 
     @property
     def url(self) -> str:
-        return f"{DOCS_URL}/{self.code.lower()}-{self.name}/"
+        """The rule's page on the web, at an address that never changes."""
+        return f"{self.docs_url}/{self.code.lower()}-{self.name}/"
 
     @property
     def worth(self) -> str:
