@@ -5,12 +5,13 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from gpulint.finding import Severity
+from gpulint.settings import SETTINGS
 
 
 class ConfigError(Exception):
@@ -75,6 +76,12 @@ def load(start: Path, *, explicit: Path | None = None, isolated: bool = False) -
     return Config(base=start)
 
 
+def origins(config: Config) -> dict[str, str]:
+    """``path:line`` of every key that the settings' own file has."""
+    table = _table(config.source) if config.source is not None else None
+    return {} if config.source is None else {key: _where(config.source, key) for key in table or {}}
+
+
 def _table(path: Path) -> dict[str, Any] | None:
     """gpulint's table of a TOML file; None when the file has none."""
     import tomllib
@@ -94,57 +101,13 @@ def _table(path: Path) -> dict[str, Any] | None:
     return table
 
 
-def _strings(value: Any) -> tuple[str, ...]:
-    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise ValueError("must be a list of strings")
-    return tuple(value)
-
-
-def _string_lists(value: Any) -> dict[str, tuple[str, ...]]:
-    if not isinstance(value, dict):
-        raise ValueError('must be a table such as {"tests/*" = ["GPU301"]}')
-    return {pattern: _strings(codes) for pattern, codes in value.items()}
-
-
-def _count(value: Any) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise ValueError("must be a whole number, 0 or more")
-    return value
-
-
-def _flag(value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise ValueError("must be true or false")
-    return value
-
-
-def _severity(value: Any) -> Severity:
-    if not isinstance(value, str) or value.upper() not in Severity.__members__:
-        raise ValueError(f"must be one of {', '.join(map(str, Severity))}")
-    return Severity[value.upper()]
-
-
-_KEYS: dict[str, Callable[[Any], Any]] = {
-    "select": _strings,
-    "ignore": _strings,
-    "extend-select": _strings,
-    "per-file-ignores": _string_lists,
-    "exclude": _strings,
-    "extend-exclude": _strings,
-    "remote-paths": _strings,
-    "gpus-per-node": _count,
-    "include-tests": _flag,
-    "severity": _severity,
-}
-
-
 def _parse(path: Path, table: dict[str, Any]) -> Config:
     values: dict[str, Any] = {}
     for key, value in table.items():
-        if key not in _KEYS:
-            raise ConfigError(f"{_where(path, key)}: unknown setting '{key}'{suggestion(key, _KEYS)}")
+        if key not in SETTINGS:
+            raise ConfigError(f"{_where(path, key)}: unknown setting '{key}'{suggestion(key, SETTINGS)}")
         try:
-            values[key.replace("-", "_")] = _KEYS[key](value)
+            values[key.replace("-", "_")] = SETTINGS[key].read(value)
         except ValueError as error:
             raise ConfigError(f"{_where(path, key)}: '{key}' {error}") from None
     return dataclasses.replace(Config(base=path.parent.absolute(), source=path), **values)

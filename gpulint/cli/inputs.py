@@ -80,11 +80,10 @@ def read(args: argparse.Namespace, *, report_unused_ignores: bool = False) -> In
     from gpulint import plugins
     from gpulint.project import Project
 
-    paths, stdin = _paths(args)
-    settings = _settings(args, paths)
-    config = _overlaid(args, settings)
+    paths, stdin = given_paths(args)
+    settings, config = configuration(args, paths)
     loaded = plugins.load()
-    _check_selectors(args, settings, loaded)
+    check_choice(args, settings, loaded)
     rules, unused_ignores = _rules(config, loaded)
     found, root = _discover(paths, config, stdin)
     project = Project(root, _surroundings(paths, found.files, config, root), config)
@@ -93,7 +92,7 @@ def read(args: argparse.Namespace, *, report_unused_ignores: bool = False) -> In
     return Inputs(project, found, rules, report_unused_ignores or unused_ignores, loaded, stdin)
 
 
-def _paths(args: argparse.Namespace) -> tuple[list[Path], bytes | None]:
+def given_paths(args: argparse.Namespace) -> tuple[list[Path], bytes | None]:
     """What to read, as absolute paths, and the content of standard input if that is meant."""
     from gpulint.discover import absolute
 
@@ -110,9 +109,15 @@ def _paths(args: argparse.Namespace) -> tuple[list[Path], bytes | None]:
     return paths, None
 
 
-def _settings(args: argparse.Namespace, paths: Sequence[Path]) -> Config:
+def configuration(args: argparse.Namespace, paths: Sequence[Path]) -> tuple[Config, Config]:
+    """The settings of the file that applies to ``paths``, and the same with the command line laid over them.
+
+    Raises:
+        ConfigError: settings that cannot be meant.
+    """
     folders = [path if path.is_dir() else path.parent for path in paths]
-    return load(Path(os.path.commonpath(folders)), explicit=args.config, isolated=args.isolated)
+    settings = load(Path(os.path.commonpath(folders)), explicit=args.config, isolated=args.isolated)
+    return settings, _overlaid(args, settings)
 
 
 def _overlaid(args: argparse.Namespace, config: Config) -> Config:
@@ -130,7 +135,7 @@ def _overlaid(args: argparse.Namespace, config: Config) -> Config:
     )
 
 
-def _check_selectors(args: argparse.Namespace, settings: Config, loaded: Plugins) -> None:
+def check_choice(args: argparse.Namespace, settings: Config, loaded: Plugins) -> None:
     """Refuse selectors, on the command line or in the settings file, that name nothing."""
     from gpulint.selection import check_selectors
     from gpulint.suppress import UNUSED_IGNORE

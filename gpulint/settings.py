@@ -1,0 +1,130 @@
+"""The keys of a settings file: how each is read, and what ``gpulint init`` and the documentation say of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from gpulint.finding import Severity
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One key. ``read`` turns the TOML value into that of ``Config`` and raises ValueError for a wrong type."""
+
+    read: Callable[[Any], Any]
+    type: str
+    default: str
+    """What holds without the key, in words or as TOML."""
+    example: str
+    """A value as TOML."""
+    text: str
+    """What the key does, in one or two sentences."""
+
+
+def _strings(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise ValueError("must be a list of strings")
+    return tuple(value)
+
+
+def _string_lists(value: Any) -> dict[str, tuple[str, ...]]:
+    if not isinstance(value, dict):
+        raise ValueError('must be a table such as {"tests/*" = ["GPU301"]}')
+    return {pattern: _strings(codes) for pattern, codes in value.items()}
+
+
+def _count(value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise ValueError("must be a whole number, 0 or more")
+    return value
+
+
+def _flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError("must be true or false")
+    return value
+
+
+def _severity(value: Any) -> Severity:
+    if not isinstance(value, str) or value.upper() not in Severity.__members__:
+        raise ValueError(f"must be one of {', '.join(map(str, Severity))}")
+    return Severity[value.upper()]
+
+
+SETTINGS = {
+    "select": Setting(
+        _strings,
+        "list of selectors",
+        "every rule that is on by default",
+        '["GPU1", "data"]',
+        "The rules to run, instead of the default selection. A selector is a code, the start of a code, a name, a"
+        " category, a dimension or `ALL`.",
+    ),
+    "extend-select": Setting(
+        _strings,
+        "list of selectors",
+        "[]",
+        '["GPU205"]',
+        "Rules to run besides.",
+    ),
+    "ignore": Setting(
+        _strings,
+        "list of selectors",
+        "[]",
+        '["external-data"]',
+        'Rules not to run. The more specific selector wins: `ignore = ["GPU3"]` keeps `select = ["GPU301"]`.',
+    ),
+    "per-file-ignores": Setting(
+        _string_lists,
+        "table of lists of selectors",
+        "{}",
+        '{ "tools/*" = ["ALL"] }',
+        "Rules whose findings are dropped in files that match a pattern (as in `.gitignore`, from the folder of the"
+        " settings file).",
+    ),
+    "severity": Setting(
+        _severity,
+        "`info`, `warning` or `error`",
+        '"info"',
+        '"warning"',
+        "Findings below this severity are not reported.",
+    ),
+    "include-tests": Setting(
+        _flag,
+        "`true` or `false`",
+        "false",
+        "true",
+        "Report findings in test files too. Tests hold no GPUs for long, so they are silent unless this is true.",
+    ),
+    "gpus-per-node": Setting(
+        _count,
+        "whole number",
+        "unknown",
+        "8",
+        "GPUs that a node has, where no job specification says how many a job gets.",
+    ),
+    "remote-paths": Setting(
+        _strings,
+        "list of path prefixes",
+        "[]",
+        '["/mnt/blob", "/data"]',
+        "Paths below these prefixes are remote storage on your cluster. URLs of object stores and usual mounts"
+        " (`/nfs`, `/lustre`, `/mnt/...`) are known without.",
+    ),
+    "extend-exclude": Setting(
+        _strings,
+        "list of patterns",
+        "[]",
+        '["old/"]',
+        "Files and folders that are not scanned, as in `.gitignore`. A file that is named is always scanned.",
+    ),
+    "exclude": Setting(
+        _strings,
+        "list of patterns",
+        "folders of tools and of third-party code",
+        '["third_party/"]',
+        "Replaces the built-in list of folders that are never entered.",
+    ),
+}
