@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+from pathlib import Path
 
 from gpulint.facts.scopes import ModuleScopes
-from gpulint.fix import Edit
+from gpulint.fix import Declined, Edit
+from gpulint.project import Project
 
 
 def add_import(scopes: ModuleScopes, name: str) -> tuple[Edit, ...]:
@@ -23,6 +25,70 @@ def add_import(scopes: ModuleScopes, name: str) -> tuple[Edit, ...]:
         start = module.source.text.rindex("@", 0, module.offsets(decorators[0])[0])
     line_break = "\r\n" if "\r\n" in module.source.text else "\n"
     return (Edit(module.path, module.span_at(start, start), f"import {name}{line_break}"),)
+
+
+def import_sibling(project: Project, scopes: ModuleScopes, sibling: str, name: str) -> tuple[Edit, ...] | Declined:
+    """``from sibling import name`` below the leading imports, the way that modules of this folder are imported here."""
+    if any(binding.target.endswith(f"{sibling}.{name}") for binding in scopes.top.bindings.get(name, [])):
+        return ()
+    if name in scopes.top.bindings:
+        return Declined(f"the name {name!r} is taken")
+    package = _package(project, scopes)
+    if isinstance(package, Declined):
+        return package
+    home = f"{package}{sibling}" if package in ("", ".") else f"{package}.{sibling}"
+    module = scopes.module
+    last = None
+    for node in module.tree.body:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            last = node
+        elif not _stays_first(node):
+            break
+    if last is None:
+        return Declined("there is no import at the top to put another one under")
+    text, (start, end) = module.source.text, module.offsets(last)
+    first = max(text.rfind("\n", 0, start), text.rfind("\r", 0, start)) + 1
+    behind = min((found for found in (text.find("\n", end), text.find("\r", end)) if found != -1), default=len(text))
+    rest = text[end:behind].strip()
+    if text[first:start].strip() or (rest and not rest.startswith("#")):
+        return Declined("the last import at the top shares its line with others")
+    line_break = "\r\n" if "\r\n" in text else "\n"
+    return (Edit(module.path, module.span_at(behind, behind), f"{line_break}from {home} import {name}"),)
+
+
+def _package(project: Project, scopes: ModuleScopes) -> str | Declined:
+    """What an import puts before the name of a module beside this one: "." or a package's name, "" for a script."""
+    if any(binding.target.startswith(".") for binding in scopes.imports):
+        return "."
+    path = scopes.path
+    prefixes = {prefix for importer in _importers(project, path) for prefix in _prefixes(project, importer, path)}
+    is_program = bool(project.launched(path)) or "__main__" in scopes.module.source.text
+    if is_program or not prefixes:
+        prefixes |= {""} if is_program or not (path.parent / "__init__.py").exists() else {"."}
+    if len(prefixes) > 1:
+        return Declined("the module is imported in several ways, so a module beside it has no one name")
+    return prefixes.pop()
+
+
+def _importers(project: Project, path: Path) -> list[ModuleScopes]:
+    mentions = project.mentioning(path.stem.encode())
+    found = [project.scopes_at(other) for other in mentions if other != path and path in project.imported(other)]
+    return [scopes for scopes in found if scopes is not None]
+
+
+def _prefixes(project: Project, importer: ModuleScopes, path: Path) -> set[str]:
+    """The packages by which a module names the one at ``path``."""
+    found = set()
+    for binding in importer.imports:
+        target = binding.target.removesuffix(".*")
+        if target.startswith("."):
+            if project.module_path(project.absolute(target, importer), importer.path) == path:
+                found.add(".")
+            continue
+        for name in (target, target.rpartition(".")[0]):
+            if name and project.module_path(name, importer.path) == path:
+                found.add(name.rpartition(".")[0])
+    return found
 
 
 def _stays_first(node: ast.stmt) -> bool:

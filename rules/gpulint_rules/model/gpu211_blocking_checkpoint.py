@@ -19,8 +19,12 @@ The file goes to the machine's own disk; the model is so small that writing it t
 written once.
 
 Fix safety
-Advice: save to a local temporary file and hand the upload to one background worker that is joined at exit, or use an
-asynchronous writer (``torch.distributed.checkpoint.async_save``, Lightning's ``AsyncCheckpointIO``, Orbax).
+Unsafe, offered for ``torch.save`` to a path that is known to be remote: ``save_in_background`` of a small module, which
+the fix writes beside the program, saves to the local disk and lets one worker carry the files to their places in
+order. A file is renamed when it is complete (mounts that cannot rename cannot be used so), the last one is waited for
+at exit, and an upload that fails is printed while training goes on. Left alone where the program reads, copies or
+deletes the files while it trains. For the rest there is advice: ``torch.distributed.checkpoint.async_save``,
+Lightning's ``AsyncCheckpointIO``, Orbax.
 
 References
 https://pytorch.org/docs/stable/distributed.checkpoint.html
@@ -39,6 +43,7 @@ from gpulint.facts.remote import UNKNOWN, Location
 from gpulint.facts.repeated import training_contexts
 from gpulint.facts.resolve import Ref
 from gpulint.finding import Finding, Place, Severity
+from gpulint.fix import Safety
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 
@@ -117,6 +122,7 @@ RULE = Rule(
     why="all GPUs wait until the file is written (model checkpointing is 16.4 % of the study's 706 issues)",
     evidence=(Evidence("16.4 % of 706 issues in 400 jobs with GPU utilization of 50 % or less"),),
     check=check,
+    fix=Safety.UNSAFE,
     bad="""\
 for epoch in range(epochs):
     train_one_epoch(model, loader)

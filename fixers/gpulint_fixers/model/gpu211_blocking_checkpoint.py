@@ -1,0 +1,66 @@
+"""Save to the local disk and let a background worker carry the file to its place (the study's Figure 3)."""
+
+from __future__ import annotations
+
+import ast
+
+from gpulint_rules.model.gpu211_blocking_checkpoint import BlockingCheckpoint
+
+from gpulint.facts.resolve import Ref
+from gpulint.facts.scopes import last_name
+from gpulint.finding import Finding
+from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
+from gpulint.project import Project
+from gpulint_fixers.background import MODULE, bring_module, touched_later
+
+_NAME = "save_in_background"
+_DESCRIPTION = (
+    f"save to the local disk and let {MODULE}.py carry the file to its place while training goes on; the file arrives "
+    "later, an upload that fails is printed instead of raised, and TMPDIR needs room for two checkpoints"
+)
+
+
+def fix(finding: Finding, project: Project) -> Fix | Declined:
+    """Call the background module instead of ``torch.save`` where the file is not needed at once."""
+    payload = finding.payload
+    assert isinstance(payload, BlockingCheckpoint)
+    save, scopes = payload.save, payload.save.call.scopes
+    if "torch.save" not in project.resolver.call_names(scopes, save.node):
+        return Declined("only torch.save can be moved to the background by an edit")
+    if not payload.location.is_remote:
+        return Declined(
+            "nothing says that the path is on slow storage: name its prefix in the setting `remote-paths` if it is"
+        )
+    if "://" in payload.location.text:
+        return Declined("torch.save and a file copy cannot write to a URL; it takes the store's own client")
+    if not isinstance(scopes.module.parents.get(save.node), ast.Expr):
+        return Declined("the call's value is used")
+    path = _path(save.node)
+    if path is None or _is_buffer(project, Ref(scopes, path)):
+        return Declined("what is written to is no path")
+    if (user := touched_later(project, save.call, path, payload.contexts)) is not None:
+        return Declined(f"the file, or one beside it, is needed again: `{user}` would not find it complete")
+    brought = bring_module(project, scopes, _NAME)
+    if isinstance(brought, Declined):
+        return brought
+    imports, files = brought
+    call = Edit(scopes.path, scopes.module.span(save.node.func), _NAME)
+    return Fix(_DESCRIPTION, Safety.UNSAFE, (*imports, call), files)
+
+
+def _path(call: ast.Call) -> ast.expr | None:
+    """Second argument of ``torch.save``, as the call itself passes it."""
+    if any(isinstance(argument, ast.Starred) for argument in call.args):
+        return None
+    if len(call.args) > 1:
+        return call.args[1]
+    return next((keyword.value for keyword in call.keywords if keyword.arg == "f"), None)
+
+
+def _is_buffer(project: Project, path: Ref) -> bool:
+    """May the value be an open file?"""
+    calls = [ref.node for ref in project.resolver.origins(path.scopes, path.node) if isinstance(ref.node, ast.Call)]
+    return any(last_name(call.func) in ("open", "BytesIO", "GFile", "TemporaryFile") for call in calls)
+
+
+FIXER = Fixer("GPU211", fix)

@@ -1,0 +1,1 @@
+"""Modules that fixes bring along, kept as the code that users get."""
