@@ -1,0 +1,219 @@
+"""Why GPU time was lost: every stretch of a GPU's time gets one cause, told by where it lies, the log and the host.
+
+Lost GPU time is the sum of (1 - activity) x seconds over the seen time, so that what is lost and what is used add up to
+the whole, and so do the causes. The log decides where it speaks; else the host does, and the cause is then only likely.
+All bounds here are gpulint's own.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from gpulint_probe.analysis.cluster import never_used
+from gpulint_probe.analysis.conditions import improper_batch_size
+from gpulint_probe.analysis.evidence import Host, LogPhases
+from gpulint_probe.analysis.patterns import Pattern, Stretch, stretches
+from gpulint_probe.analysis.pauses import Pause, pauses
+from gpulint_probe.analysis.series import GpuSeries, gpu_series, host_series, span
+from gpulint_probe.analysis.words import percent
+from gpulint_probe.recording import Recording
+
+LONG_PAUSE_S = 5.0
+"""Shorter pauses without a word in the log are part of how the job computes: waits for a batch, not an event."""
+_SUSTAINED = 5
+"""A job has begun with the first activity that lasts this many samples, and ended with the last one."""
+_LIKE_THE_OTHERS = 1.5
+_FEWEST_ALIKE = 3
+_BURSTS = 0.3
+_MUCH_CPU = 0.8
+_MUCH_PCIE = 3e9
+_WRITES = ("disk_write_bytes_s", "net_tx_bytes_s")
+_READS = ("disk_read_bytes_s", "net_rx_bytes_s")
+_Rates = Mapping[str, float | None]
+"""Bytes per second by name of the rate, while the GPU works."""
+
+
+class Cause(enum.StrEnum):
+    """What GPU time was lost to."""
+
+    UNUSED = "unused GPUs"
+    INSTALL = "installs at the start"
+    DOWNLOAD = "downloads at the start"
+    START = "start-up"
+    TAIL = "tail after the last work"
+    CHECKPOINT = "checkpoint pauses"
+    EVALUATION = "evaluation"
+    INPUT = "waiting for input"
+    TRANSFER = "transfers between host and GPU"
+    SMALL_BATCH = "small batch"
+    PAUSES = "pauses without a known cause"
+    LOW = "low activity without a known cause"
+    BUSY = "below full activity while busy"
+    """The rest to 100 %, which no job reaches: no cause to act on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A part of a GPU's time with its cause; ``certain`` where the series or the log says it, not only the host."""
+
+    stretch: Stretch
+    cause: Cause
+    reason: str = ""
+    certain: bool = True
+
+
+@dataclass(frozen=True)
+class Seen:
+    """All that the search for causes looks at."""
+
+    recording: Recording
+    series: tuple[GpuSeries, ...]
+    host: Host
+    log: LogPhases
+    end: float
+
+    @classmethod
+    def of(cls, recording: Recording) -> Seen:
+        """A recording, read once."""
+        slack = max(2.0, 2 * recording.interval_s)
+        _, end = span(recording)
+        return cls(
+            recording, gpu_series(recording), Host(host_series(recording)), LogPhases(recording.marks, slack), end
+        )
+
+
+def attribute(seen: Seen) -> tuple[Piece, ...]:
+    """All seen GPU time of a recording in pieces with a cause, GPU by GPU in order of time."""
+    return tuple(piece for series in seen.series for piece in _of_gpu(seen, series))
+
+
+def _of_gpu(seen: Seen, series: GpuSeries) -> list[Piece]:
+    found = stretches(series)
+    if never_used(series):
+        return [Piece(stretch, Cause.UNUSED, "no activity at any sample") for stretch in found]
+    first, last = _working_time(found, seen)
+    pieces: list[Piece] = []
+    steady: list[Stretch] = []
+    work = [stretch for stretch in found if stretch.end > first + 1e-6]
+    for stretch in found[: len(found) - len(work)]:
+        pieces += _start_up(seen.log, stretch, first)
+    active = [stretch for stretch in work if stretch.pattern in (Pattern.BUSY, Pattern.LOW)]
+    usual = {name: seen.host.rate(name, _ranges(active)) for name in (*_WRITES, *_READS)}
+    earlier: list[Pause] = []
+    for pause in pauses(work):
+        explained, rest = _of_pause(seen, pause, usual)
+        if pause.start >= last - 1e-6 and not _like(earlier, pause, explained):
+            explained = [Piece(part, Cause.TAIL, "nothing ran until the job ended") for part in pause.stretches]
+            rest = []
+        earlier.append(pause)
+        pieces += explained
+        steady += rest
+    for stretch in active:
+        if stretch.pattern is Pattern.BUSY:
+            pieces.append(Piece(stretch, Cause.BUSY))
+        elif seen.log.evaluates(stretch.start, stretch.end):
+            pieces.append(Piece(stretch, Cause.EVALUATION, "the log says that it evaluates"))
+        else:
+            steady.append(stretch)
+    cause, reason = _steady(seen, series, work, steady)
+    pieces += [Piece(stretch, cause, reason, certain=False) for stretch in steady]
+    return sorted(pieces, key=lambda piece: piece.stretch.start)
+
+
+def _ranges(found: Sequence[Stretch]) -> list[tuple[float, float]]:
+    return [(stretch.start, stretch.end) for stretch in found]
+
+
+def _working_time(found: Sequence[Stretch], seen: Seen) -> tuple[float, float]:
+    """Start of the first and end of the last sustained activity."""
+    active = [stretch for stretch in found if stretch.pattern is not Pattern.IDLE]
+    if not active:
+        return 0.0, 0.0
+    least = _SUSTAINED * seen.recording.interval_s
+    sustained = [stretch for stretch in active if stretch.seconds >= least] or active
+    return sustained[0].start, sustained[-1].end
+
+
+def _start_up(log: LogPhases, stretch: Stretch, until: float) -> list[Piece]:
+    """A stretch before the work begins, cut where the log says that installs or downloads begin and end."""
+    pieces = []
+    for start, end, kind in log.preparing(stretch.start, stretch.end, until):
+        share = (end - start) / stretch.seconds
+        part = Stretch(stretch.gpu, start, end, stretch.pattern, stretch.activity, stretch.lost * share)
+        if kind == "install":
+            pieces.append(Piece(part, Cause.INSTALL, "the log shows packages being installed"))
+        elif kind == "download":
+            pieces.append(Piece(part, Cause.DOWNLOAD, "the log shows downloads"))
+        else:
+            pieces.append(Piece(part, Cause.START, "before the first work on the GPU"))
+    return pieces
+
+
+def _of_pause(seen: Seen, pause: Pause, usual: _Rates) -> tuple[list[Piece], list[Stretch]]:
+    """The pieces of a pause that has a cause of its own, or its stretches to be judged with the steady state."""
+    cause, reason, certain = None, "", True
+    mark = seen.log.checkpoint(pause.start, pause.end)
+    if mark:
+        cause, reason = Cause.CHECKPOINT, f"the log says “{mark}” at these pauses"
+    elif seen.log.evaluates(pause.start, pause.end):
+        cause, reason = Cause.EVALUATION, "the log says that it evaluates"
+    elif pause.seconds >= LONG_PAUSE_S:
+        cause, reason = _by_host(seen.host, pause, usual)
+        certain = False
+    if cause is None:
+        return [], list(pause.stretches)
+    return [Piece(stretch, cause, reason, certain) for stretch in pause.stretches], []
+
+
+def _like(earlier: Sequence[Pause], pause: Pause, explained: Sequence[Piece]) -> bool:
+    """Is the last pause like those before it (the last epoch's checkpoint), rather than a tail?"""
+    longest = max((other.seconds for other in earlier), default=0.0)
+    known = not explained or explained[0].cause is not Cause.PAUSES
+    return pause.seconds <= _LIKE_THE_OTHERS * longest and (known or len(earlier) >= _FEWEST_ALIKE)
+
+
+def _by_host(host: Host, pause: Pause, usual: _Rates) -> tuple[Cause, str]:
+    writes = host.burst(pause.start, pause.end, {name: usual[name] for name in _WRITES})
+    if writes:
+        return Cause.CHECKPOINT, f"{writes} during these pauses, little between them"
+    if (cpu := host.cpu([(pause.start, pause.end)])) is not None and cpu >= _MUCH_CPU:
+        return Cause.INPUT, f"the job's CPU cores are {percent(cpu)} busy meanwhile"
+    reads = host.burst(pause.start, pause.end, {name: usual[name] for name in _READS})
+    if reads:
+        return Cause.INPUT, f"{reads} during these pauses, little between them"
+    return Cause.PAUSES, "neither the log nor the host says why"
+
+
+def _steady(seen: Seen, series: GpuSeries, work: Sequence[Stretch], steady: Sequence[Stretch]) -> tuple[Cause, str]:
+    """The cause of low plateaus and short waits, which a job has all the time: one for each GPU."""
+    if not steady:
+        return Cause.LOW, ""
+    cpu = seen.host.cpu(_ranges(steady))
+    if cpu is not None and cpu >= _MUCH_CPU:
+        return Cause.INPUT, f"the job's CPU cores are {percent(cpu)} busy while the GPU waits"
+    if (rate := _pcie(series, steady)) is not None and rate >= _MUCH_PCIE:
+        return Cause.TRANSFER, f"{rate / 1e9:.1f} GB/s go to the GPU meanwhile"
+    waits = sum(stretch.seconds for stretch in steady if stretch.pattern in (Pattern.IDLE, Pattern.DROP))
+    if waits >= _BURSTS * sum(stretch.seconds for stretch in work):
+        return Cause.INPUT, "the GPU computes in bursts and waits in between"
+    if improper_batch_size(series):
+        peak = percent(series.peak_memory or 0.0)
+        return Cause.SMALL_BATCH, f"steadily low activity, and at most {peak} of the card's memory is held"
+    return Cause.LOW, "steadily low activity; neither the log nor the host says why"
+
+
+def _pcie(series: GpuSeries, steady: Sequence[Stretch]) -> float | None:
+    """Mean bytes per second to the GPU in the steady stretches."""
+    at, seconds, total = 0, 0.0, 0.0
+    ordered = sorted(steady, key=lambda stretch: stretch.start)
+    for point in series.known:
+        while at < len(ordered) and ordered[at].end <= point.start + 1e-6:
+            at += 1
+        if at == len(ordered):
+            break
+        if point.start >= ordered[at].start - 1e-6 and point.sample.pcie_rx_bytes_s is not None:
+            seconds += point.seconds
+            total += point.sample.pcie_rx_bytes_s * point.seconds
+    return total / seconds if seconds else None

@@ -1,0 +1,113 @@
+"""What the log and the host say about a stretch of time."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from gpulint_probe.analysis.conditions import cpu_share
+from gpulint_probe.analysis.series import HostPoint
+from gpulint_probe.recording import Mark
+
+_BURST = 3.0
+_LEAST_BURST = 10e6
+_PREPARING = ("install", "download")
+_NAMES = {
+    "disk_write_bytes_s": "disk writes of {} MB/s", "net_tx_bytes_s": "{} MB/s sent over the network",
+    "disk_read_bytes_s": "disk reads of {} MB/s", "net_rx_bytes_s": "{} MB/s received over the network",
+}  # fmt: skip
+
+
+class LogPhases:
+    """The marks of a run; ``slack`` seconds is how far a line may lie from what it speaks of."""
+
+    def __init__(self, marks: Sequence[Mark], slack: float) -> None:
+        self.slack = slack
+        self.marks = sorted(marks, key=lambda mark: mark.time_s)
+        self.times = [mark.time_s for mark in self.marks]
+
+    def checkpoint(self, start: float, end: float) -> str:
+        """The line that speaks of a checkpoint at a pause, or nothing."""
+        return next((mark.text for mark in self._within(start, end) if mark.kind == "checkpoint"), "")
+
+    def evaluates(self, start: float, end: float) -> bool:
+        """Does an evaluation begin at a pause, or is one going on: the last line said so, and no step came since?"""
+        if any(mark.kind == "eval" for mark in self._within(start, end)):
+            return True
+        for mark in reversed(self.marks[: bisect_right(self.times, start)]):
+            if mark.kind in ("step", "epoch", "checkpoint", "install"):
+                return False
+            if mark.kind == "eval":
+                return True
+        return False
+
+    def preparing(self, start: float, end: float, until: float) -> Iterator[tuple[float, float, str]]:
+        """Cut ``start`` to ``end`` by what the log says before the work begins ``until``: (start, end, kind or "").
+
+        Installs last from their first line to their last one. A single line lasts to the next line of any kind.
+        """
+        at = start
+        for first, last, kind in self._preparations(until):
+            begin, finish = max(first, at), min(last, end)
+            if finish <= begin:
+                continue
+            if begin > at:
+                yield at, begin, ""
+            yield begin, finish, kind
+            at = finish
+        if end > at:
+            yield at, end, ""
+
+    def _preparations(self, until: float) -> list[tuple[float, float, str]]:
+        found: list[tuple[float, float, str]] = []
+        marks = self.marks[: bisect_right(self.times, until)]
+        for index, mark in enumerate(marks):
+            if mark.kind not in _PREPARING:
+                continue
+            following = marks[index + 1].time_s if index + 1 < len(marks) else until
+            if found and found[-1][2] == mark.kind:
+                found[-1] = (found[-1][0], mark.time_s, mark.kind)
+            else:
+                found.append((mark.time_s, following, mark.kind))
+        return found
+
+    def _within(self, start: float, end: float) -> list[Mark]:
+        return self.marks[bisect_left(self.times, start - self.slack) : bisect_right(self.times, end + self.slack)]
+
+
+class Host:
+    """The host's samples."""
+
+    def __init__(self, points: Sequence[HostPoint]) -> None:
+        self.points = points
+        self.starts = [point.start for point in points]
+
+    def within(self, start: float, end: float) -> Sequence[HostPoint]:
+        """Samples of which at least half lies between."""
+        around = self.points[max(0, bisect_right(self.starts, start) - 1) : bisect_left(self.starts, end)]
+        return [point for point in around if min(end, point.end) - max(start, point.start) >= point.seconds / 2]
+
+    def cpu(self, ranges: Sequence[tuple[float, float]]) -> float | None:
+        """Mean use of the job's cores over stretches of time, 0 to 1; None where it was not seen."""
+        points = [point for start, end in ranges for point in self.within(start, end)]
+        seconds = sum(point.seconds for point in points)
+        return sum(cpu_share(point) * point.seconds for point in points) / seconds if seconds else None
+
+    def rate(self, name: str, ranges: Iterable[tuple[float, float]]) -> float | None:
+        """Mean of a rate over stretches of time, in bytes per second; None where it was not seen."""
+        seconds = total = 0.0
+        for start, end in ranges:
+            for point in self.within(start, end):
+                value = getattr(point.sample, name)
+                if value is not None:
+                    seconds += point.seconds
+                    total += value * point.seconds
+        return total / seconds if seconds else None
+
+    def burst(self, start: float, end: float, usual: Mapping[str, float | None]) -> str:
+        """Says which of the rates is much higher then than ``usual``; nothing if none is."""
+        for name, otherwise in usual.items():
+            rate = self.rate(name, [(start, end)])
+            if rate is not None and rate >= _LEAST_BURST and rate >= _BURST * (otherwise or 0.0):
+                return _NAMES[name].format(f"{rate / 1e6:.0f}")
+        return ""
