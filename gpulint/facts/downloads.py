@@ -22,6 +22,7 @@ _OFFLINE = re.compile(
     r"""(HF_HUB_OFFLINE|TRANSFORMERS_OFFLINE|HF_DATASETS_OFFLINE)["']\]?\s*[,=:]+\s*["']?(1|true|on|yes)""",
     re.IGNORECASE,
 )
+_HUB = frozenset({"huggingface_hub.snapshot_download", "huggingface_hub.hf_hub_download"})
 MAX_HELPERS = 4
 """How many calls deep a download helper is followed."""
 OFFLINE_VARIABLES = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_DATASETS_OFFLINE")
@@ -68,11 +69,17 @@ class Downloads:
     # -- helpers of the tree -------------------------------------------------------------------------------------------
 
     def _helpers(self, scopes: ModuleScopes) -> Iterator[Download]:
-        """Calls of download helpers that stand in other modules."""
+        """Calls of download helpers that stand in other modules.
+
+        What they fetch is up to the caller, so a library that hands on its own parameters says nothing about a job.
+        """
+        program = self._is_program(scopes)
         for name, calls in scopes.calls_by_name.items():
             if not FETCHES.search(name) and not name.startswith("check_"):
                 continue
             for call in calls:
+                if not program and scopes.function(call) is not None:
+                    continue
                 for made in self._project.resolver.callees(scopes, call):
                     if made.scopes is scopes or not isinstance(made.node, FUNCTIONS) or made.node.name == "__init__":
                         continue
@@ -86,6 +93,9 @@ class Downloads:
                             self._project.values.place(made),
                         )
                         break
+
+    def _is_program(self, scopes: ModuleScopes) -> bool:
+        return "__main__" in scopes.module.source.text or self._project.loops.trains(scopes)
 
     @staticmethod
     def _is_fetcher(function: FunctionNode) -> bool:
@@ -103,7 +113,14 @@ class Downloads:
         )
 
     def _contains(self, function: Ref) -> bool:
-        return any(function.node in item.call.scopes.module.ancestors(item.node) for item in self._own(function.scopes))
+        scopes = function.scopes
+        if any(function.node in scopes.module.ancestors(item.node) for item in self._own(scopes)):
+            return True
+        return any(  # whatever the repository's name is
+            function.node in scopes.module.ancestors(call) and self._project.resolver.call_names(scopes, call) & _HUB
+            for name in ("snapshot_download", "hf_hub_download")
+            for call in scopes.calls_by_name.get(name, [])
+        )
 
     def _reaches(self, function: Ref) -> bool:
         """Does a function of the tree download something, itself or through functions that it calls?"""

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpulint.facts.gpu_libraries import GPU_LIBRARIES
 from gpulint.facts.scopes import ModuleScopes
 
 if TYPE_CHECKING:
@@ -29,6 +30,12 @@ _COMPUTES = frozenset(
 )
 _NAMED = frozenset(b"cuda gpu GPU GPUs num_gpus device_map".split())
 _OTHERS = frozenset(b"tpu TPU torch_xla torch_neuronx".split())
+_CLIENTS = frozenset(
+    b"MLClient ScriptRunConfig TrainingClient CustomTrainingJob CustomContainerTrainingJob "
+    b"CustomJob JobSubmissionClient".split()
+)
+"""What submits a job to a service from a notebook or script that holds no GPU itself."""
+_FRAMEWORKS = frozenset(name.encode() for name in GPU_LIBRARIES)
 _SEPARATE = re.compile(
     r"(^|[_-])(download|downloads|downloader|fetch|prefetch|prepare|convert|export|setup|upload|"
     r"stage|staging|cache)([_-]|$)",
@@ -110,5 +117,7 @@ def computes_on_gpu(text: bytes) -> bool:
     """Do the words of a program say that it uses a GPU (and no TPU) and trains, evaluates or generates?"""
     words = frozenset(_WORD.findall(text))
     if not words & _COMPUTES or (words & _OTHERS and not words & _NAMED):
+        return False
+    if words & _CLIENTS and not words & _FRAMEWORKS:
         return False
     return bool(words & _GPU) or bool(_CHOSEN.search(text))

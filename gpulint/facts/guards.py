@@ -29,6 +29,8 @@ _DEBUG = re.compile(
     r"(_|\b)",
     re.IGNORECASE,
 )
+_EXITS = frozenset({"sys.exit", "os._exit", "exit", "quit", "os.abort"})
+_CUDA_TEST = re.compile(r"\bcuda\.is_available\(\)$|\b(use|has|have)_?(cuda|gpu)$", re.IGNORECASE)
 _LAST = re.compile(
     r"\b(last|final|done|finished|best|is_best|patience|stop|early_stop\w*|improved|accept\w*)\b", re.IGNORECASE
 )
@@ -71,7 +73,27 @@ def conditions(scopes: ModuleScopes, node: ast.AST, until: ast.AST | None = None
 
 
 def _leaves(body: list[ast.stmt]) -> bool:
-    return bool(body) and isinstance(body[-1], ast.Continue | ast.Return | ast.Break | ast.Raise)
+    return bool(body) and (isinstance(body[-1], ast.Continue | ast.Return | ast.Break) or _ends(body[-1]))
+
+
+def _ends(statement: ast.stmt) -> bool:
+    """Does a statement end the program (or at least the loop, by an exception)?"""
+    if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
+        return ast.unparse(statement.value.func) in _EXITS
+    return isinstance(statement, ast.Raise)
+
+
+def _excludes_cuda(test: ast.expr, holds: bool) -> bool:
+    while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        test, holds = test.operand, not holds
+    if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.comparators[0], ast.Constant):
+        value = test.comparators[0].value
+        if isinstance(test.ops[0], ast.NotEq):
+            holds = not holds
+        elif not isinstance(test.ops[0], ast.Eq):
+            return False
+        return not holds if value == "cuda" else holds and value in ("cpu", "mps")
+    return not holds and bool(_CUDA_TEST.search(ast.unparse(test)))
 
 
 class Guards:
@@ -90,6 +112,23 @@ class Guards:
             if holds and (_DEBUG.search(ast.unparse(test)) or "__debug__" in ast.unparse(test)):
                 return True
         return False
+
+    def ending(self, scopes: ModuleScopes, node: ast.AST) -> bool:
+        """Does ``node`` stand in a block that ends the program (``if not isfinite(loss): ...; sys.exit(1)``)?"""
+        inner = node
+        for up in scopes.module.ancestors(node):
+            if isinstance(up, (*FUNCTIONS, ast.Lambda, ast.ClassDef, ast.For, ast.While)):
+                return False
+            if isinstance(up, ast.If | ast.ExceptHandler):
+                body = up.body if inner in up.body else getattr(up, "orelse", [])
+                if body and _ends(body[-1]):
+                    return True
+            inner = up
+        return False
+
+    def without_gpu(self, scopes: ModuleScopes, node: ast.AST) -> bool:
+        """Does ``node`` run only where there is no CUDA device (``else`` of ``if device == "cuda"``)?"""
+        return any(_excludes_cuda(test, holds) for test, holds in conditions(scopes, node))
 
     def off_by_default(self, scopes: ModuleScopes, node: ast.AST) -> bool:
         """Is ``node`` behind a switch that is false unless somebody sets it?"""
@@ -144,6 +183,9 @@ class Guards:
                     return True
             elif isinstance(part, ast.Call) and _EVERY.search(last_name(part.func)):
                 return True
+            elif isinstance(part, ast.Name) and (named := _named_test(scopes, part)) is not None:
+                if self._is_periodic(scopes, named, holds):
+                    return True
             elif isinstance(part, ast.Name | ast.Attribute) and _EVERY.search(last_name(part)):
                 known = self._project.values.of(scopes, part)
                 if not (known.complete and known.every(lambda value: value == 1)):
@@ -151,6 +193,13 @@ class Guards:
             elif isinstance(part, ast.Compare) and holds and isinstance(part.ops[0], ast.Eq) and _is_counter(part.left):
                 return True  # `step == 0`, `step == len(loader) - 1`: once
         return bool(holds and _LAST.search(ast.unparse(test)))
+
+
+def _named_test(scopes: ModuleScopes, name: ast.Name) -> ast.expr | None:
+    """The comparison that a name was given (``log_now = step % 100 == 0``), when it is given only that one."""
+    bindings = scopes.scope(name).lookup(name.id)
+    value = bindings[0].value if len(bindings) == 1 else None
+    return value if isinstance(value, ast.Compare | ast.BoolOp | ast.UnaryOp) else None
 
 
 _COUNTER = re.compile(r"(^|_)(i|idx|step|steps|iter|iteration|it|batch|batch_idx|epoch|n|count|global_step)(_|$)")

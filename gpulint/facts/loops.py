@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gpulint.facts.callsites import LOOKED_AT
 from gpulint.facts.resolve import Ref
 from gpulint.facts.scopes import FUNCTIONS, LOOPS, FunctionNode, LoopNode, ModuleScopes, last_name
 
@@ -269,7 +270,8 @@ class Loops:
         return tuple(
             Ref(scopes, call)
             for call in self._handed_over[id(scopes)].get(function.name, [])
-            if any(
+            if not LOOKED_AT.search(last_name(call.func))
+            and any(
                 ref.node is function
                 for argument in [*call.args, *(keyword.value for keyword in call.keywords)]
                 if last_name(argument) == function.name

@@ -83,6 +83,7 @@ def _every_step(project: Project, scopes: ModuleScopes, sync: Sync) -> Context |
         guards.periodic(scopes, sync.node)
         or guards.debug(scopes, sync.node)
         or guards.off_by_default(scopes, sync.node)
+        or guards.ending(scopes, sync.node)
     ):
         return None
     if any(_says_evaluation(test, holds) for test, holds in conditions(scopes, sync.node)):

@@ -69,6 +69,8 @@ def _python(document: Document, scopes: ModuleScopes, project: Project) -> Itera
     for item in _distinct(project.downloads.in_module(scopes)):
         if (offline and HUB in item.origin) or project.staging.of(item) is not None or _is_asked_for(scopes, item):
             continue
+        if project.guards.without_gpu(scopes, item.node):
+            continue
         yield _finding(document, scopes, item)
 
 

@@ -9,8 +9,8 @@ Gloo copies every gradient through host memory, and NCCL without peer-to-peer, I
 back to slower paths, so the GPUs wait for each other. Data exchange makes up 7.1 % of the study's 706 issues.
 
 When it is right not to change
-The backend is chosen by what is available, or for Windows; a machine has no InfiniBand or a faulty peer-to-peer
-path and the variable is the documented work-around.
+The backend is chosen by what is available, or for Windows; a machine has no InfiniBand (silent where the file speaks
+of EFA or Ethernet) or a faulty peer-to-peer path and the variable is the documented work-around.
 
 Fix safety
 Unsafe: results may differ in rounding, and a work-around may be there for a reason.
@@ -23,6 +23,7 @@ https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -48,9 +49,13 @@ class CpuBackend:
     node: ast.expr | None = None
 
 
+_OTHER_NETWORK = re.compile(r"\befa\b|FI_PROVIDER|[-_]efa\b|ethernet", re.IGNORECASE)
+"""Signs of a network other than InfiniBand, for which NCCL brings a transport of its own."""
+
+
 def check(document: Document, project: Project) -> Iterator[Finding]:
     for setting in settings(document, project, frozenset(_TRANSPORTS)):
-        if setting.value == "1" and not setting.conditional:
+        if setting.value == "1" and not setting.conditional and not _has_other_network(setting.name, document):
             yield RULE.finding(
                 document.path,
                 setting.span,
@@ -82,6 +87,12 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
                 next((k.value for k in call.keywords if k.arg == "backend"), call.args[0] if call.args else None),
             ),
         )
+
+
+def _has_other_network(name: str, document: Document) -> bool:
+    return name == "NCCL_IB_DISABLE" and bool(
+        _OTHER_NETWORK.search(document.source.text) or _OTHER_NETWORK.search(document.path.stem)
+    )
 
 
 def _chosen(scopes: ModuleScopes, call: ast.Call) -> bool:

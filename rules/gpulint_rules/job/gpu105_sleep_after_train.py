@@ -48,7 +48,11 @@ _QUIET = (PLAIN_COMMANDS | {"sync", "kill", "pkill", "sleep", "tail", "read", ":
 _ARGUMENTS = ('"$@"', "$@", "$*", '"${@}"')
 """A wrapper's way to run whatever it is given."""
 _GPU_LAUNCHERS = ("torchrun", "deepspeed", "accelerate", "horovodrun")
-_SERVER = re.compile(r"^kind:\s*[\"']?(?:Deployment|InferenceService|RayService)\b", re.MULTILINE)
+_SERVER = re.compile(
+    r"^kind:\s*[\"']?(?:Deployment|InferenceService|RayService)\b"
+    r"|^\s+type:\s*[\"']?(?:vs_code|jupyter_lab|ssh)\b",  # interactive services of an Azure ML job
+    re.MULTILINE,
+)
 _TRAINS = re.compile(r"TF_CONFIG|CUDA|[Tt]rain")
 
 
