@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpulint.facts.gpu_libraries import GPU_LIBRARIES
 from gpulint.facts.scopes import ModuleScopes
 
 if TYPE_CHECKING:
@@ -35,7 +34,7 @@ _CLIENTS = frozenset(
     b"CustomJob JobSubmissionClient".split()
 )
 """What submits a job to a service from a notebook or script that holds no GPU itself."""
-_FRAMEWORKS = frozenset(name.encode() for name in GPU_LIBRARIES)
+_OWN_WORK = frozenset(b"cuda device_map backward GradientTape Trainer training_step Accelerator".split())
 _SEPARATE = re.compile(
     r"(^|[_-])(download|downloads|downloader|fetch|prefetch|prepare|convert|export|setup|upload|"
     r"stage|staging|cache)([_-]|$)",
@@ -118,6 +117,6 @@ def computes_on_gpu(text: bytes) -> bool:
     words = frozenset(_WORD.findall(text))
     if not words & _COMPUTES or (words & _OTHERS and not words & _NAMED):
         return False
-    if words & _CLIENTS and not words & _FRAMEWORKS:
+    if words & _CLIENTS and not words & _OWN_WORK:
         return False
     return bool(words & _GPU) or bool(_CHOSEN.search(text))

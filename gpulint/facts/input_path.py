@@ -119,11 +119,21 @@ class InputPaths:
         if function.name == "__getitem__":
             return isinstance(parent, ast.ClassDef)
         if _COLLATE.search(function.name):
-            return True
+            return not isinstance(parent, ast.ClassDef) or self._is_used(scopes, function.name)
         for decorator in function.decorator_list:  # SpeechBrain's dynamic items
             if isinstance(decorator, ast.Call) and last_name(decorator.func) == "takes":
                 return True
         return False
+
+    def _is_used(self, scopes: ModuleScopes, name: str) -> bool:
+        """Does anything but a test name the method?"""
+        return any(
+            last_name(node) == name
+            for user in self._project.users_of(scopes, {name})
+            if not self._project.is_test(user.path)
+            for node in user.module.nodes
+            if isinstance(node, ast.Name | ast.Attribute)
+        )
 
 
 def is_held_out(name: str) -> bool:

@@ -24,6 +24,7 @@ https://pytorch.org/tutorials/recipes/recipes/tuning_guide.html
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -39,6 +40,10 @@ _TINY = frozenset({"TUDataset", "Planetoid", "KarateClub", "WebKB", "Actor"})
 """Graph benchmarks whose splits are about one batch."""
 
 
+_FITS = re.compile(r"\.fit\w*\(|\.train\(|[tT]rainer\b|GradientTape|value_and_grad|\btrain\w*\(")
+"""Training that a library or a function from elsewhere may do."""
+
+
 @dataclass(frozen=True, slots=True)
 class EvalBatch:
     """The evaluation batches and the training batches whose size they share or do not reach."""
@@ -51,7 +56,7 @@ class EvalBatch:
 
 def check(document: Document, project: Project) -> Iterator[Finding]:
     scopes = project.scopes(document)
-    if scopes is None:
+    if scopes is None or _only_evaluates(project, scopes):
         return
     groups: dict[ast.AST | None, list[Source]] = {}
     for source in project.batches.in_module(scopes):
@@ -66,6 +71,13 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
                 yield finding
     yield from _shared(project, scopes)
     yield from _declared(project, scopes)
+
+
+def _only_evaluates(project: Project, scopes: ModuleScopes) -> bool:
+    """A program whose split named "train" is never trained on: features for a nearest-neighbour search, say."""
+    if "__main__" not in scopes.module.source.text or _FITS.search(scopes.module.source.text):
+        return False
+    return not any(project.loops.trains(module) for module in project.gpu_use.of(scopes.path).modules)
 
 
 def _shared(project: Project, scopes: ModuleScopes) -> Iterator[Finding]:
