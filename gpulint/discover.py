@@ -178,6 +178,11 @@ class _Walk:
         self.found.files.append(path)
 
 
+def may_be_read(path: Path) -> bool:
+    """Can a file of this name be one that gpulint reads, a program's JSON settings included?"""
+    return kind_of(path) is not None or path.suffix.lower() not in _NEVER_SCRIPTS - {".json"}
+
+
 def _head(path: Path) -> bytes:
     with path.open("rb") as stream:
         return stream.read(HEAD)

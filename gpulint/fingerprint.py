@@ -1,26 +1,79 @@
-"""Names for findings that survive edits elsewhere in the file, for SARIF and baselines."""
+"""Names for findings that survive edits elsewhere in the file, for code scanning services, baselines and ``--diff``."""
 
 from __future__ import annotations
 
+import ast
 import hashlib
+import os
+import re
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gpulint.finding import Finding
 
+if TYPE_CHECKING:
+    from gpulint.project import Project
+    from gpulint.source import Span
 
-def fingerprints(
-    findings: Iterable[Finding], line: Callable[[Finding], str], path: Callable[[Finding], str]
-) -> list[str]:
-    """A fingerprint for each finding, in order.
+_BLANKS = re.compile(r"\s+")
+_COMMENT = re.compile(r"\s#")
+_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
-    It is made of the rule, the file (``path``), the text of the finding's first line (``line``, blanks folded) and, for
-    equal ones, how many came before: inserting or deleting lines elsewhere changes none of them.
+
+def keys(findings: Sequence[Finding], project: Project) -> list[str]:
+    """What each finding is, wherever it stands: rule, names of the functions and classes around it, text of its line.
+
+    Blanks and a trailing comment do not count, nor do the file's name, line numbers and the message: shifting,
+    re-indenting, reformatting blanks and renaming folders change no key. Equal findings have equal keys.
     """
-    seen: Counter[str] = Counter()
+
+    @cache
+    def scopes(path: Path) -> list[tuple[Span, str]]:
+        document = project.document(path)
+        module = document.python if document is not None else None
+        if module is None:
+            return []
+        return [(module.span(node), node.name) for node in module.nodes if isinstance(node, _SCOPES)]
+
+    return [
+        _digest(found.rule.code, *_around(found.span, scopes(found.path)), _text(found, project)) for found in findings
+    ]
+
+
+def fingerprints(findings: Sequence[Finding], project: Project) -> list[str]:
+    """A fingerprint for each finding, unique among them: its key, its path from the project's root (not from the
+    checkout's parent folders) and, for equal ones, how many came before."""
+    seen: Counter[tuple[str, str]] = Counter()
     made = []
-    for finding in findings:
-        key = "\0".join((finding.rule.code, path(finding), " ".join(line(finding).split())))
-        made.append(hashlib.sha256(f"{key}\0{seen[key]}".encode("utf-8", "surrogatepass")).hexdigest()[:32])
-        seen[key] += 1
+    for finding, key in zip(findings, keys(findings, project), strict=True):
+        where = Path(os.path.relpath(finding.path, project.root)).as_posix()
+        made.append(_digest(key, where, str(seen[key, where])))
+        seen[key, where] += 1
     return made
+
+
+def _around(span: Span, scopes: list[tuple[Span, str]]) -> list[str]:
+    start = (span.line, span.column)
+    return [
+        name
+        for scope, name in scopes
+        if scope.cell == span.cell and (scope.line, scope.column) <= start < (scope.end_line, scope.end_column)
+    ]
+
+
+def _text(finding: Finding, project: Project) -> str:
+    """The finding's first line without blanks and without a comment behind it."""
+    document, span = project.document(finding.path), finding.span
+    if document is None:
+        return ""
+    line = document.cell_source(span.cell).line(span.line)
+    # A hash inside the finding itself (#SBATCH --gres=...) starts no comment on it.
+    comment = _COMMENT.search(line, span.end_column - 1 if span.end_line == span.line else span.column)
+    return _BLANKS.sub("", line[: comment.start()] if comment else line)
+
+
+def _digest(*parts: str) -> str:
+    return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:32]

@@ -36,6 +36,7 @@ class Tree:
         self.files = tuple(files)
         self.config = config
         self._data: dict[Path, bytes] = {}
+        self._provided: dict[Path, bool] = {}
         self._documents: dict[Path, Document | None] = {}
         self._scopes: dict[Path, ModuleScopes | None] = {}
         self._module_paths: dict[Path, dict[str, Path | None]] = {}
@@ -55,12 +56,22 @@ class Tree:
                 self._data[path] = b""
         return self._data[path]
 
-    def provide(self, path: Path, data: bytes) -> None:
-        """Use ``data`` instead of what the disk holds (standard input, an editor's unsaved text)."""
-        self._data[path] = data
+    def provide(self, path: Path, data: bytes | None) -> None:
+        """Use ``data`` instead of what the disk holds (standard input, unsaved text); None: there is no such file."""
+        appears = self.is_file(path) != (data is not None)
+        self._data[path] = data or b""
+        self._provided[path] = data is not None
         for cache in (self._documents, self._scopes, self._words, self._import_words, self._imported):
             cache.pop(path, None)
         self._definitions.clear()
+        if appears:
+            for listing in (self._folders, self._module_paths, self._paths_from):
+                listing.clear()
+
+    def is_file(self, path: Path) -> bool:
+        """Is there such a file, on disk or provided?"""
+        known = self._provided.get(path)
+        return path.is_file() if known is None else known
 
     def is_test(self, path: Path) -> bool:
         """Is a file a test by its path from the root? Tests hold no GPUs for long, so they are silent by default."""
@@ -187,9 +198,15 @@ class Tree:
         """Names in a folder; empty if there is none."""
         if folder not in self._folders:
             try:
-                self._folders[folder] = frozenset(entry.name for entry in folder.iterdir())
+                names = {entry.name for entry in folder.iterdir()}
             except OSError:
-                self._folders[folder] = frozenset()
+                names = set()
+            for path, exists in self._provided.items():
+                if path.parent == folder and not exists:
+                    names.discard(path.name)
+                elif exists and path.is_relative_to(folder) and path != folder:
+                    names.add(path.relative_to(folder).parts[0])
+            self._folders[folder] = frozenset(names)
         return self._folders[folder]
 
     def users_of(self, scopes: ModuleScopes, names: Iterable[str]) -> list[ModuleScopes]:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 class Inputs:
     """All that a run starts from."""
 
+    paths: tuple[Path, ...]
+    """What was named, as absolute paths."""
     project: Project
     found: Discovery
     rules: tuple[Rule, ...]
@@ -89,7 +91,7 @@ def read(args: argparse.Namespace, *, report_unused_ignores: bool = False) -> In
     project = Project(root, _surroundings(paths, found.files, config, root), config)
     if stdin is not None:
         project.provide(paths[0], stdin)
-    return Inputs(project, found, rules, report_unused_ignores or unused_ignores, loaded, stdin)
+    return Inputs(tuple(paths), project, found, rules, report_unused_ignores or unused_ignores, loaded, stdin)
 
 
 def given_paths(args: argparse.Namespace) -> tuple[list[Path], bytes | None]:

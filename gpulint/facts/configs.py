@@ -112,7 +112,7 @@ class Configs:
         root = self._project.root
         while folder == root or folder.is_relative_to(root):
             path = (folder / name).resolve()
-            if path.is_file() and path.is_relative_to(root):
+            if self._project.is_file(path) and path.is_relative_to(root):
                 yield path
                 return
             folder = folder.parent

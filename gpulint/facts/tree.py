@@ -22,6 +22,7 @@ class Tree:
 
     def __init__(self, project: Project) -> None:
         self.root = project.root
+        self._is_file = project.is_file
         self._modules: dict[tuple[str, str | None, Path, Path | None], Path | None] = {}
         self._by_name: dict[str, list[Path]] = {}
         self._by_folder: dict[Path, list[Path]] = {}
@@ -89,13 +90,13 @@ class Tree:
 
     def _file(self, base: Path, relative: str) -> Path | None:
         path = Path(posixpath.normpath(f"{base.as_posix()}/{relative}"))
-        return path if path.is_relative_to(self.root) and path.is_file() else None
+        return path if path.is_relative_to(self.root) and self._is_file(path) else None
 
     def _inside_container(self, written: str, document: Path) -> Path | None:
         """``/app/src/train.py``: the longest tail that is a file near the spec, else the one file of that tail."""
         path = Path(posixpath.normpath(written))
         if path.is_relative_to(self.root):
-            return path if path.is_file() else None
+            return path if self._is_file(path) else None
         parts = PurePosixPath(posixpath.normpath(written)).parts[1:]
         for at in range(len(parts)):
             tail = "/".join(parts[at:])

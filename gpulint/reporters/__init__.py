@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from gpulint.project import Project
     from gpulint.rule import Rule
 
-_MODULES = {"full": "full", "concise": "concise", "json": "json_", "sarif": "sarif", "github": "github"}
-FORMATS = tuple(_MODULES)
+FORMATS = ("full", "concise", "json", "sarif", "github", "gitlab", "junit", "rdjson")
+WITHOUT_FIXES = frozenset({"concise", "github", "gitlab", "junit"})
+"""Formats that show no fixes, so that none need be computed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,12 @@ class Context:
         document = self.project.document(path)
         return SourceText("") if document is None else document.cell_source(cell)
 
+    def in_file(self, path: Path, span: Span) -> tuple[Span, str]:
+        """A span in lines of the file itself, and for a notebook's cell ``cell N, line M: `` to put into the text."""
+        if span.cell is None:
+            return span, ""
+        return Span(1, 1, 1, 1), f"cell {span.cell}, line {span.line}: "
+
     def place(self, path: Path, span: Span) -> str:
         """``path:line:column``, in notebooks ``path:cell N:line:column``."""
         cell = "" if span.cell is None else f"cell {span.cell}:"
@@ -47,6 +54,6 @@ class Context:
 
 def render(name: str, report: Report, context: Context) -> str:
     """The report in the format ``name`` (one of ``FORMATS``)."""
-    module = importlib.import_module(f"gpulint.reporters.{_MODULES[name]}")
+    module = importlib.import_module("gpulint.reporters." + ("json_" if name == "json" else name))
     text: str = module.render(report, context)
     return text

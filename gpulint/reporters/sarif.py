@@ -27,12 +27,7 @@ def render(report: Report, context: Context) -> str:
     found = {result.finding.rule.code: result.finding.rule for result in report.results}
     rules = sorted({rule.code: rule for rule in (*context.rules, *found.values())}.values(), key=lambda rule: rule.code)
     index = {rule.code: number for number, rule in enumerate(rules)}
-    findings = [result.finding for result in report.results]
-    prints = fingerprints(
-        findings,
-        lambda finding: context.source(finding.path, finding.span.cell).line(finding.span.line),
-        lambda finding: context.relative(finding.path),
-    )
+    prints = fingerprints([result.finding for result in report.results], context.project)
     log = {
         "$schema": SCHEMA,
         "version": "2.1.0",

@@ -1,0 +1,136 @@
+"""``gpulint baseline create|update``: writes down the findings that a project accepts for now."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gpulint import baseline
+from gpulint.cli import CLEAN, FINDINGS, INTERNAL, inputs
+from gpulint.cli.narrowing import add_baseline, load, stale
+from gpulint.cli.terminal import Progress, add_troubles, no_garbage_collection, print_troubles
+from gpulint.config import ConfigError
+
+if TYPE_CHECKING:
+    from gpulint.baseline import Baseline, Entry
+    from gpulint.cli.inputs import Inputs
+    from gpulint.engine import Report
+
+
+def add(commands: argparse._SubParsersAction[Any]) -> None:
+    """Declare the command."""
+    parser = commands.add_parser(
+        "baseline",
+        help="accept today's findings, so that scans report new ones only",
+        description="Write today's findings to a file; scans then report only what is not in it.",
+    )
+    actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
+    for name, text, run in (
+        ("create", "write all findings to a new baseline", create),
+        ("update", "drop what is no longer found from the baseline, and add what is new", update),
+    ):
+        action = actions.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
+        inputs.add_arguments(action)
+        output = action.add_argument_group("output")
+        add_baseline(output)
+        if name == "create":
+            output.add_argument("--force", action="store_true", help="replace a baseline that exists")
+        output.add_argument("--show-notes", action="store_true", help="list what was skipped, and why")
+        output.add_argument("-q", "--quiet", action="store_true", help="print errors only")
+        inputs.add_settings(action)
+        action.set_defaults(run=run, output_format="full")
+
+
+def create(args: argparse.Namespace) -> int:
+    """Write a new baseline; returns the exit code."""
+    given = inputs.read(args)
+    path = args.baseline.absolute() if args.baseline is not None else given.project.root / baseline.NAME
+    if path.exists() and not args.force:
+        raise ConfigError(f"{os.path.relpath(path)} exists; 'gpulint baseline update' keeps what is in it, --force"
+                          " replaces it")  # fmt: skip
+    report = _scan(args, given)
+    entries = baseline.Baseline(path).of((result.finding for result in report.results), given.project)
+    _write(path, entries)
+    if not args.quiet:
+        print(f"{os.path.relpath(path)}: {_count(entries)}")
+    return _exit_code(report, given)
+
+
+def update(args: argparse.Namespace) -> int:
+    """Bring a baseline up to date; returns the exit code."""
+    given = inputs.read(args)
+    known = load(args.baseline, given)
+    if known is None:
+        raise ConfigError(f"no {baseline.NAME} here or in a folder above; 'gpulint baseline create' writes one")
+    report = _scan(args, given)
+    entries, added, dropped = updated(known, report, given)
+    _write(known.path, entries)
+    if not args.quiet:
+        print(f"{os.path.relpath(known.path)}: {_count(entries)} ({added} added, {dropped} dropped)")
+    return _exit_code(report, given)
+
+
+def updated(known: Baseline, report: Report, given: Inputs) -> tuple[list[Entry], int, int]:
+    """The entries after an update, and how many findings came and went.
+
+    What this run did not look at (other folders, rules that did not run, files that cannot be read) stays.
+    """
+    split = known.split(report.results, given.project)
+    gone = stale(split.unmatched, known, given, report)
+    unseen = [entry for entry in split.unmatched if entry not in gone]
+    new = known.of((result.finding for result in split.new), given.project)
+    entries = baseline.joined([*split.kept, *unseen, *new])
+    return entries, len(split.new), sum(entry.count for entry in gone)
+
+
+def _scan(args: argparse.Namespace, given: Inputs) -> Report:
+    from gpulint import engine
+
+    with no_garbage_collection(), Progress() as progress:
+        report = engine.run(
+            given.project,
+            given.found.files,
+            given.rules,
+            jobs=args.jobs,
+            report_unused_ignores=given.unused_ignores,
+            progress=progress.update,
+        )
+    add_troubles(report, given)
+    print_troubles(args, report, given)
+    return report
+
+
+def _exit_code(report: Report, given: Inputs) -> int:
+    if report.errors or given.plugins.failures:
+        return INTERNAL
+    return FINDINGS if any(problem.is_error for problem in report.problems) else CLEAN
+
+
+def _count(entries: list[Entry]) -> str:
+    number = sum(entry.count for entry in entries)
+    return f"{number} finding{'' if number == 1 else 's'}"
+
+
+def _write(path: Path, entries: list[Entry]) -> None:
+    """Replace the file in one step, so that nobody ever reads half of it."""
+    written = None
+    try:
+        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=path.name)
+        written = Path(name)
+        with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace", newline="\n") as stream:
+            stream.write(baseline.render(entries))
+        written.chmod(path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~_umask())
+        written.replace(path)
+    except OSError as error:
+        if written is not None:
+            written.unlink(missing_ok=True)
+        raise ConfigError(f"{path}: cannot be written: {error.strerror}") from None
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

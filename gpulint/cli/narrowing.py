@@ -1,0 +1,125 @@
+"""Reporting only some findings: not those of the baseline, and with ``--diff`` only those that changes brought."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import os
+import sys
+from collections.abc import Collection
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpulint import baseline
+from gpulint.config import ConfigError
+from gpulint.finding import Severity
+
+if TYPE_CHECKING:
+    from gpulint.baseline import Baseline, Entry
+    from gpulint.cli.inputs import Inputs
+    from gpulint.engine import Report
+
+
+def add_narrowing(parser: argparse.ArgumentParser) -> None:
+    """Declare ``--diff``, ``--baseline`` and ``--no-baseline``."""
+    group = parser.add_argument_group("only what is new")
+    group.add_argument(
+        "--diff",
+        metavar="REV",
+        help="findings on lines changed since the branch left this git revision, or that those changes caused",
+    )
+    which = group.add_mutually_exclusive_group()
+    add_baseline(which)
+    which.add_argument("--no-baseline", action="store_true", help="report what the baseline holds as well")
+
+
+def add_baseline(group: argparse._ActionsContainer) -> None:
+    """Declare ``--baseline``."""
+    group.add_argument(
+        "--baseline", type=Path, metavar="FILE", help=f"(default: {baseline.NAME} at the project's root, if there)"
+    )
+
+
+class Narrowing:
+    """What to leave out of a report, read before the run so that mistakes show at once."""
+
+    def __init__(self, args: argparse.Namespace, inputs: Inputs) -> None:
+        """Raises ConfigError: a baseline that is missing or broken, no git repository, an unknown revision."""
+        self._quiet: bool = args.quiet
+        self._inputs = inputs
+        self._known = 0
+        self._stale: list[Entry] = []
+        self._elsewhere = 0
+        self._baseline = None if args.no_baseline else load(args.baseline, inputs)
+        self._diff = None
+        if args.diff is not None:
+            from gpulint.diff import Diff
+
+            self._diff = Diff(inputs.project, args.diff)
+
+    def apply(self, report: Report) -> None:
+        """Take known findings, and with ``--diff`` what is wrong with unchanged files, out of ``report``."""
+        inputs = self._inputs
+        if self._baseline is not None:
+            split = self._baseline.split(report.results, inputs.project)
+            report.results, self._known = split.new, len(split.known)
+            self._stale = stale(split.unmatched, self._baseline, inputs, report)
+        if self._diff is not None:
+            everything = len(report.results)
+            report.results = self._diff.new(report.results, inputs.rules, unused_ignores=inputs.unused_ignores)
+            self._elsewhere = everything - len(report.results)
+            report.problems = [
+                problem if self._diff.changed(problem.path) else dataclasses.replace(problem, is_error=False)
+                for problem in report.problems
+            ]
+
+    def print_notes(self) -> None:
+        """Say on standard error what was left out, and which entries of the baseline are no longer needed."""
+        if self._quiet:
+            return
+        if self._known and self._baseline is not None:
+            print(f"{_findings(self._known)} left out: in {os.path.relpath(self._baseline.path)}", file=sys.stderr)
+        if self._elsewhere:
+            print(f"{_findings(self._elsewhere)} left out: not brought by the changes", file=sys.stderr)
+        if self._stale and self._baseline is not None:
+            these = "1 entry is" if len(self._stale) == 1 else f"{len(self._stale)} entries are"
+            name = os.path.relpath(self._baseline.path)
+            print(f"{name}: {these} no longer found; 'gpulint baseline update' drops them:", file=sys.stderr)
+            for entry in self._stale:
+                times = f" ({entry.count} times)" if entry.count > 1 else ""
+                print(f"  {entry.path}: {entry.code} {entry.message}{times}", file=sys.stderr)
+
+
+def load(explicit: Path | None, inputs: Inputs) -> Baseline | None:
+    """The baseline to use, if there is one.
+
+    Raises:
+        ConfigError: the file that was named does not exist, or the baseline cannot be read.
+    """
+    from gpulint.discover import absolute
+
+    if explicit is not None:
+        if not explicit.is_file():
+            raise ConfigError(f"{explicit}: no such baseline; 'gpulint baseline create' writes one")
+        return baseline.read(absolute(explicit))
+    path = baseline.find(inputs.project.root)
+    return None if path is None else baseline.read(path)
+
+
+def stale(unmatched: Collection[Entry], known: Baseline, inputs: Inputs, report: Report) -> list[Entry]:
+    """Entries whose finding is gone: this run looked at their file, with their rule, down to their severity."""
+    codes = {rule.code for rule in inputs.rules} | ({"GPU900"} if inputs.unused_ignores else set())
+    broken = {problem.path for problem in report.problems if problem.is_error} | {error.path for error in report.errors}
+    files = set(inputs.found.files)
+    found = []
+    for entry in unmatched:
+        path = Path(os.path.normpath(known.path.parent / entry.path))
+        looked = path in files or any(path.is_relative_to(folder) for folder in inputs.paths if folder.is_dir())
+        enough = Severity[entry.severity.upper()] >= inputs.project.config.severity
+        if looked and enough and entry.code in codes and path not in broken:
+            found.append(entry)
+    return found
+
+
+def _findings(number: int) -> str:
+    return f"{number} finding{'' if number == 1 else 's'}"

@@ -1,0 +1,89 @@
+"""Where the findings of one run go: any number of formats, each to a file of its own, at most one to the terminal."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gpulint.config import ConfigError
+from gpulint.reporters import FORMATS
+
+
+@dataclass
+class Output:
+    """One format; ``file`` is None for standard output."""
+
+    format: str
+    file: Path | None = None
+
+    def write(self, text: str) -> None:
+        """Print or write the findings. Raises ConfigError if the file cannot be written."""
+        if self.file is None:
+            sys.stdout.write(text)
+            return
+        try:
+            self.file.write_bytes(text.encode("utf-8", "backslashreplace"))
+        except OSError as error:
+            raise ConfigError(f"--output-file {self.file}: {error.strerror}") from None
+
+
+class _Format(argparse.Action):
+    def __call__(self, parser: Any, namespace: argparse.Namespace, values: Any, option_string: Any = None) -> None:
+        if namespace.outputs is None and namespace.output_file is not None:
+            raise argparse.ArgumentError(self, "stands behind an --output-file; a file belongs to the format before it")
+        namespace.outputs = [*(namespace.outputs or []), Output(values)]
+
+
+class _File(argparse.Action):
+    def __call__(self, parser: Any, namespace: argparse.Namespace, values: Any, option_string: Any = None) -> None:
+        last = namespace.outputs[-1] if namespace.outputs else None
+        if namespace.output_file is not None if last is None else last.file is not None:
+            raise argparse.ArgumentError(self, "a second file for one --output-format")
+        if last is None:
+            namespace.output_file = values
+        else:
+            last.file = values
+
+
+def add_arguments(group: Any) -> None:
+    """Declare the two options, which may be repeated in pairs."""
+    group.add_argument(
+        "--output-format", action=_Format, choices=FORMATS, dest="outputs",
+        help="(default: full); may be repeated, with an --output-file behind each but one",
+    )  # fmt: skip
+    group.add_argument(
+        "--output-file", action=_File, type=Path, metavar="FILE",
+        help="write the findings of the --output-format before it there instead of to standard output",
+    )  # fmt: skip
+
+
+def read(args: argparse.Namespace) -> list[Output]:
+    """The outputs that were asked for. Raises ConfigError if they are in each other's way."""
+    wanted: list[Output] = args.outputs or [Output("full", args.output_file)]
+    printed = [output.format for output in wanted if output.file is None]
+    if len(printed) > 1:
+        raise ConfigError(
+            f"--output-format {' and '.join(printed)} would both go to standard output: put an --output-file behind one"
+        )
+    files = [output.file.absolute() for output in wanted if output.file is not None]
+    for file in files:
+        if files.count(file) > 1:
+            raise ConfigError(f"--output-file {file.name} is named twice")
+    # Hints for people go with the format for people.
+    args.output_format = printed[0] if printed else ""
+    return wanted
+
+
+def check(wanted: Sequence[Output], scanned: Collection[Path]) -> None:
+    """Raises ConfigError if a file cannot be written, before time is spent on a scan, or would be overwritten."""
+    for output in wanted:
+        if output.file is None:
+            continue
+        if output.file.absolute() in scanned:
+            raise ConfigError(f"--output-file {output.file}: this is one of the files to scan")
+        if not output.file.parent.is_dir():
+            raise ConfigError(f"--output-file {output.file}: there is no such folder")

@@ -1,0 +1,78 @@
+"""reviewdog's diagnostic format (rdjson), which comments on pull requests and suggests fixes there.
+
+Columns count UTF-8 bytes from 1, and ends are exclusive:
+https://github.com/reviewdog/reviewdog/blob/master/proto/rdf/reviewdog.proto
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from gpulint.edits import apply
+from gpulint.engine import Report, Result
+from gpulint.finding import Severity
+from gpulint.fix import Fix
+from gpulint.reporters import Context
+from gpulint.source import SourceText, Span
+
+_SOURCE = {"name": "gpulint", "url": "https://github.com/gpulint/gpulint"}
+_LEVELS = {Severity.ERROR: "ERROR", Severity.WARNING: "WARNING", Severity.INFO: "INFO"}
+
+
+def render(report: Report, context: Context) -> str:
+    """One DiagnosticResult."""
+    diagnostics = [_diagnostic(result, context) for result in report.results]
+    return json.dumps({"source": _SOURCE, "diagnostics": diagnostics}, indent=2, ensure_ascii=False) + "\n"
+
+
+def _diagnostic(result: Result, context: Context) -> dict[str, Any]:
+    found = result.finding
+    _, where = context.in_file(found.path, found.span)
+    made: dict[str, Any] = {
+        "message": f"{where}{found.message}" + (f"\n{found.help}" if found.help else ""),
+        "location": _location(found.path, found.span, context),
+        "severity": _LEVELS[found.severity],
+        "code": {"value": found.rule.code, "url": found.rule.url},
+    }
+    if isinstance(result.fix, Fix) and (suggestion := _suggestion(result.fix, found.path, context)) is not None:
+        made["suggestions"] = [suggestion]
+    if found.related:
+        made["related_locations"] = [
+            {"message": place.message, "location": _location(place.path, place.span, context)}
+            for place in found.related
+        ]
+    return made
+
+
+def _location(path: Path, span: Span, context: Context) -> dict[str, Any]:
+    span, _ = context.in_file(path, span)
+    return {"path": context.relative(path), "range": _range(span, context.source(path))}
+
+
+def _suggestion(fix: Fix, path: Path, context: Context) -> dict[str, Any] | None:
+    """All edits of a fix as one, since suggestions are taken one at a time; None if it reaches beyond the file."""
+    if not fix.edits or fix.files or any(edit.path != path or edit.span.cell is not None for edit in fix.edits):
+        return None
+    first = min((edit.span.line, edit.span.column) for edit in fix.edits)
+    last = max((edit.span.end_line, edit.span.end_column) for edit in fix.edits)
+    source = context.source(path)
+    text = source.text
+    before, after = source.offset(*first), len(text) - source.offset(*last)
+    fixed = apply(text, fix.edits)
+    return {"range": _range(Span(*first, *last), source), "text": fixed[before : len(fixed) - after]}
+
+
+def _range(span: Span, source: SourceText) -> dict[str, dict[str, int]]:
+    return {
+        "start": _position(source, span.line, span.column),
+        "end": _position(source, span.end_line, span.end_column),
+    }
+
+
+def _position(source: SourceText, line: int, column: int) -> dict[str, int]:
+    before = source.line(line)[: column - 1]
+    # An end behind the line's text takes in the line break; beyond the text there is nothing to measure.
+    beyond = column - 1 - len(before)
+    return {"line": line, "column": len(before.encode("utf-8", "surrogatepass")) + beyond + 1}
