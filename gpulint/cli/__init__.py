@@ -18,7 +18,7 @@ from gpulint import __version__
 
 CLEAN, FINDINGS, MISUSE, INTERNAL = 0, 1, 2, 3
 ISSUES = "https://github.com/gpulint/gpulint/issues"
-COMMANDS = ("scan", "baseline", "rules", "explain", "config")
+COMMANDS = ("scan", "baseline", "rules", "explain", "config", "completion")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -73,6 +73,11 @@ def guarded(command: Callable[[argparse.Namespace], int], args: argparse.Namespa
         print(f"gpulint: internal error: {type(error).__name__}: {error}", file=sys.stderr)
         print(f"Please report it at {ISSUES} with the output under GPULINT_DEBUG=1.", file=sys.stderr)
         return INTERNAL
+
+
+def full_parser() -> argparse.ArgumentParser:
+    """The parser with all commands, those of plugins included."""
+    return _parser(())
 
 
 def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:

@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 from gpulint.cli import CLEAN
+from gpulint.cli.terminal import colour, columns, is_terminal
 from gpulint.config import ConfigError, suggestion
 from gpulint.rule import Rule
 
@@ -38,10 +39,22 @@ def run(args: argparse.Namespace) -> int:
     rules = [*plugins.load().rules, UNUSED_IGNORE]
     for rule in rules:
         if args.rule.lower() in (rule.code.lower(), rule.name):
-            print(explanation(rule), end="")
+            _show(explanation(rule))
             return CLEAN
     known = [word for rule in rules for word in (rule.code, rule.name)]
     raise ConfigError(f"unknown rule '{args.rule}'{suggestion(args.rule, known)}")
+
+
+def _show(markdown: str) -> None:
+    """Rendered for people, plain for programs."""
+    if not is_terminal():
+        print(markdown, end="")
+        return
+    from rich.console import Console
+    from rich.markdown import Markdown
+
+    console = Console(width=columns(100), force_terminal=True, no_color=not colour(), highlight=False)
+    console.print(Markdown(markdown, code_theme="ansi_light", hyperlinks=False))
 
 
 def explanation(rule: Rule) -> str:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import textwrap
 from collections.abc import Sequence
 from typing import Any
 
 from gpulint.cli import CLEAN, INTERNAL
+from gpulint.cli.terminal import columns
 from gpulint.rule import Rule
 
 
@@ -33,10 +35,16 @@ def run(args: argparse.Namespace) -> int:
         case "markdown":
             print(markdown(rules), end="")
         case _:
-            for rule in rules:
-                off = "" if rule.default else " (off by default)"
-                print(f"{rule.code}  {rule.name:<28} {rule.severity!s:<8} {rule.fix:<7} {rule.summary}{off}")
+            print("\n".join(_row(rule) for rule in rules))
     return INTERNAL if loaded.failures else CLEAN
+
+
+def _row(rule: Rule) -> str:
+    """One line, on a narrow terminal folded below its last column."""
+    head = f"{rule.code}  {rule.name:<28} {rule.severity!s:<8} {rule.fix:<7} "
+    text = head + rule.summary + ("" if rule.default else " (off by default)")
+    width = columns(len(text))
+    return textwrap.fill(text, width, subsequent_indent=" " * (len(head) if width > len(head) + 20 else 8))
 
 
 def as_json(rule: Rule) -> dict[str, Any]:

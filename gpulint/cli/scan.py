@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from gpulint.cli import CLEAN, FINDINGS, INTERNAL, inputs, outputs
 from gpulint.cli.narrowing import Narrowing, add_narrowing
 from gpulint.cli.outputs import Output
-from gpulint.cli.terminal import Progress, add_troubles, colour, no_garbage_collection, print_troubles
+from gpulint.cli.terminal import Progress, add_troubles, colour, columns, no_garbage_collection, print_troubles
 from gpulint.reporters import WITHOUT_FIXES, Context, render
 
 if TYPE_CHECKING:
@@ -73,7 +73,8 @@ def _print_findings(args: argparse.Namespace, report: Report, given: Inputs, wan
     if not any(output.format in _FOR_PEOPLE for output in wanted):
         sys.stderr.write(table)
     for output in wanted:
-        context = Context(given.project, given.rules, Path.cwd(), colour() and output.file is None)
+        paint = colour() and output.file is None
+        context = Context(given.project, given.rules, Path.cwd(), paint, columns(110))
         text = render(output.format, report, context)
         output.write(text + table if output.format in _FOR_PEOPLE else text)
 

@@ -64,11 +64,21 @@ def print_troubles(args: argparse.Namespace, report: Report, inputs: Inputs) -> 
         print(f"{skipped} files or folders skipped; --show-notes says why", file=sys.stderr)
 
 
+def is_terminal() -> bool:
+    """Is standard output read by a person, on a terminal that can do more than print lines?"""
+    return bool(os.environ.get("FORCE_COLOR")) or (sys.stdout.isatty() and os.environ.get("TERM") != "dumb")
+
+
 def colour() -> bool:
     """Does standard output show colours?"""
-    if os.environ.get("NO_COLOR"):
-        return False
-    return bool(os.environ.get("FORCE_COLOR")) or (sys.stdout.isatty() and os.environ.get("TERM") != "dumb")
+    return is_terminal() and not os.environ.get("NO_COLOR")
+
+
+def columns(most: int) -> int:
+    """Width to fold text to: ``most``, or that of the terminal if it is narrower."""
+    import shutil
+
+    return max(20, min(most, shutil.get_terminal_size().columns)) if sys.stdout.isatty() else most
 
 
 class Progress:

@@ -30,6 +30,8 @@ class Context:
     """The rules that ran."""
     cwd: Path
     colour: bool = False
+    width: int = 110
+    """Columns that prose is folded to."""
 
     def relative(self, path: Path) -> str:
         """``path`` relative to the working directory, with forward slashes."""

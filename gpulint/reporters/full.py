@@ -13,7 +13,6 @@ from gpulint.source import SourceText, Span
 
 _TAB = 4
 _MAX_LINES = 4
-_WIDTH = 110
 _COLOURS = {Severity.ERROR: "31", Severity.WARNING: "33", Severity.INFO: "36"}
 
 
@@ -51,25 +50,25 @@ def _block(result: Result, context: Context) -> str:
     lines += [
         f"  note: {context.place(place.path, place.span)}: {place.message}".rstrip(": ") for place in found.related
     ]
-    lines += _wrapped("why", rule.why)
+    lines += _wrapped("why", rule.why, context.width)
     if "706" not in rule.why:
-        lines += _wrapped("worth", rule.worth)
-    lines += _wrapped("do", found.help)
+        lines += _wrapped("worth", rule.worth, context.width)
+    lines += _wrapped("do", found.help, context.width)
     if isinstance(result.fix, Fix):
         label = "fix" if not result.fix.edits else f"fix ({result.fix.safety})"
-        lines += _wrapped(label, result.fix.description)
+        lines += _wrapped(label, result.fix.description, context.width)
     elif isinstance(result.fix, Declined):
-        lines += _wrapped("no fix", result.fix.reason)
+        lines += _wrapped("no fix", result.fix.reason, context.width)
     lines += [f"  see: {rule.url}", ""]
     return "\n".join(lines)
 
 
-def _wrapped(label: str, text: str) -> list[str]:
+def _wrapped(label: str, text: str, width: int) -> list[str]:
     """``label: text`` folded to the width; lines after the first (a Dockerfile to copy) stay as they are."""
     if not text:
         return []
     first, *rest = text.splitlines()
-    folded = textwrap.wrap(first, _WIDTH, initial_indent=f"  {label}: ", subsequent_indent=" " * (len(label) + 4))
+    folded = textwrap.wrap(first, width, initial_indent=f"  {label}: ", subsequent_indent=" " * (len(label) + 4))
     return folded + [f"    {line}" for line in rest]
 
 
