@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from gpulint.documents import kind_of, load
 from gpulint.documents.base import Document
@@ -26,6 +26,8 @@ _TESTS = re.compile(
     r"|(^|/)(test_[^/]*|[^/]*_test|conftest)\.(py|ipynb|sh|ya?ml)$"
 )
 _WORD = re.compile(rb"[A-Za-z_][A-Za-z0-9_]*")
+_OF_ONE_FILE = ("_data", "_provided", "_documents", "_scopes", "_words", "_import_words")
+"""Caches by path whose values depend on that one file alone."""
 
 
 class Tree:
@@ -59,19 +61,42 @@ class Tree:
     def provide(self, path: Path, data: bytes | None) -> None:
         """Use ``data`` instead of what the disk holds (standard input, unsaved text); None: there is no such file."""
         appears = self.is_file(path) != (data is not None)
+        self.discard(path)
         self._data[path] = data or b""
         self._provided[path] = data is not None
-        for cache in (self._documents, self._scopes, self._words, self._import_words, self._imported):
-            cache.pop(path, None)
-        self._definitions.clear()
         if appears:
             for listing in (self._folders, self._module_paths, self._paths_from):
                 listing.clear()
+
+    def discard(self, path: Path) -> None:
+        """Forget what was read of or provided for a file, so that the disk counts again."""
+        for name in (*_OF_ONE_FILE, "_imported"):
+            getattr(self, name).pop(path, None)
+        self._definitions.clear()
+
+    def successor(
+        self, changed: Iterable[Path], files: Sequence[Path] | None = None, config: Config | None = None
+    ) -> Self:
+        """This tree after ``changed`` got another content: what was read of any other single file is kept.
+
+        All that spans files is asked anew. Both trees stay usable, since what they share depends on no other file.
+        """
+        tree = type(self)(self.root, self.files if files is None else files, config or self.config)
+        for name in _OF_ONE_FILE:
+            setattr(tree, name, getattr(self, name).copy())
+        for path in changed:
+            tree.discard(path)
+        return tree
 
     def is_file(self, path: Path) -> bool:
         """Is there such a file, on disk or provided?"""
         known = self._provided.get(path)
         return path.is_file() if known is None else known
+
+    @property
+    def seen(self) -> list[Path]:
+        """Files whose content was asked for so far."""
+        return list(self._data)
 
     def is_test(self, path: Path) -> bool:
         """Is a file a test by its path from the root? Tests hold no GPUs for long, so they are silent by default."""

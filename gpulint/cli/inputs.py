@@ -79,10 +79,20 @@ def read(args: argparse.Namespace, *, report_unused_ignores: bool = False) -> In
     Raises:
         ConfigError: paths that do not exist, selectors that name nothing, settings that cannot be meant.
     """
+    return gather(args, *given_paths(args), report_unused_ignores=report_unused_ignores)
+
+
+def gather(
+    args: argparse.Namespace, paths: Sequence[Path], stdin: bytes | None, *, report_unused_ignores: bool = False
+) -> Inputs:
+    """The same for paths that are absolute already; with ``stdin`` there is one, which need not exist.
+
+    Raises:
+        ConfigError: selectors that name nothing, settings that cannot be meant.
+    """
     from gpulint import plugins
     from gpulint.project import Project
 
-    paths, stdin = given_paths(args)
     settings, config = configuration(args, paths)
     loaded = plugins.load()
     check_choice(args, settings, loaded)

@@ -1,0 +1,88 @@
+"""Findings and unreadable files as the editor's diagnostics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from lsprotocol.types import (
+    CodeDescription,
+    Diagnostic,
+    DiagnosticRelatedInformation,
+    DiagnosticSeverity,
+    DiagnosticTag,
+)
+
+from gpulint.engine import Result
+from gpulint.finding import Finding, Problem, Severity
+from gpulint.fix import Declined
+from gpulint.lsp.places import Places
+from gpulint.project import Project
+from gpulint.source import Span
+from gpulint.suppress import UNUSED_IGNORE
+
+SOURCE = "gpulint"
+_SEVERITIES = {
+    Severity.ERROR: DiagnosticSeverity.Error,
+    Severity.WARNING: DiagnosticSeverity.Warning,
+    Severity.INFO: DiagnosticSeverity.Information,
+}
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What was found in one document at one of its revisions."""
+
+    revision: int
+    project: Project
+    results: tuple[Result, ...] = ()
+    problems: tuple[Problem, ...] = ()
+
+
+def diagnostics(
+    path: Path, checked: Checked, places: Places, *, related: bool, syntax_errors: bool
+) -> Iterator[tuple[str, Diagnostic]]:
+    """(URI, diagnostic) of all that was found; a notebook's cells have URIs of their own."""
+    for problem in checked.problems if syntax_errors else ():
+        if problem.is_error:
+            where = places.location(path, Span(problem.line or 1, problem.column or 1, problem.line or 1, 1_000_000))
+            yield (
+                where.uri,
+                Diagnostic(
+                    where.range, problem.message, severity=DiagnosticSeverity.Error, source=SOURCE, code="unreadable"
+                ),
+            )
+    for result in checked.results:
+        found = result.finding
+        yield places.location(path, found.span).uri, diagnostic(found, places, related=related)
+
+
+def diagnostic(found: Finding, places: Places, *, related: bool) -> Diagnostic:
+    """One finding; ``related`` places are left out for editors that do not show them."""
+    return Diagnostic(
+        places.range(found.path, found.span),
+        f"{found.message}\n{found.help}" if found.help else found.message,
+        severity=_SEVERITIES[found.severity],
+        code=found.rule.code,
+        code_description=CodeDescription(found.rule.url),
+        source=SOURCE,
+        tags=[DiagnosticTag.Unnecessary] if found.rule is UNUSED_IGNORE else None,
+        related_information=[
+            DiagnosticRelatedInformation(places.location(place.path, place.span), place.message or "related")
+            for place in found.related
+        ]
+        if related and found.related
+        else None,
+    )
+
+
+def hover(result: Result) -> str:
+    """Why a finding costs GPU time and what to do, as Markdown."""
+    found, rule = result.finding, result.finding.rule
+    parts = [f"**{rule.code} {rule.name}**: {found.message}", rule.why, f"*{rule.worth}*" if rule.evidence else ""]
+    parts.append(found.help)
+    if isinstance(result.fix, Declined):
+        parts.append(f"Not repaired automatically: {result.fix.reason}")
+    parts.append(f"[About this rule]({rule.url})")
+    return "\n\n".join(filter(None, parts))

@@ -1,0 +1,190 @@
+"""What findings come from: one workspace for each folder, kept up to date with its files and the editor's texts.
+
+Everything here runs on the worker thread. A workspace reads what ``gpulint scan`` of its folder would read, through the
+same code, and lays the texts of open documents over it, so that both find the same.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from gpulint import engine
+from gpulint.cli.inputs import Inputs, add_arguments, add_settings, gather
+from gpulint.config import ConfigError
+from gpulint.documents import kind_of
+from gpulint.project import Project
+from gpulint.rule import Kind, Rule
+
+Stamp = tuple[int, int, int]
+Stop = Callable[[], bool]
+
+
+class Superseded(BaseException):
+    """The texts have changed, so that nobody wants the answer any more. Rules must not catch it."""
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> None:  # type: ignore[override]
+        raise ConfigError(message)
+
+
+class Workspace:
+    """The project of one folder. With ``alone`` it is that single file, of no project, which need not exist."""
+
+    def __init__(self, folder: Path, options: Sequence[str], alone: Path | None = None) -> None:
+        """``options`` are those of ``gpulint scan``, made from the editor's settings."""
+        self.folder = folder
+        self.alone = alone
+        self.error = ""
+        """Why the settings cannot be used; the last ones that could be, or none, then count."""
+        self._options = list(options)
+        self._texts: dict[Path, bytes] = {}
+        self._stamps: dict[Path, Stamp | None] = {}
+        self._inputs = self._read(None)
+        self._listed = frozenset(self._inputs.found.files)
+        self._project = self._inputs.project
+        self._stamp(self._project.files)
+
+    @property
+    def project(self) -> Project:
+        """The files as they are now, open documents as the editor shows them."""
+        return self._project
+
+    @property
+    def inputs(self) -> Inputs:
+        return self._inputs
+
+    def refresh(self) -> None:
+        """Look at the disk again: settings, the list of files, and which of them changed."""
+        self._inputs = self._read(self._inputs)
+        self._listed = frozenset(self._inputs.found.files)
+        changed = {path for path, stamp in self._stamps.items() if path not in self._texts and stamp != _stamp_of(path)}
+        fresh = self._inputs.project
+        if fresh.root == self._project.root:
+            self._project = self._project.successor(changed, self._with_texts(fresh.files), fresh.config)
+        else:  # modules have other names below another root
+            self._project = fresh.successor((), self._with_texts(fresh.files))
+            for path, data in self._texts.items():
+                self._project.provide(path, data)
+        self._stamps = {path: stamp for path, stamp in self._stamps.items() if path not in changed}
+        self._stamp(self._project.files)
+
+    def show(self, texts: Mapping[Path, bytes]) -> None:
+        """Lay the texts of open documents over the files; what is not among them any more is read from disk again."""
+        paths = texts.keys() | self._texts.keys()
+        changed = {path for path in paths if texts.get(path) != self._texts.get(path)}
+        if not changed:
+            return
+        self._texts = dict(texts)
+        before, files = self._project, self._with_texts(self._inputs.project.files)
+        self._project = before.successor(changed, files)
+        for path in changed & texts.keys():
+            self._project.provide(path, texts[path])
+        if "jobs" in before.__dict__ and files == before.files and all(map(_is_python, changed)):
+            self._project.jobs = before.jobs  # launchers are linked by what they say and by the names of programs
+
+    def reports(self, path: Path) -> bool:
+        """Would a scan of the folder report on a file? One that was not saved yet counts as listed."""
+        return path in self._listed or path == self.alone or (path in self._texts and not path.exists())
+
+    def check(self, paths: Iterable[Path], stop: Stop = lambda: False) -> engine.Report:
+        """Findings, with their fixes, of some of the files.
+
+        Raises:
+            Superseded: ``stop`` said so between two rules.
+        """
+        report = engine.run(
+            self._project,
+            [path for path in paths if self.reports(path)],
+            [_stoppable(rule, stop) for rule in self._inputs.rules],
+            fixers=self._inputs.plugins.fixers,
+            report_unused_ignores=self._inputs.unused_ignores,
+        )
+        self._stamp(self._project.seen)
+        return report
+
+    def _read(self, before: Inputs | None) -> Inputs:
+        parser = _Parser()
+        add_arguments(parser)
+        add_settings(parser)
+        paths, data = ([self.folder], None) if self.alone is None else ([self.alone], b"")
+        try:
+            self.error = ""
+            return gather(parser.parse_args(self._options), paths, data)
+        except ConfigError as error:
+            self.error = str(error)
+        return before or gather(parser.parse_args(["--isolated"]), paths, data)
+
+    def _with_texts(self, files: Sequence[Path]) -> tuple[Path, ...]:
+        new = [path for path in self._texts if path not in self._listed and not path.exists()]
+        return tuple(sorted({*files, *new}, key=lambda path: path.parts)) if new else tuple(files)
+
+    def _stamp(self, paths: Iterable[Path]) -> None:
+        """Note how files look on disk before (or, for those that a fact asked for, just after) they are read."""
+        for path in paths:
+            if path not in self._stamps:
+                self._stamps[path] = _stamp_of(path)
+
+
+class Workspaces:
+    """The workspaces of one editor, made when a document of theirs is opened."""
+
+    def __init__(self) -> None:
+        self.folders: tuple[Path, ...] = ()
+        self.options: tuple[str, ...] = ()
+        self._made: dict[Path, Workspace] = {}
+
+    def __iter__(self) -> Iterator[Workspace]:
+        return iter(self._made.values())
+
+    def configure(self, folders: Iterable[Path], options: Sequence[str]) -> None:
+        """Folders that the editor has open, and the options that its settings ask for."""
+        self.folders, self.options = tuple(folders), tuple(options)
+        self._made.clear()
+
+    def of(self, path: Path) -> Workspace:
+        """The workspace of a file.
+
+        That is the innermost folder of the editor around it; for a file outside of all of them the project that it is
+        in, else the file alone.
+        """
+        from gpulint.discover import is_project, project_root
+
+        around = [folder for folder in self.folders if path.is_relative_to(folder) and _is_bounded(folder)]
+        folder = max(around, key=lambda folder: len(folder.parts)) if around else project_root([path])
+        alone = None if around or (is_project(folder) and _is_bounded(folder)) else path
+        key = alone or folder
+        if key not in self._made:
+            self._made[key] = Workspace(folder, self.options, alone)
+        return self._made[key]
+
+
+def _is_bounded(folder: Path) -> bool:
+    """Nobody means all of a home directory or disk as one project, and reading it would take minutes."""
+    return folder != Path.home() and folder.parent != folder and folder.is_dir()
+
+
+def _is_python(path: Path) -> bool:
+    return kind_of(path) in (Kind.PYTHON, Kind.NOTEBOOK)
+
+
+def _stoppable(rule: Rule, stop: Stop) -> Rule:
+    """``rule`` with a look at ``stop`` before each of its checks."""
+
+    def check(subject: object, project: Project) -> object:
+        if stop():
+            raise Superseded
+        return rule.check(subject, project)
+
+    return dataclasses.replace(rule, check=check)  # type: ignore[arg-type]
+
+
+def _stamp_of(path: Path) -> Stamp | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino

@@ -1,0 +1,167 @@
+"""What the editor sees is what a scan finds, after any sequence of edits."""
+
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+
+from gpulint import engine
+from gpulint.cli import inputs
+from gpulint.lsp.workspace import Superseded, Workspace, Workspaces, _Parser
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+WASTEFUL = "from torch.utils.data import DataLoader\nloader = DataLoader(data)\nfor batch in loader:\n    model(batch.cuda()).backward()\n"
+
+
+def scanned(folder):
+    """What ``gpulint scan`` of the folder finds."""
+    parser = _Parser()
+    inputs.add_arguments(parser)
+    inputs.add_settings(parser)
+    read = inputs.gather(parser.parse_args([]), [folder], None)
+    report = engine.run(read.project, read.found.files, read.rules, fixers=read.plugins.fixers)
+    return shape(report)
+
+
+def shape(report):
+    """All that a reader of a report sees of it."""
+    assert not report.errors
+    found = [
+        (str(r.finding.path), r.finding.span, r.finding.rule.code, r.finding.message, r.finding.related, r.fix)
+        for r in report.results
+    ]
+    return found, [(str(p.path), p.line, p.message) for p in report.problems]
+
+
+def edited(text, others, chance):
+    """``text`` after one edit as people make them."""
+    lines = text.splitlines(keepends=True)
+    at = chance.randrange(len(lines) + 1)
+    match chance.randrange(6):
+        case 0:
+            return "".join(lines[:at] + lines[at + 1 :])
+        case 1:
+            other = chance.choice(others).splitlines(keepends=True) or [""]
+            start = chance.randrange(len(other))
+            return "".join(lines[:at] + other[start : start + 8] + lines[at:])
+        case 2:
+            chosen = chance.randrange(len(text) + 1)
+            return text[:chosen] + chance.choice(["(", "\n", "é", "😀", '"', "#", "    ", "x = 1\n"]) + text[chosen:]
+        case 3:
+            return "".join(lines[:at])
+        case 4:
+            return chance.choice(others)
+        case _:
+            return text.replace("train", "learn") if "train" in text else text.replace("learn", "train")
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_random_edits_give_what_a_fresh_scan_gives(tmp_path, seed):
+    chance = random.Random(seed)
+    for job in ("half-the-gpus", "one-gpu-of-two", "checkpoint-to-blob", "notebook", "debugging-left-on"):
+        shutil.copytree(EXAMPLES / job / "wasteful", tmp_path / job)
+    tree = sorted(path for path in tmp_path.rglob("*") if path.is_file())
+    others = [path.read_text() for path in tree]
+    workspace, texts = Workspace(tmp_path, []), {}
+    for _ in range(12):
+        path = chance.choice(tree)
+        text = edited(path.read_text(), others, chance)
+        path.write_text(text)
+        # The editor sends the text before or instead of saving it; a file that is not open changes on disk alone.
+        if path in texts or chance.random() < 0.7:
+            texts[path] = text.encode()
+            if chance.random() < 0.2:
+                del texts[path]
+                workspace.refresh()
+        else:
+            workspace.refresh()
+        if chance.random() < 0.1:
+            gone = chance.choice(tree)
+            tree.remove(gone)
+            gone.unlink()
+            texts.pop(gone, None)
+            workspace.refresh()
+        workspace.show(texts)
+        files = workspace.inputs.found.files
+        if chance.random() < 0.5:  # asking for one file first must not change what the others get
+            workspace.check([path])
+        assert shape(workspace.check(files)) == scanned(tmp_path)
+
+
+def codes(workspace, path):
+    return [result.finding.rule.code for result in workspace.check([path]).results]
+
+
+def test_a_file_that_is_not_saved_yet_is_checked(tmp_path):
+    (tmp_path / "pyproject.toml").write_text("")
+    workspace = Workspace(tmp_path, [])
+    path = tmp_path / "train.py"
+    workspace.show({path: WASTEFUL.encode()})
+    assert "GPU301" in codes(workspace, path)
+
+
+def test_closing_a_document_brings_back_what_the_disk_holds(tmp_path):
+    path = tmp_path / "train.py"
+    path.write_text(WASTEFUL)
+    workspace = Workspace(tmp_path, [])
+    workspace.show({path: b"x = 1\n"})
+    assert codes(workspace, path) == []
+    workspace.show({})
+    assert "GPU301" in codes(workspace, path)
+
+
+def test_a_file_that_a_scan_leaves_out_is_left_out(tmp_path):
+    (tmp_path / "venv").mkdir()
+    path = tmp_path / "venv" / "train.py"
+    path.write_text(WASTEFUL)
+    workspace = Workspace(tmp_path, [])
+    workspace.show({path: path.read_bytes()})
+    assert codes(workspace, path) == []
+
+
+def test_a_file_of_no_project_is_judged_alone(tmp_path):
+    path = tmp_path / "train.py"
+    path.write_text(WASTEFUL)
+    workspaces = Workspaces()
+    workspace = workspaces.of(path)
+    workspace.show({path: path.read_bytes()})
+    assert "GPU301" in codes(workspace, path)
+    assert workspace.project.files == (path,)
+
+
+def test_the_innermost_folder_counts(tmp_path):
+    inner = tmp_path / "inner"
+    inner.mkdir()
+    (inner / "gpulint.toml").write_text('ignore = ["GPU301"]')
+    workspaces = Workspaces()
+    workspaces.configure([tmp_path, inner], [])
+    path = inner / "train.py"
+    path.write_text(WASTEFUL)
+    assert workspaces.of(path).folder == inner
+    assert "GPU301" not in codes(workspaces.of(path), path)
+    assert workspaces.of(tmp_path / "train.py").folder == tmp_path
+
+
+def test_broken_settings_keep_the_last_good_ones(tmp_path):
+    settings, path = tmp_path / "gpulint.toml", tmp_path / "train.py"
+    settings.write_text('select = ["GPU302"]')
+    path.write_text(WASTEFUL)
+    workspace = Workspace(tmp_path, [])
+    settings.write_text("select = [")
+    workspace.refresh()
+    assert "gpulint.toml" in workspace.error
+    assert set(codes(workspace, path)) <= {"GPU302"}
+    settings.write_text('select = ["GPU301"]')
+    workspace.refresh()
+    assert workspace.error == ""
+    assert set(codes(workspace, path)) == {"GPU301"}
+
+
+def test_an_answer_that_nobody_wants_is_given_up(tmp_path):
+    path = tmp_path / "train.py"
+    path.write_text(WASTEFUL)
+    workspace = Workspace(tmp_path, [])
+    with pytest.raises(Superseded):
+        workspace.check([path], stop=lambda: True)
+    assert "GPU301" in codes(workspace, path)
