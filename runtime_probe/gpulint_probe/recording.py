@@ -20,7 +20,7 @@ class RecordingError(Exception):
     """A recording cannot be read or written; the message is one line that names the file."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class GpuInfo:
     """One GPU or MIG instance. ``index`` counts from 0 within the recording and is what samples refer to."""
 
@@ -33,7 +33,7 @@ class GpuInfo:
     vendor: str = "nvidia"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class GpuSample:
     """One GPU over the interval that ends at ``time_s``."""
 
@@ -61,7 +61,7 @@ class GpuSample:
     clock_mhz: float | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class HostSample:
     """The job's process tree over the interval that ends at ``time_s``; the network is that of the whole machine."""
 
@@ -79,7 +79,7 @@ class HostSample:
     processes: int = 1
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Mark:
     """A line of the job's output that says what it is doing."""
 

@@ -1,0 +1,72 @@
+"""What every source of GPU figures offers, and what a report says about the figures that it lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import Protocol
+
+from gpulint_probe.recording import GpuInfo, GpuSample
+
+
+class SourceUnavailable(Exception):
+    """This source gives nothing here; the message is one line that says why."""
+
+
+class Source(Protocol):
+    """An open source. What goes wrong after it was opened costs samples and becomes a note, never an exception."""
+
+    name: str
+    gpus: list[GpuInfo]
+    blind_spots: list[str]
+
+    def sample(self, pids: Collection[int], *, final: bool = False) -> list[GpuSample]:
+        """Samples since the last call: usually one per GPU, none where there is nothing new yet.
+
+        ``pids`` are the job's processes. ``final`` is the last call, in which nothing may be kept back.
+        """
+
+    def troubles(self) -> list[str]:
+        """What went wrong since the last call, in sentences."""
+
+    def close(self) -> None:
+        """Give back what the source holds."""
+
+
+class NoSource:
+    """No GPU figures: the host and the log are all there is."""
+
+    name = "none"
+
+    def __init__(self, reasons: Iterable[str] = ()) -> None:
+        self.gpus: list[GpuInfo] = []
+        self.blind_spots = ["the GPUs: no source of GPU figures was found", *reasons]
+
+    def sample(self, pids: Collection[int], *, final: bool = False) -> list[GpuSample]:
+        return []
+
+    def troubles(self) -> list[str]:
+        return []
+
+    def close(self) -> None:
+        pass
+
+
+_UNSEEN = {
+    ("sm_activity",): "SM activity: its utilization is coarse, a single busy thread counts as a fully used GPU",
+    ("tensor_activity",): "use of the tensor cores",
+    ("dram_activity",): "use of the memory bandwidth",
+    ("memory_used_bytes",): "GPU memory",
+    ("power_w", "energy_j"): "power and energy",
+    ("pcie_rx_bytes_s", "pcie_tx_bytes_s"): "traffic between host and GPU",
+}
+
+
+def unseen(samples: Iterable[GpuSample], *, rates: bool = False) -> list[str]:
+    """What no sample has, as blind spots; with ``rates``, PCIe traffic is known to come with later samples."""
+    samples = list(samples)
+    return [
+        text
+        for names, text in _UNSEEN.items()
+        if all(getattr(sample, name) is None for sample in samples for name in names)
+        and not (rates and "pcie_rx_bytes_s" in names)
+    ]
