@@ -7,6 +7,7 @@ Ratios are 0 to 1, times are Unix seconds, and None is always "not seen", never 
 
 from __future__ import annotations
 
+import contextlib
 import json
 from dataclasses import MISSING, asdict, dataclass, field, fields
 from pathlib import Path
@@ -176,7 +177,12 @@ class RecordingWriter:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._file.close()
+        self.close()
+
+    def close(self) -> None:
+        """Close the file; what was written is complete at any time."""
+        with contextlib.suppress(OSError):  # a line that did not fit was reported when it was written
+            self._file.close()
 
     def add(self, entry: Entry) -> None:
         """Write one sample or mark. Raises RecordingError, for instance where the disk is full."""

@@ -40,7 +40,7 @@ def open_source(choice: str, options: SourceOptions) -> tuple[Source, list[str]]
             return _opener(name, options)(), reasons
         except SourceUnavailable as error:
             reasons.append(str(error))
-    return NoSource(reasons), []
+    return NoSource(), list(dict.fromkeys(reasons))
 
 
 def _opener(choice: str, options: SourceOptions) -> Callable[[], Source]:

@@ -42,6 +42,7 @@ class NvmlSource:
         self.name = "nvml-gpm" if gpm else "nvml"
         self._troubles: list[str] = []
         self._sees_job = False
+        self._sampled = 0.0
         self._nvml = _library()
         try:
             self._devices = self._list(wanted)
@@ -59,6 +60,9 @@ class NvmlSource:
         self.blind_spots = unseen(first, rates=any(device.pcie for device in self._devices))
 
     def sample(self, pids: Collection[int], *, final: bool = False) -> list[GpuSample]:
+        if final and time.monotonic() - self._sampled < _SHORTEST_S:
+            return []
+        self._sampled = time.monotonic()
         samples = []
         for device in self._devices:
             if device.lost:

@@ -1,0 +1,231 @@
+"""``gpulint probe``: run or watch a job, record what its GPUs did, report."""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import os
+import re
+import sys
+import tempfile
+import time
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+if TYPE_CHECKING:
+    from gpulint_probe.recording import Recording
+    from gpulint_probe.sources import SourceOptions
+
+_DESCRIPTION = """Run a job unchanged and say how well it used its GPUs. Its output, signals and exit code are its own;
+the report goes to standard error. Without a command: --pid watches a running job, --duration the whole machine,
+--replay reads a recording, and --since asks a Prometheus server about a job of the past."""
+_SHORTEST_S = 0.1
+
+
+def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
+    """Add the sub-command to a command line."""
+    parser = subparsers.add_parser(
+        "probe",
+        help="run a job and say how well it used its GPUs",
+        description=_DESCRIPTION,
+        usage="gpulint probe [options] [--] COMMAND ...",
+    )
+    add = parser.add_argument
+    add("command", nargs=argparse.REMAINDER, metavar="COMMAND", help="the job and its arguments")
+    add("--pid", "--attach", type=int, metavar="N", help="watch the running process N and its children until it ends")
+    add("--duration", type=_seconds, metavar="TIME", help="stop watching after TIME, such as 90s or 5m; a job runs on")
+    add("--interval", type=_seconds, default=1.0, metavar="TIME", help="between samples, 0.1s at least (default: 1s)")
+    add("-o", "--output", type=Path, metavar="FILE", help="write the recording to FILE (JSON lines) while the job runs")
+    add("--replay", type=Path, metavar="FILE", help="report on a recording")
+    add("--csv", type=Path, metavar="FILE", help="write the tables FILE.gpu.csv, FILE.host.csv and FILE.marks.csv")
+    add("--parquet", type=Path, metavar="FILE", help="the same tables in Parquet; needs pyarrow")
+    add("--no-log", action="store_true", help="leave the job's output alone: no phases are found in it")
+    source = parser.add_argument_group("where the figures come from")
+    source.add_argument(
+        "--source",
+        choices=("auto", "gpm", "nvml", "dcgm", "prometheus", "amd", "none"),
+        default="auto",
+        help="default: the one that sees most",
+    )
+    source.add_argument("--gpus", metavar="LIST", help="indices or UUIDs, or all (default: CUDA_VISIBLE_DEVICES)")
+    source.add_argument("--dcgm", metavar="URL", help="dcgm-exporter (default: http://localhost:9400/metrics)")
+    source.add_argument("--prometheus", metavar="URL", help="a Prometheus server that has the figures of DCGM")
+    source.add_argument(
+        "--prometheus-match", metavar="LABELS", help='whose figures (default: Hostname="this machine\'s name")'
+    )
+    source.add_argument(
+        "--since", type=_moment, metavar="TIME", help="report on a job of the past: 2026-05-01T12:00, 3h"
+    )
+    source.add_argument("--until", type=_moment, metavar="TIME", help="its end (default: now)")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the command: the job's exit code, or 0 without a job, or 2 on misuse (one line on stderr)."""
+    # The engine's runs are short and do not collect garbage; this one may last for days.
+    gc.enable()
+    try:
+        import psutil  # noqa: F401
+    except ImportError:
+        return _fail("probe needs psutil: install gpulint[probe]")
+    from gpulint_probe.recording import RecordingError
+    from gpulint_probe.sources import SourceUnavailable
+
+    command = args.command[1:] if args.command[:1] == ["--"] else args.command
+    ways = [bool(command), args.pid is not None, args.replay is not None, args.since is not None]
+    if sum(ways) > 1:
+        return _fail("a command, --pid, --replay and --since exclude each other")
+    if sum(ways) == 0 and args.duration is None:
+        return _fail("nothing to watch: give a command, --pid, --duration, --replay or --since")
+    if args.interval < _SHORTEST_S:
+        return _fail(f"--interval must be {_SHORTEST_S:g} s at least")
+    try:
+        if args.replay is not None:
+            from gpulint_probe.recording import Recording
+
+            return _finish(Recording.read(args.replay), args, sys.stdout)
+        if args.since is not None:
+            return _finish(_past(args), args, sys.stdout)
+        return _watch(command, args)
+    except (RecordingError, SourceUnavailable) as error:
+        return _fail(str(error))
+
+
+def _watch(command: list[str], args: argparse.Namespace) -> int:
+    """Run or follow the job, then report. Raises RecordingError and SourceUnavailable before the job starts only."""
+    from gpulint_probe.lifecycle import CannotStart
+    from gpulint_probe.recording import Recording, RecordingError
+    from gpulint_probe.session import Session
+
+    path = args.output
+    if path is None:
+        handle, name = tempfile.mkstemp(prefix="gpulint-", suffix=".jsonl")
+        os.close(handle)
+        path = Path(name)
+    try:
+        try:
+            session = Session(path, args, command, _source_options(args))
+            code = session.run()
+        except CannotStart as error:
+            print(f"gpulint: error: {error}", file=sys.stderr)
+            return error.exit_code
+        if session.failure:
+            print(f"gpulint: warning: the recording is incomplete: {session.failure}", file=sys.stderr)
+        try:
+            _finish(Recording.read(path), args, sys.stderr)
+        except RecordingError as error:
+            print(f"gpulint: warning: no report: {error}", file=sys.stderr)
+        return code
+    finally:
+        if args.output is None:
+            path.unlink(missing_ok=True)
+
+
+def _past(args: argparse.Namespace) -> Recording:
+    """A recording of what a Prometheus server knows about the time between --since and --until."""
+    from gpulint_probe.recording import Recording
+    from gpulint_probe.sources import SourceUnavailable
+    from gpulint_probe.sources.prometheus import PrometheusSource
+    from gpulint_probe.sources.selection import wanted_gpus
+
+    if args.prometheus is None:
+        raise SourceUnavailable("--since needs --prometheus URL")
+    until = time.time() if args.until is None else args.until
+    if until <= args.since:
+        raise SourceUnavailable("--until must be after --since")
+    step = args.interval if args.interval > 1 else 15.0
+    source = PrometheusSource(
+        wanted_gpus(args.gpus, {}),
+        args.prometheus,
+        match=args.prometheus_match,
+        step_s=step,
+        since=args.since,
+        until=until,
+    )
+    return Recording(
+        command=[],
+        cwd="",
+        started=args.since,
+        ended=until,
+        interval_s=step,
+        source=source.name,
+        blind_spots=[*source.blind_spots, "the host: CPU, memory, disk and network", "the job's log"],
+        gpus=source.gpus,
+        gpu_samples=source.history(),
+        notes=source.troubles(),
+    )
+
+
+def _source_options(args: argparse.Namespace) -> SourceOptions:
+    from gpulint_probe.sources import SourceOptions
+    from gpulint_probe.sources.selection import wanted_gpus
+
+    return SourceOptions(
+        wanted=wanted_gpus(args.gpus, _environment(args.pid)),
+        dcgm_url=args.dcgm,
+        prometheus_url=args.prometheus,
+        prometheus_match=args.prometheus_match,
+        interval_s=args.interval,
+    )
+
+
+def _environment(pid: int | None) -> dict[str, str]:
+    """Of the job: its own where it runs already, else what it will inherit."""
+    if pid is None:
+        return dict(os.environ)
+    import psutil
+
+    try:
+        return psutil.Process(pid).environ()
+    except (psutil.Error, OSError):
+        return {}
+
+
+def _finish(recording: Recording, args: argparse.Namespace, stream: TextIO) -> int:
+    """Write what was asked for, and report. Raises RecordingError."""
+    if args.output is not None and (args.since is not None or args.replay is not None):
+        recording.write(args.output)
+    if args.csv is not None or args.parquet is not None:
+        from gpulint_probe import export
+
+        if args.csv is not None:
+            export.write_csv(recording, args.csv)
+        if args.parquet is not None:
+            export.write_parquet(recording, args.parquet)
+    print(_summary(recording), file=stream)
+    return 0
+
+
+def _summary(recording: Recording) -> str:
+    lines = [f"gpulint probe: source {recording.source}, {len(recording.gpu_samples)} GPU samples"]
+    lines += [f"  cannot see {text}" for text in recording.blind_spots]
+    lines += [f"  note: {text}" for text in recording.notes]
+    return "\n".join(lines)
+
+
+_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400, "ms": 0.001}
+
+
+def _seconds(text: str) -> float:
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]*)", text.strip())
+    if match is None or match[2] not in _UNITS or float(match[1]) == 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time such as 0.5, 90s, 5m or 2h")
+    return float(match[1]) * _UNITS[match[2]]
+
+
+def _moment(text: str) -> float:
+    """Unix time of an ISO date and time, of a Unix time, or of a time ago."""
+    try:
+        if re.fullmatch(r"\d{9,}(?:\.\d+)?", text):
+            return float(text)
+        if re.fullmatch(r"[\d.]+[smhd]", text):
+            return time.time() - _seconds(text)
+        return datetime.fromisoformat(text).timestamp()
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time such as 2026-05-01T12:00 or 3h (ago)") from None
+
+
+def _fail(message: str) -> int:
+    print(f"gpulint: error: {message}", file=sys.stderr)
+    return 2

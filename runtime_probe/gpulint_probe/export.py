@@ -1,0 +1,69 @@
+"""Tables of a recording for other tools: one of GPU samples, one of host samples, one of marks."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from gpulint_probe.recording import GpuSample, HostSample, Mark, Recording, RecordingError
+
+
+def write_csv(recording: Recording, path: Path) -> list[Path]:
+    """Write run.gpu.csv, run.host.csv and run.marks.csv for the path run.csv; what was not seen is empty.
+
+    Raises RecordingError.
+    """
+    written = []
+    for name, kind, rows in _tables(recording):
+        target = _target(path, name, ".csv")
+        columns = [column.name for column in fields(kind)]
+        try:
+            with target.open("w", encoding="utf-8", newline="") as file:
+                writer = csv.writer(file)
+                writer.writerow(columns)
+                writer.writerows([getattr(row, column) for column in columns] for row in rows)
+        except OSError as error:
+            raise RecordingError(f"{target}: {error.strerror}") from error
+        written.append(target)
+    return written
+
+
+def write_parquet(recording: Recording, path: Path) -> list[Path]:
+    """The same tables as Parquet files. Raises RecordingError, also where pyarrow is missing."""
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError:
+        raise RecordingError(f"{path}: Parquet needs pyarrow, which is not installed; --csv does without") from None
+    types = {"int": pyarrow.int64(), "float": pyarrow.float64(), "str": pyarrow.string()}
+    written = []
+    for name, kind, rows in _tables(recording):
+        target = _target(path, name, ".parquet")
+        columns = {
+            column.name: pyarrow.array(
+                [getattr(row, column.name) for row in rows], types[str(column.type).partition(" ")[0]]
+            )
+            for column in fields(kind)
+        }
+        try:
+            pyarrow.parquet.write_table(pyarrow.table(columns), target)
+        except OSError as error:
+            raise RecordingError(f"{target}: {error.strerror or error}") from error
+        written.append(target)
+    return written
+
+
+def _tables(recording: Recording) -> list[tuple[str, type[Any], Sequence[Any]]]:
+    return [
+        ("gpu", GpuSample, recording.gpu_samples),
+        ("host", HostSample, recording.host_samples),
+        ("marks", Mark, recording.marks),
+    ]
+
+
+def _target(path: Path, name: str, suffix: str) -> Path:
+    stem = path.name.removesuffix(suffix)
+    return path.with_name(f"{stem}.{name}{suffix}")
