@@ -113,6 +113,28 @@ def test_evaluation_is_told_by_the_log_paused_or_slow() -> None:
     assert causes(record([train, replace(slow, activity=0.0)] * 4)) == [Cause.EVALUATION]
 
 
+def test_a_pause_that_saves_and_then_evaluates_is_cut_where_the_log_says_so() -> None:
+    epoch = [
+        Phase(200, 0.95, mark=("epoch", "Epoch")),
+        Phase(40, 0.0, mark=("checkpoint", "Saving")),
+        Phase(60, 0.2, mark=("eval", "Evaluating")),
+    ]
+    found = {loss.cause: loss for loss in verdict(record([*epoch * 4, Phase(50, 0.0)]))}
+    assert found[Cause.CHECKPOINT].gpu_seconds == pytest.approx(4 * 40)
+    assert found[Cause.EVALUATION].gpu_seconds == pytest.approx(4 * 60 * 0.8)
+    assert found[Cause.TAIL].gpu_seconds == pytest.approx(50)
+    assert "40 s pauses every 300 s" in found[Cause.CHECKPOINT].sentence
+    assert "60 s evaluation pauses every 300 s" in found[Cause.EVALUATION].sentence
+
+
+def test_a_line_after_the_save_tells_of_the_pause_before_it() -> None:
+    recording = record([WORK, replace(SAVE, disk_write=0.0)] * 4)
+    recording.marks = [Mark(START + n * 168 + 167, "checkpoint", "Saved model.pt") for n in range(4)]
+    recording.marks += [Mark(START + n * 168 + 168, "eval", "Evaluating") for n in range(3)]
+    assert verdict(recording)[0].cause is Cause.CHECKPOINT
+    assert verdict(recording)[0].gpu_seconds == pytest.approx(4 * 96)
+
+
 def test_busy_cores_and_a_waiting_gpu_are_input() -> None:
     (loss,) = verdict(record([Phase(300, 0.25, cpu=0.97)]), CHECKPOINT, LOADER)
     assert loss.sentence == "75 % of GPU time lost waiting for input (likely): data.py:7: loads in one process (GPU303)"

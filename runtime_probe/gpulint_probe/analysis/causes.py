@@ -25,7 +25,6 @@ LONG_PAUSE_S = 5.0
 _SUSTAINED = 5
 """A job has begun with the first activity that lasts this many samples, and ended with the last one."""
 _LIKE_THE_OTHERS = 1.5
-_FEWEST_ALIKE = 3
 _BURSTS = 0.3
 _MUCH_CPU = 0.8
 _MUCH_PCIE = 3e9
@@ -101,15 +100,20 @@ def _of_gpu(seen: Seen, series: GpuSeries) -> list[Piece]:
         pieces += _start_up(seen.log, stretch, first)
     active = [stretch for stretch in work if stretch.pattern in (Pattern.BUSY, Pattern.LOW)]
     usual = {name: seen.host.rate(name, _ranges(active)) for name in (*_WRITES, *_READS)}
-    earlier: list[Pause] = []
-    for pause in pauses(work):
+    alike: dict[Cause | None, float] = {}
+    for pause in pauses([stretch for stretch in work if stretch.start < last - 1e-6]):
         explained, rest = _of_pause(seen, pause, usual)
-        if pause.start >= last - 1e-6 and not _like(earlier, pause, explained):
-            explained = [Piece(part, Cause.TAIL, "nothing ran until the job ended") for part in pause.stretches]
-            rest = []
-        earlier.append(pause)
+        for cause in {piece.cause for piece in explained} or {None}:
+            alike[cause] = max(alike.get(cause, 0.0), pause.seconds)
         pieces += explained
         steady += rest
+    for pause in pauses([stretch for stretch in work if stretch.start >= last - 1e-6]):
+        explained, rest = _of_pause(seen, pause, usual, tail=True)
+        if pause.seconds <= _LIKE_THE_OTHERS * alike.get(explained[0].cause if explained else None, 0.0):
+            pieces += explained  # like the pauses before it: the last epoch's checkpoint
+            steady += rest
+        else:
+            pieces += [Piece(part, Cause.TAIL, "nothing ran until the job ended") for part in pause.stretches]
     for stretch in active:
         if stretch.pattern is Pattern.BUSY:
             pieces.append(Piece(stretch, Cause.BUSY))
@@ -140,8 +144,9 @@ def _start_up(log: LogPhases, stretch: Stretch, until: float) -> list[Piece]:
     """A stretch before the work begins, cut where the log says that installs or downloads begin and end."""
     pieces = []
     for start, end, kind in log.preparing(stretch.start, stretch.end, until):
-        share = (end - start) / stretch.seconds
-        part = Stretch(stretch.gpu, start, end, stretch.pattern, stretch.activity, stretch.lost * share)
+        part = stretch.within(start, end)
+        if part is None:
+            continue
         if kind == "install":
             pieces.append(Piece(part, Cause.INSTALL, "the log shows packages being installed"))
         elif kind == "download":
@@ -151,27 +156,22 @@ def _start_up(log: LogPhases, stretch: Stretch, until: float) -> list[Piece]:
     return pieces
 
 
-def _of_pause(seen: Seen, pause: Pause, usual: _Rates) -> tuple[list[Piece], list[Stretch]]:
-    """The pieces of a pause that has a cause of its own, or its stretches to be judged with the steady state."""
-    cause, reason, certain = None, "", True
-    mark = seen.log.checkpoint(pause.start, pause.end)
-    if mark:
-        cause, reason = Cause.CHECKPOINT, f"the log says “{mark}” at these pauses"
-    elif seen.log.evaluates(pause.start, pause.end):
-        cause, reason = Cause.EVALUATION, "the log says that it evaluates"
-    elif pause.seconds >= LONG_PAUSE_S:
-        cause, reason = _by_host(seen.host, pause, usual)
-        certain = False
-    if cause is None:
-        return [], list(pause.stretches)
-    return [Piece(stretch, cause, reason, certain) for stretch in pause.stretches], []
-
-
-def _like(earlier: Sequence[Pause], pause: Pause, explained: Sequence[Piece]) -> bool:
-    """Is the last pause like those before it (the last epoch's checkpoint), rather than a tail?"""
-    longest = max((other.seconds for other in earlier), default=0.0)
-    known = not explained or explained[0].cause is not Cause.PAUSES
-    return pause.seconds <= _LIKE_THE_OTHERS * longest and (known or len(earlier) >= _FEWEST_ALIKE)
+def _of_pause(seen: Seen, pause: Pause, usual: _Rates, tail: bool = False) -> tuple[list[Piece], list[Stretch]]:
+    """The pieces of a pause that have a cause of their own, and its stretches to be judged with the steady state."""
+    pieces: list[Piece] = []
+    rest: list[Stretch] = []
+    for start, end, mark in seen.log.events(pause.start, pause.end, tail):
+        parts = [part for stretch in pause.stretches if (part := stretch.within(start, end)) is not None]
+        if mark is not None and mark.kind == "checkpoint":
+            pieces += [Piece(part, Cause.CHECKPOINT, f"the log says “{mark.text}” at these pauses") for part in parts]
+        elif mark is not None:
+            pieces += [Piece(part, Cause.EVALUATION, "the log says that it evaluates") for part in parts]
+        elif pause.seconds >= LONG_PAUSE_S:
+            cause, reason = _by_host(seen.host, pause, usual)
+            pieces += [Piece(part, cause, reason, certain=False) for part in parts]
+        else:
+            rest += parts
+    return pieces, rest
 
 
 def _by_host(host: Host, pause: Pause, usual: _Rates) -> tuple[Cause, str]:

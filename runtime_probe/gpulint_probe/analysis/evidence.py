@@ -26,20 +26,41 @@ class LogPhases:
         self.marks = sorted(marks, key=lambda mark: mark.time_s)
         self.times = [mark.time_s for mark in self.marks]
 
-    def checkpoint(self, start: float, end: float) -> str:
-        """The line that speaks of a checkpoint at a pause, or nothing."""
-        return next((mark.text for mark in self._within(start, end) if mark.kind == "checkpoint"), "")
+    def events(self, start: float, end: float, tail: bool = False) -> list[tuple[float, float, Mark | None]]:
+        """Cut a pause at the lines that say that something else begins: (start, end, line that tells what it is).
+
+        A line about a checkpoint may come before or after it was written. A line about an evaluation announces it, so
+        that one at the very end speaks of what follows the pause; it goes on until the next step or epoch, but not into
+        the ``tail`` after the last work.
+        """
+        margin = min(self.slack, (end - start) / 2)
+        told = [
+            mark
+            for mark in self._within(start, end)
+            if mark.kind == "checkpoint" or (mark.kind == "eval" and mark.time_s <= end - margin)
+        ]
+        if not told:
+            return [(start, end, None if tail else self._going_on(start))]
+        found, begin, current = [], start, told[0]
+        for mark in told[1:]:
+            if mark.kind != current.kind and start + self.slack < mark.time_s < end - margin:
+                found.append((begin, mark.time_s, current))
+                begin = mark.time_s
+            if mark.kind != current.kind and begin == mark.time_s:
+                current = mark
+        return [*found, (begin, end, current)]
 
     def evaluates(self, start: float, end: float) -> bool:
-        """Does an evaluation begin at a pause, or is one going on: the last line said so, and no step came since?"""
-        if any(mark.kind == "eval" for mark in self._within(start, end)):
-            return True
-        for mark in reversed(self.marks[: bisect_right(self.times, start)]):
-            if mark.kind in ("step", "epoch", "checkpoint", "install"):
-                return False
-            if mark.kind == "eval":
-                return True
-        return False
+        """Is all that happens then an evaluation?"""
+        return all(mark is not None and mark.kind == "eval" for _, _, mark in self.events(start, end))
+
+    def _going_on(self, start: float) -> Mark | None:
+        """The evaluation that goes on then: the last line announced it, and no step or epoch came since."""
+        last = next((mark for mark in reversed(self._before(start)) if mark.kind != "log"), None)
+        return last if last is not None and last.kind == "eval" else None
+
+    def _before(self, time: float) -> list[Mark]:
+        return self.marks[: bisect_right(self.times, time)]
 
     def preparing(self, start: float, end: float, until: float) -> Iterator[tuple[float, float, str]]:
         """Cut ``start`` to ``end`` by what the log says before the work begins ``until``: (start, end, kind or "").
@@ -60,7 +81,7 @@ class LogPhases:
 
     def _preparations(self, until: float) -> list[tuple[float, float, str]]:
         found: list[tuple[float, float, str]] = []
-        marks = self.marks[: bisect_right(self.times, until)]
+        marks = self._before(until)
         for index, mark in enumerate(marks):
             if mark.kind not in _PREPARING:
                 continue

@@ -53,6 +53,14 @@ class Stretch:
     def seconds(self) -> float:
         return self.end - self.start
 
+    def within(self, start: float, end: float) -> Stretch | None:
+        """The part between two times, with its share of the loss; None where there is none."""
+        begin, finish = max(start, self.start), min(end, self.end)
+        if finish - begin <= 1e-9:
+            return None
+        share = (finish - begin) / self.seconds
+        return Stretch(self.gpu, begin, finish, self.pattern, self.activity, self.lost * share)
+
 
 def stretches(series: GpuSeries) -> tuple[Stretch, ...]:
     """One GPU's seen time, cut into stretches of one pattern each; they overlap nowhere and leave nothing out."""

@@ -39,6 +39,10 @@ class StaticFinding:
         cell = f"cell {self.cell}:" if self.cell is not None else ""
         return f"{self.path}:{cell}{self.line}" if self.path else "the command"
 
+    def __str__(self) -> str:
+        place = f"{self.place}: " if self.path else ""
+        return f"{place}{self.message} ({self.code})"
+
 
 @dataclass(frozen=True, slots=True)
 class Program:
@@ -116,6 +120,6 @@ def _plain(finding: Finding, script: Path, folder: Path) -> StaticFinding:
 
 def _without_script(text: str) -> str:
     """Messages name the script, which the reader has never seen; its second line is the number of GPUs."""
-    for number, meaning in ((2, "this machine"), (3, "the command")):
-        text = text.replace(f"{_NAME}:{number}", meaning)
+    for number, meaning in ((2, "on this machine"), (3, "by the command")):
+        text = text.replace(f"at {_NAME}:{number}", meaning)
     return text.replace(_NAME, "the command")

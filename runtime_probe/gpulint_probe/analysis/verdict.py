@@ -51,8 +51,7 @@ class Loss:
         """``31 % of GPU time lost in 96 s pauses every 168 s: train.py:140: ... (GPU211)``."""
         text = f"{percent(self.share)} of GPU time lost {_how(self)}"
         if self.findings:
-            finding = self.findings[0]
-            text += f": {finding.place}: {finding.message} ({finding.code})"
+            text += f": {self.findings[0]}"
         return text
 
 

@@ -1,0 +1,209 @@
+"""The one-page summary for a terminal."""
+
+from __future__ import annotations
+
+import io
+import shlex
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from gpulint_probe.analysis.batch import BatchAdvice
+from gpulint_probe.analysis.figures import Analysis, GpuFigures
+from gpulint_probe.analysis.utilization import LOW
+from gpulint_probe.analysis.verdict import Loss, worth_naming
+from gpulint_probe.analysis.words import duration, listed, number, percent, size
+from gpulint_probe.reporting.buckets import Lane, activity, lanes, sparkline
+
+_MOST_LOSSES = 6
+_MOST_GPUS = 16
+_MOST_FINDINGS = 3
+
+
+def page(analysis: Analysis, *, advice: BatchAdvice | None = None, colour: bool = False, width: int = 80) -> str:
+    """The summary as text with a final newline, at most ``width`` columns wide."""
+    out = io.StringIO()
+    console = Console(
+        file=out, width=max(40, width), force_terminal=colour, no_color=not colour, highlight=False,
+        color_system="standard" if colour else None, legacy_windows=False,
+    )  # fmt: skip
+    for part in (_head(analysis), _gpus(analysis, console.width), _host(analysis, console.width)):
+        if part is not None:
+            console.print(part)
+    _losses(console, analysis)
+    if advice is not None:
+        _section(console, "Batch size", advice.lines)
+    _section(console, "Worth knowing", remarks(analysis))
+    return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
+
+
+def headline(analysis: Analysis) -> str:
+    """How well the GPUs were used, in one sentence."""
+    if analysis.utilization is None:
+        return "No GPU activity was seen."
+    kind = "GPU utilization (coarse: share of time in which any kernel ran)" if analysis.coarse else "SM activity"
+    verdict = ", low by the study's bound of 50 %" if analysis.utilization <= LOW else ""
+    return f"{kind} {percent(analysis.utilization)} on average{verdict}."
+
+
+def facts(analysis: Analysis) -> str:
+    """What ran, for how long, seen how."""
+    recording = analysis.recording
+    names = dict.fromkeys(gpu.name for gpu in analysis.gpus)
+    cards = listed([f"{sum(gpu.name == name for gpu in analysis.gpus)} x {name}" for name in names]) or "no GPUs"
+    ended = "did not end" if recording.exit_code is None else f"exit code {recording.exit_code}"
+    return f"{duration(analysis.seconds)}, {ended}; {cards}; {recording.source} every {recording.interval_s:g} s"
+
+
+def totals(analysis: Analysis) -> str:
+    """Speed and energy as far as they are known."""
+    parts = []
+    if analysis.speed is not None:
+        parts.append(f"{analysis.speed.value:.3g} {analysis.speed.unit} by the log")
+    if analysis.energy_j is not None:
+        parts.append(f"{analysis.energy_j / 3.6e6:.3g} kWh used by the GPUs")
+    return "; ".join(parts)
+
+
+def remarks(analysis: Analysis) -> list[str]:
+    """What else the figures say, what was not seen, and what went wrong."""
+    found: list[str] = []
+    for condition, text in (
+        ("improper_batch_size", "mean utilization and peak memory are both at most 50 %: a larger batch would fit"),
+        ("insufficient_memory", "mean utilization is at most 50 % while memory peaks above 80 %: the batch cannot grow"
+         " before memory is saved (lower precision, activation checkpointing, sharding)"),
+        ("fluctuating", "utilization swings by more than 90 points in over 75 % of the 120 s windows"),
+    ):  # fmt: skip
+        if gpus := [gpu for gpu in analysis.gpus if getattr(gpu, condition) and not gpu.never_used]:
+            found.append(f"{_named(gpus, analysis)}: {text}")
+    if held := [gpu for gpu in analysis.gpus if gpu.held_idle_seconds > 0.1 * gpu.seen_seconds]:
+        shares = [gpu.held_idle_seconds / gpu.seen_seconds for gpu in held]
+        most = percent(max(shares)) if len(shares) == 1 else f"up to {percent(max(shares))}"
+        found.append(f"{_named(held, analysis)}: memory is held without any activity {most} of the time")
+    if idle := [gpu for gpu in analysis.gpus if gpu.idle_slots and not gpu.never_used]:
+        slots = sum(gpu.idle_slots for gpu in idle)
+        found.append(f"{_named(idle, analysis)}: {number(slots, 'idle slot')} (over 60 s without activity or memory)")
+    if analysis.imbalance is not None and analysis.imbalance.side == "cpu":
+        found.append(f"the job's CPU cores are {percent(analysis.imbalance.cpu)} busy beside underused GPUs")
+    if unseen := [gpu for gpu in analysis.gpus if gpu.unseen_seconds > max(5.0, 0.02 * analysis.seconds)]:
+        most = duration(max(gpu.unseen_seconds for gpu in unseen))
+        found.append(f"{_named(unseen, analysis)}: not seen for up to {most}, which counts as neither busy nor idle")
+    found += [f"not seen: {text}" for text in analysis.recording.blind_spots]
+    found += analysis.recording.notes
+    if analysis.program.note:
+        found.append(analysis.program.note)
+    return found
+
+
+def unexplained(analysis: Analysis) -> int:
+    """How many static findings explain no loss of this run."""
+    used = {finding for loss in worth_naming(analysis.losses) for finding in loss.findings}
+    return len(set(analysis.program.findings) - used)
+
+
+def _head(analysis: Analysis) -> Text:
+    text = Text("gpulint probe: ", style="bold")
+    text.append(shlex.join(analysis.recording.command) or "a running job")
+    text.append(f"\n{facts(analysis)}\n", style="dim")
+    style = "bold red" if analysis.utilization is not None and analysis.utilization <= LOW else "bold"
+    text.append(headline(analysis), style=style)
+    if known := totals(analysis):
+        text.append(f" {known}.")
+    text.append("\n")
+    return text
+
+
+def _gpus(analysis: Analysis, width: int) -> Table | None:
+    if not analysis.gpus:
+        return None
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    room = max(10, min(80, width - 42))
+    for name, justify in (("GPU", "left"), ("used", "right"), ("activity over time", "left"), ("peak memory", "right"),
+                          ("power", "right")):  # fmt: skip
+        table.add_column(name, justify="right" if justify == "right" else "left", no_wrap=True)
+    for gpu, series in list(zip(analysis.gpus, analysis.seen.series, strict=True))[:_MOST_GPUS]:
+        table.add_row(
+            str(gpu.index) + (f" {gpu.mig}" if gpu.mig else ""),
+            "?" if gpu.utilization is None else percent(gpu.utilization),
+            Text(sparkline(activity(analysis, series, room)), style="green" if (gpu.utilization or 0) > LOW else "red"),
+            _memory(gpu),
+            "" if gpu.mean_power_w is None else f"{gpu.mean_power_w:.0f} W",
+        )
+    if len(analysis.gpus) > _MOST_GPUS:
+        table.caption = f"and {len(analysis.gpus) - _MOST_GPUS} more"
+    return table
+
+
+def _memory(gpu: GpuFigures) -> str:
+    if gpu.peak_memory_bytes is None:
+        return "?"
+    share = f" ({percent(gpu.peak_memory)})" if gpu.peak_memory is not None else ""
+    return size(gpu.peak_memory_bytes) + share
+
+
+def _host(analysis: Analysis, width: int) -> Table | None:
+    room = max(10, min(80, width - 42))
+    host = [lane for lane in lanes(analysis, room) if lane.gpu is None]
+    if not host:
+        return None
+    table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
+    for lane in host:
+        table.add_row(Text(f"{lane.name:11}"), Text(sparkline(lane.values, lane.top), style="blue"), _most(lane))
+    return table
+
+
+def _most(lane: Lane) -> str:
+    known = [value for value in lane.values if value is not None]
+    if not known:
+        return ""
+    if lane.unit == "%":
+        return f"mean {percent(sum(known) / len(known))}"
+    return f"up to {max(known) / 1e6:.0f} MB/s"
+
+
+def _losses(console: Console, analysis: Analysis) -> None:
+    found = worth_naming(analysis.losses)
+    console.print()
+    if analysis.utilization is None:
+        return
+    if not found:
+        console.print("No loss of GPU time that has a cause to act on.", style="bold green")
+        return
+    console.print("Where the GPU time went", style="bold")
+    for place, loss in enumerate(found[:_MOST_LOSSES], 1):
+        text = Text(f"{place}. ", style="bold")
+        text.append(loss.sentence, style="bold" if place == 1 else "")
+        console.print(text)
+        for line in _details(loss):
+            console.print(Padding(Text(line, style="dim"), (0, 0, 0, 3)))
+    if len(found) > _MOST_LOSSES:
+        console.print(f"and {number(len(found) - _MOST_LOSSES, 'smaller cause')}")
+    if others := unexplained(analysis):
+        console.print(f"{number(others, 'more finding')} of `gpulint scan` without a loss in this run.", style="dim")
+
+
+def _details(loss: Loss) -> list[str]:
+    lines = [f"seen: {reason}" for reason in loss.reasons[:2]]
+    if loss.findings and loss.findings[0].help:
+        lines.append(f"do: {loss.findings[0].help}")
+    lines += [f"also: {finding}" for finding in loss.findings[1:_MOST_FINDINGS]]
+    if len(loss.findings) > _MOST_FINDINGS:
+        lines.append(f"also: {number(len(loss.findings) - _MOST_FINDINGS, 'more finding')} of these rules")
+    return lines
+
+
+def _section(console: Console, title: str, lines: list[str]) -> None:
+    if not lines:
+        return
+    console.print()
+    console.print(title, style="bold")
+    for line in lines:
+        console.print(Text(f"- {line}"))
+
+
+def _named(gpus: list[GpuFigures], analysis: Analysis) -> str:
+    if len(gpus) == len(analysis.gpus):
+        return "all GPUs" if len(gpus) > 1 else f"GPU {gpus[0].index}"
+    return f"GPU {listed([str(gpu.index) for gpu in gpus])}"
