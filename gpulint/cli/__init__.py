@@ -18,7 +18,7 @@ from gpulint import __version__
 
 CLEAN, FINDINGS, MISUSE, INTERNAL = 0, 1, 2, 3
 ISSUES = "https://github.com/gpulint/gpulint/issues"
-COMMANDS = ("scan", "baseline", "rules", "explain", "config", "completion")
+COMMANDS = ("scan", "baseline", "rules", "explain", "config", "init", "completion")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -1,0 +1,131 @@
+"""``gpulint init``: a commented settings file, written once and never over an existing one."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import textwrap
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gpulint.cli import CLEAN
+from gpulint.config import Config, ConfigError, load
+from gpulint.rule import DOCS_URL
+from gpulint.settings import SETTINGS
+
+if TYPE_CHECKING:
+    from gpulint.cli.survey import Survey
+
+
+def add(commands: argparse._SubParsersAction[Any]) -> None:
+    """Declare the command."""
+    parser = commands.add_parser(
+        "init",
+        help="write a commented settings file",
+        description="Look at the tree and write its settings: into pyproject.toml if there is one, else into a new"
+        " gpulint.toml. Existing settings are never changed.",
+    )
+    parser.add_argument("folder", nargs="?", default=".", metavar="FOLDER", help="top of the project (default: .)")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write the file and say what it says."""
+    from gpulint.cli.survey import survey
+    from gpulint.discover import absolute
+
+    root = absolute(Path(args.folder))
+    if not root.is_dir():
+        raise ConfigError(f"{args.folder}: no such folder")
+    existing = load(root).source
+    if existing is not None:
+        raise ConfigError(f"{os.path.relpath(existing)} has settings already; nothing was written")
+    seen = survey(root, Config(base=root))
+    path = _write(root, list(_lines(seen)))
+    print(f"Wrote {os.path.relpath(path)} after a look at {seen.files} files.")
+    for line in _told(seen):
+        print(f"- {line}")
+    print("Next: gpulint scan")
+    return CLEAN
+
+
+def _write(root: Path, lines: list[str]) -> Path:
+    """Append a table to ``pyproject.toml``; where there is none, or it cannot take one, write ``gpulint.toml``."""
+    project = root / "pyproject.toml"
+    try:
+        if project.is_file():
+            old = project.read_bytes().decode("utf-8")
+            newline = "\r\n" if "\r\n" in old else "\n"
+            gap = "" if not old or old.endswith("\n") else newline
+            new = old + gap + newline + newline.join(["[tool.gpulint]", *lines, ""])
+            try:
+                tomllib.loads(new)
+            except tomllib.TOMLDecodeError:
+                pass  # ``tool = { ... }`` in one line cannot be added to
+            else:
+                project.write_bytes(new.encode())
+                return project
+        target = root / "gpulint.toml"
+        with target.open("x", encoding="utf-8", newline="\n") as file:
+            file.write("\n".join([*lines, ""]))
+        return target
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{os.path.relpath(root)}: cannot be written: {error}") from None
+
+
+def _lines(seen: Survey) -> Iterator[str]:
+    """The body of the table: everything is a comment that can be uncommented, as nothing has to be set."""
+    yield f"# {DOCS_URL.rpartition('/')[0]}/configuration/ describes every key. Shown are examples, not defaults."
+    for key, setting in SETTINGS.items():
+        hints, example = _hints(key, seen), setting.example
+        if key == "gpus-per-node" and seen.gpus:
+            example = str(max(seen.gpus))
+        if key == "remote-paths" and seen.unsure:
+            example = "[" + ", ".join(f'"{prefix}"' for prefix in sorted(seen.unsure)[:_MOST]) + "]"
+        yield ""
+        yield from _comment(setting.text)
+        for hint in hints:
+            yield from _comment(hint)
+        yield f"# {key} = {example}"
+
+
+_MOST = 5
+
+
+def _comment(text: str) -> Iterator[str]:
+    yield from textwrap.wrap(
+        text, 100, initial_indent="# ", subsequent_indent="# ", break_on_hyphens=False, break_long_words=False
+    )
+
+
+def _told(seen: Survey) -> list[str]:
+    told = [hint for key in SETTINGS for hint in _hints(key, seen)]
+    return told or ["Nothing in the tree says how many GPUs a node has or which paths are remote; set what you know."]
+
+
+def _hints(key: str, seen: Survey) -> list[str]:
+    """What the tree says about one setting."""
+    if key == "gpus-per-node" and seen.gpus:
+        asked = "; ".join(f"{number} in {_some(places)}" for number, places in sorted(seen.gpus.items()))
+        return [f"Jobs here ask for GPUs on one node: {asked}."]
+    if key == "remote-paths":
+        hints = []
+        if seen.remote:
+            named = _some([f"{prefix} ({place})" for prefix, place in sorted(seen.remote.items())])
+            hints.append(f"Taken as remote without being named: {named}.")
+        if seen.unsure:
+            named = _some([f"{prefix} ({place})" for prefix, place in sorted(seen.unsure.items())])
+            hints.append(f"Uncomment the line if these are remote on your cluster: {named}.")
+        return hints
+    if key == "include-tests" and seen.tests:
+        return [f"Tests found in {_some(seen.tests)}."]
+    if key == "exclude" and seen.skipped:
+        return [f"Not scanned: {_some(seen.skipped)}."]
+    return []
+
+
+def _some(items: list[str]) -> str:
+    more = len(items) - _MOST
+    return ", ".join(items[:_MOST]) + (f" and {more} more" if more > 0 else "")
