@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 from gpulint.fix import Edit, Fix
 from gpulint.source import SourceText
-
-_MARK = "\ufeff"
 
 
 class Overlap(ValueError):
@@ -17,62 +16,102 @@ class Overlap(ValueError):
 def apply(text: str, edits: Iterable[Edit]) -> str:
     """``text`` with all ``edits`` done; equal edits count once, insertions at one place keep their order.
 
-    Spans count in ``text`` (for a notebook: in the source of the cell that the edits belong to), from behind a byte
-    order mark if there is one: no column counts it, and it stays first.
+    Spans count in ``text`` (for a notebook: in the source of the cell that the edits belong to).
 
     Raises:
         Overlap: the result would depend on which edit goes first.
     """
-    if text.startswith(_MARK):
-        return _MARK + apply(text.removeprefix(_MARK), edits)
     parts, at = [], 0
-    for start, end, new in _ordered(SourceText(text), edits):
-        if start < at:
-            raise Overlap(f"edits overlap at character {start}")
+    for start, end, new in replacements(text, edits):
         parts += [text[at:start], new]
         at = end
     return "".join(parts) + text[at:]
 
 
-def _ordered(source: SourceText, edits: Iterable[Edit]) -> list[tuple[int, int, str]]:
+def replacements(text: str, edits: Iterable[Edit]) -> list[tuple[int, int, str]]:
+    """``edits`` as (start, end, new text) in order; ``start`` and ``end`` are character offsets in ``text``.
+
+    Raises:
+        Overlap: two of them touch the same characters.
+        ValueError: a span does not lie within the text.
+    """
+    source = SourceText(text)
     unique = dict.fromkeys(
         (
-            source.offset(edit.span.line, edit.span.column),
-            source.offset(edit.span.end_line, edit.span.end_column),
+            _offset(source, edit.span.line, edit.span.column),
+            _offset(source, edit.span.end_line, edit.span.end_column),
             edit.text,
         )
         for edit in edits
     )
-    return sorted(unique, key=lambda edit: (edit[0], edit[1]))
+    ordered = sorted(unique, key=lambda edit: (edit[0], edit[1]))
+    at = 0
+    for start, end, _ in ordered:
+        if start < at:
+            raise Overlap(f"edits overlap at character {start}")
+        if end < start:
+            raise ValueError(f"an edit ends before it starts, at character {start}")
+        at = end
+    return ordered
+
+
+def _offset(source: SourceText, line: int, column: int) -> int:
+    """Offset of a place. One that its line does not have is no place: text of another line would be changed."""
+    starts = source.line_starts
+    if line == len(starts) + 1 and column == 1:  # the line after the last one
+        return len(source.text)
+    if 1 <= line <= len(starts) and column >= 1:
+        offset, end = starts[line - 1] + column - 1, starts[line] - 1 if line < len(starts) else len(source.text)
+        if offset <= end:
+            return offset
+    raise ValueError(f"there is no line {line}, column {column}")
+
+
+def moved(offset: int, done: Iterable[tuple[int, int, str]]) -> int:
+    """Where ``offset`` is after ``done`` (as of ``replacements``); what was replaced moves to the start of the new."""
+    shift = 0
+    for start, end, new in done:
+        if start < offset < end or (start == offset and end > start):
+            return start + shift
+        if end > offset:
+            break
+        shift += len(new) - (end - start)
+    return offset + shift
 
 
 def disjoint(fixes: Iterable[Fix]) -> list[Fix]:
     """The fixes that can be applied together, first come first served; equal edits (one import for two) do not collide.
 
     Two fixes that insert different text at one place do collide: the second waits for the next round, where it sees the
-    first one's result.
+    first one's result. So do two that bring different files of one name.
     """
-    taken: list[Edit] = []
+    taken: dict[tuple[Path, int | None], list[Edit]] = {}
+    files: dict[Path, str] = {}
     chosen = []
     for fix in fixes:
-        if fix.edits and not any(_collide(edit, other) for edit in fix.edits for other in taken):
-            chosen.append(fix)
-            taken += fix.edits
+        if not fix.edits or any(files.get(new.path, new.text) != new.text for new in fix.files):
+            continue
+        if any(_collide(edit, other) for edit in fix.edits for other in taken.get((edit.path, edit.span.cell), ())):
+            continue
+        chosen.append(fix)
+        files |= {new.path: new.text for new in fix.files}
+        for edit in fix.edits:
+            taken.setdefault((edit.path, edit.span.cell), []).append(edit)
     return chosen
 
 
 def _collide(edit: Edit, other: Edit) -> bool:
-    if edit == other or edit.path != other.path or edit.span.cell != other.span.cell:
+    if edit == other:
         return False
     start, end = (edit.span.line, edit.span.column), (edit.span.end_line, edit.span.end_column)
     there, over = (other.span.line, other.span.column), (other.span.end_line, other.span.end_column)
     return start == there or (start < over and there < end)
 
 
-def by_file(fixes: Sequence[Fix]) -> dict[tuple[str, int | None], list[Edit]]:
+def by_file(fixes: Sequence[Fix]) -> dict[Path, dict[int | None, list[Edit]]]:
     """All edits of ``fixes``, by path and cell."""
-    files: dict[tuple[str, int | None], list[Edit]] = {}
+    files: dict[Path, dict[int | None, list[Edit]]] = {}
     for fix in fixes:
         for edit in fix.edits:
-            files.setdefault((str(edit.path), edit.span.cell), []).append(edit)
+            files.setdefault(edit.path, {}).setdefault(edit.span.cell, []).append(edit)
     return files

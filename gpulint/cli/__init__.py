@@ -18,7 +18,7 @@ from gpulint import __version__
 
 CLEAN, FINDINGS, MISUSE, INTERNAL = 0, 1, 2, 3
 ISSUES = "https://github.com/gpulint/gpulint/issues"
-COMMANDS = ("scan", "baseline", "rules", "explain", "config", "init", "completion")
+COMMANDS = ("scan", "fix", "baseline", "rules", "explain", "config", "init", "completion")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -13,10 +13,11 @@ from gpulint.source import Span
 
 def render(report: Report, context: Context) -> str:
     """The findings; keys are described in the README. An empty list when there are none."""
-    return json.dumps([_finding(result, context) for result in report.results], indent=2, ensure_ascii=False) + "\n"
+    return json.dumps([finding(result, context) for result in report.results], indent=2, ensure_ascii=False) + "\n"
 
 
-def _finding(result: Result, context: Context) -> dict[str, Any]:
+def finding(result: Result, context: Context) -> dict[str, Any]:
+    """One finding with its fix."""
     found, rule = result.finding, result.finding.rule
     return {
         "code": rule.code,
@@ -32,8 +33,8 @@ def _finding(result: Result, context: Context) -> dict[str, Any]:
         **_place(found.span),
         "fix": _fix(result.fix, context) if isinstance(result.fix, Fix) else None,
         "related": [
-            {"path": context.relative(place.path), **_place(place.span), "message": place.message}
-            for place in found.related
+            {"path": context.relative(other.path), **_place(other.span), "message": other.message}
+            for other in found.related
         ],
         "url": rule.url,
     }
@@ -44,6 +45,7 @@ def _fix(fix: Fix, context: Context) -> dict[str, Any]:
         "safety": str(fix.safety),
         "description": fix.description,
         "edits": [{"path": context.relative(edit.path), **_place(edit.span), "text": edit.text} for edit in fix.edits],
+        "files": [{"path": context.relative(new.path), "text": new.text} for new in fix.files],
     }
 
 

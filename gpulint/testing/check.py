@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gpulint import config, edits, engine
+from gpulint import config, engine, fixing
 from gpulint.fix import Fix, Safety
+from gpulint.outcomes import State
 from gpulint.plugins import Plugins
 from gpulint.project import Project
 from gpulint.rule import Rule
 from gpulint.selection import select
 from gpulint.testing.spec import Case, Expected
-
-_ROUNDS = 10
-"""Enough for fixes that build on each other; more means that two fixers undo each other's work."""
 
 
 def check(case: Case, plugins: Plugins, folder: Path) -> None:
@@ -32,7 +30,7 @@ def check(case: Case, plugins: Plugins, folder: Path) -> None:
     report = _scan(case, plugins, rules, folder)
     _compare(case, report, folder)
     _check_safety(case, report, rules)
-    _check_fixes(case, plugins, rules, folder, report)
+    _check_fixes(case, plugins, rules, folder)
 
 
 def _where(case: Case) -> str:
@@ -44,13 +42,18 @@ def _failures(plugins: Plugins) -> str:
 
 
 def _scan(case: Case, plugins: Plugins, rules: tuple[Rule, ...], folder: Path) -> engine.Report:
-    settings = folder / "gpulint.toml"
-    options = config.load(folder, explicit=settings) if settings.is_file() else config.Config(base=folder)
-    files = sorted(folder / name for name in case.files)
-    report = engine.run(Project(folder, files, options), files, rules, fixers=plugins.fixers)
+    project, files = _project(case, folder)
+    report = engine.run(project, files, rules, fixers=plugins.fixers)
     errors = "\n".join(f"{error.where} on {error.path.name}: {error.error}\n{error.trace}" for error in report.errors)
     assert not errors, f"{_where(case)}: internal error\n{errors}"
     return report
+
+
+def _project(case: Case, folder: Path) -> tuple[Project, list[Path]]:
+    settings = folder / "gpulint.toml"
+    options = config.load(folder, explicit=settings) if settings.is_file() else config.Config(base=folder)
+    files = sorted(folder / name for name in case.files)
+    return Project(folder, files, options), files
 
 
 def _compare(case: Case, report: engine.Report, folder: Path) -> None:
@@ -91,42 +94,31 @@ def _check_safety(case: Case, report: engine.Report, rules: tuple[Rule, ...]) ->
         )
 
 
-def _fixes(report: engine.Report) -> list[Fix]:
-    """Fixes with edits. Those of notebooks are left to the fix engine, which alone knows how to write cells back."""
-    fixes = [result.fix for result in report.results if isinstance(result.fix, Fix)]
-    return [fix for fix in fixes if fix.edits and all(edit.span.cell is None for edit in fix.edits)]
-
-
-def _check_fixes(case: Case, plugins: Plugins, rules: tuple[Rule, ...], folder: Path, report: engine.Report) -> None:
-    """Fixes give the declared text, which can be read again, is silent, and needs no further fix."""
-    broken_before = {(problem.path, problem.message) for problem in report.problems}
-    fixed_places = 0
-    for _ in range(_ROUNDS):
-        fixes = edits.disjoint(_fixes(report))
-        if not fixes:
-            break
-        before = len(report.results)
-        for (name, _cell), changes in edits.by_file(fixes).items():
-            path = Path(name)
-            path.write_bytes(edits.apply(path.read_bytes().decode(), changes).encode())
-        fixed_places += len(fixes)
-        report = _scan(case, plugins, rules, folder)
-        broken = [problem for problem in report.problems if (problem.path, problem.message) not in broken_before]
-        if broken:
-            text = broken[0].path.read_text()
-            raise AssertionError(f"{_where(case)}: the fix breaks {broken[0].path.name}: {broken[0].message}\n{text}")
-        assert len(report.results) < before or not _fixes(report), (
-            f"{_where(case)}: the fix does not silence its rule:\n{changes[0].path.read_text()}"
+def _check_fixes(case: Case, plugins: Plugins, rules: tuple[Rule, ...], folder: Path) -> None:
+    """All fixes, safe or not, give the declared text, which can be read again, is silent, and needs no further fix."""
+    project, files = _project(case, folder)
+    fixed = fixing.fix(project, files, rules, plugins.fixers, unsafe=True)
+    errors = "\n".join(
+        f"{error.where} on {error.path.name}: {error.error}\n{error.trace}" for error in fixed.report.errors
+    )
+    assert not errors, f"{_where(case)}: internal error once fixes are applied\n{errors}"
+    for outcome in fixed.of(State.DROPPED):
+        found, fix = outcome.result.finding, outcome.result.fix
+        assert isinstance(fix, Fix)
+        raise AssertionError(
+            f"{_where(case)}: the fix of {found.rule.code} at {found.path.name}:{found.span.line} could not be applied:"
+            f" {outcome.reason}\n" + "\n".join(f"  {edit.span}: {edit.text!r}" for edit in fix.edits)
         )
-    else:
-        raise AssertionError(f"{_where(case)}: fixes do not come to an end after {_ROUNDS} rounds")
+    applied = fixed.of(State.APPLIED)
+    left = [outcome.result.finding for outcome in fixed.outcomes if outcome.state is not State.APPLIED]
     for name, text in case.fixed.items():
-        now = (folder / name).read_bytes().decode()
+        path = folder / name
+        now = fixed.project.data(path).decode()
         assert now == text, (
             f"{_where(case)}: the fixed {name} is not what the spec says"
-            f" ({fixed_places} fixes applied).\n--- got:\n{now}--- spec:\n{text}"
+            f" ({len(applied)} fixes applied).\n--- got:\n{now}--- spec:\n{text}"
         )
-        left = [result.finding for result in report.results if result.finding.path == folder / name]
-        assert not [found for found in left if found.rule.code in case.select], (
-            f"{_where(case)}: the fixed {name} is still reported: {left[0].span.line}: {left[0].message}"
-        )
+        for found in left:
+            assert found.path != path or found.rule.code not in case.select, (
+                f"{_where(case)}: the fixed {name} is still reported: {found.span.line}: {found.message}"
+            )

@@ -17,7 +17,8 @@ Format::
 Fenced blocks with a file name make up the tree of their case. A marker ``# error: [CODE, ...] "part of the message"``
 at the end of a line is taken out before the scan; ``expect: nb.ipynb:cell 1:3 [CODE]`` says the same for files that
 have no comments. ``select: CODE, ...`` runs more rules than the spec's own. A block marked ``fixed`` is what its file
-becomes when every fix, safe or not, is applied. A block named ``gpulint.toml`` holds settings.
+becomes when every fix, safe or not, is applied; it may also be a file that a fix brings. A block named
+``gpulint.toml`` holds settings.
 """
 
 from __future__ import annotations
@@ -179,9 +180,9 @@ class _Reader:
         number = case.line - 1
         if not case.files:
             raise self.error(number, "the case has no files: a fenced block needs a file name after its language")
-        for name in [*case.fixed, *(expected.file for expected in case.expected)]:
-            if name not in case.files:
-                raise self.error(number, f"{name} is expected or fixed, but not among the files")
+        for expected in case.expected:
+            if expected.file not in case.files:
+                raise self.error(number, f"{expected.file} is expected, but not among the files")
         if (case.kind == "Bad") != bool(case.expected):
             raise self.error(number, "a Bad case expects at least one finding, every other case none")
         return case

@@ -85,6 +85,7 @@ def test_json(run: Any, tree: Path) -> None:
             "safety": "safe",
             "description": "Write FIXED instead.",
             "edits": [{"path": "sub/a.py", **place, "text": "FIXED"}],
+            "files": [],
         },
         "related": [{"path": "sub/a.py", **place, "message": "the same place"}],
         "url": "https://gpulint.github.io/gpulint/rules/tst101-waste-word/",

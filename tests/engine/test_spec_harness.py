@@ -138,7 +138,7 @@ def test_a_failing_case_says_what_is_wrong(spec: Any, text: str, message: str) -
         ("## Good: x\n```python a.py fxed\nx\n```\n", ":6: unknown words 'fxed'"),
         ("## Good: x\n```python ../a.py\nx\n```\n", ":6: ../a.py: given twice, or not inside"),
         ("## Bad: x\n```python a.py\nx\n```\nexpect: a.py [TST101]\n", ":9: not of the form 'expect:"),
-        ("## Bad: x\n```python a.py\nx\n```\nexpect: b.py:1 [TST101]\n", ":5: b.py is expected or fixed"),
+        ("## Bad: x\n```python a.py\nx\n```\nexpect: b.py:1 [TST101]\n", ":5: b.py is expected, but not"),
     ],
 )
 def test_a_malformed_spec_is_refused_with_its_line(spec: Any, text: str, message: str) -> None:
@@ -153,8 +153,8 @@ BAD = "## Bad: x\n```python a.py\nWASTE  # error: [TST101]\n```\n"
 @pytest.mark.parametrize(
     ("new", "safety", "message"),
     [
-        ("FIXED(", Safety.SAFE, "the fix breaks a.py: syntax error"),
-        ("WASTE WASTE".replace(" ", ", "), Safety.SAFE, "does not silence its rule"),
+        ("FIXED(", Safety.SAFE, "TST101 at a.py:1 could not be applied: a.py could no longer be read: syntax error"),
+        ("WASTE WASTE".replace(" ", ", "), Safety.SAFE, "the fix does not silence its finding"),
         (None, Safety.SAFE, "a safe fix with 0 edits"),
         ("FIXED", Safety.ADVICE, "a advice fix with 1 edits"),
     ],

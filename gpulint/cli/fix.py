@@ -1,0 +1,138 @@
+"""``gpulint fix``: shows what would be repaired, or repairs it.
+
+Exit codes: 0 done, 1 a file could not be read or written or a fix could not be done (with ``--diff`` also: there are
+changes), 2 misuse, bad settings or unsaved changes that ``--apply`` would touch, 3 internal error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gpulint.cli import CLEAN, FINDINGS, INTERNAL, MISUSE, inputs
+from gpulint.cli.terminal import Progress, add_troubles, colour, no_garbage_collection, print_troubles
+
+if TYPE_CHECKING:
+    from gpulint.cli.inputs import Inputs
+    from gpulint.outcomes import Fixed
+    from gpulint.reporters import Context
+
+
+def add(commands: argparse._SubParsersAction[Any]) -> None:
+    """Declare the command."""
+    parser = commands.add_parser(
+        "fix",
+        help="show or do repairs",
+        description="Show what safe fixes would change, as a diff. Nothing is written without --apply.",
+    )
+    inputs.add_arguments(parser)
+    fixes = parser.add_argument_group("fixes")
+    mode = fixes.add_mutually_exclusive_group()
+    mode.add_argument("--apply", action="store_true", help="write the changes")
+    mode.add_argument("--diff", action="store_true", help="print the diff only; exit 1 if there are changes")
+    fixes.add_argument("--unsafe-fixes", action="store_true", help="include fixes that change what the program does")
+    fixes.add_argument(
+        "--allow-dirty", action="store_true", help="write even to files with changes that git does not hold"
+    )
+    output = parser.add_argument_group("output")
+    output.add_argument("--output-format", choices=("full", "json"), default="full", help="(default: full)")
+    output.add_argument("--show-notes", action="store_true", help="list what was skipped, and why")
+    output.add_argument("-q", "--quiet", action="store_true", help="print diffs and errors only")
+    inputs.add_settings(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Fix and report; returns the exit code."""
+    from gpulint import fixing
+    from gpulint.outcomes import State
+    from gpulint.reporters import Context
+
+    given = inputs.read(args)
+    with no_garbage_collection(), Progress() as progress:
+        fixed = fixing.fix(
+            given.project,
+            given.found.files,
+            given.rules,
+            given.plugins.fixers,
+            unsafe=args.unsafe_fixes,
+            refusal=_refusal(given),
+            jobs=args.jobs,
+            progress=progress.update,
+        )
+    add_troubles(fixed.report, given)
+    print_troubles(args, fixed.report, given)
+    if args.apply and given.stdin is None:
+        if not args.allow_dirty and _is_dirty(fixed):
+            return MISUSE
+        _write(fixed, given.project.root)
+    context = Context(given.project, given.rules, Path.cwd(), colour())
+    for outcome in fixed.of(State.DROPPED):
+        found = outcome.result.finding
+        print(
+            f"{context.place(found.path, found.span)}: {found.rule.code} is not fixed: {outcome.reason}",
+            file=sys.stderr,
+        )
+    _print(args, fixed, given, context)
+    if fixed.report.errors or given.plugins.failures:
+        return INTERNAL
+    troubled = any(problem.is_error for problem in fixed.report.problems) or fixed.of(State.DROPPED)
+    return FINDINGS if troubled or (args.diff and fixed.groups) else CLEAN
+
+
+def _refusal(given: Inputs) -> Callable[[Path], str | None]:
+    """Which files a fix may not change: what cannot be written, and with standard input every other file."""
+    from gpulint.writing import refusal
+
+    if given.stdin is None:
+        return lambda path: refusal(path, given.project.root)
+    (only,) = given.found.files
+    return lambda path: None if path == only else "it would change other files than standard input"
+
+
+def _is_dirty(fixed: Fixed) -> bool:
+    from gpulint.cli.dirty import dirty
+
+    files = dirty(change.path for change in fixed.changes)
+    if files:
+        print(
+            "gpulint: error: git does not hold the present state of files that would be changed"
+            " (commit or stage them, or pass --allow-dirty):",
+            *(f"  {os.path.relpath(path)}" for path in files),
+            sep="\n",
+            file=sys.stderr,
+        )
+    return bool(files)
+
+
+def _write(fixed: Fixed, root: Path) -> None:
+    from gpulint.writing import WriteError, write
+
+    for group in [*fixed.groups]:
+        try:
+            write(group, root)
+        except WriteError as error:
+            fixed.drop(group, str(error))
+
+
+def _print(args: argparse.Namespace, fixed: Fixed, given: Inputs, context: Context) -> None:
+    from gpulint.cli import fix_report
+
+    if args.output_format == "json":
+        findings = [fix_report.as_json(outcome, context) for outcome in fixed.outcomes]
+        print(json.dumps(findings, indent=2, ensure_ascii=False))
+        return
+    sys.stdout.flush()
+    if given.stdin is not None and not args.diff:
+        sys.stdout.buffer.write(fixed.project.data(given.found.files[0]))
+    elif not args.apply:
+        fix_report.print_diffs(fixed, context)
+    sys.stdout.flush()
+    if not args.diff and not args.quiet:
+        summary = fix_report.summary(fixed, context, applied=args.apply, unsafe=args.unsafe_fixes)
+        print(summary, end="", file=sys.stdout if given.stdin is None else sys.stderr)

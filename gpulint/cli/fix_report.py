@@ -1,0 +1,93 @@
+"""What ``gpulint fix`` says of its work: diffs, a summary for people, and JSON."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from gpulint.diffs import unified
+from gpulint.fix import Fix
+from gpulint.outcomes import Fixed, Outcome, State
+from gpulint.reporters import Context
+from gpulint.reporters.json_ import finding
+
+_COLOURS = {"+++": "1", "---": "1", "@@": "36", "+": "32", "-": "31"}
+
+
+def as_json(outcome: Outcome, context: Context) -> dict[str, Any]:
+    """A finding as ``gpulint scan`` has it, with what became of it."""
+    return {
+        **finding(outcome.result, context),
+        "applied": outcome.state is State.APPLIED,
+        "state": str(outcome.state),
+        "reason": outcome.reason or None,
+        "round": outcome.round,
+    }
+
+
+def print_diffs(fixed: Fixed, context: Context) -> None:
+    """The changes as unified diffs; exact bytes, except that a terminal gets colours and no control characters."""
+    for change in fixed.changes:
+        diff = unified(change, context.cwd)
+        if sys.stdout.isatty() or context.colour:
+            lines = diff.decode("utf-8", "replace").split("\n")
+            sys.stdout.write("\n".join(_shown(line, context.colour) for line in lines))
+        else:
+            sys.stdout.buffer.write(diff)
+
+
+def _shown(line: str, colour: bool) -> str:
+    line = "".join(char if char.isprintable() or char == "\t" else "\ufffd" for char in line.removesuffix("\r"))
+    code = next((code for start, code in _COLOURS.items() if line.startswith(start)), None)
+    return f"\033[{code}m{line}\033[0m" if colour and code is not None else line
+
+
+def summary(fixed: Fixed, context: Context, *, applied: bool, unsafe: bool) -> str:
+    """What was done in each file, what unsafe fixes would do, and what is left."""
+    lines = [_file(path, fixed, context) for path in (change.path for change in fixed.changes)]
+    done = fixed.of(State.APPLIED)
+    if done:
+        verb = "were applied" if applied else "can be applied with --apply"
+        lines += [f"{_count(len(done), 'fix')} in {_count(len(lines), 'file')} {verb}."]
+    else:
+        lines += ["Nothing was fixed." if applied else "Nothing to fix."]
+    if waiting := fixed.of(State.UNSAFE):
+        lines += [f"{len(waiting)} more with --unsafe-fixes:"]
+        lines += [f"  {_place(outcome, context)}: {_description(outcome)}" for outcome in waiting]
+    if declined := fixed.of(State.DECLINED):
+        lines += [f"{_count(len(declined), 'finding')} not fixed:"]
+        lines += [f"  {_place(outcome, context)}: {outcome.reason}" for outcome in declined]
+    if by_hand := [*fixed.of(State.ADVICE), *fixed.of(State.UNFIXABLE)]:
+        codes = Counter(outcome.result.finding.rule.code for outcome in by_hand)
+        lines += [f"{_count(len(by_hand), 'finding')} to repair by hand ({_codes(codes)}); see gpulint scan."]
+    return "".join(line + "\n" for line in lines)
+
+
+def _file(path: Path, fixed: Fixed, context: Context) -> str:
+    """``train.py: 3 fixes (GPU301, GPU302 x 2)``."""
+    codes = Counter(outcome.result.finding.rule.code for outcome in fixed.of(State.APPLIED) if path in outcome.paths)
+    new = any(change.path == path and change.before is None for change in fixed.changes)
+    what = f"new file, {_count(codes.total(), 'fix')}" if new else _count(codes.total(), "fix")
+    return f"{os.path.relpath(path, context.cwd)}: {what} ({_codes(codes)})"
+
+
+def _codes(codes: Counter[str]) -> str:
+    return ", ".join(f"{code} x {count}" if count > 1 else code for code, count in sorted(codes.items()))
+
+
+def _place(outcome: Outcome, context: Context) -> str:
+    found = outcome.result.finding
+    return f"{context.place(found.path, found.span)}: {found.rule.code}"
+
+
+def _description(outcome: Outcome) -> str:
+    fix = outcome.result.fix
+    return fix.description if isinstance(fix, Fix) else ""
+
+
+def _count(count: int, word: str) -> str:
+    plural = "es" if word.endswith("x") else "s"
+    return f"{count} {word}" + ("" if count == 1 else plural)

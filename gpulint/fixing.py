@@ -1,0 +1,283 @@
+"""The fix engine: applies the fixes of a scan in memory, scans again, and goes on until nothing changes.
+
+Nothing is written here. A fix is done whole, in all its files, or not at all; one that breaks a file, does not silence
+its finding or undoes another is dropped with the reason, and the others are done without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpulint import edits, engine
+from gpulint.engine import Report, Result
+from gpulint.fix import Declined, Fix, Fixer, Safety
+from gpulint.outcomes import Fixed, Outcome, State
+from gpulint.texts import Refused, edited
+from gpulint.writing import Change
+
+if TYPE_CHECKING:
+    from gpulint.finding import Finding
+    from gpulint.project import Project
+    from gpulint.rule import Rule
+
+ROUNDS = 10
+"""Enough for fixes that build on each other; more means that fixers undo each other's work."""
+
+Key = tuple[str, Path, int | None, int, str]
+"""Names a finding within one round: code, file, cell, character offset, message."""
+
+
+Refusal = Callable[[Path], str | None]
+"""Says why a file may not be changed."""
+
+
+def fix(
+    project: Project,
+    files: Sequence[Path],
+    rules: Sequence[Rule],
+    fixers: Mapping[str, Fixer],
+    *,
+    unsafe: bool = False,
+    refusal: Refusal | None = None,
+    jobs: int = 1,
+    progress: engine.Progress | None = None,
+) -> Fixed:
+    """Repair what ``rules`` find in ``files`` of ``project`` with safe fixes, and with ``unsafe`` ones if asked.
+
+    A fix may change other files of the project as well, and bring new ones, but never touches a file that is none of
+    the project's. ``refusal`` says which files may not be changed for other reasons.
+    """
+
+    def scan(project: Project, new: Sequence[Path]) -> Report:
+        return engine.run(project, [*files, *new], rules, fixers=fixers, jobs=jobs, progress=progress)
+
+    return _Rounds(project, scan, unsafe, refusal or (lambda path: None)).run()
+
+
+@dataclass
+class _Step:
+    """Some fixes done together."""
+
+    project: Project
+    done: list[Result]
+    moves: dict[tuple[Path, int | None], list[tuple[int, int, str]]]
+
+    def moved(self, key: Key) -> Key:
+        """The key of a finding after the step."""
+        code, path, cell, offset, message = key
+        return code, path, cell, edits.moved(offset, self.moves.get((path, cell), ())), message
+
+
+@dataclass
+class _Rounds:
+    project: Project
+    scan: Callable[[Project, Sequence[Path]], Report]
+    unsafe: bool
+    refusal: Refusal
+    banned: dict[Key, str] = field(default_factory=dict)
+    """Findings whose fix was dropped, with the reason; the key moves along with the text."""
+    seen: dict[Path, set[bytes]] = field(default_factory=dict)
+    """All that files held before some round."""
+    together: list[set[Path]] = field(default_factory=list)
+    """Files of each fix that was done."""
+
+    def run(self) -> Fixed:
+        self.original = self.project
+        number, first = 1, self.scan(self.project, ())
+        report, applied = first, list[Outcome]()
+        origins = {_key(result.finding, self.project): (result, number) for result in report.results}
+        while True:
+            step = self.step(report)
+            if not step.done:
+                break
+            if number > ROUNDS:
+                self.ban(step.done, f"fixes do not come to an end after {ROUNDS} rounds")
+                break
+            after = self.scan(step.project, self.new_files(step))
+            if again := self.not_silenced(step, report, after):
+                self.ban(again, "the fix does not silence its finding")
+                continue  # each time with a fix less
+            applied += [Outcome(result, State.APPLIED, number) for result in step.done]
+            known = {step.moved(key): origin for key, origin in origins.items()}
+            self.accept(step)
+            number, report = number + 1, after
+            origins = {}
+            for result in report.results:
+                key = _key(result.finding, self.project)
+                origins[key] = known.get(key, (result, number))
+            first.errors += [error for error in after.errors if error not in first.errors]
+        left = [self.left(result, number, origins) for result in report.results]
+        return Fixed([*applied, *left], self.groups(), first, self.project)
+
+    # -- one round -----------------------------------------------------------------------------------------------------
+
+    def step(self, report: Report) -> _Step:
+        """All fixes that can be done together and leave every file readable."""
+        candidates = list(self.candidates(report))
+        chosen = set(map(id, edits.disjoint(fix for _, fix in candidates)))
+        results = [(result, fix) for result, fix in candidates if id(fix) in chosen]
+        while True:
+            try:
+                changes = self.changed([fix for _, fix in results])
+                break
+            except _Broken:
+                results = self.bearable(results)
+        fixes = [fix for _, fix in results]
+        moves = {
+            (path, cell): edits.replacements(_text(self.project, path, cell), found)
+            for path, cells in edits.by_file(fixes).items()
+            for cell, found in cells.items()
+        }
+        files = tuple(dict.fromkeys((*self.project.files, *changes)))
+        project = self.project.successor(changes, files)
+        for path, data in changes.items():
+            project.provide(path, data)
+        return _Step(project, [result for result, _ in results], moves)
+
+    def candidates(self, report: Report) -> Iterator[tuple[Result, Fix]]:
+        """Findings with a fix that is allowed; what no round could do is banned here."""
+        for result in report.results:
+            fix = result.fix
+            if not isinstance(fix, Fix) or not self.allowed(fix) or _key(result.finding, self.project) in self.banned:
+                continue
+            if reason := self.forbidden(fix):
+                self.ban([result], reason)
+            else:
+                yield result, fix
+
+    def allowed(self, fix: Fix) -> bool:
+        return fix.safety is Safety.SAFE or (self.unsafe and fix.safety is Safety.UNSAFE)
+
+    def forbidden(self, fix: Fix) -> str | None:
+        """Why a fix cannot be done whatever else is done."""
+        own = set(self.project.files)
+        for path in {edit.path for edit in fix.edits}:
+            if path not in own:
+                return f"it would change {path}, which is not among the files of the project"
+            if reason := self.refusal(path):
+                return reason
+        for new in fix.files:
+            if new.path in own or new.path.exists() or new.path.is_symlink():
+                return f"{new.path} exists already"
+            if not new.path.is_relative_to(self.project.root):
+                return f"{new.path} is not inside of the project"
+            if reason := self.refusal(new.path):
+                return reason
+        return None
+
+    def bearable(self, results: Sequence[tuple[Result, Fix]]) -> list[tuple[Result, Fix]]:
+        """Without the fixes that break their file, each tried on top of the ones before it."""
+        kept: list[tuple[Result, Fix]] = []
+        for result, fix in results:
+            try:
+                self.changed([*(fix for _, fix in kept), fix], of=fix)
+                kept.append((result, fix))
+            except _Broken as error:
+                self.ban([result], str(error))
+        return kept
+
+    def changed(self, fixes: Sequence[Fix], of: Fix | None = None) -> dict[Path, bytes]:
+        """New content of all files that ``fixes`` change, or only of those that ``of`` changes.
+
+        Raises:
+            _Broken: a file could not be read any more, or is again what it was before an earlier round.
+        """
+        found: dict[Path, bytes] = {}
+        wanted = None if of is None else {edit.path for edit in of.edits}
+        for path, cells in edits.by_file(fixes).items():
+            if wanted is not None and path not in wanted:
+                continue
+            document = self.project.document(path)
+            if document is None:
+                raise _Broken(f"{path.name} is of no kind that gpulint reads")
+            data = self.project.data(path)
+            try:
+                found[path] = edited(document, data, cells)
+            except Refused as error:
+                raise _Broken(str(error)) from None
+            if found[path] in self.seen.get(path, ()):
+                raise _Broken("it undoes another fix")
+        for fix in fixes if of is None else [of]:
+            for new in fix.files:
+                found[new.path] = new.text.encode("utf-8", "surrogatepass")
+        return found
+
+    def not_silenced(self, step: _Step, before: Report, after: Report) -> list[Result]:
+        """What was repaired and is still reported at its place."""
+        keys = {id(result): step.moved(_key(result.finding, self.project)) for result in before.results}
+        done = set(map(id, step.done))
+        rest = {key for mark, key in keys.items() if mark not in done}
+        again = {_key(result.finding, step.project) for result in after.results} - rest
+        return [result for result in step.done if keys[id(result)] in again]
+
+    def new_files(self, step: _Step) -> list[Path]:
+        return [path for path in step.project.files if path not in self.existing]
+
+    @cached_property
+    def existing(self) -> frozenset[Path]:
+        return frozenset(self.original.files)
+
+    def accept(self, step: _Step) -> None:
+        """Go on from what a step made."""
+        for result in step.done:
+            fix = result.fix
+            assert isinstance(fix, Fix)
+            paths = {edit.path for edit in fix.edits}
+            for path in paths:
+                self.seen.setdefault(path, set()).add(self.project.data(path))
+            self.together.append(paths | {new.path for new in fix.files})
+        self.banned = {step.moved(key): reason for key, reason in self.banned.items()}
+        self.project = step.project
+
+    # -- the end -------------------------------------------------------------------------------------------------------
+
+    def ban(self, results: Iterable[Result], reason: str) -> None:
+        for result in results:
+            self.banned[_key(result.finding, self.project)] = reason
+
+    def left(self, result: Result, number: int, origins: Mapping[Key, tuple[Result, int]]) -> Outcome:
+        """What became of a finding that the last scan still has, in the places where it was first seen."""
+        key, fix = _key(result.finding, self.project), result.fix
+        origin, first = origins[key]
+        if type(origin.fix) is type(fix):
+            result, number = origin, first
+        if key in self.banned:
+            return Outcome(result, State.DROPPED, number, self.banned[key])
+        if isinstance(fix, Declined):
+            return Outcome(result, State.DECLINED, number, fix.reason)
+        if fix is None:
+            return Outcome(result, State.UNFIXABLE, number, "there is no fixer")
+        if fix.safety is Safety.UNSAFE:
+            return Outcome(result, State.UNSAFE, number, "the fix is unsafe")
+        return Outcome(result, State.ADVICE, number, "the fix is advice")
+
+    def groups(self) -> list[list[Change]]:
+        """Changed files, those that fixes tie together in one list."""
+        changes: dict[Path, Change] = {}
+        for path in set[Path]().union(*self.together):
+            before = self.original.data(path) if path in self.existing else None
+            changes[path] = Change(path, before, self.project.data(path))
+        groups: list[set[Path]] = []
+        for paths in self.together:
+            apart = [group for group in groups if not group & paths]
+            groups = [*apart, paths.union(*(group for group in groups if group & paths))]
+        return [[changes[path] for path in sorted(group)] for group in sorted(groups, key=min)]
+
+
+class _Broken(Exception):
+    """Fixes that cannot be done together; the message says why."""
+
+
+def _text(project: Project, path: Path, cell: int | None) -> str:
+    document = project.document(path)
+    return "" if document is None else document.cell_source(cell).text
+
+
+def _key(finding: Finding, project: Project) -> Key:
+    span, document = finding.span, project.document(finding.path)
+    offset = 0 if document is None else document.cell_source(span.cell).offset(span.line, span.column)
+    return finding.rule.code, finding.path, span.cell, offset, finding.message

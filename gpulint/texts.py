@@ -1,0 +1,91 @@
+"""The text of a file after edits: changed nowhere else, encoded as it was, and still readable."""
+
+from __future__ import annotations
+
+import codecs
+import re
+import warnings
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from pathlib import Path
+
+from gpulint import edits
+from gpulint.documents import Document, kind_of, load
+from gpulint.documents.base import decode
+from gpulint.fix import Edit
+from gpulint.rule import Kind
+
+
+class Refused(Exception):
+    """Edits that cannot be done to a file; the message says why."""
+
+
+def edited(document: Document, data: bytes, by_cell: Mapping[int | None, Sequence[Edit]]) -> bytes:
+    """Bytes of a file after ``by_cell``, its edits by cell (None outside of notebooks).
+
+    Encoding, byte order mark, line endings and everything else outside of the edits stay byte for byte.
+
+    Raises:
+        Refused: edits overlap, lie outside of the text, cannot be written in the file's encoding, or leave a file
+            that can no longer be read as what it was.
+    """
+    try:
+        text = _edited(document, by_cell)
+    except ValueError as error:
+        raise Refused(str(error)) from None
+    new = _encoded(text, data)
+    before, after = _troubles(document), _troubles(load(document.path, new, kind_of(document.path, data[:4096])))
+    if broken := after - before:
+        raise Refused(f"{document.path.name} could no longer be read: {next(iter(broken))}")
+    return new
+
+
+def _edited(document: Document, by_cell: Mapping[int | None, Sequence[Edit]]) -> str:
+    if document.kind is not Kind.NOTEBOOK:
+        return edits.apply(document.source.text, chain.from_iterable(by_cell.values()))
+    from gpulint.documents.notebook_text import replace_sources
+
+    cells: dict[int, str] = {}
+    for cell, changes in by_cell.items():
+        if cell is None:
+            raise ValueError("an edit of a notebook names no cell")
+        cells[cell] = edits.apply(document.cell_source(cell).text, changes)
+    return replace_sources(document.source.text, cells)
+
+
+def _encoded(text: str, data: bytes) -> bytes:
+    """``text`` in the encoding that ``data`` has, with its byte order mark."""
+    was, codec = decode(data)
+    mark = b""
+    if codec == "utf-16":  # which end comes first is in the mark, and Python's codec of that name writes its own
+        mark = data[:2]
+        codec = "utf-16-le" if mark == codecs.BOM_UTF16_LE else "utf-16-be"
+    try:
+        if mark + was.encode(codec) != data:
+            raise Refused(f"the file is not regular {codec} text and could not be kept as it is")
+        return mark + text.encode(codec)
+    except UnicodeEncodeError as error:
+        raise Refused(f"the new text cannot be written in the file's encoding {codec}: {error.reason}") from None
+
+
+def _troubles(document: Document) -> Counter[str]:
+    """What is wrong with a document, without places, since those move."""
+    module, scripts, _ = document.python, document.scripts, document.tasks
+    found = [problem.message for problem in document.problems]
+    found += [message for script in scripts for message, _line in script.problems]
+    if module is not None and document.kind is Kind.PYTHON:
+        found += _compiled(module.source.text, document.path)
+    return Counter(re.sub(r"\d+", "N", message) for message in found)
+
+
+def _compiled(text: str, path: Path) -> list[str]:
+    """What the compiler has against code that can be parsed: a ``return`` outside of a function, a late
+    ``from __future__``."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            compile(text.removeprefix("\ufeff"), str(path), "exec", dont_inherit=True)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        return [f"syntax error: {error.msg if isinstance(error, SyntaxError) else error}"]
+    return []
