@@ -17,6 +17,7 @@ from typing import Any
 from gpulint import __version__
 
 CLEAN, FINDINGS, MISUSE, INTERNAL = 0, 1, 2, 3
+INTERRUPTED = 130
 ISSUES = "https://github.com/gpulint/gpulint/issues"
 COMMANDS = ("scan", "fix", "baseline", "rules", "explain", "config", "init", "completion")
 
@@ -66,7 +67,7 @@ def guarded(command: Callable[[argparse.Namespace], int], args: argparse.Namespa
         return CLEAN
     except KeyboardInterrupt:
         print("gpulint: interrupted", file=sys.stderr)
-        return 130
+        return INTERRUPTED
     except Exception as error:
         if os.environ.get("GPULINT_DEBUG"):
             raise

@@ -35,12 +35,22 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
     output.add_argument("--report-unused-ignores", action="store_true", help="report suppressions that hide nothing")
     output.add_argument("-q", "--quiet", action="store_true", help="print findings and errors only")
     output.add_argument("--exit-zero", action="store_true", help="exit 0 even if there are findings")
+    parser.add_argument("--watch", action="store_true", help="scan again when a file changes, until Ctrl-C")
     inputs.add_settings(parser)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Scan and report; returns the exit code."""
+    """Scan and report, once or until the user has enough; returns the exit code."""
+    if args.watch:
+        from gpulint.cli.watch import watch
+
+        return watch(args, scan)
+    return scan(args)
+
+
+def scan(args: argparse.Namespace) -> int:
+    """Scan and report once."""
     from gpulint import engine
 
     wanted = outputs.read(args)
