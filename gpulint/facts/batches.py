@@ -120,6 +120,8 @@ class Batches:
                 continue
             if isinstance(batch.node, ast.Name) and batch.node.id in {arg.arg for arg in function.args.args}:
                 continue  # The calls say how large the batches are.
+            if isinstance(batch.node, ast.Constant) and batch.node.value is None:
+                continue  # The data set makes the batches itself.
             sites: dict[Split, list[Ref]] = {}
             for site in self._project.resolver.call_sites(scopes, function):
                 assert isinstance(site.node, ast.Call)

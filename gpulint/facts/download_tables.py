@@ -97,7 +97,7 @@ DATA_SET_MODULES: dict[str, tuple[str, frozenset[str]]] = {
 NOT_DATA_SETS = frozenset(
     (
         "Evaluator Split load_graphs save_graphs GraphDataLoader transforms utils register_data_args "
-        "load_data collate_dgl"
+        "load_data collate_dgl TranslationDataset TabularDataset LanguageModelingDataset SequenceTaggingDataset"
     ).split()
 )
 

@@ -73,7 +73,7 @@ class Downloads:
 
         What they fetch is up to the caller, so a library that hands on its own parameters says nothing about a job.
         """
-        program = self._is_program(scopes)
+        program = self.is_program(scopes)
         for name, calls in scopes.calls_by_name.items():
             if not FETCHES.search(name) and not name.startswith("check_"):
                 continue
@@ -94,7 +94,8 @@ class Downloads:
                         )
                         break
 
-    def _is_program(self, scopes: ModuleScopes) -> bool:
+    def is_program(self, scopes: ModuleScopes) -> bool:
+        """Is the module started itself or does it train, so that it runs with its own defaults?"""
         return "__main__" in scopes.module.source.text or self._project.loops.trains(scopes)
 
     @staticmethod

@@ -4,6 +4,7 @@ ENV."""
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -17,6 +18,11 @@ if TYPE_CHECKING:
     from gpulint.project import Project
 
 
+_REASON = re.compile(
+    r"do(n't| not) (remove|delete|change)|work-?\s?around|w/o this|without this|otherwise|must be set|keep this"
+    r"|(will|would|may|can) (hang|deadlock|crash|fail)|(is|are) (needed|required|necessary)",
+    re.IGNORECASE,
+)
 _DECLARATIONS = frozenset({"export", "declare", "typeset", "local", "readonly", "echo", "printf"})
 
 
@@ -44,6 +50,19 @@ def settings(document: Document, project: Project, names: frozenset[str]) -> Ite
         for variable in task.env:
             if variable.name in names:
                 yield EnvironmentSetting(variable.name, variable.value, variable.span)
+
+
+def is_explained(document: Document, span: Span) -> bool:
+    """Does a comment beside or right above say that the line is there for a reason ("do not remove", "workaround")?"""
+    if span.cell is not None:
+        return False
+    lines = [document.source.line(span.line)]
+    for number in range(span.line - 1, max(span.line - 4, 0), -1):
+        text = document.source.line(number)
+        if not text.lstrip().startswith("#"):
+            break
+        lines.append(text)
+    return any(_REASON.search(text.partition("#")[2]) for text in lines)
 
 
 def _in_python(scopes: ModuleScopes, project: Project, names: frozenset[str]) -> Iterator[EnvironmentSetting]:

@@ -77,6 +77,8 @@ class InputPaths:
             if work:
                 return Heavy(function, call, work)
         for call in calls if depth else ():
+            if _COLLATE.search(function.name) and self._project.guards.conditional(scopes, call):
+                continue  # a repair for odd batches, not what happens to each
             for callee in self._project.resolver.callees(scopes, call):
                 if not isinstance(callee.node, FUNCTIONS) or callee.node is function or callee.node.name == "__init__":
                     continue

@@ -69,9 +69,14 @@ def _python(document: Document, scopes: ModuleScopes, project: Project) -> Itera
     for item in _distinct(project.downloads.in_module(scopes)):
         if (offline and HUB in item.origin) or project.staging.of(item) is not None or _is_asked_for(scopes, item):
             continue
-        if project.guards.without_gpu(scopes, item.node):
+        if project.guards.without_gpu(scopes, item.node) or _is_library_option(project, scopes, item):
             continue
         yield _finding(document, scopes, item)
+
+
+def _is_library_option(project: Project, scopes: ModuleScopes, item: Download) -> bool:
+    """Weights that a library's function fetches only for a caller who says so (``def resnet(pretrained=False)``)."""
+    return not project.downloads.is_program(scopes) and project.guards.off_by_default(scopes, item.node)
 
 
 def _is_asked_for(scopes: ModuleScopes, item: Download) -> bool:

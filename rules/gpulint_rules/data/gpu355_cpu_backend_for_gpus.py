@@ -28,7 +28,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpulint.documents.base import Document
-from gpulint.facts.environment import settings
+from gpulint.facts.environment import is_explained, settings
 from gpulint.facts.guards import conditions
 from gpulint.facts.scopes import ModuleScopes
 from gpulint.finding import Finding, Severity
@@ -55,7 +55,9 @@ _OTHER_NETWORK = re.compile(r"\befa\b|FI_PROVIDER|[-_]efa\b|ethernet", re.IGNORE
 
 def check(document: Document, project: Project) -> Iterator[Finding]:
     for setting in settings(document, project, frozenset(_TRANSPORTS)):
-        if setting.value == "1" and not setting.conditional and not _has_other_network(setting.name, document):
+        if setting.value != "1" or setting.conditional or is_explained(document, setting.span):
+            continue
+        if not _has_other_network(setting.name, document):
             yield RULE.finding(
                 document.path,
                 setting.span,

@@ -32,7 +32,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpulint.documents.base import Document
-from gpulint.facts.environment import settings
+from gpulint.facts.environment import is_explained, settings
 from gpulint.facts.loops import Role
 from gpulint.facts.scopes import ModuleScopes, last_name
 from gpulint.finding import Finding, Severity
@@ -67,6 +67,8 @@ class DebugMode:
 def check(document: Document, project: Project) -> Iterator[Finding]:
     for setting in settings(document, project, frozenset(_VARIABLES)):
         if setting.value not in _VARIABLES[setting.name] or setting.conditional:
+            continue
+        if is_explained(document, setting.span):
             continue
         scopes = project.scopes(document)
         if scopes is not None and setting.node is not None and project.guards.debug(scopes, setting.node):
@@ -124,6 +126,14 @@ def _around_training(scopes: ModuleScopes, call: ast.Call, project: Project) -> 
     return any(loop in set(ast.walk(block)) and project.loops.role(scopes, loop) is Role.EPOCH for loop in scopes.loops)
 
 
+def _for_determinism(scopes: ModuleScopes, statement: ast.AST) -> bool:
+    """A function that makes a run reproducible bit by bit, whatever it costs."""
+    function = scopes.function(statement)
+    return function is not None and any(
+        scopes.function(call) is function for call in scopes.calls_by_name.get("use_deterministic_algorithms", [])
+    )
+
+
 def _cudnn_off(document: Document, scopes: ModuleScopes, project: Project) -> Iterator[Finding]:
     for target, value, statement in scopes.stores.get("cudnn", []):
         if not isinstance(target, ast.Attribute) or target.attr != "enabled" or value is None:
@@ -132,7 +142,7 @@ def _cudnn_off(document: Document, scopes: ModuleScopes, project: Project) -> It
             continue
         if not project.values.of(scopes, value).every(lambda constant: constant is False):
             continue
-        if not project.guards.conditional(scopes, statement):
+        if not project.guards.conditional(scopes, statement) and not _for_determinism(scopes, statement):
             yield RULE.finding(
                 document.path,
                 scopes.module.span(statement),
