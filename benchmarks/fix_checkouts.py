@@ -1,0 +1,194 @@
+"""What ``gpulint fix --apply`` does to whole trees: run on copies, checked with tools that are not gpulint's.
+
+    python benchmarks/fix_checkouts.py TREE... [--diffs FOLDER]
+
+For safe fixes, and then on a fresh copy with ``--unsafe-fixes``: files changed, files that could be compiled (Python),
+parsed (YAML, notebooks) or checked (``bash -n``) before and no longer can, comments lost, changes to a notebook outside
+of its sources, and files that a second run would change again. Prints Markdown tables. ``--diffs`` keeps the diffs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+import tokenize
+import warnings
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+MODES = {"safe": (), "safe and unsafe": ("--unsafe-fixes",)}
+
+
+@dataclass
+class Outcome:
+    """Counts of one tree in one mode."""
+
+    tree: str
+    changed: int = 0
+    fixes: int = 0
+    broken: list[str] = field(default_factory=list)
+    comments_lost: list[str] = field(default_factory=list)
+    outside: list[str] = field(default_factory=list)
+    again: int = 0
+    states: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """By (code, state)."""
+    dropped: list[str] = field(default_factory=list)
+
+
+def main() -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("trees", nargs="+", type=Path)
+    parser.add_argument("--diffs", type=Path)
+    args = parser.parse_args()
+    warnings.simplefilter("ignore")
+    for mode, options in MODES.items():
+        outcomes = []
+        for tree in args.trees:
+            outcomes.append(measure(tree, options, args.diffs / mode.replace(" ", "-") if args.diffs else None))
+            print(f"{tree.name}: {mode}: {outcomes[-1].fixes} fixes", file=sys.stderr, flush=True)
+        print(f"\n## {mode}\n\n{table(outcomes)}\n{by_rule(outcomes)}", flush=True)
+
+
+def measure(tree: Path, options: tuple[str, ...], diffs: Path | None) -> Outcome:
+    """Fix a copy of ``tree`` and look at the result."""
+    outcome = Outcome(tree.name.replace("+", "/"))
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / tree.name
+        shutil.copytree(tree, copy, symlinks=True, ignore_dangling_symlinks=True)
+        found = json.loads(gpulint(copy, "--apply", "--allow-dirty", "--output-format", "json", *options).stdout)
+        for finding in found:
+            outcome.states[finding["code"], finding["state"]] += 1
+            outcome.fixes += finding["applied"]
+            if finding["state"] == "dropped":
+                outcome.dropped.append(f"{finding['path']}:{finding['line']}: {finding['code']}: {finding['reason']}")
+        fixes = [finding["fix"] for finding in found if finding["applied"]]
+        paths = {part["path"] for fix in fixes for part in (*fix["edits"], *fix["files"])}
+        for name in sorted(paths):
+            compare(name, tree / name, copy / name, outcome)
+        again = gpulint(copy, "--diff", *options)
+        outcome.again = again.stdout.count(b"\n+++ ") + again.stdout.startswith(b"+++ ")
+        if diffs is not None and paths:
+            diffs.mkdir(parents=True, exist_ok=True)
+            (diffs / f"{tree.name}.diff").write_bytes(gpulint(tree, "--diff", *options).stdout)
+    return outcome
+
+
+def gpulint(folder: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
+    """Run the command in ``folder``; what it says besides its output goes through."""
+    command = [sys.executable, "-m", "gpulint", "fix", *arguments]
+    done = subprocess.run(command, cwd=folder, capture_output=True, check=False)
+    for line in done.stderr.decode("utf-8", "replace").splitlines():
+        if "internal error" in line or "Traceback" in line or "is not fixed" in line:
+            print(f"{folder.name}: {line}", file=sys.stderr)
+    return done
+
+
+def compare(name: str, before: Path, after: Path, outcome: Outcome) -> None:
+    """Note what is worse in one file; a file that a fix brought has nothing to compare with."""
+    old, new = before.read_bytes() if before.exists() else b"", after.read_bytes()
+    outcome.changed += old != new
+    if before.exists() and readable(before, old) and not readable(after, new):
+        outcome.broken.append(name)
+    if after.suffix == ".ipynb" and without_sources(json.loads(old)) != without_sources(json.loads(new)):
+        outcome.outside.append(name)
+    lost = comments(after.suffix, old) - comments(after.suffix, new)
+    outcome.comments_lost += [f"{name}: {comment}" for comment in lost.elements()]
+
+
+def readable(path: Path, data: bytes) -> bool:
+    """Can the tools that will read the file read it?"""
+    try:
+        match path.suffix:
+            case ".py":
+                compile(data, str(path), "exec", dont_inherit=True)
+            case ".ipynb":
+                json.loads(data)
+            case ".yaml" | ".yml":
+                list(yaml.compose_all(data))
+            case ".sh" | ".sbatch" | ".slurm" | "":
+                return subprocess.run(["bash", "-n"], input=data, capture_output=True, check=False).returncode == 0
+    except (SyntaxError, ValueError, yaml.YAMLError):
+        return False
+    return True
+
+
+def comments(suffix: str, data: bytes) -> Counter[str]:
+    """Comments of Python code; elsewhere the parts of lines from ``#`` on."""
+    if suffix == ".py":
+        try:
+            tokens = list(tokenize.tokenize(io.BytesIO(data).readline))
+            return Counter(token.string.strip() for token in tokens if token.type == tokenize.COMMENT)
+        except (tokenize.TokenError, SyntaxError):
+            return Counter()
+    if suffix == ".ipynb":
+        sources = ["".join(cell.get("source", cell.get("input", ""))) for cell in cells(json.loads(data or b"{}"))]
+        data = "\n".join(sources).encode("utf-8", "surrogatepass")
+    return Counter(
+        b"#".join(line.split(b"#")[1:]).decode("utf-8", "replace").strip() for line in data.splitlines() if b"#" in line
+    )
+
+
+def cells(content: dict[str, Any]) -> list[dict[str, Any]]:
+    """All cells of a notebook of any format."""
+    sheets = content.get("worksheets", [])
+    return [cell for holder in (content, *sheets) for cell in holder.get("cells", [])]
+
+
+def without_sources(content: dict[str, Any]) -> dict[str, Any]:
+    """A notebook without what a fix may change."""
+    for cell in cells(content):
+        cell.pop("source", None)
+        cell.pop("input", None)
+    return content
+
+
+def table(outcomes: list[Outcome]) -> str:
+    """One line per tree, and the sum."""
+    lines = [
+        "| tree | fixes | files changed | no longer readable | comments lost | notebooks changed elsewhere"
+        " | files a second run changes | dropped |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    rows = [
+        (one.fixes, one.changed, len(one.broken), len(one.comments_lost), len(one.outside), one.again, len(one.dropped))
+        for one in outcomes
+    ]
+    for one, row in zip(outcomes, rows, strict=True):
+        lines.append(f"| {one.tree} | {' | '.join(map(str, row))} |")
+    lines.append(f"| all | {' | '.join(str(sum(column)) for column in zip(*rows, strict=True))} |")
+    notes = [
+        f"- {one.tree}: {what}: {place}"
+        for one in outcomes
+        for what, places in (
+            ("no longer readable", one.broken),
+            ("comment lost", one.comments_lost),
+            ("changed elsewhere", one.outside),
+            ("dropped", one.dropped),
+        )
+        for place in places
+    ]
+    return "\n".join([*lines, "", *notes, ""])
+
+
+def by_rule(outcomes: list[Outcome]) -> str:
+    """Findings repaired and left, by rule."""
+    states = sum((outcome.states for outcome in outcomes), Counter[tuple[str, str]]())
+    columns = ["applied", "unsafe", "declined", "dropped", "advice", "unfixable"]
+    lines = [f"| rule | {' | '.join(columns)} |", "|---" * (len(columns) + 1) + "|"]
+    for code in sorted({code for code, _ in states}):
+        lines.append(f"| {code} | {' | '.join(str(states[code, column]) for column in columns)} |")
+    return "\n".join([*lines, ""])
+
+
+if __name__ == "__main__":
+    main()
