@@ -11,14 +11,15 @@ from textwrap import dedent
 
 import pytest
 
-from gpulint import edits, engine, plugins
+from gpulint import engine, fixing, plugins
 from gpulint.config import Config
-from gpulint.fix import Declined, Fix, Safety
+from gpulint.fix import Declined, Fix
+from gpulint.outcomes import State
 from gpulint.project import Project
 from gpulint.selection import select
+from gpulint.writing import write
 
 LOADED = plugins.load()
-_ROUNDS = 10
 
 
 class Job:
@@ -34,10 +35,12 @@ class Job:
     def text(self, name: str) -> str:
         return (self.root / name).read_text()
 
-    def scan(self, *codes: str) -> list[engine.Result]:
+    def files(self) -> list[Path]:
         files = sorted(path for path in self.root.rglob("*") if path.suffix in (".py", ".sh", ".yaml", ".ipynb"))
-        files += sorted(self.root.rglob("Dockerfile*"))
-        rules = select(LOADED.rules, codes, (), ())
+        return files + sorted(self.root.rglob("Dockerfile*"))
+
+    def scan(self, *codes: str) -> list[engine.Result]:
+        files, rules = self.files(), select(LOADED.rules, codes, (), ())
         report = engine.run(Project(self.root, files, self.config), files, rules, fixers=LOADED.fixers)
         assert report.errors == []
         return report.results
@@ -54,23 +57,15 @@ class Job:
         assert isinstance(fix, Declined), fix
         return fix.reason
 
-    def repair(self, *codes: str, safeties: frozenset[Safety] = frozenset({Safety.SAFE, Safety.UNSAFE})) -> int:
+    def repair(self, *codes: str, unsafe: bool = True) -> int:
         """Apply all fixes until there are none; how many there were."""
-        done = 0
-        for _ in range(_ROUNDS):
-            offered = [result.fix for result in self.scan(*codes)]
-            fixes = edits.disjoint(fix for fix in offered if isinstance(fix, Fix) and fix.safety in safeties)
-            if not fixes:
-                return done
-            for (name, cell), changes in edits.by_file(fixes).items():
-                assert cell is None
-                path = Path(name)
-                path.write_bytes(edits.apply(path.read_bytes().decode(), changes).encode())
-            for file in {file for fix in fixes for file in fix.files}:
-                assert not file.path.exists()
-                file.path.write_text(file.text)
-            done += len(fixes)
-        raise AssertionError("fixes do not come to an end")
+        files, rules = self.files(), select(LOADED.rules, codes, (), ())
+        fixed = fixing.fix(Project(self.root, files, self.config), files, rules, LOADED.fixers, unsafe=unsafe)
+        assert fixed.report.errors == []
+        assert fixed.of(State.DROPPED) == []
+        for group in fixed.groups:
+            write(group, self.root)
+        return len(fixed.of(State.APPLIED))
 
     def start(self, *command: str, **environment: str) -> subprocess.Popen[str]:
         """Start a program of the job."""
