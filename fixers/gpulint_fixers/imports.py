@@ -8,6 +8,7 @@ from pathlib import Path
 from gpulint.facts.scopes import ModuleScopes
 from gpulint.fix import Declined, Edit
 from gpulint.project import Project
+from gpulint_fixers.statements import insert_below
 
 
 def add_import(scopes: ModuleScopes, name: str) -> tuple[Edit, ...]:
@@ -46,14 +47,8 @@ def import_sibling(project: Project, scopes: ModuleScopes, sibling: str, name: s
             break
     if last is None:
         return Declined("there is no import at the top to put another one under")
-    text, (start, end) = module.source.text, module.offsets(last)
-    first = max(text.rfind("\n", 0, start), text.rfind("\r", 0, start)) + 1
-    behind = min((found for found in (text.find("\n", end), text.find("\r", end)) if found != -1), default=len(text))
-    rest = text[end:behind].strip()
-    if text[first:start].strip() or (rest and not rest.startswith("#")):
-        return Declined("the last import at the top shares its line with others")
-    line_break = "\r\n" if "\r\n" in text else "\n"
-    return (Edit(module.path, module.span_at(behind, behind), f"{line_break}from {home} import {name}"),)
+    edit = insert_below(module, last, f"from {home} import {name}")
+    return (edit,) if edit is not None else Declined("the last import at the top shares its line with others")
 
 
 def _package(project: Project, scopes: ModuleScopes) -> str | Declined:

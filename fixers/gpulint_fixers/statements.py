@@ -40,6 +40,20 @@ def _alone(module: PythonModule, statement: ast.stmt) -> bool:
     return True
 
 
+def insert_below(module: PythonModule, statement: ast.stmt, lines: str) -> Edit | None:
+    """Put ``lines`` on lines of their own below a statement, indented like it; None if its lines are shared."""
+    text = module.source.text
+    start, end = module.offsets(statement)
+    first = max(text.rfind("\n", 0, start), text.rfind("\r", 0, start)) + 1
+    behind = min((found for found in (text.find("\n", end), text.find("\r", end)) if found != -1), default=len(text))
+    indent, rest = text[first:start], text[end:behind].strip()
+    if indent.strip() or (rest and not rest.startswith("#")):
+        return None
+    line_break = "\r\n" if "\r\n" in text else "\n"
+    added = "".join(f"{line_break}{indent}{line}" for line in lines.splitlines())
+    return Edit(module.path, module.span_at(behind, behind), added)
+
+
 _OPENS = re.compile(r"(\b(then|do|else)|[{(])\s*$")
 _CLOSES = re.compile(r"\s*((fi|done|else|elif|esac)\b|[})]|;;)")
 

@@ -17,7 +17,11 @@ Pipeline or tensor parallelism by hand, independent runs per GPU, a model too sm
 request one.
 
 Fix safety
-There is advice only: the global batch, the sampler and the learning rate change with the number of processes.
+Unsafe, for PyTorch: the model is wrapped in ``torch.nn.DataParallel`` where it has been moved to the GPU, and what the
+same scope asks of the model itself (its state, attributes of its own) goes to ``model.module``, so that these
+checkpoints keep their keys. Each batch is split along its first dimension, so a larger one is needed to fill the GPUs.
+Left alone where the model returns its loss or functions use attributes that the wrapper lacks. DistributedDataParallel
+is faster (one process per GPU) but changes launcher, sampler and global batch: the finding shows its lines.
 
 References
 https://pytorch.org/tutorials/intermediate/ddp_tutorial.html
@@ -27,17 +31,38 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from gpulint.facts.gpus import alone, counts_processes, processes, visible
 from gpulint.facts.gpuuse import Program, Use
 from gpulint.facts.scopes import ModuleScopes, last_name
 from gpulint.finding import Finding, Place, Severity
+from gpulint.fix import Safety
 from gpulint.jobs import Job
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule, Scope
 
+_WRAPPED = """\
+wrap the model in torch.nn.DataParallel (Figure 6 of the study), or request one GPU; one process per GPU is faster: \
+start `torchrun --nproc_per_node=gpu {program}` and in it
+torch.distributed.init_process_group("nccl")
+device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+torch.cuda.set_device(device)
+{model} = torch.nn.parallel.DistributedDataParallel({model}.to(device), device_ids=[device.index])
+loader = DataLoader(data, sampler=DistributedSampler(data), ...)  # no shuffle; sampler.set_epoch(epoch)
+if torch.distributed.get_rank() == 0:
+    torch.save({model}.module.state_dict(), path)"""
 _LIBRARIES = frozenset({"torch", "tensorflow", "keras"})
 """Only of these is it known that nothing spreads over GPUs by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unwrapped:
+    """The call that moves the model to its one GPU, and the GPUs that the job holds."""
+
+    scopes: ModuleScopes
+    call: ast.Call
+    gpus: int
 
 
 def check(job: Job, project: Project) -> Iterator[Finding]:
@@ -62,18 +87,17 @@ def check(job: Job, project: Project) -> Iterator[Finding]:
         scopes = project.scopes_at(start.program)
         if scopes is None or not _trains(program, project):
             continue
-        place = _model(scopes) or start.place
+        moved = _moved(scopes)
+        place = Place(scopes.path, scopes.module.span(moved)) if moved is not None else start.place
         path = start.program.name
         yield RULE.finding(
             place.path,
             place.span,
             f"{gpus.value} GPUs are held, but {path} trains on one: its model is never wrapped for several",
-            help=(
-                "wrap the model in torch.nn.parallel.DistributedDataParallel and start it with"
-                " `torchrun --nproc_per_node=gpu` (Figure 6 of the study), or request one GPU"
-                if "torch" in program.libraries
-                else "build and compile the model under `tf.distribute.MirroredStrategy().scope()`, or request one GPU"
-            ),
+            help=_WRAPPED.format(program=path, model=_name(scopes, moved))
+            if "torch" in program.libraries
+            else "build and compile the model under `tf.distribute.MirroredStrategy().scope()`, or request one GPU",
+            payload=Unwrapped(scopes, moved, gpus.value) if moved is not None else None,
             related=(
                 Place(gpus.place.path, gpus.place.span, f"{gpus.value} GPUs are requested here"),
                 Place(start.place.path, start.place.span, "the launcher starts one process"),
@@ -95,15 +119,26 @@ def _is_fit(call: ast.Call) -> bool:
     )
 
 
-def _model(scopes: ModuleScopes) -> Place | None:
-    """Where the model goes to its one GPU."""
+def _moved(scopes: ModuleScopes) -> ast.Call | None:
+    """The call that takes the model to its one GPU."""
     for name in ("cuda", "to"):
         for call in scopes.calls_by_name.get(name, []):
             if isinstance(call.func, ast.Attribute) and last_name(call.func.value).lower().endswith(
                 ("model", "net", "network")
             ):
-                return Place(scopes.path, scopes.module.span(call))
+                return call
     return None
+
+
+def _name(scopes: ModuleScopes, moved: ast.Call | None) -> str:
+    """What the program calls the model that is moved."""
+    if moved is None:
+        return "model"
+    parent = scopes.module.parents.get(moved)
+    if isinstance(parent, ast.Assign) and isinstance(parent.targets[0], ast.Name | ast.Attribute):
+        return ast.unparse(parent.targets[0])
+    owner = moved.func.value if isinstance(moved.func, ast.Attribute) else moved
+    return ast.unparse(owner) if isinstance(owner, ast.Name | ast.Attribute) else "model"
 
 
 RULE = Rule(
@@ -120,6 +155,7 @@ RULE = Rule(
         Evidence("API Misuse is one of the study's fifteen categories of low GPU utilization; Figure 6 shows this one"),
     ),
     check=check,
+    fix=Safety.UNSAFE,
     bad="""\
 # sbatch --gres=gpu:4, then: python train.py
 model = Net().cuda()
