@@ -37,7 +37,7 @@ def bring_module(
     edits = import_sibling(project, scopes, MODULE, name)
     if isinstance(edits, Declined):
         return edits
-    if not path.exists():
+    if not project.is_file(path):
         return edits, (NewFile(path, template()),)
     if project.data(path).replace(b"\r\n", b"\n") != template().encode():
         return Declined(f"{path.name} exists and is another module")
