@@ -68,13 +68,19 @@ def absolute(path: Path) -> Path:
     return Path(os.path.abspath(path))  # noqa: PTH100 - Path.resolve would follow links
 
 
-def discover(paths: Sequence[Path], config: Config, root: Path) -> Discovery:
-    """Files below ``paths`` (absolute, existing). A file that is named is scanned whatever excludes it."""
-    return _Walk(config, root).run(paths)
+def discover(paths: Sequence[Path], config: Config, root: Path, *, force_exclude: bool = False) -> Discovery:
+    """Files below ``paths`` (absolute, existing).
+
+    A file or folder that is named is scanned whatever excludes it, unless ``force_exclude`` says that nobody named it
+    by hand (pre-commit passes all changed files); ``.gitignore`` does not count then either.
+    """
+    walk = _Walk(config, root)
+    return walk.run([path for path in paths if not (force_exclude and walk.leaves_out(path))])
 
 
 class _Walk:
     def __init__(self, config: Config, root: Path) -> None:
+        self.top = root
         self.root = root.resolve()
         self.found = Discovery()
         self.seen: set[str] = set()
@@ -144,6 +150,20 @@ class _Walk:
         if self.excludes is None or not path.is_relative_to(self.base):
             return False
         return self.excludes.match_file(path.relative_to(self.base).as_posix() + "/" * is_folder)
+
+    def leaves_out(self, path: Path) -> bool:
+        """Do the settings or the built-in list exclude a path of the project, or a folder that it is in?"""
+        inside = [folder for folder in path.parents if folder != self.top and folder.is_relative_to(self.top)]
+        folders = [path, *inside] if path.is_dir() else inside
+        out = self.excluded(path) or any(
+            folder.name in self.quiet | self.noted
+            or self.excluded(folder, is_folder=True)
+            or (folder / "pyvenv.cfg").is_file()
+            for folder in folders
+        )
+        if out:
+            self.found.note(path, "skipped: excluded")
+        return out
 
     def skip_folder(self, path: Path) -> bool:
         if path.name in self.quiet or self.excluded(path, is_folder=True):

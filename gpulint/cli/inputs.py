@@ -58,6 +58,9 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
     settings = parser.add_argument_group("settings")
     settings.add_argument("--config", type=Path, metavar="FILE", help="use this settings file")
     settings.add_argument("--isolated", action="store_true", help="use no settings file")
+    settings.add_argument(
+        "--force-exclude", action="store_true", help="leave out what is excluded even if it is named (for pre-commit)"
+    )
     # Each process finds out by itself what spans the tree, so that two take 1.7 times the CPU time of one.
     settings.add_argument("--jobs", type=_jobs, default=1, metavar="N", help="processes (default 1; 0: one per core)")
     settings.add_argument("--stdin-filename", metavar="PATH", help="read standard input as if it were this file")
@@ -97,7 +100,7 @@ def gather(
     loaded = plugins.load()
     check_choice(args, settings, loaded)
     rules, unused_ignores = _rules(config, loaded)
-    found, root = _discover(paths, config, stdin)
+    found, root = _discover(paths, config, stdin, args.force_exclude)
     project = Project(root, _surroundings(paths, found.files, config, root), config)
     if stdin is not None:
         project.provide(paths[0], stdin)
@@ -168,11 +171,15 @@ def _rules(config: Config, loaded: Plugins) -> tuple[tuple[Rule, ...], bool]:
     return tuple(rule for rule in rules if rule is not UNUSED_IGNORE), UNUSED_IGNORE in rules
 
 
-def _discover(paths: Sequence[Path], config: Config, stdin: bytes | None) -> tuple[Discovery, Path]:
+def _discover(
+    paths: Sequence[Path], config: Config, stdin: bytes | None, force_exclude: bool
+) -> tuple[Discovery, Path]:
     from gpulint.discover import Discovery, discover, project_root
 
     root = project_root(paths)
-    return (discover(paths, config, root) if stdin is None else Discovery([*paths])), root
+    if stdin is not None:
+        return Discovery([*paths]), root
+    return discover(paths, config, root, force_exclude=force_exclude), root
 
 
 def _surroundings(paths: Sequence[Path], files: Sequence[Path], config: Config, root: Path) -> list[Path]:

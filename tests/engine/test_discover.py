@@ -104,3 +104,15 @@ def test_explicit_file_of_no_known_kind(run: Any, tree: Path) -> None:
     code, _, err = run("scan", "data.csv", "--show-notes")
     assert code == 0
     assert "data.csv: note: skipped: no kind of file that gpulint reads" in err
+
+
+def test_force_exclude_leaves_out_what_is_named(run: Any, tree: Path) -> None:
+    put(tree, "a.py", "old/b.py", "sub/venv/c.py", "gen.py", "ignored.py")
+    (tree / "gpulint.toml").write_text('extend-exclude = ["old", "gen.py"]\n')
+    (tree / ".gitignore").write_text("ignored.py\n")
+    named = ["a.py", "old/b.py", "sub/venv/c.py", "gen.py", "ignored.py", "old"]
+    assert files(run, *named) == ["a.py", "gen.py", "ignored.py", "old/b.py", "sub/venv/c.py"]
+    assert files(run, "--force-exclude", *named) == ["a.py", "ignored.py"]
+    code, out, err = run("scan", "--force-exclude", "--show-notes", "old/b.py")
+    assert (code, out) == (0, "No findings.\n")
+    assert "old/b.py: note: skipped: excluded" in err
