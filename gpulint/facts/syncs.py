@@ -247,9 +247,16 @@ class Syncs:
                     return False
             elif binding.kind is Bound.PARAMETER:
                 evidence = bool(_LOSS.search(name)) and not _SETTING.search(name)
+                if evidence and self._is_passed_from_host(scopes, node):
+                    return False
             elif binding.kind is not Bound.AUGMENT:
                 return False
         return evidence
+
+    def _is_passed_from_host(self, scopes: ModuleScopes, parameter: ast.Name) -> bool:
+        """Do all callers pass a number that they have read already (``log(step, loss.item())``)?"""
+        passed = [ref for ref in self._project.resolver.origins(scopes, parameter) if isinstance(ref.node, ast.expr)]
+        return bool(passed) and all(self.is_host(ref.scopes, ref.node) for ref in passed)
 
     def _returns_host(self, scopes: ModuleScopes, call: ast.Call) -> bool:
         """Does a function of the tree hand back what it has read from the GPU already?"""

@@ -122,9 +122,17 @@ def _in_step_loop(project: Project, scopes: ModuleScopes, sync: Sync) -> bool:
 def _is_full_batch(context: Context) -> bool:
     """One step per epoch: a wait per epoch does no harm."""
     loop = context.loop.node
-    return isinstance(loop, ast.For) and any(
-        isinstance(name, ast.Name) and _EPOCH.search(name.id) for name in ast.walk(loop.target)
+    return isinstance(loop, ast.For) and (
+        any(isinstance(name, ast.Name) and _EPOCH.search(name.id) for name in ast.walk(loop.target))
+        or _counts_epochs(loop.iter)
     )
+
+
+def _counts_epochs(source: ast.expr) -> bool:
+    """``for _ in trange(args.epochs)``."""
+    while isinstance(source, ast.Call) and last_name(source.func) in ("range", "trange", "tqdm") and source.args:
+        source = source.args[-1 if len(source.args) == 2 else 0]
+    return isinstance(source, ast.Name | ast.Attribute) and bool(_EPOCH.search(last_name(source)))
 
 
 def _statement(scopes: ModuleScopes, node: ast.expr) -> ast.AST:

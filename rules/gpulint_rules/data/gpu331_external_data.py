@@ -81,7 +81,7 @@ def _is_library_option(project: Project, scopes: ModuleScopes, item: Download) -
 
 def _is_asked_for(scopes: ModuleScopes, item: Download) -> bool:
     """Does the program only fetch when its user passes a URL (``if args.resume.startswith("https")``)?"""
-    return not item.what and any(
+    return "://" not in item.what and any(
         isinstance(part, ast.Call) and last_name(part.func) == "startswith" and "http" in ast.unparse(part)
         for test, holds in conditions(scopes, item.node)
         if holds
