@@ -1,0 +1,221 @@
+/* A libnvidia-ml.so.1 that answers from a text file: lines "KEY VALUE", of which the last one for a key counts. The
+   file, named by FAKE_NVML, is read at every question, so a test can let a GPU get lost while a job runs.
+   Keys: init, count, and per GPU N or MIG instance NmI: N.uuid, N.name, N.total, N.used, N.util, N.power, ...;
+   N.err is what every question about N returns, N.err.WHAT what one returns. Values that are missing: not supported. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { NOT_SUPPORTED = 3, NOT_FOUND = 6, INSUFFICIENT_SIZE = 7, UNKNOWN = 999 };
+typedef struct { char id[16]; int gpu, instance; } Device;
+typedef struct { double time; int used; } Sample;
+
+static Device devices[16][9];
+
+static int look(const char *id, const char *key, char *value, size_t size) {
+    char wanted[64], line[512];
+    int found = 0;
+    snprintf(wanted, sizeof wanted, "%s%s%s ", id, *id ? "." : "", key);
+    FILE *file = fopen(getenv("FAKE_NVML") ? getenv("FAKE_NVML") : "", "r");
+    if (!file) return 0;
+    while (fgets(line, sizeof line, file))
+        if (!strncmp(line, wanted, strlen(wanted))) {
+            line[strcspn(line, "\n")] = 0;
+            snprintf(value, size, "%s", line + strlen(wanted));
+            found = 1;
+        }
+    fclose(file);
+    return found;
+}
+
+static int number(const char *id, const char *key, double *value) {
+    char text[256];
+    if (!look(id, key, text, sizeof text)) return 0;
+    *value = atof(text);
+    return 1;
+}
+
+static double seconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec + now.tv_nsec / 1e9;
+}
+
+/* The error that the script has for a question, or what its missing value means. */
+static int ask(Device *device, const char *key, double *value) {
+    double code;
+    char error[64];
+    if (number(device->id, "err", &code)) return (int)code;
+    snprintf(error, sizeof error, "err.%s", key);
+    if (number(device->id, error, &code)) return (int)code;
+    return number(device->id, key, value) ? 0 : NOT_SUPPORTED;
+}
+
+int nvmlInitWithFlags(unsigned flags) {
+    double code;
+    (void)flags;
+    return number("", "init", &code) ? (int)code : 0;
+}
+int nvmlShutdown(void) { return 0; }
+const char *nvmlErrorString(int code) {
+    switch (code) {
+    case 3: return "Not Supported";
+    case 4: return "Insufficient Permissions";
+    case 9: return "Driver Not Loaded";
+    case 15: return "GPU is lost";
+    default: return "Unknown Error";
+    }
+}
+int nvmlDeviceGetCount_v2(unsigned *count) {
+    double value = 0;
+    number("", "count", &value);
+    *count = (unsigned)value;
+    return 0;
+}
+int nvmlDeviceGetHandleByIndex_v2(unsigned index, Device **device) {
+    *device = &devices[index][8];
+    snprintf((*device)->id, sizeof (*device)->id, "%u", index);
+    (*device)->gpu = (int)index;
+    (*device)->instance = -1;
+    double code;
+    return number((*device)->id, "err.open", &code) ? (int)code : 0;
+}
+static int text(Device *device, const char *key, char *value, unsigned size) {
+    double ignored;
+    int code = ask(device, key, &ignored);
+    return code ? code : (look(device->id, key, value, size), 0);
+}
+int nvmlDeviceGetUUID(Device *device, char *value, unsigned size) { return text(device, "uuid", value, size); }
+int nvmlDeviceGetName(Device *device, char *value, unsigned size) { return text(device, "name", value, size); }
+int nvmlDeviceGetMigMode(Device *device, unsigned *current, unsigned *pending) {
+    double value;
+    int code = ask(device, "mig", &value);
+    *current = *pending = code == 0;
+    return code;
+}
+int nvmlDeviceGetMaxMigDeviceCount(Device *device, unsigned *count) { (void)device; *count = 7; return 0; }
+int nvmlDeviceGetMigDeviceHandleByIndex(Device *device, unsigned index, Device **part) {
+    double count = 0;
+    number(device->id, "mig", &count);
+    if (index >= count) return NOT_FOUND;
+    *part = &devices[device->gpu][index];
+    snprintf((*part)->id, sizeof (*part)->id, "%dm%u", device->gpu, index);
+    (*part)->gpu = device->gpu;
+    (*part)->instance = (int)index;
+    return 0;
+}
+int nvmlDeviceGetGpuInstanceId(Device *part, unsigned *id) { *id = (unsigned)part->instance; return 0; }
+int nvmlDeviceGetDeviceHandleFromMigDeviceHandle(Device *part, Device **device) {
+    *device = &devices[part->gpu][8];
+    return 0;
+}
+
+int nvmlDeviceGetUtilizationRates(Device *device, unsigned *rates) {
+    double value;
+    int code = ask(device, "util", &value);
+    if (!code) rates[0] = (unsigned)value, rates[1] = 0;
+    return code;
+}
+int nvmlDeviceGetMemoryInfo(Device *device, unsigned long long *info) {
+    double total, used;
+    int code = ask(device, "total", &total);
+    if (!code) code = ask(device, "used", &used);
+    /* The first version counts as used what the driver reserves; here 100 bytes. */
+    if (!code) info[0] = (unsigned long long)total, info[2] = (unsigned long long)used + 100, info[1] = info[0] - info[2];
+    return code;
+}
+static int gauge(Device *device, const char *key, unsigned *value) {
+    double found;
+    int code = ask(device, key, &found);
+    if (!code) *value = (unsigned)found;
+    return code;
+}
+int nvmlDeviceGetPowerUsage(Device *device, unsigned *value) { return gauge(device, "power", value); }
+int nvmlDeviceGetTemperature(Device *device, unsigned s, unsigned *value) { (void)s; return gauge(device, "heat", value); }
+int nvmlDeviceGetClockInfo(Device *device, unsigned type, unsigned *value) { (void)type; return gauge(device, "clock", value); }
+int nvmlDeviceGetTotalEnergyConsumption(Device *device, unsigned long long *value) {
+    double found;
+    int code = ask(device, "energy", &found);
+    if (!code) *value = (unsigned long long)found;
+    return code;
+}
+
+typedef struct { unsigned id, scope; long long time, latency; unsigned type, code; unsigned long long value; } Field;
+int nvmlDeviceGetFieldValues(Device *device, int count, Field *fields) {
+    double rate, code;
+    if (number(device->id, "err", &code)) return (int)code;
+    for (int i = 0; i < count; i++) {
+        fields[i].code = (unsigned)ask(device, fields[i].id == 198 ? "pcie_rx" : "pcie_tx", &rate);
+        if (!fields[i].code) fields[i].value = (unsigned long long)(rate * seconds());
+    }
+    return 0;
+}
+
+typedef struct { unsigned pid; unsigned long long memory; unsigned gi, ci; } Process;
+static int processes(Device *device, unsigned *count, Process *list) {
+    char value[256];
+    double code;
+    unsigned found = 0;
+    if (number(device->id, "err", &code) || number(device->id, "err.pids", &code)) return (int)code;
+    if (look(device->id, "pids", value, sizeof value))
+        for (char *entry = strtok(value, ","); entry; entry = strtok(NULL, ","), found++) {
+            if (!list || found >= *count) continue;
+            list[found].pid = (unsigned)atol(entry);
+            list[found].memory = strchr(entry, ':') ? (unsigned long long)atoll(strchr(entry, ':') + 1) : 0;
+        }
+    int fits = list ? found <= *count : found == 0;
+    *count = found;
+    return fits ? 0 : INSUFFICIENT_SIZE;
+}
+int nvmlDeviceGetComputeRunningProcesses_v2(Device *d, unsigned *c, Process *l) { return processes(d, c, l); }
+
+#ifndef OLD_DRIVER
+int nvmlDeviceGetComputeRunningProcesses_v3(Device *d, unsigned *c, Process *l) { return processes(d, c, l); }
+typedef struct { unsigned version; unsigned long long total, reserved, free, used; } MemoryV2;
+int nvmlDeviceGetMemoryInfo_v2(Device *device, MemoryV2 *info) {
+    double total, used;
+    int code = ask(device, "total", &total);
+    if (!code) code = ask(device, "used", &used);
+    if (!code) info->total = (unsigned long long)total, info->used = (unsigned long long)used, info->reserved = 100;
+    return code;
+}
+
+typedef struct { unsigned version, supported; } Support;
+int nvmlGpmQueryDeviceSupport(Device *device, Support *support) {
+    double value = 0;
+    support->supported = number(device->id, "gpm", &value) && value;
+    return 0;
+}
+int nvmlGpmSampleAlloc(Sample **sample) { *sample = calloc(1, sizeof **sample); return 0; }
+int nvmlGpmSampleFree(Sample *sample) { free(sample); return 0; }
+static Device *sampled[64];
+static int take(Device *device, Sample *sample) {
+    double code;
+    if (number(device->id, "err", &code) || number(device->id, "err.gpm", &code)) return (int)code;
+    int slot = 0;
+    while (sampled[slot] && sampled[slot] != device) slot++;
+    sampled[slot] = device;
+    sample->time = seconds();
+    sample->used = slot + 1;
+    return 0;
+}
+int nvmlGpmSampleGet(Device *device, Sample *sample) { return take(device, sample); }
+int nvmlGpmMigSampleGet(Device *device, unsigned instance, Sample *sample) {
+    return take(&devices[device->gpu][instance], sample);
+}
+typedef struct { unsigned id, code; double value; const char *names[3]; } Metric;
+typedef struct { unsigned version, count; Sample *one, *two; Metric metrics[]; } Request;
+int nvmlGpmMetricsGet(Request *request) {
+    /* The documentation asks for 100 ms between two samples. */
+    if (request->version != 1 || request->two->time - request->one->time < 0.1) return UNKNOWN;
+    Device *device = sampled[request->two->used - 1];
+    for (unsigned i = 0; i < request->count; i++) {
+        Metric *metric = &request->metrics[i];
+        const char *key = metric->id == 2 ? "sm" : metric->id == 3 ? "occupancy" : metric->id == 5 ? "tensor"
+                        : metric->id == 10 ? "dram" : metric->id == 20 ? "gpm_tx" : metric->id == 21 ? "gpm_rx" : "?";
+        metric->code = (unsigned)ask(device, key, &metric->value);
+    }
+    return 0;
+}
+#endif
