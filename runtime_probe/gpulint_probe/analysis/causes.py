@@ -25,6 +25,7 @@ LONG_PAUSE_S = 5.0
 _SUSTAINED = 5
 """A job has begun with the first activity that lasts this many samples, and ended with the last one."""
 _LIKE_THE_OTHERS = 1.5
+_EVALUATES = "the log says that it evaluates"
 _BURSTS = 0.3
 _MUCH_CPU = 0.8
 _MUCH_PCIE = 3e9
@@ -93,37 +94,48 @@ def _of_gpu(seen: Seen, series: GpuSeries) -> list[Piece]:
     if never_used(series):
         return [Piece(stretch, Cause.UNUSED, "no activity at any sample") for stretch in found]
     first, last = _working_time(found, seen)
-    pieces: list[Piece] = []
-    steady: list[Stretch] = []
     work = [stretch for stretch in found if stretch.end > first + 1e-6]
-    for stretch in found[: len(found) - len(work)]:
-        pieces += _start_up(seen.log, stretch, first)
+    before = found[: len(found) - len(work)]
     active = [stretch for stretch in work if stretch.pattern in (Pattern.BUSY, Pattern.LOW)]
-    usual = {name: seen.host.rate(name, _ranges(active)) for name in (*_WRITES, *_READS)}
-    alike: dict[Cause | None, float] = {}
-    for pause in pauses([stretch for stretch in work if stretch.start < last - 1e-6]):
-        explained, rest = _of_pause(seen, pause, usual)
-        for cause in {piece.cause for piece in explained} or {None}:
-            alike[cause] = max(alike.get(cause, 0.0), pause.seconds)
-        pieces += explained
-        steady += rest
-    for pause in pauses([stretch for stretch in work if stretch.start >= last - 1e-6]):
-        explained, rest = _of_pause(seen, pause, usual, tail=True)
-        if pause.seconds <= _LIKE_THE_OTHERS * alike.get(explained[0].cause if explained else None, 0.0):
-            pieces += explained  # like the pauses before it: the last epoch's checkpoint
-            steady += rest
-        else:
-            pieces += [Piece(part, Cause.TAIL, "nothing ran until the job ended") for part in pause.stretches]
+    pieces = [piece for stretch in before for piece in _start_up(seen.log, stretch, first)]
+    explained, steady = _of_pauses(seen, work, active, last)
+    pieces += explained
     for stretch in active:
         if stretch.pattern is Pattern.BUSY:
             pieces.append(Piece(stretch, Cause.BUSY))
         elif seen.log.evaluates(stretch.start, stretch.end):
-            pieces.append(Piece(stretch, Cause.EVALUATION, "the log says that it evaluates"))
+            pieces.append(Piece(stretch, Cause.EVALUATION, _EVALUATES))
         else:
             steady.append(stretch)
     cause, reason = _steady(seen, series, work, steady)
     pieces += [Piece(stretch, cause, reason, certain=False) for stretch in steady]
     return sorted(pieces, key=lambda piece: piece.stretch.start)
+
+
+def _of_pauses(
+    seen: Seen, work: Sequence[Stretch], active: Sequence[Stretch], last: float
+) -> tuple[list[Piece], list[Stretch]]:
+    """The pieces of all pauses, those after the ``last`` work included, and stretches to judge with the steady
+    state."""
+    usual = {name: seen.host.rate(name, _ranges(active)) for name in (*_WRITES, *_READS)}
+    pieces: list[Piece] = []
+    steady: list[Stretch] = []
+    longest: dict[Cause | None, float] = {}
+    for pause in pauses([stretch for stretch in work if stretch.start < last - 1e-6]):
+        explained, rest = _of_pause(seen, pause, usual)
+        causes: set[Cause | None] = {piece.cause for piece in explained}
+        for cause in causes or {None}:
+            longest[cause] = max(longest.get(cause, 0.0), pause.seconds)
+        pieces += explained
+        steady += rest
+    for pause in pauses([stretch for stretch in work if stretch.start >= last - 1e-6]):
+        explained, rest = _of_pause(seen, pause, usual, tail=True)
+        if pause.seconds <= _LIKE_THE_OTHERS * longest.get(explained[0].cause if explained else None, 0.0):
+            pieces += explained  # like the pauses before it: the last epoch's checkpoint
+            steady += rest
+        else:
+            pieces += [Piece(part, Cause.TAIL, "nothing ran until the job ended") for part in pause.stretches]
+    return pieces, steady
 
 
 def _ranges(found: Sequence[Stretch]) -> list[tuple[float, float]]:
@@ -165,7 +177,7 @@ def _of_pause(seen: Seen, pause: Pause, usual: _Rates, tail: bool = False) -> tu
         if mark is not None and mark.kind == "checkpoint":
             pieces += [Piece(part, Cause.CHECKPOINT, f"the log says “{mark.text}” at these pauses") for part in parts]
         elif mark is not None:
-            pieces += [Piece(part, Cause.EVALUATION, "the log says that it evaluates") for part in parts]
+            pieces += [Piece(part, Cause.EVALUATION, _EVALUATES) for part in parts]
         elif pause.seconds >= LONG_PAUSE_S:
             cause, reason = _by_host(seen.host, pause, usual)
             pieces += [Piece(part, cause, reason, certain=False) for part in parts]

@@ -44,7 +44,7 @@ def headline(analysis: Analysis) -> str:
     if analysis.utilization is None:
         return "No GPU activity was seen."
     kind = "GPU utilization (coarse: share of time in which any kernel ran)" if analysis.coarse else "SM activity"
-    verdict = ", low by the study's bound of 50 %" if analysis.utilization <= LOW else ""
+    verdict = ", low by the 50 % of the ICSE 2024 study" if analysis.utilization <= LOW else ""
     return f"{kind} {percent(analysis.utilization)} on average{verdict}."
 
 
