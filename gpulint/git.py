@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from gpulint.config import ConfigError
 
+_AT_ONCE = 200
+"""Files named in one command line."""
 _GITLINK, _SYMLINK = "160000", "120000"
 
 
@@ -28,14 +30,10 @@ class Change:
 class Repository:
     """The git work tree around a folder. Nothing here writes to it; its locks are left alone, too."""
 
-    def __init__(self, folder: Path) -> None:
-        """Raises ConfigError: git is missing, or ``folder`` is in no work tree."""
+    def __init__(self, folder: Path, why: str = "--diff needs a git work tree") -> None:
+        """Raises ConfigError: git is missing, or ``folder`` is in no work tree; ``why`` says what asks for one."""
         self._folder = folder
-        self.top = Path(
-            os.path.realpath(
-                self._text("rev-parse", "--show-toplevel", why="--diff needs a git work tree").rstrip("\n")
-            )
-        )
+        self.top = Path(os.path.realpath(self._text("rev-parse", "--show-toplevel", why=why).rstrip("\n")))
 
     def _run(self, *arguments: str, stdin: bytes | None = None) -> subprocess.CompletedProcess[bytes]:
         # The index is not refreshed on disk and no monitor is started: whoever only looks changes nothing.
@@ -83,6 +81,17 @@ class Repository:
             else change
             for change in found
         ]
+
+    def unsaved(self, files: Sequence[Path]) -> set[Path]:
+        """Those of ``files`` (real paths) whose content git could not bring back: changed since they were added,
+        untracked or ignored."""
+        options = ("-z", "--porcelain", "--ignored", "--untracked-files=all", "--no-renames")
+        found = set[Path]()
+        for start in range(0, len(files), _AT_ONCE):
+            part = map(str, files[start : start + _AT_ONCE])
+            status = self._text("--literal-pathspecs", "status", *options, "--", *part, why="--apply")
+            found |= {self.top / entry[3:] for entry in status.split("\0") if entry and entry[1] != " "}
+        return found
 
     def tracked(self) -> tuple[set[str], set[str]]:
         """Paths of the index, from the top: files, and submodules."""

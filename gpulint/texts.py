@@ -33,8 +33,8 @@ def edited(document: Document, data: bytes, by_cell: Mapping[int | None, Sequenc
     try:
         text = _edited(document, by_cell)
     except ValueError as error:
-        raise Refused(str(error)) from None
-    new = _encoded(text, data)
+        raise Refused(f"{document.path.name}: {error}") from None
+    new = _encoded(text, document.path, data)
     before, after = _troubles(document), _troubles(load(document.path, new, kind_of(document.path, data[:4096])))
     if broken := after - before:
         raise Refused(f"{document.path.name} could no longer be read: {next(iter(broken))}")
@@ -54,7 +54,7 @@ def _edited(document: Document, by_cell: Mapping[int | None, Sequence[Edit]]) ->
     return replace_sources(document.source.text, cells)
 
 
-def _encoded(text: str, data: bytes) -> bytes:
+def _encoded(text: str, path: Path, data: bytes) -> bytes:
     """``text`` in the encoding that ``data`` has, with its byte order mark."""
     was, codec = decode(data)
     mark = b""
@@ -63,10 +63,10 @@ def _encoded(text: str, data: bytes) -> bytes:
         codec = "utf-16-le" if mark == codecs.BOM_UTF16_LE else "utf-16-be"
     try:
         if mark + was.encode(codec) != data:
-            raise Refused(f"the file is not regular {codec} text and could not be kept as it is")
+            raise Refused(f"{path.name} is not regular {codec} text and could not be kept as it is")
         return mark + text.encode(codec)
-    except UnicodeEncodeError as error:
-        raise Refused(f"the new text cannot be written in the file's encoding {codec}: {error.reason}") from None
+    except UnicodeEncodeError:
+        raise Refused(f"the new text of {path.name} cannot be written in its encoding {codec}") from None
 
 
 def _troubles(document: Document) -> Counter[str]:

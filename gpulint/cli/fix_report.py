@@ -50,8 +50,8 @@ def summary(fixed: Fixed, context: Context, *, applied: bool, unsafe: bool) -> s
     lines = [_file(path, fixed, context) for path in (change.path for change in fixed.changes)]
     done = fixed.of(State.APPLIED)
     if done:
-        verb = "were applied" if applied else "can be applied with --apply"
-        lines += [f"{_count(len(done), 'fix')} in {_count(len(lines), 'file')} {verb}."]
+        total = f"{_count(len(done), 'fix')} in {_count(len(lines), 'file')}"
+        lines += [f"Applied {total}." if applied else f"{total} can be applied with --apply."]
     else:
         lines += ["Nothing was fixed." if applied else "Nothing to fix."]
     if waiting := fixed.of(State.UNSAFE):

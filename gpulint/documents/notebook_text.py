@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from difflib import SequenceMatcher
+from itertools import pairwise
 
 _BLANK = re.compile(r"[ \t\n\r]*")
 _DECODER = json.JSONDecoder()
@@ -64,7 +65,7 @@ def _split(raw: str) -> list[str]:
     """JSON of a string, without quotes, cut into the lines of the string."""
     pieces = _PIECES.findall(raw)
     lines, line = [], ""
-    for piece, following in zip(pieces, [*pieces[1:], ""], strict=True):
+    for piece, following in pairwise([*pieces, ""]):
         line += piece
         if piece in ("\\n", "\\u000a", "\\u000A") or (piece == "\\r" and following != "\\n"):
             lines.append(line)

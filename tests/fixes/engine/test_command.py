@@ -40,7 +40,7 @@ def test_apply(fix: Any, tree: Path) -> None:
     assert out.splitlines()[:3] == [
         "a.py: 2 fixes (TST101 x 2)",
         "b.sh: 1 fix (TST101)",
-        "3 fixes in 2 files were applied.",
+        "Applied 3 fixes in 2 files.",
     ]
     assert fix("--apply")[:2] == (0, "Nothing was fixed.\n" + "\n".join(out.splitlines()[3:]) + "\n")
 

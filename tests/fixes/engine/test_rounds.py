@@ -1,0 +1,240 @@
+"""The fix engine keeps what it promises whatever fixers do."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpulint import writing
+from gpulint.finding import Finding
+from gpulint.fix import Declined, Edit, Fix, NewFile, Safety
+from gpulint.project import Project
+from gpulint.source import Span
+from tests.fixes.engine.conftest import Repair, replacing
+
+
+def notebook(*cells: str) -> str:
+    code = {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None}
+    return json.dumps({"cells": [{**code, "source": text} for text in cells], "metadata": {}, "nbformat": 4})
+
+
+def at_keep(text: str) -> Repair:
+    """Breaks the file on lines that say KEEP, and repairs all others."""
+
+    def repair(finding: Finding, project: Project) -> Fix:
+        document = project.document(finding.path)
+        assert document is not None
+        line = document.cell_source(finding.span.cell).line(finding.span.line)
+        return Fix("repair", Safety.SAFE, (Edit(finding.path, finding.span, text if "KEEP" in line else "FIXED"),))
+
+    return repair
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "breaking"),
+    [
+        ("a.py", "x = WASTE\ny = WASTE  # KEEP\nz = WASTE\n", "("),
+        ("a.ipynb", notebook("x = WASTE", "!ls\ny = WASTE  # KEEP", "z = WASTE\n%time x"), "("),
+        ("a.ipynb", notebook("x = WASTE", "%%bash\necho WASTE  # KEEP", "z = WASTE\n%time x"), "; fi ("),
+        ("a.sh", "echo WASTE\necho WASTE # KEEP\necho WASTE\n", "; fi ("),
+        (
+            "a.yaml",
+            "kind: Pod\nspec:\n  containers:\n  - command: [python, WASTE]\n    image: WASTE # KEEP\n    name: WASTE\n",
+            "'gpu",
+        ),
+        ("Dockerfile", "FROM WASTE\nRUN echo WASTE # KEEP\nLABEL x=WASTE\n", "\nNOSUCH x"),
+        ("a.py", "WASTE\nx = 1\nWASTE  # KEEP\n", "from __future__ import annotations"),
+        ("a.py", "WASTE\nx = 1\nWASTE  # KEEP\n", "return"),
+    ],
+)
+def test_a_fix_that_breaks_its_file_is_dropped_and_the_others_are_done(
+    fix: Any, repairs: Any, tree: Path, name: str, text: str, breaking: str
+) -> None:
+    repairs["TST101"] = at_keep(breaking)
+    (tree / name).write_text(text)
+    code, out, err = fix("--apply")
+    assert code == 1
+    kept = (tree / name).read_text()
+    assert kept.count("FIXED") == text.count("WASTE") - 1
+    assert kept.count("WASTE") == 1
+    assert f"{name}: {text.count('WASTE') - 1} fix" in out
+    (message,) = err.splitlines()
+    assert message.startswith(f"{name}:")
+    assert f"TST101 is not fixed: {name} could no longer be read: " in message
+
+
+def test_a_file_that_was_broken_in_parts_may_stay_so(fix: Any, tree: Path) -> None:
+    (tree / "a.ipynb").write_text(notebook("x = (", "WASTE\n"))
+    code, _, err = fix("--apply")
+    assert code == 1
+    assert err.count("syntax error") == 1
+    assert "FIXED" in (tree / "a.ipynb").read_text()
+
+
+def test_fixes_build_on_each_other(fix: Any, repairs: Any, tree: Path) -> None:
+    repairs["TST101"] = replacing("RISK")
+    repairs["TST104"] = replacing("DONE")
+    repairs["TST102"] = replacing("FIXED", Safety.UNSAFE)
+    (tree / "a.py").write_text("WASTE\n")
+    _, out, _ = fix("--unsafe-fixes", "--select", "TST101,TST102,TST104", "--output-format", "json")
+    assert [(one["code"], one["round"], one["applied"]) for one in json.loads(out)] == [
+        ("TST101", 1, True),
+        ("TST102", 2, True),
+        ("TST104", 3, True),
+    ]
+    fix("--apply", "--unsafe-fixes", "--select", "TST101,TST102,TST104")
+    assert (tree / "a.py").read_text() == "DONE\n"
+
+
+def test_a_fix_that_does_not_silence_its_finding_is_not_done(fix: Any, repairs: Any, tree: Path) -> None:
+    repairs["TST101"] = at_keep("WASTE + 1")
+    (tree / "a.py").write_text("WASTE\nWASTE # KEEP\nWASTE\n")
+    code, _, err = fix("--apply")
+    assert code == 1
+    assert err == "a.py:2:1: TST101 is not fixed: the fix does not silence its finding\n"
+    assert (tree / "a.py").read_text() == "FIXED\nWASTE # KEEP\nFIXED\n"
+
+
+def test_two_fixers_that_undo_each_other_come_to_an_end(fix: Any, repairs: Any, tree: Path) -> None:
+    repairs["TST104"] = replacing("WASTE")
+    (tree / "a.py").write_text("WASTE\n")
+    code, _, err = fix("--apply", "--select", "TST101,TST104")
+    assert code == 1
+    assert err == "a.py:1:1: TST104 is not fixed: it undoes another fix\n"
+    assert (tree / "a.py").read_text() == "FIXED\n"
+
+
+def test_a_fix_that_makes_work_for_ever_comes_to_an_end(fix: Any, repairs: Any, tree: Path) -> None:
+    repairs["TST101"] = replacing("x, WASTE")
+    (tree / "a.py").write_text("WASTE\n")
+    code, _, err = fix("--apply")
+    assert code == 1
+    assert err.endswith("TST101 is not fixed: fixes do not come to an end after 10 rounds\n")
+
+
+def test_a_line_that_moves_up_to_a_repaired_place_is_no_failure(fix: Any, repairs: Any, tree: Path) -> None:
+    def remove(finding: Finding, project: Project) -> Fix | Declined:
+        document = project.document(finding.path)
+        assert document is not None
+        line = finding.span.line
+        if "KEEP" in document.source.line(line):
+            return Declined("the line says KEEP")
+        return Fix("remove", Safety.SAFE, (Edit(finding.path, Span(line, 1, line + 1, 1), ""),))
+
+    repairs["TST101"] = remove
+    (tree / "a.sh").write_text("WASTE\nWASTE # KEEP\n")
+    code, out, err = fix("--apply")
+    assert (code, err) == (0, "")
+    assert (tree / "a.sh").read_text() == "WASTE # KEEP\n"
+    assert "1 finding not fixed:\n  a.sh:2:1: TST101: the line says KEEP\n" in out
+
+
+def test_overlapping_edits_of_one_fix(fix: Any, repairs: Any, tree: Path) -> None:
+    def overlapping(finding: Finding, project: Project) -> Fix:
+        span = Span(finding.span.line, 1, finding.span.line, 3)
+        return Fix("x", Safety.SAFE, (Edit(finding.path, finding.span, "A"), Edit(finding.path, span, "B")))
+
+    repairs["TST101"] = overlapping
+    (tree / "a.py").write_text("WASTE\n")
+    assert fix("--apply")[2] == "a.py:1:1: TST101 is not fixed: a.py: edits overlap at character 0\n"
+
+
+@pytest.mark.parametrize("span", [Span(2, 5, 2, 9), Span(9, 1, 9, 1), Span(1, 4, 1, 2)])
+def test_edits_of_no_place(fix: Any, repairs: Any, tree: Path, span: Span) -> None:
+    repairs["TST101"] = lambda finding, project: Fix("x", Safety.SAFE, (Edit(finding.path, span, "FIXED"),))
+    (tree / "a.py").write_text("WASTE\nx\ny = 1\n")
+    code, _, err = fix("--apply")
+    assert code == 1
+    assert "TST101 is not fixed: " in err
+    assert (tree / "a.py").read_text() == "WASTE\nx\ny = 1\n"
+
+
+# -- several files -----------------------------------------------------------------------------------------------------
+
+
+def everywhere(finding: Finding, project: Project) -> Fix:
+    """Changes all files of the project, and brings one."""
+    edits = [Edit(path, Span(1, 1, 1, 6), "FIXED") for path in project.files if path.name != "gpulint.toml"]
+    return Fix("all", Safety.SAFE, tuple(edits), (NewFile(project.root / "new.txt", "made\n"),))
+
+
+@pytest.fixture
+def pair(tree: Path, repairs: Any) -> list[Path]:
+    repairs["TST101"] = everywhere
+    files = [tree / "a.py", tree / "b.sh"]
+    for path in files:
+        path.write_text("WASTE\n")
+    return files
+
+
+def test_a_fix_of_several_files_and_a_new_one(fix: Any, pair: list[Path], tree: Path) -> None:
+    out = fix()[1]
+    assert "--- /dev/null\n+++ b/new.txt\n@@ -0,0 +1 @@\n+made\n" in out
+    assert not (tree / "new.txt").exists()
+    code, out, _ = fix("--apply", "a.py", "b.sh")
+    assert code == 0
+    assert "new.txt: new file, 2 fixes (TST101 x 2)" in out
+    assert [path.read_text() for path in (*pair, tree / "new.txt")] == ["FIXED\n", "FIXED\n", "made\n"]
+
+
+def test_a_new_file_never_takes_the_place_of_another(fix: Any, pair: list[Path], tree: Path) -> None:
+    (tree / "new.txt").write_text("mine\n")
+    code, _, err = fix("--apply")
+    assert code == 1
+    assert "new.txt exists already" in err
+    assert [path.read_text() for path in (*pair, tree / "new.txt")] == ["WASTE\n", "WASTE\n", "mine\n"]
+
+
+@pytest.mark.parametrize("obstacle", ["read-only", "too short", "changed meanwhile"])
+def test_all_files_or_none(
+    fix: Any, pair: list[Path], tree: Path, obstacle: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = "WASTE\n"
+    match obstacle:
+        case "read-only":
+            pair[1].chmod(0o444)
+        case "too short":
+            pair[1].write_text(other := "ls\n")
+        case _:
+            check = writing._check_unchanged
+
+            def changing(target: Path, change: writing.Change) -> None:
+                if target.name == "b.sh":
+                    target.write_text("somebody else\n")
+                check(target, change)
+
+            monkeypatch.setattr(writing, "_check_unchanged", changing)
+            other = "somebody else\n"
+    code, _, err = fix("--apply")
+    assert code == 1
+    assert "b.sh" in err
+    assert [path.read_text() for path in pair] == ["WASTE\n", other]
+    assert sorted(path.name for path in tree.iterdir()) == ["a.py", "b.sh", "gpulint.toml"]
+
+
+def test_standard_input_takes_no_fix_of_several_files(
+    fix: Any, pair: list[Path], tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"WASTE\n")))
+    code, out, err = fix("--stdin-filename", "a.py")
+    assert (code, out) == (1, "WASTE\n")
+    assert "it would change other files than standard input" in err
+
+
+@pytest.mark.parametrize("where", ["../outside.py", "ignored.py"])
+def test_files_that_are_none_of_the_project_are_not_changed(fix: Any, repairs: Any, tree: Path, where: str) -> None:
+    path = (tree / where).resolve()
+    path.write_text("WASTE\n")
+    (tree / "gpulint.toml").write_text('extend-exclude = ["ignored.py"]\n')
+    repairs["TST101"] = lambda finding, project: Fix(
+        "x", Safety.SAFE, (Edit(finding.path, finding.span, "FIXED"), Edit(path, Span(1, 1, 1, 6), "FIXED"))
+    )
+    (tree / "a.py").write_text("WASTE\n")
+    code, _, err = fix("--apply")
+    assert code == 1
+    assert "which is not among the files of the project" in err
+    assert (tree / "a.py").read_text() == path.read_text() == "WASTE\n"
