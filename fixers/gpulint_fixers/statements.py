@@ -74,3 +74,17 @@ def remove_lines(source: SourceText, place: Place) -> Edit | None:
     if span.cell is not None or before.strip() or after.strip().rstrip(";").strip():
         return None
     return Edit(place.path, Span(span.line, 1, span.end_line + 1, 1), "")
+
+
+def remove_assignment(source: SourceText, place: Place) -> Edit | None:
+    """Remove a shell's ``NAME=value`` or ``export NAME=value`` that has its line to itself; None if it has not.
+
+    ``place`` is that of the assignment or of its value.
+    """
+    span = place.span
+    line = source.line(span.line)
+    match = re.fullmatch(r"(\s*)(?:export\s+)?(?:[A-Za-z_]\w*=([\"']?))?", line[: span.column - 1])
+    if match is None:
+        return None
+    end = span.end_column + (bool(match[2]) and source.line(span.end_line)[span.end_column - 1 :].startswith(match[2]))
+    return remove_lines(source, Place(place.path, Span(span.line, len(match[1]) + 1, span.end_line, end, span.cell)))

@@ -6,32 +6,48 @@ import ast
 
 from gpulint_rules.library.gpu411_gpus_hidden import Hidden
 
+from gpulint.documents import Document
+from gpulint.documents.python import PythonModule
 from gpulint.finding import Finding, Place
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
 from gpulint.project import Project
-from gpulint_fixers.statements import remove_lines, remove_statement
+from gpulint_fixers.entries import remove_entry, remove_variable
+from gpulint_fixers.statements import remove_assignment, remove_statement
 
 
 def fix(finding: Finding, project: Project) -> Fix | Declined:
     found, document = finding.payload, project.document(finding.path)
     if not isinstance(found, Hidden) or document is None or finding.span.cell is not None:
         return Declined("the setting stands in a notebook")
-    edit: Edit | None = None
-    if found.language == "python" and document.python is not None and found.setting.node is not None:
-        module = document.python
-        statement = next((up for up in module.ancestors(found.setting.node) if isinstance(up, ast.stmt)), None)
-        if isinstance(statement, ast.Assign | ast.Expr) and not isinstance(getattr(statement, "value", None), ast.Dict):
-            edit = remove_statement(module, statement)
-    elif found.language == "shell":
-        span = finding.span
-        line = document.source.line(span.line)
-        if line[: span.column - 1].strip() in ("", "export"):
-            start = len(line) - len(line.lstrip())
-            whole = type(span)(span.line, start + 1, span.end_line, span.end_column)
-            edit = remove_lines(document.source, Place(finding.path, whole))
+    edit = _removal(finding, found, document)
     if edit is None:
         return Declined("the setting shares its line with others, or stands in a list of them")
     return Fix("remove the setting, so that the program sees the job's GPUs", Safety.UNSAFE, (edit,))
+
+
+def _removal(finding: Finding, found: Hidden, document: Document) -> Edit | None:
+    span = finding.span
+    if found.language == "python" and document.python is not None and found.setting.node is not None:
+        return _removed_statement(document.python, found.setting.node)
+    if found.language == "spec":
+        return remove_entry(finding.path, document.source, span)
+    if found.language == "dockerfile":
+        return remove_variable(finding.path, document.source, span)
+    return remove_assignment(document.source, Place(finding.path, span)) if found.language == "shell" else None
+
+
+def _removed_statement(module: PythonModule, node: ast.AST) -> Edit | None:
+    """``os.environ[...] = ...``, ``setdefault``, and an ``update`` that sets nothing else."""
+    if isinstance(node, ast.Call) and any(isinstance(given, ast.Dict) and len(given.keys) > 1 for given in node.args):
+        return None
+    statement = next((up for up in module.ancestors(node) if isinstance(up, ast.stmt)), None)
+    if not isinstance(statement, ast.Assign | ast.Expr) or isinstance(statement.value, ast.Dict):
+        return None
+    if isinstance(statement, ast.Expr) and statement.value is not node:
+        return None
+    if isinstance(statement, ast.Assign) and len(statement.targets) > 1:
+        return None
+    return remove_statement(module, statement)
 
 
 FIXER = Fixer("GPU411", fix)

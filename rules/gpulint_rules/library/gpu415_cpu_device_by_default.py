@@ -17,8 +17,9 @@ Availability checks that fall back; options that the launcher or a configuration
 purpose.
 
 Fix safety
-There is advice only: the launcher has to say which device, or the default has to change for everybody who starts
-the program.
+Unsafe: the launcher's line passes the device, Lightning's ``accelerator`` becomes ``"gpu"``, and calls and variables
+that hide the GPUs are removed. The program's own default stays for those who start it elsewhere. A build for the CPU is
+left to you: which one is right depends on the driver.
 
 References
 https://pytorch.org/docs/stable/tensor_attributes.html#torch.device
@@ -29,10 +30,12 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from gpulint.facts.gpuuse import Use
 from gpulint.facts.scopes import ModuleScopes
 from gpulint.finding import Finding, Place, Severity
+from gpulint.fix import Safety
 from gpulint.jobs import Job, JobLaunch, Launched
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule, Scope
@@ -44,6 +47,16 @@ _SWITCHES = frozenset(
 _CPU_WHEELS = re.compile(r"download\.pytorch\.org/whl/(?:nightly/)?cpu\b")
 _CPU_PACKAGE = re.compile(r"(?:tensorflow-cpu|tensorflow_cpu|jax\[cpu\]|onnxruntime==|faiss-cpu)")
 _PLATFORMS = {"JAX_PLATFORMS": "cpu", "JAX_PLATFORM_NAME": "cpu", "ACCELERATE_USE_CPU": "true"}
+
+
+@dataclass(frozen=True, slots=True)
+class OnCpu:
+    """What keeps the program off the GPUs: an option that ``start`` has to pass, or the expression that says so."""
+
+    start: JobLaunch | None = None
+    option: str = ""
+    node: ast.expr | None = None
+    variable: str = ""
 
 
 def check(job: Job, project: Project) -> Iterator[Finding]:
@@ -78,8 +91,10 @@ def _options(job: Job, start: JobLaunch, scopes: ModuleScopes, project: Project)
         default = "is off" if name in _SWITCHES else "is 'cpu'"
         launcher = f"{start.place.path.name}:{start.place.span.line}"
         message = f"{name} {default} by default and {launcher} does not pass it: the GPUs stay idle"
-        advice = f"pass `{name}` in the launcher" if name in _SWITCHES else f"pass `{name} cuda` in the launcher"
-        yield _finding(job, place, message, advice, start)
+        option = name if name in _SWITCHES else f"{name} {'gpu' if name == '--accelerator' else 'cuda'}"
+        allowed = _choices(keywords)
+        payload = None if allowed and option.split()[-1] not in (*allowed, name) else OnCpu(start, option)
+        yield _finding(job, place, message, f"pass `{option}` in the launcher", payload, start)
 
 
 def _is_off(name: str, keywords: dict[str | None, ast.expr]) -> bool:
@@ -89,6 +104,12 @@ def _is_off(name: str, keywords: dict[str | None, ast.expr]) -> bool:
         return isinstance(action, ast.Constant) and action.value == "store_true" and off
     default = keywords.get("default")
     return isinstance(default, ast.Constant) and default.value == "cpu"
+
+
+def _choices(keywords: dict[str | None, ast.expr]) -> list[str]:
+    listed = keywords.get("choices")
+    parts = listed.elts if isinstance(listed, ast.List | ast.Tuple | ast.Set) else []
+    return [str(part.value) for part in parts if isinstance(part, ast.Constant)]
 
 
 def _also_automatic(scopes: ModuleScopes, name: str) -> bool:
@@ -121,7 +142,11 @@ def _calls(job: Job, scopes: ModuleScopes, project: Project) -> Iterator[Finding
                 if chosen and not project.guards.conditional(scopes, call):
                     place = Place(scopes.path, scopes.module.span(keyword.value))
                     yield _finding(
-                        job, place, f"{name}(accelerator='cpu') leaves the GPUs idle", "use `accelerator='gpu'`"
+                        job,
+                        place,
+                        f"{name}(accelerator='cpu') leaves the GPUs idle",
+                        "use `accelerator='gpu'`",
+                        OnCpu(node=keyword.value),
                     )
     for call in scopes.calls_by_name.get("set_visible_devices", []):
         empty = bool(call.args) and isinstance(call.args[0], ast.List) and not call.args[0].elts
@@ -137,7 +162,9 @@ def _calls(job: Job, scopes: ModuleScopes, project: Project) -> Iterator[Finding
             and not project.guards.conditional(scopes, call)
         ):
             place = Place(scopes.path, scopes.module.span(call))
-            yield _finding(job, place, "set_visible_devices([], 'GPU') hides the job's GPUs", "remove the call")
+            yield _finding(
+                job, place, "set_visible_devices([], 'GPU') hides the job's GPUs", "remove the call", OnCpu(node=call)
+            )
 
 
 def _environment(job: Job, start: JobLaunch) -> Iterator[Finding]:
@@ -145,7 +172,11 @@ def _environment(job: Job, start: JobLaunch) -> Iterator[Finding]:
         setting = start.env.get(name)
         if setting is not None and (setting.value or "").lower() == value:
             yield _finding(
-                job, setting.place, f"{name}={setting.value} keeps the program off the job's GPUs", f"do not set {name}"
+                job,
+                setting.place,
+                f"{name}={setting.value} keeps the program off the job's GPUs",
+                f"do not set {name}",
+                OnCpu(variable=name),
             )
 
 
@@ -162,12 +193,14 @@ def _wheels(job: Job) -> Iterator[Finding]:
             yield _finding(job, item.place, message, "install the build for the GPUs' driver, best in the image")
 
 
-def _finding(job: Job, place: Place, message: str, advice: str, start: JobLaunch | None = None) -> Finding:
+def _finding(
+    job: Job, place: Place, message: str, advice: str, payload: OnCpu | None = None, start: JobLaunch | None = None
+) -> Finding:
     assert job.gpus is not None
     related = [Place(job.gpus.place.path, job.gpus.place.span, "the GPUs are requested here")]
     if start is not None:
         related.append(Place(start.place.path, start.place.span, "the launcher that does not pass the option"))
-    return RULE.finding(place.path, place.span, message, help=advice, related=tuple(related))
+    return RULE.finding(place.path, place.span, message, help=advice, payload=payload, related=tuple(related))
 
 
 RULE = Rule(
@@ -182,6 +215,7 @@ RULE = Rule(
     why="the program runs on the CPU while the GPUs that the job holds are idle to the end",
     evidence=(Evidence("API Misuse is one of the study's fifteen categories of low GPU utilization"),),
     check=check,
+    fix=Safety.UNSAFE,
     bad="""\
 # sbatch --gres=gpu:1, then: python train.py
 parser.add_argument("--device", default="cpu")
