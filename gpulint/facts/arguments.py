@@ -126,8 +126,19 @@ class Arguments:
             found, known = self._of_origin(ref, key, depth)
             entries.extend(_Entry(entry.ref, entry.certain and len(origins) == 1) for entry in found)
             closed = closed and known
-        found, known = self._updates(scopes, node, key, depth)
-        return entries + found, closed and known
+        # The mapping may have grown where it is used, and under the name that its maker gave it (in a caller, say).
+        names = {(scopes.path, scopes.function(node), ast.unparse(node)): Ref(scopes, node)}
+        for ref in origins:
+            for target in _targets(ref):
+                names.setdefault(
+                    (ref.scopes.path, ref.scopes.function(target), ast.unparse(target)), Ref(ref.scopes, target)
+                )
+        for ref in names.values():
+            assert isinstance(ref.node, ast.expr)
+            found, known = self._updates(ref.scopes, ref.node, key, depth)
+            entries.extend(_Entry(entry.ref, entry.certain and ref.node is node) for entry in found)
+            closed = closed and known
+        return entries, closed
 
     def _of_origin(self, ref: Ref, key: str, depth: int) -> tuple[list[_Entry], bool]:
         match ref.node:
@@ -225,6 +236,17 @@ class Arguments:
                 entries.extend(_Entry(entry.ref, entry.certain and certain) for entry in found)
                 closed = closed and known
         return entries, closed
+
+
+def _targets(ref: Ref) -> list[ast.expr]:
+    """The names that an assigned expression gets where it stands."""
+    parent = ref.scopes.module.parents.get(ref.node)
+    match parent:
+        case ast.Assign(targets=targets, value=value) if value is ref.node:
+            return [target for target in targets if isinstance(target, ast.Name | ast.Attribute)]
+        case ast.AnnAssign(target=target, value=value) if value is ref.node:
+            return [target]
+    return []
 
 
 def _conditional(scopes: ModuleScopes, statement: ast.AST, use: ast.AST) -> bool:
