@@ -33,6 +33,8 @@ Key = tuple[str, Path, int | None, int, str]
 
 Refusal = Callable[[Path], str | None]
 """Says why a file may not be changed."""
+NotAccepted = Callable[[Sequence[Result], "Project"], Sequence[Result]]
+"""The results of a scan without those that a baseline accepts."""
 
 
 def fix(
@@ -43,17 +45,22 @@ def fix(
     *,
     unsafe: bool = False,
     refusal: Refusal | None = None,
+    not_accepted: NotAccepted | None = None,
     jobs: int = 1,
     progress: engine.Progress | None = None,
 ) -> Fixed:
     """Repair what ``rules`` find in ``files`` of ``project`` with safe fixes, and with ``unsafe`` ones if asked.
 
     A fix may change other files of the project as well, and bring new ones, but never touches a file that is none of
-    the project's. ``refusal`` says which files may not be changed for other reasons.
+    the project's. ``refusal`` says which files may not be changed for other reasons, and ``not_accepted`` leaves out
+    findings that are neither shown nor fixed.
     """
 
     def scan(project: Project, new: Sequence[Path]) -> Report:
-        return engine.run(project, [*files, *new], rules, fixers=fixers, jobs=jobs, progress=progress)
+        report = engine.run(project, [*files, *new], rules, fixers=fixers, jobs=jobs, progress=progress)
+        if not_accepted is not None:
+            report.results = [*not_accepted(report.results, project)]
+        return report
 
     return _Rounds(project, scan, unsafe, refusal or (lambda path: None)).run()
 

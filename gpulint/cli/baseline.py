@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,7 +45,7 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
 
 def create(args: argparse.Namespace) -> int:
     """Write a new baseline; returns the exit code."""
-    given = inputs.read(args)
+    given = _inputs(args)
     path = args.baseline.absolute() if args.baseline is not None else given.project.root / baseline.NAME
     if path.exists() and not args.force:
         raise ConfigError(f"{os.path.relpath(path)} exists; 'gpulint baseline update' keeps what is in it, --force"
@@ -61,7 +60,7 @@ def create(args: argparse.Namespace) -> int:
 
 def update(args: argparse.Namespace) -> int:
     """Bring a baseline up to date; returns the exit code."""
-    given = inputs.read(args)
+    given = _inputs(args)
     known = load(args.baseline, given)
     if known is None:
         raise ConfigError(f"no {baseline.NAME} here or in a folder above; 'gpulint baseline create' writes one")
@@ -84,6 +83,12 @@ def updated(known: Baseline, report: Report, given: Inputs) -> tuple[list[Entry]
     new = known.of((result.finding for result in split.new), given.project)
     entries = baseline.joined([*split.kept, *unseen, *new])
     return entries, len(split.new), sum(entry.count for entry in gone)
+
+
+def _inputs(args: argparse.Namespace) -> Inputs:
+    if args.stdin_filename is not None:
+        raise ConfigError("a baseline is made of files; standard input is none")
+    return inputs.read(args)
 
 
 def _scan(args: argparse.Namespace, given: Inputs) -> Report:
@@ -115,22 +120,11 @@ def _count(entries: list[Entry]) -> str:
 
 
 def _write(path: Path, entries: list[Entry]) -> None:
-    """Replace the file in one step, so that nobody ever reads half of it."""
-    written = None
+    from gpulint.writing import Change, WriteError, write
+
     try:
-        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=path.name)
-        written = Path(name)
-        with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace", newline="\n") as stream:
-            stream.write(baseline.render(entries))
-        written.chmod(path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~_umask())
-        written.replace(path)
-    except OSError as error:
-        if written is not None:
-            written.unlink(missing_ok=True)
-        raise ConfigError(f"{path}: cannot be written: {error.strerror}") from None
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+        before = path.read_bytes() if path.exists() else None
+        after = baseline.render(entries).encode("utf-8", "backslashreplace")
+        write([Change(path, before, after)], path.parent)
+    except (OSError, WriteError) as error:
+        raise ConfigError(f"the baseline is not written: {error}") from None

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpulint.cli import CLEAN, FINDINGS, INTERNAL, MISUSE, inputs
+from gpulint.cli.narrowing import add_baseline_choice, not_in_baseline
 from gpulint.cli.terminal import Progress, add_troubles, colour, no_garbage_collection, print_troubles
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
         description="Show what safe fixes would change, as a diff. Nothing is written without --apply.",
     )
     inputs.add_arguments(parser)
+    add_baseline_choice(parser.add_argument_group("only what is new"))
     fixes = parser.add_argument_group("fixes")
     mode = fixes.add_mutually_exclusive_group()
     mode.add_argument("--apply", action="store_true", help="write the changes")
@@ -62,6 +64,7 @@ def run(args: argparse.Namespace) -> int:
             given.plugins.fixers,
             unsafe=args.unsafe_fixes,
             refusal=_refusal(given),
+            not_accepted=not_in_baseline(args, given),
             jobs=args.jobs,
             progress=progress.update,
         )

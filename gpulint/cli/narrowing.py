@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from gpulint.baseline import Baseline, Entry
     from gpulint.cli.inputs import Inputs
     from gpulint.engine import Report
+    from gpulint.fixing import NotAccepted
 
 
 def add_narrowing(parser: argparse.ArgumentParser) -> None:
@@ -28,9 +29,14 @@ def add_narrowing(parser: argparse.ArgumentParser) -> None:
         metavar="REV",
         help="findings on lines changed since the branch left this git revision, or that those changes caused",
     )
+    add_baseline_choice(group)
+
+
+def add_baseline_choice(group: argparse._ArgumentGroup) -> None:
+    """Declare ``--baseline`` and ``--no-baseline``."""
     which = group.add_mutually_exclusive_group()
     add_baseline(which)
-    which.add_argument("--no-baseline", action="store_true", help="report what the baseline holds as well")
+    which.add_argument("--no-baseline", action="store_true", help="use none")
 
 
 def add_baseline(group: argparse._ActionsContainer) -> None:
@@ -104,6 +110,12 @@ def load(explicit: Path | None, inputs: Inputs) -> Baseline | None:
         return baseline.read(absolute(explicit))
     path = baseline.find(inputs.project.root)
     return None if path is None else baseline.read(path)
+
+
+def not_in_baseline(args: argparse.Namespace, inputs: Inputs) -> NotAccepted | None:
+    """What leaves the findings of the chosen baseline out of results; None if there is no baseline."""
+    known = None if args.no_baseline else load(args.baseline, inputs)
+    return None if known is None else lambda results, project: known.split(results, project).new
 
 
 def stale(unmatched: Collection[Entry], known: Baseline, inputs: Inputs, report: Report) -> list[Entry]:

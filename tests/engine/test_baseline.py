@@ -217,10 +217,20 @@ def test_a_missing_baseline_is_misuse(run: Any, project: Path) -> None:
     assert "gpulint baseline create" in err
     code, _, err = baseline(run, "create", "--baseline", "no/folder.json")
     assert code == 2
-    assert "cannot be written" in err
+    assert "the baseline is not written" in err
+    assert baseline(run, "create", "-", "--stdin-filename", "a.py")[0] == 2
 
 
 def test_files_that_cannot_be_read_are_not_hidden(run: Any, project: Path) -> None:
     (project / "broken.py").write_text("def f(:\n")
     assert baseline(run, "create")[0] == 1
     assert run("scan")[0] == 1
+
+
+def test_what_the_baseline_holds_is_not_fixed(run: Any, project: Path) -> None:
+    baseline(run, "create", "pkg")
+    assert run("fix", "--apply", "--allow-dirty", *SELECT)[0] == 0
+    assert (project / "pkg" / "a.py").read_text() == TWICE
+    assert (project / "b.sh").read_text() == "echo FIXED\n"
+    run("fix", "--apply", "--allow-dirty", "--no-baseline", *SELECT)
+    assert "WASTE" not in (project / "pkg" / "a.py").read_text()
