@@ -14,13 +14,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from gpulint.documents import kind_of, undecodable
 from gpulint.finding import Finding, Problem
 from gpulint.fix import Declined, Fix, Fixer
-from gpulint.rule import Rule, Scope
+from gpulint.gate import Gate
+from gpulint.rule import Kind, Rule, Scope
 from gpulint.suppress import Suppressions
 
 if TYPE_CHECKING:
-    from gpulint.documents import Document
     from gpulint.project import Project
 
 T = TypeVar("T")
@@ -79,6 +80,14 @@ class Run:
         """Findings and problems of one document."""
         report = Report()
         try:
+            data = self.project.data(path)
+            kind = kind_of(path, data[:4096])
+            if kind is None:
+                return report
+            rules = self.rules_for(path, kind)
+            if not rules and kind is Kind.PYTHON and path not in self.project.named and self.project.gated:
+                report.problems += undecodable(path, data)
+                return report
             document = self.project.document(path)
             if document is None:
                 return report
@@ -86,19 +95,25 @@ class Run:
                 # Read here, not when some rule happens to ask, problems do not depend on the selection of rules.
                 _ = document.python, document.scripts, document.tasks
             report.problems += document.problems
-            present = _Gate(document, self.project.data(path))
         except OSError as error:
             report.problems.append(Problem(path, f"cannot be read: {error.strerror or error}"))
             return report
         except Exception as error:
             report.errors.append(_internal("reader", path, error))
             return report
-        if self.skips(path):
-            return report
-        for rule in self.rules:
-            if rule.scope is Scope.DOCUMENT and present.lets(rule):
-                self.check(rule, document, path, report)
+        for rule in rules:
+            self.check(rule, document, path, report)
         return report
+
+    def rules_for(self, path: Path, kind: Kind) -> list[Rule]:
+        """The rules that may fire in a file."""
+        if self.skips(path):
+            return []
+        rules = [rule for rule in self.rules if rule.scope is Scope.DOCUMENT and kind in rule.kinds]
+        if not self.project.gated:
+            return rules
+        gate = Gate(self.project, path, kind)
+        return [rule for rule in rules if gate.lets(rule)]
 
     def job(self, index: int) -> Report:
         """Findings of the rules that look at whole jobs."""
@@ -135,24 +150,6 @@ class Run:
             return None
 
 
-class _Gate:
-    """The byte gate: a rule runs only on documents of its kinds that hold its tokens."""
-
-    def __init__(self, document: Document, data: bytes) -> None:
-        self.kind = document.kind
-        self.data = document.source.text.encode("utf-8", "replace") if document.encoding.startswith("utf-16") else data
-        self.known: dict[str, bool] = {}
-
-    def lets(self, rule: Rule) -> bool:
-        return self.kind in rule.kinds and all(any(map(self.has, group)) for group in rule.tokens)
-
-    def has(self, token: str) -> bool:
-        found = self.known.get(token)
-        if found is None:
-            found = self.known[token] = token.encode() in self.data
-        return found
-
-
 def _internal(where: str, path: Path, error: Exception) -> InternalError:
     frames = traceback.extract_tb(error.__traceback__)
     place = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
@@ -173,6 +170,8 @@ def run(
     """Scan ``files`` of ``project`` and return what is left after suppressions, per-file ignores and the severity.
 
     Findings outside ``files`` are dropped: rules may read the whole tree, but only what was asked for is reported.
+    Python files in which no rule can fire, going by their bytes, are not parsed unless the project has
+    them as ``named``; syntax errors in them go unseen.
     """
     work = Run(project, rules, fixers or {})
     units: list[Path | int] = list(files)
@@ -267,10 +266,10 @@ def _without_ignored(path: Path, results: list[Result], project: Project, rules:
 
 def _suppressions(path: Path, project: Project, report: Report) -> Suppressions | None:
     try:
-        document = project.document(path)
-        if document is None or b"gpulint" not in _Gate(document, project.data(path)).data:
+        if b"gpulint" not in project.utf8(path):
             return None
-        return Suppressions(document)
+        document = project.document(path)
+        return None if document is None else Suppressions(document)
     except Exception as error:
         report.errors.append(_internal("suppressions", path, error))
         return None

@@ -113,6 +113,8 @@ class Rule:
     scope: Scope = Scope.DOCUMENT
     tokens: tuple[tuple[str, ...], ...] = ()
     """Byte gate: the rule can only fire in a file that holds at least one string of *every* group. Empty: no gate."""
+    code_tokens: tuple[tuple[str, ...], ...] = ()
+    """More such groups, for Python files and notebooks only. A file that no rule's gate lets through is not parsed."""
     fix: Safety = Safety.ADVICE
     """Best safety that the rule's fixer reaches."""
     default: bool = True

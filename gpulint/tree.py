@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import codecs
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -19,14 +20,16 @@ if TYPE_CHECKING:
 MAX_USERS = 150
 """Most modules that are searched for callers of one function."""
 
-_EVIDENCE = frozenset(b"DataLoader backward training_step dataloader train_loader data_loader loader".split())
-_IMPORT = re.compile(rb"^(?:\xef\xbb\xbf)?[ \t]*(?:from|import)[ \t].*", re.MULTILINE)
+_EVIDENCE = b"DataLoader backward training_step dataloader train_loader data_loader loader".split()
+_IMPORT = re.compile(rb"\n[ \t]*(?:from|import)[ \t][^\n]*")
 _TESTS = re.compile(
     r"(^|/)(tests?|test_?data|testing|unit_tests|functional_tests|test_utils|ci)/"
     r"|(^|/)(test_[^/]*|[^/]*_test|conftest)\.(py|ipynb|sh|ya?ml)$"
 )
 _WORD = re.compile(rb"[A-Za-z_][A-Za-z0-9_]*")
-_OF_ONE_FILE = ("_data", "_provided", "_documents", "_scopes", "_words", "_import_words")
+_APART = bytes(byte if byte < 128 and (chr(byte).isalnum() or byte == 95) else 32 for byte in range(256))
+"""Turns everything that no identifier holds into spaces."""
+_OF_ONE_FILE = ("_data", "_provided", "_documents", "_scopes", "_vocabulary", "_import_words")
 """Caches by path whose values depend on that one file alone."""
 
 
@@ -37,6 +40,10 @@ class Tree:
         self.root = root
         self.files = tuple(files)
         self.config = config
+        self.named: Container[Path] = ()
+        """Python files that are parsed even if no rule can fire in them, for the sake of syntax errors."""
+        self.gated = True
+        """False runs every rule on every file of its kinds, which finds the same and takes longer."""
         self._data: dict[Path, bytes] = {}
         self._provided: dict[Path, bool] = {}
         self._documents: dict[Path, Document | None] = {}
@@ -45,7 +52,9 @@ class Tree:
         self._paths_from: dict[Path, dict[str, Path | None]] = {}
         self._definitions: dict[tuple[str, str], list[tuple[ModuleScopes, Binding]]] = {}
         self._import_words: dict[Path, frozenset[bytes]] = {}
-        self._words: dict[Path, frozenset[bytes]] = {}
+        self._vocabulary: dict[Path, bytes] = {}
+        self._mentioning: dict[bytes, list[Path]] = {}
+        self._importers: dict[frozenset[bytes], list[Path]] = {}
         self._folders: dict[Path, frozenset[str]] = {}
         self._imported: dict[Path, frozenset[Path]] = {}
 
@@ -57,6 +66,15 @@ class Tree:
             except OSError:
                 self._data[path] = b""
         return self._data[path]
+
+    def is_utf16(self, path: Path) -> bool:
+        """Does a file start with the mark of UTF-16, in which bytes are no characters?"""
+        return self.data(path)[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+    def utf8(self, path: Path) -> bytes:
+        """A file's bytes, in UTF-8 where they are in UTF-16."""
+        data = self.data(path)
+        return data.decode("utf-16", "replace").encode("utf-8", "replace") if self.is_utf16(path) else data
 
     def provide(self, path: Path, data: bytes | None) -> None:
         """Use ``data`` instead of what the disk holds (standard input, unsaved text); None: there is no such file."""
@@ -72,7 +90,8 @@ class Tree:
         """Forget what was read of or provided for a file, so that the disk counts again."""
         for name in (*_OF_ONE_FILE, "_imported"):
             getattr(self, name).pop(path, None)
-        self._definitions.clear()
+        for index in (self._definitions, self._mentioning, self._importers):
+            index.clear()
 
     def successor(
         self, changed: Iterable[Path], files: Sequence[Path] | None = None, config: Config | None = None
@@ -82,6 +101,7 @@ class Tree:
         All that spans files is asked anew. Both trees stay usable, since what they share depends on no other file.
         """
         tree = type(self)(self.root, self.files if files is None else files, config or self.config)
+        tree.named, tree.gated = self.named, self.gated
         for name in _OF_ONE_FILE:
             setattr(tree, name, getattr(self, name).copy())
         for path in changed:
@@ -243,10 +263,10 @@ class Tree:
         package = scopes.path.parent / "__init__.py"
         if home & self.imported_words(package):
             home.add(scopes.path.parent.name.encode())  # re-exported: users name the package
-        importers = {path for part in home for path in self._by_import.get(part, ())}
-        users = importers & {path for name in wanted for path in self.mentioning(name)}
         found = [scopes]
-        for path in sorted(users - {scopes.path}):
+        for path in self._importing(frozenset(home)):
+            if path == scopes.path or not any(self.holds(path, name) for name in wanted):
+                continue
             if len(found) > MAX_USERS:
                 break
             if (other := self.scopes_at(path)) is not None:
@@ -255,43 +275,50 @@ class Tree:
 
     def mentioning(self, word: bytes) -> list[Path]:
         """Python files that hold an identifier, in order."""
-        return self._by_word.get(word, [])
+        if word not in self._mentioning:
+            whole, vocabulary = b"\n%b\n" % word, self.vocabulary
+            self._mentioning[word] = [path for path in self.python_files if whole in vocabulary(path)]
+        return self._mentioning[word]
 
-    @cached_property
-    def _by_word(self) -> dict[bytes, list[Path]]:
-        """Identifier -> files whose bytes hold it."""
-        table: dict[bytes, list[Path]] = {}
-        for path in self.python_files:
-            for word in self.words(path):
-                table.setdefault(word, []).append(path)
-        return table
-
-    @cached_property
-    def _by_import(self) -> dict[bytes, list[Path]]:
-        """Identifier -> files that have it on an import line."""
-        table: dict[bytes, list[Path]] = {}
-        for path in self.python_files:
-            for word in self.imported_words(path):
-                table.setdefault(word, []).append(path)
-        return table
+    def _importing(self, words: frozenset[bytes]) -> list[Path]:
+        """Python files with one of these identifiers on an import line, sorted by path."""
+        if words not in self._importers:
+            candidates = {path for word in words for path in self.mentioning(word)}
+            self._importers[words] = sorted(
+                path for path in candidates if not words.isdisjoint(self.imported_words(path))
+            )
+        return self._importers[words]
 
     def imported_words(self, path: Path) -> frozenset[bytes]:
         """Identifiers on the import lines of a file's bytes."""
         if path not in self._import_words:
-            lines = _IMPORT.findall(self.data(path))
+            data = self.data(path)
+            lines = _IMPORT.findall(b"\n" + data.removeprefix(b"\xef\xbb\xbf")) if b"import" in data else []
             self._import_words[path] = frozenset(word for line in lines for word in _WORD.findall(line))
         return self._import_words[path]
 
+    def vocabulary(self, path: Path) -> bytes:
+        """The identifiers in a file's bytes, each once and on a line of its own."""
+        known = self._vocabulary.get(path)
+        if known is None:
+            words = set(self.data(path).translate(_APART).split())
+            known = self._vocabulary[path] = b"\n%b\n" % b"\n".join(words)
+        return known
+
+    def holds(self, path: Path, word: bytes) -> bool:
+        """Is an identifier in a file's bytes?"""
+        return b"\n%b\n" % word in self.vocabulary(path)
+
     def words(self, path: Path) -> frozenset[bytes]:
         """Identifiers in a file's bytes."""
-        if path not in self._words:
-            self._words[path] = frozenset(_WORD.findall(self.data(path)))
-        return self._words[path]
+        return frozenset(self.vocabulary(path).split())
 
     @cached_property
     def training_modules(self) -> tuple[ModuleScopes, ...]:
         """Modules whose bytes say that they may train or evaluate a model or feed one."""
-        found = (self.scopes_at(path) for path in self.python_files if not _EVIDENCE.isdisjoint(self.words(path)))
+        found = (
+            self.scopes_at(path) for path in self.python_files if any(self.holds(path, word) for word in _EVIDENCE)
+        )
         return tuple(scopes for scopes in found if scopes is not None)
 
     @cached_property

@@ -63,6 +63,8 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
     )
     # Each process finds out by itself what spans the tree, so that two take 1.7 times the CPU time of one.
     settings.add_argument("--jobs", type=_jobs, default=1, metavar="N", help="processes (default 1; 0: one per core)")
+    # The reference that the byte gate is held to.
+    settings.add_argument("--no-gate", action="store_true", help=argparse.SUPPRESS)
     settings.add_argument("--stdin-filename", metavar="PATH", help="read standard input as if it were this file")
 
 
@@ -102,6 +104,8 @@ def gather(
     rules, unused_ignores = _rules(config, loaded)
     found, root = _discover(paths, config, stdin, args.force_exclude)
     project = Project(root, _surroundings(paths, found.files, config, root), config)
+    project.named = frozenset(paths)
+    project.gated = not args.no_gate
     if stdin is not None:
         project.provide(paths[0], stdin)
     return Inputs(tuple(paths), project, found, rules, report_unused_ignores or unused_ignores, loaded, stdin)

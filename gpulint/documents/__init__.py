@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from gpulint.documents.base import Document, Unreadable, decode
+from gpulint.finding import Problem
 from gpulint.rule import Kind
 
 SHELL_SUFFIXES = frozenset({".sh", ".bash", ".sbatch", ".slurm", ".lsf", ".pbs", ".job", ".qsub", ".ksh", ".zsh"})
@@ -15,7 +16,7 @@ _SHEBANG = re.compile(rb"#![^\n]*?\b(python|bash|sh|zsh|ksh|dash)[\d.]*\b")
 _DIRECTIVE = re.compile(rb"^#(SBATCH|PBS|BSUB|\$ )", re.MULTILINE)
 _DOCKERFILE = re.compile(r"(^|[._-])(dockerfile|containerfile)([._-]|$)", re.IGNORECASE)
 
-__all__ = ["Document", "kind_of", "load"]
+__all__ = ["Document", "kind_of", "load", "undecodable"]
 
 
 def kind_of(path: Path, head: bytes = b"") -> Kind | None:
@@ -43,6 +44,15 @@ def load(path: Path, data: bytes, kind: Kind | None = None) -> Document:
         document.problem(str(error))
         return document
     return _document_class(kind)(path, text, encoding)
+
+
+def undecodable(path: Path, data: bytes) -> list[Problem]:
+    """Why a file holds no text, if it does not."""
+    try:
+        decode(data)
+    except Unreadable as error:
+        return [Problem(path, str(error))]
+    return []
 
 
 def _document_class(kind: Kind) -> type[Document]:

@@ -24,31 +24,34 @@ _PLAIN = frozenset(
     "type_ignores".split()
 )
 """Fields that hold no nodes, or only markers (``Load``, ``Add``) that all trees share."""
-_FIELDS: dict[type[ast.AST], tuple[str, ...]] = {
-    ast.Constant: (),
-    ast.Global: (),
-    ast.Nonlocal: (),
-    ast.MatchSingleton: (),
-}
 
 
+class _Fields(dict[type[ast.AST], tuple[str, ...]]):
+    """Fields that may hold children, by kind of node."""
+
+    def __missing__(self, kind: type[ast.AST]) -> tuple[str, ...]:
+        self[kind] = tuple(field for field in kind._fields if field not in _PLAIN)
+        return self[kind]
+
+
+_FIELDS = _Fields({ast.Constant: (), ast.Global: (), ast.Nonlocal: (), ast.MatchSingleton: ()})
 _WITH_GAPS = ("keys", "kw_defaults")
 """Lists that hold None where nothing is written."""
 
 
 def children(node: ast.AST) -> list[ast.AST]:
     """Direct children in source order, without the markers for contexts and operators."""
-    kind = type(node)
-    fields = _FIELDS.get(kind)
-    if fields is None:
-        fields = _FIELDS[kind] = tuple(field for field in node._fields if field not in _PLAIN)
     found: list[ast.AST] = []
-    for field in fields:
+    for field in _FIELDS[type(node)]:
         value = getattr(node, field, None)
-        if type(value) is list:
-            found += [part for part in value if part is not None] if field in _WITH_GAPS else value
-        elif value is not None:
+        if value is None:
+            continue
+        if type(value) is not list:
             found.append(value)
+        elif field in _WITH_GAPS:
+            found += [part for part in value if part is not None]
+        else:
+            found += value
     return found
 
 
@@ -76,19 +79,33 @@ class PythonModule:
     @cached_property
     def parents(self) -> dict[ast.AST, ast.AST]:
         """Parent of every node but the root."""
-        parents: dict[ast.AST, ast.AST] = {}
-        for node in self.nodes:
-            for child in children(node):
-                parents[child] = node
-        return parents
+        return self._linked[1]
 
     @cached_property
     def nodes(self) -> list[ast.AST]:
         """All nodes, outer ones first, as ``ast.walk`` has them; made once, as many rules walk the same tree."""
+        return self._linked[0]
+
+    @cached_property
+    def _linked(self) -> tuple[list[ast.AST], dict[ast.AST, ast.AST]]:
+        # One loop without calls: this runs for every node of every module that a rule looks into.
         nodes: list[ast.AST] = [self.tree]
+        parents: dict[ast.AST, ast.AST] = {}
+        add, fields = nodes.append, _FIELDS
         for node in nodes:
-            nodes.extend(children(node))
-        return nodes
+            for field in fields[type(node)]:
+                value = getattr(node, field, None)
+                if value is None:
+                    continue
+                if type(value) is list:
+                    for part in value:
+                        if part is not None:
+                            parents[part] = node
+                            add(part)
+                else:
+                    parents[value] = node
+                    add(value)
+        return nodes, parents
 
     def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
         """The nodes around ``node``, innermost first."""

@@ -106,8 +106,12 @@ class Batches:
         for keyword in call.keywords:
             if keyword.arg and _BATCH_KEYWORD.search(keyword.arg) and (split := split_of(keyword.arg)) is not None:
                 yield Source(Ref(scopes, call), split, Ref(scopes, keyword.value), keyword.arg)
+        # Few calls have a split that anybody can name, and finding a batch size may take the whole tree.
+        named = self._named(scopes, call)
+        if named is None and not self._is_loader(scopes, call):
+            return
         batch = self._batch(scopes, call)
-        split = self.split(scopes, call) if batch is not None else None
+        split = (named or self._drawn(call)) if batch is not None else None
         if batch is not None and split is not None:
             yield Source(Ref(scopes, call), split, batch)
 
@@ -155,7 +159,7 @@ class Batches:
         for keyword in call.keywords:
             if keyword.arg in _BATCH_PARAMETERS:
                 return Ref(scopes, keyword.value)
-        if any(loader.node is call for loader in self._project.loaders.in_module(scopes)):
+        if self._is_loader(scopes, call):
             argument = self._project.arguments.of(scopes, call, "batch_size", 1)
             return argument.refs[0] if len(argument.refs) == 1 else None
         if isinstance(call.func, ast.Attribute) and call.func.attr in ("batch", "padded_batch") and call.args:
@@ -178,10 +182,17 @@ class Batches:
                         return Ref(scopes, argument)
         return None
 
+    def _is_loader(self, scopes: ModuleScopes, call: ast.Call) -> bool:
+        return any(loader.node is call for loader in self._project.loaders.in_module(scopes))
+
     # -- what the batches are for --------------------------------------------------------------------------------------
 
     def split(self, scopes: ModuleScopes, call: ast.Call) -> Split | None:
         """What the batches of a call are for: by the name that takes them, else the data's, else the loops'."""
+        return self._named(scopes, call) or self._drawn(call)
+
+    def _named(self, scopes: ModuleScopes, call: ast.Call) -> Split | None:
+        """What names around a call say its batches are for."""
         found = self._target(scopes, call)
         if found is not None:
             return found
@@ -189,6 +200,10 @@ class Batches:
         for part in ([data] if data is not None else []) + call.args[:1]:
             if (found := split_of(last_name(part))) is not None:
                 return found
+        return None
+
+    def _drawn(self, call: ast.Call) -> Split | None:
+        """What the loops that draw from a loader do."""
         roles = {draw.where: self._role(draw.where) for draw in self._project.loaders.draws.get(call, [])}
         splits = {
             Split.TRAIN if role is Role.STEP else Split.EVAL

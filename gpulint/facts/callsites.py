@@ -101,7 +101,7 @@ def _is_received(
         owner = where.class_of(call)
         method = resolver.method(where, owner, func.attr) if owner is not None else None
         return method is not None and method.node is function
-    if home.name.encode() not in project.words(where.path):
+    if not project.holds(where.path, home.name.encode()):
         return False
     return any(ref.node is function for ref in resolver.callees(where, call))
 

@@ -47,6 +47,7 @@ TORCH_LOADERS = frozenset(
 )
 """Classes that take the parameters of ``torch.utils.data.DataLoader`` and hand them on."""
 
+_LAST_NAMES = frozenset(name.rpartition(".")[2] for name in TORCH_LOADERS)
 _SAMPLING = (
     "NeighborLoader",
     "LinkNeighborLoader",
@@ -138,7 +139,7 @@ class Loaders:
             names = self._project.resolver.base_names(scopes, owner) & TORCH_LOADERS
         else:
             last = last_name(func)
-            if not last or isinstance(func, ast.Call):
+            if not last or isinstance(func, ast.Call) or not (last in _LAST_NAMES or _is_alias(scopes, func)):
                 return None
             names = self._project.resolver.names(scopes, func) & TORCH_LOADERS
         return Loader(Ref(scopes, call), min(names)) if names else None
@@ -383,3 +384,16 @@ class Loaders:
         finally:
             self._active.discard(function)
         return None
+
+
+def _is_alias(scopes: ModuleScopes, func: ast.expr) -> bool:
+    """May a called name stand for something defined elsewhere under another name?"""
+    root = func
+    while isinstance(root, ast.Attribute):
+        root = root.value
+    if not isinstance(root, ast.Name):
+        return True
+    bindings = scopes.scope(root).lookup(root.id)
+    if root is not func:
+        return any(binding.kind is Bound.IMPORT for binding in bindings)
+    return not bindings or any(binding.kind in (Bound.IMPORT, Bound.ASSIGN) for binding in bindings)

@@ -8,6 +8,7 @@ import enum
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING
 
 from gpulint.facts.callsites import LOOKED_AT
@@ -48,6 +49,7 @@ _EPOCH_HOOKS = frozenset(
     }
 )  # fmt: skip
 _BRAIN_HOOKS = frozenset({"compute_forward", "compute_objectives", "fit_batch", "evaluate_batch"})
+_HOOKS = _STEP_HOOKS | _EPOCH_HOOKS | _BRAIN_HOOKS
 _HOOK_OWNERS = re.compile(r"LightningModule|LightningDataModule|Callback|Trainer$|Brain$|Learner$|keras\.Model$")
 
 
@@ -81,6 +83,7 @@ class Loops:
         self._function_roles: dict[FunctionNode, frozenset[Role]] = {}
         self._contexts: dict[FunctionNode, tuple[Context, ...]] = {}
         self._handed_over: dict[int, dict[str, list[ast.Call]]] = {}
+        self._trains: dict[ModuleScopes, bool] = {}
         self._active: set[object] = set()
 
     # -- structure -----------------------------------------------------------------------------------------------------
@@ -191,12 +194,11 @@ class Loops:
                 return True
         if name in ("value_and_grad",) and isinstance(call.func, ast.Call):
             return True
-        words = [last_name(argument) for argument in call.args[:3]]
-        if "scaler" in name and any("optim" in word for word in words):
+        if "scaler" in name and any("optim" in last_name(argument) for argument in call.args[:3]):
             return True
-        if _STEP_CALL.search(name) and not self._project.resolver.callees(scopes, call):
+        if _is_step_name(name) and not self._project.resolver.callees(scopes, call):
             return True
-        return name == "run" and any(_STEP_CALL.search(word) for word in words)
+        return name == "run" and any(_is_step_name(last_name(argument)) for argument in call.args[:3])
 
     def over_loader(self, scopes: ModuleScopes, loop: LoopNode) -> bool:
         """Does the loop draw its items from a data loader or data set, as far as can be told?"""
@@ -328,9 +330,24 @@ class Loops:
         """The first context of ``node`` that has ``role``."""
         return next((context for context in self.contexts(scopes, node) if context.role is role), None)
 
+    def may_train(self, scopes: ModuleScopes) -> bool:
+        """Is there anything in the module that can be the loop of a training context?"""
+        return any(self.role(scopes, loop) in (Role.STEP, Role.EPOCH) for loop in scopes.loops) or any(
+            function.name in _HOOKS or len(function.args.args) == 2 for function in scopes.functions
+        )
+
     def trains(self, scopes: ModuleScopes) -> bool:
         """Does the module itself take training steps?"""
-        return any(self.is_step(scopes, call) for call in scopes.calls)
+        found = self._trains.get(scopes)
+        if found is None:
+            found = self._trains[scopes] = any(self.is_step(scopes, call) for call in scopes.calls)
+        return found
+
+
+@cache
+def _is_step_name(name: str) -> bool:
+    """Does a function's name say that it takes one training step?"""
+    return bool(_STEP_CALL.search(name))
 
 
 def is_epoch_loop(loop: LoopNode) -> bool:

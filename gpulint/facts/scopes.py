@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeAlias
 
-from gpulint.documents.python import PythonModule
+from gpulint.documents.python import PythonModule, children
 
 FunctionNode: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 ScopeNode: TypeAlias = (
@@ -21,6 +21,8 @@ FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 SCOPES = (ast.Module, ast.ClassDef, ast.Lambda, *FUNCTIONS, *COMPREHENSIONS)
 LOOPS = (ast.For, ast.AsyncFor, ast.While)
+_BINDING = (ast.NamedExpr, ast.Lambda, *COMPREHENSIONS)
+"""Expressions that bind names or open a scope."""
 
 
 class Bound(enum.Enum):
@@ -243,7 +245,21 @@ class ModuleScopes:
             self._statement(statement, scope)
 
     def _statement(self, node: ast.stmt, scope: Scope) -> None:
+        kind = type(node)
+        if kind is ast.Expr or kind is ast.Return:
+            if node.value is not None:  # type: ignore[attr-defined]
+                self._expression(node.value, scope)  # type: ignore[attr-defined]
+            return
+        if kind is ast.If:
+            self._expression(node.test, scope)  # type: ignore[attr-defined]
+            self._body(node.body, scope)  # type: ignore[attr-defined]
+            self._body(node.orelse, scope)  # type: ignore[attr-defined]
+            return
         match node:
+            case ast.Assign(targets=targets, value=value):
+                self._expression(value, scope)
+                for target in targets:
+                    self._target(target, scope, Bound.ASSIGN, node, value)
             case ast.Import(names=names):
                 for alias in names:
                     top = alias.name.split(".", 1)[0]
@@ -268,10 +284,6 @@ class ModuleScopes:
                 self.classes.append(node)
                 self._each([*node.decorator_list, *node.bases, *(keyword.value for keyword in node.keywords)], scope)
                 self._body(node.body, self._open(node, scope))
-            case ast.Assign(targets=targets, value=value):
-                self._expression(value, scope)
-                for target in targets:
-                    self._target(target, scope, Bound.ASSIGN, node, value)
             case ast.AnnAssign(target=target, value=value):
                 if value is not None:
                     self._expression(value, scope)
@@ -311,11 +323,11 @@ class ModuleScopes:
                 self._generic(node, scope)
 
     def _generic(self, node: ast.AST, scope: Scope) -> None:
-        for child in ast.iter_child_nodes(node):
-            if isinstance(child, ast.stmt):
-                self._statement(child, scope)
-            elif isinstance(child, ast.expr):
+        for child in children(node):
+            if isinstance(child, ast.expr):
                 self._expression(child, scope)
+            elif isinstance(child, ast.stmt):
+                self._statement(child, scope)
             elif isinstance(child, ast.ExceptHandler):
                 if child.name:
                     self._bind(scope, child.name, Bound.OTHER, child)
@@ -342,16 +354,29 @@ class ModuleScopes:
                 self._bind(inside, extra.arg, Bound.PARAMETER, extra)
 
     def _expression(self, node: ast.expr, scope: Scope) -> None:
+        kind = type(node)
+        if kind is ast.Name:
+            return
+        if kind is ast.Attribute:
+            self._expression(node.value, scope)  # type: ignore[attr-defined]
+            return
+        if kind is ast.Constant:
+            value = node.value  # type: ignore[attr-defined]
+            if type(value) is str and len(value) < 200:
+                self.strings.add(value)
+            return
+        if isinstance(node, ast.Call):
+            self.calls.append(node)
+            self._expression(node.func, scope)
+            for argument in node.args:
+                self._expression(argument, scope)
+            for keyword in node.keywords:
+                self._expression(keyword.value, scope)
+            return
+        if kind not in _BINDING:
+            self._generic(node, scope)
+            return
         match node:
-            case ast.Name():
-                return
-            case ast.Constant(value=value):
-                if isinstance(value, str) and len(value) < 200:
-                    self.strings.add(value)
-                return
-            case ast.Call():
-                self.calls.append(node)
-                self._generic(node, scope)
             case ast.NamedExpr(target=target, value=value):
                 self._expression(value, scope)
                 self._target(target, scope, Bound.ASSIGN, node, value)
@@ -369,12 +394,15 @@ class ModuleScopes:
                     self._each([node.key, node.value], inside)
                 else:
                     self._expression(node.elt, inside)
-            case _:
-                self._generic(node, scope)
 
 
 def last_name(node: ast.expr) -> str:
     """Last component of a name, attribute chain, call or subscript (``a.b.c(x)[0]`` gives ``c``), else ''."""
+    kind = type(node)
+    if kind is ast.Attribute:
+        return node.attr  # type: ignore[attr-defined, no-any-return]
+    if kind is ast.Name:
+        return node.id  # type: ignore[attr-defined, no-any-return]
     while isinstance(node, ast.Call | ast.Subscript | ast.Await):
         node = node.func if isinstance(node, ast.Call) else node.value
     if isinstance(node, ast.Attribute):

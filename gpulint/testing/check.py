@@ -53,7 +53,9 @@ def _project(case: Case, folder: Path) -> tuple[Project, list[Path]]:
     settings = folder / "gpulint.toml"
     options = config.load(folder, explicit=settings) if settings.is_file() else config.Config(base=folder)
     files = sorted(folder / name for name in case.files)
-    return Project(folder, files, options), files
+    project = Project(folder, files, options)
+    project.named = frozenset(files)  # what a fix breaks must be seen even if no rule can fire there any more
+    return project, files
 
 
 def _compare(case: Case, report: engine.Report, folder: Path) -> None:

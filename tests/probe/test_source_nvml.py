@@ -15,7 +15,7 @@ pytest.importorskip("pynvml", reason="nvidia-ml-py is not installed")
 if shutil.which("gcc") is None:
     pytest.skip("gcc, which builds the fake NVML, is not installed", allow_module_level=True)
 
-from gpulint_probe.recording import Recording, RecordingError
+from gpulint_probe.recording import Recording, RecordingError  # noqa: E402
 
 HOPPER = """
 count 1

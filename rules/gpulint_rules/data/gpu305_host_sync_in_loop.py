@@ -53,10 +53,12 @@ class Waits:
 
 def check(document: Document, project: Project) -> Iterator[Finding]:
     scopes = project.scopes(document)
-    if scopes is None or not project.gpu_programs.runs(scopes):
+    if scopes is None:
         return
     statements: dict[ast.AST, list[tuple[Sync, Context]]] = {}
     for sync in Syncs(project).in_module(scopes):
+        if not project.gpu_programs.runs(scopes):
+            return
         context = _every_step(project, scopes, sync)
         if context is not None:
             statements.setdefault(_statement(scopes, sync.node), []).append((sync, context))

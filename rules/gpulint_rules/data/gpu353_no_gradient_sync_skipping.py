@@ -58,12 +58,12 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
     if project.words(document.path) & _SKIPS:
         return
     for loop in scopes.loops:
-        if project.loops.role(scopes, loop) is not Role.STEP:
-            continue
         calls = project.loops.calls_in(scopes, loop)
         backward = next((call for call in calls if last_name(call.func) == "backward"), None)
+        if backward is None or project.loops.role(scopes, loop) is not Role.STEP:
+            continue
         step = next((call for call in calls if _updates(call) and project.guards.periodic(scopes, call, loop)), None)
-        if backward is None or step is None or project.guards.periodic(scopes, backward, loop):
+        if step is None or project.guards.periodic(scopes, backward, loop):
             continue
         if wraps_in_ddp(scopes, project):
             yield RULE.finding(

@@ -153,8 +153,8 @@ def _is_runtime_env(scopes: ModuleScopes, node: ast.Dict) -> bool:
 
 def _from_python(document: Document, scopes: ModuleScopes, project: Project) -> Iterator[Finding]:
     """``os.system("pip install ...")`` in a program that trains on a GPU."""
-    for call in scopes.calls:
-        if not call.args or not project.resolver.call_names(scopes, call) & _RUNNERS:
+    for call in project.resolver.calls_to(scopes, _RUNNERS):
+        if not call.args:
             continue
         text = " ".join(_strings(call.args[0]))
         if (
@@ -209,6 +209,7 @@ RULE = Rule(
     dimension=Dimension.LIBRARY,
     severity=Severity.WARNING,
     kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK, Kind.SHELL, Kind.JOBSPEC}),
+    code_tokens=(("install", "runtime_env"),),
     summary="GPU job installs packages when it starts",
     why="the GPUs are held while packages are downloaded and built, at every start and restart of the job",
     evidence=(Evidence("Long Library Installation is one of 15 categories in 706 issues of 400 jobs"),),

@@ -64,11 +64,11 @@ _VOCABULARY = 1000
 
 def check(document: Document, project: Project) -> Iterator[Finding]:
     scopes = project.scopes(document)
-    if scopes is None or not project.gpu_programs.runs(scopes):
+    if scopes is None:
         return
     switches = [*_switches(project, scopes)]
     sizes = [*_odd_sizes(project, scopes)]
-    if not switches and not sizes:
+    if not (switches or sizes) or not project.gpu_programs.runs(scopes):
         return
     program = whole_program(project, scopes)
     if program is None or not any(project.loops.trains(module) for module in program.modules):

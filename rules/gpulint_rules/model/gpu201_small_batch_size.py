@@ -82,18 +82,19 @@ def _all(document: Document, project: Project) -> Iterator[Finding]:
 
 def _python(document: Document, project: Project, scopes: ModuleScopes) -> Iterator[Finding]:
     frameworks = {binding.target.split(".", 1)[0] for binding in scopes.imports} & _FRAMEWORKS
-    if not frameworks or project.batch_bounds.reason(scopes):
+    if not frameworks:
+        return
+    declared = list(declared_sizes(project, scopes))
+    sources = [source for source in project.batches.in_module(scopes) if source.split is Split.TRAIN]
+    if not (declared or sources) or project.batch_bounds.reason(scopes):
         return
     text = " ".join(scopes.calls_by_name)
-    declared = list(declared_sizes(project, scopes))
     if declared and not _computes(project, scopes):
         declared = []
     for option, name, size in declared:
         if is_small(size, text):
             yield _finding(document, project.values.place(option).span, f"{name} defaults to {size}")
-    for source in project.batches.in_module(scopes):
-        if source.split is not Split.TRAIN:
-            continue
+    for source in sources:
         known = project.values.of(source.batch.scopes, source.batch.node)
         if not known.every(lambda value: isinstance(value, int) and is_small(value, text)):
             continue

@@ -56,8 +56,14 @@ class EvalBatch:
 
 def check(document: Document, project: Project) -> Iterator[Finding]:
     scopes = project.scopes(document)
-    if scopes is None or _only_evaluates(project, scopes):
-        return
+    found = _all(project, scopes) if scopes is not None else iter(())
+    first = next(found, None)
+    if first is not None and scopes is not None and not _only_evaluates(project, scopes):
+        yield first
+        yield from found
+
+
+def _all(project: Project, scopes: ModuleScopes) -> Iterator[Finding]:
     groups: dict[ast.AST | None, list[Source]] = {}
     for source in project.batches.in_module(scopes):
         groups.setdefault(_home(scopes, source), []).append(source)

@@ -51,10 +51,10 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
     if scopes is None:
         return
     for loop in scopes.loops:
-        if project.loops.role(scopes, loop) is not Role.STEP:
-            continue
         losses = _differentiated(project, scopes, loop)
-        for kept, into in _kept(scopes, loop) if losses else ():
+        if not losses or project.loops.role(scopes, loop) is not Role.STEP:
+            continue
+        for kept, into in _kept(scopes, loop):
             tensor = _carried(kept)
             name = dotted(tensor) if tensor is not None else ""
             if tensor is None or name not in losses or into in losses or not _outlives(scopes, loop, into):

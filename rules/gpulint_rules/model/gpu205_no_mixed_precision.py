@@ -63,10 +63,10 @@ _GPU = re.compile(r"cuda|\bgpus?\b", re.IGNORECASE)
 
 def check(document: Document, project: Project) -> Iterator[Finding]:
     scopes = project.scopes(document)
-    if scopes is None or LOWER_PRECISION.search(document.source.text) or not project.gpu_programs.runs(scopes):
+    if scopes is None or LOWER_PRECISION.search(document.source.text):
         return
     found = _training(project, scopes)
-    if found is None or project.batch_bounds.reason(scopes) in _ON_PURPOSE:
+    if found is None or not project.gpu_programs.runs(scopes) or project.batch_bounds.reason(scopes) in _ON_PURPOSE:
         return
     program = whole_program(project, scopes)
     if program is None or any(_training(project, other) for other in program.own if other is not scopes):
@@ -94,7 +94,7 @@ def _training(project: Project, scopes: ModuleScopes) -> Span | None:
             return scopes.module.span(call)
     for loop in scopes.loops:
         calls = (node for node in ast.walk(loop) if isinstance(node, ast.Call))
-        if project.loops.role(scopes, loop) is Role.STEP and any(project.loops.is_step(scopes, call) for call in calls):
+        if any(project.loops.is_step(scopes, call) for call in calls) and project.loops.role(scopes, loop) is Role.STEP:
             return scopes.module.head(loop)
     return None
 

@@ -42,6 +42,7 @@ from gpulint.facts.loops import Context, Role
 from gpulint.facts.remote import UNKNOWN, Location
 from gpulint.facts.repeated import training_contexts
 from gpulint.facts.resolve import Ref
+from gpulint.facts.scopes import ModuleScopes
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.project import Project
@@ -62,14 +63,20 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
     if scopes is None:
         return
     for save in project.checkpoints.in_module(scopes):
-        contexts = training_contexts(project, scopes, save.node)
-        here = [context for context in contexts if context.loop.scopes is scopes]
+        here = _contexts_here(project, scopes, save.node)
         if save.is_callback or here:
             yield from _report(project, save.call, save, here)
     for call, save in project.checkpoints.through_helpers(scopes):
-        here = [context for context in training_contexts(project, scopes, call.node) if context.loop.scopes is scopes]
+        here = _contexts_here(project, scopes, call.node)
         if here:
             yield from _report(project, call, save, here)
+
+
+def _contexts_here(project: Project, scopes: ModuleScopes, node: ast.AST) -> list[Context]:
+    """The training contexts whose loop stands in the module itself."""
+    if not project.loops.may_train(scopes):
+        return []
+    return [context for context in training_contexts(project, scopes, node) if context.loop.scopes is scopes]
 
 
 def _report(project: Project, at: Ref, save: Save, contexts: list[Context]) -> Iterator[Finding]:

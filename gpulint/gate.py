@@ -1,0 +1,39 @@
+"""The byte gate: which rules can fire in a file at all, told from its bytes before anything is parsed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpulint.rule import Kind
+
+if TYPE_CHECKING:
+    from gpulint.rule import Rule
+    from gpulint.tree import Tree
+
+CODE = (Kind.PYTHON, Kind.NOTEBOOK)
+
+
+class Gate:
+    """The gate of one file; each token is looked for once."""
+
+    def __init__(self, tree: Tree, path: Path, kind: Kind) -> None:
+        self._kind = kind
+        self._data = tree.utf8(path)
+        # An identifier is found faster among the file's identifiers than in the whole file.
+        self._words = tree.vocabulary(path) if kind in CODE and not tree.is_utf16(path) else self._data
+        self._known: dict[str, bool] = {}
+
+    def lets(self, rule: Rule) -> bool:
+        """May the rule fire in this file?"""
+        if self._kind not in rule.kinds:
+            return False
+        groups = rule.code_tokens + rule.tokens if self._kind in CODE else rule.tokens
+        return all(any(map(self._has, group)) for group in groups)
+
+    def _has(self, token: str) -> bool:
+        found = self._known.get(token)
+        if found is None:
+            plain = token.isascii() and token.isidentifier()
+            found = self._known[token] = token.encode() in (self._words if plain else self._data)
+        return found
