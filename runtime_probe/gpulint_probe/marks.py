@@ -11,14 +11,15 @@ _LONGEST = 2000
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 _ENDS = re.compile(rb"[\r\n]+")  # progress bars end their lines with a carriage return
 
-_BAR = re.compile(r"\d+%\|.*\| *(?P<value>\d+(?:\.\d+)?)[kM]?/\S+ \[")  # tqdm
+_BAR = re.compile(r"\d+%\|.*\| *(?P<value>\d+(?:\.\d+)?[kM]?)/\S+ \[")  # tqdm
 _EPOCH = re.compile(r"(?<!num )(?<!max )(?<!total )\bepoch\b['\"]?[\s:=\[(#]*(?P<value>\d+(?:\.\d+)?)", re.I)
 _STEP = re.compile(
     r"(?<!max )(?<!total )(?<!per )\b(?:global[_ ])?(?:step|iter|iteration|batch)\b['\"]?[\s:=\[(#]*(?P<value>\d+)",
     re.I,
 )
 _INSTALL = re.compile(
-    r"\s*(?:Collecting \S|Downloading \S+\.(?:whl|tar\.gz|conda)|Installing collected packages|Successfully installed"
+    r"\s*(?:Collecting \S|Downloading (?:\S+\.(?:whl|conda)|[^/\s]+\.tar\.gz)\b"
+    r"|Installing collected packages|Successfully installed"
     r"|Requirement already satisfied|Building wheels?\b|Building editable|Preparing metadata|Solving environment"
     r"|Get:\d+ \S+://|Unpacking \S+ \(|Setting up \S+ \(|Resolved \d+ packages|Installed \d+ packages)"
 )
@@ -50,7 +51,7 @@ def marks_in(line: str, time_s: float) -> Iterator[Mark]:
         return
 
     def mark(kind: str, value: str | None = None) -> Mark:
-        return Mark(time_s, kind, text[:200], None if value is None else float(value))
+        return Mark(time_s, kind, text[:200], None if value is None else _number(value))
 
     if _INSTALL.match(text):
         yield mark("install")
@@ -70,6 +71,11 @@ def marks_in(line: str, time_s: float) -> Iterator[Mark]:
         yield mark("step", found["value"])
     elif _LOG.search(text):
         yield mark("log")
+
+
+def _number(text: str) -> float:
+    """tqdm may shorten 1500 to 1.5k."""
+    return float(text.rstrip("kM")) * {"k": 1e3, "M": 1e6}.get(text[-1], 1)
 
 
 class MarkFinder:

@@ -18,7 +18,7 @@ import pytest
 
 pytest.importorskip("psutil")
 
-from gpulint_probe.recording import Recording  # noqa: E402
+from gpulint_probe.recording import Recording
 
 PROBE = [sys.executable, "-m", "gpulint", "probe", "--source", "none", "--interval", "0.1"]
 COUNTS = """

@@ -15,7 +15,7 @@ pytest.importorskip("pynvml", reason="nvidia-ml-py is not installed")
 if shutil.which("gcc") is None:
     pytest.skip("gcc, which builds the fake NVML, is not installed", allow_module_level=True)
 
-from gpulint_probe.recording import Recording, RecordingError  # noqa: E402
+from gpulint_probe.recording import Recording, RecordingError
 
 HOPPER = """
 count 1
@@ -56,6 +56,7 @@ MIG = (
 0m1.occupancy 0
 """
 )
+PROBE = [sys.executable, "-m", "gpulint", "probe", "--interval", "0.15"]
 Run = Callable[..., Recording]
 
 
@@ -87,8 +88,7 @@ def run(library: Path, tmp_path: Path) -> Run:
         answers.write_text(script)
         prelude = "import os, sys, time\ndef say(text): open(os.environ['FAKE_NVML'], 'a').write(text + '\\n')\n"
         found = subprocess.run(
-            [sys.executable, "-m", "gpulint", "probe", "--interval", "0.15", "-o", output, *options]
-            + ["--", sys.executable, "-c", prelude + job],
+            [*PROBE, "-o", output, *options, "--", sys.executable, "-c", prelude + job],
             env={**os.environ, "LD_LIBRARY_PATH": str(folder), "FAKE_NVML": str(answers), **environment},
             capture_output=True,
             text=True,
@@ -130,7 +130,7 @@ def test_without_gpm_the_source_is_coarse_and_says_so(run: Run) -> None:
     assert any("coarse" in text for text in recording.blind_spots)
     assert any("GPM: Not Supported" in text for text in recording.notes)
     # Counters give a rate from the second sample on; the source's own first one does not count here.
-    assert [sample.pcie_rx_bytes_s for sample in recording.gpu_samples][0] == pytest.approx(1e6, rel=0.2)
+    assert recording.gpu_samples[0].pcie_rx_bytes_s == pytest.approx(1e6, rel=0.2)
 
 
 def test_a_gpu_that_is_lost_costs_its_own_samples_only(run: Run) -> None:

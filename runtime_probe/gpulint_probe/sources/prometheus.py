@@ -63,7 +63,8 @@ class PrometheusSource:
         except (OSError, ValueError) as error:
             raise SourceUnavailable(f"Prometheus at {url}: {reason(error)}") from error
         if not first:
-            raise SourceUnavailable(f"Prometheus at {url}: no DCGM figures for {{{self._match}}}{self._known_hosts()}")
+            hosts = self._known_hosts(until)
+            raise SourceUnavailable(f"Prometheus at {url}: no DCGM figures for {{{self._match}}}{hosts}")
         self.gpus = self._gpus.infos()
         self.blind_spots = [
             *unseen(first),
@@ -125,10 +126,11 @@ class PrometheusSource:
             for time_s, value in series["values"]:
                 yield float(time_s), Series(metric, series["metric"], float(value))
 
-    def _known_hosts(self) -> str:
-        """The names of the nodes that the server does know, for the error message."""
+    def _known_hosts(self, at: float | None) -> str:
+        """The names of the nodes that the server did know ``at`` a time, for the error message."""
+        query = f"count by (Hostname) ({{__name__=~'{'|'.join(METRICS)}'}})"
         try:
-            result = self._get("query", query=f"count by (Hostname) ({{__name__=~'{'|'.join(METRICS)}'}})")
+            result = self._get("query", query=query, time=f"{time.time() if at is None else at:.3f}")
         except (OSError, ValueError):
             return ""
         hosts = sorted(series["metric"].get("Hostname", "?") for series in result)
