@@ -15,7 +15,10 @@ Accelerate's ``accumulate``, DeepSpeed, Lightning and Fabric skip the exchange t
 keeps unsharded gradients, which costs memory.
 
 Fix safety
-Advice only: the order of floating-point sums changes, and under FSDP memory grows.
+Unsafe: sums are rounded in another order. Under DDP a line at the start of the loop tells the model whether this
+micro-step exchanges gradients (``require_backward_grad_sync``, which is what ``no_sync`` sets). Horovod gets
+``backward_passes_per_step`` where the loop shows how many there are, else compression, which rounds gradients to
+float16. Under FSDP there is advice, since skipping costs memory.
 
 References
 https://pytorch.org/docs/stable/generated/torch.nn.parallel.DistributedDataParallel.html#torch.nn.parallel.DistributedDataParallel.no_sync
@@ -26,13 +29,16 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from gpulint.documents.base import Document
 from gpulint.facts.arguments import Passed
 from gpulint.facts.collectives import wraps_in_ddp
+from gpulint.facts.guards import conditions
 from gpulint.facts.loops import Role
-from gpulint.facts.scopes import ModuleScopes, last_name
+from gpulint.facts.scopes import LoopNode, ModuleScopes, last_name
 from gpulint.finding import Finding, Place, Severity
+from gpulint.fix import Safety
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 
@@ -48,6 +54,33 @@ _SKIPS = frozenset(
         b"LightningModule",
     }
 )
+
+
+_MICRO_STEP = """\
+skip the exchange in all but the last micro-step (forward and backward pass together):
+with contextlib.nullcontext() if {last} else {model}.no_sync():
+    ...
+    {backward}"""
+
+
+@dataclass(frozen=True, slots=True)
+class Accumulation:
+    """A loop that accumulates gradients; ``last`` tests for its last micro-step, None if there is no one test."""
+
+    loop: LoopNode
+    backward: ast.Call
+    step: ast.Call
+    last: ast.expr | None
+    model: ast.expr | None
+    """What the loop calls and is wrapped in DDP or FSDP."""
+
+
+@dataclass(frozen=True, slots=True)
+class HorovodOptimizer:
+    """Horovod's wrapper, by its qualified names."""
+
+    call: ast.Call
+    names: frozenset[str]
 
 
 def check(document: Document, project: Project) -> Iterator[Finding]:
@@ -66,11 +99,18 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         if step is None or project.guards.periodic(scopes, backward, loop):
             continue
         if wraps_in_ddp(scopes, project):
+            last = _last_step(scopes, step, loop)
+            model = _wrapped(project, scopes, calls)
             yield RULE.finding(
                 document.path,
                 scopes.module.span(backward),
                 "gradients are exchanged in every micro-step of an accumulation",
-                help="run the micro-steps before the last one under `with model.no_sync():`",
+                help=_MICRO_STEP.format(
+                    last=ast.unparse(last) if last is not None else "last",
+                    model=ast.unparse(model) if model is not None else "model",
+                    backward=ast.unparse(backward),
+                ),
+                payload=Accumulation(loop, backward, step, last, model),
                 related=(Place(document.path, scopes.module.span(step), "parameters are only updated here"),),
             )
 
@@ -81,6 +121,24 @@ def _updates(call: ast.Call) -> bool:
         and isinstance(call.func, ast.Attribute)
         and any(word in last_name(call.func.value).lower() for word in ("optim", "scaler", "opt"))
     )
+
+
+def _last_step(scopes: ModuleScopes, step: ast.Call, loop: LoopNode) -> ast.expr | None:
+    """The test on the counter under which parameters are updated."""
+    for test, holds in conditions(scopes, step, loop):
+        if holds and any(isinstance(part, ast.BinOp) and isinstance(part.op, ast.Mod) for part in ast.walk(test)):
+            return test
+    return None
+
+
+def _wrapped(project: Project, scopes: ModuleScopes, calls: list[ast.Call]) -> ast.expr | None:
+    for call in calls:
+        if isinstance(call.func, ast.Name | ast.Attribute):
+            origins = [ref.node for ref in project.resolver.origins(scopes, call.func)]
+            made = {last_name(node.func) for node in origins if isinstance(node, ast.Call)}
+            if made & {"DistributedDataParallel", "DDP", "FullyShardedDataParallel", "FSDP"}:
+                return call.func
+    return None
 
 
 def _horovod(document: Document, scopes: ModuleScopes, project: Project) -> Iterator[Finding]:
@@ -99,6 +157,7 @@ def _horovod(document: Document, scopes: ModuleScopes, project: Project) -> Iter
                     f"hvd.{name} exchanges full-precision gradients after every backward pass",
                     help="pass `compression=hvd.Compression.fp16`, or accumulate with `backward_passes_per_step=N`",
                     severity=Severity.INFO,
+                    payload=HorovodOptimizer(call, frozenset(project.resolver.call_names(scopes, call))),
                 )
 
 
@@ -117,6 +176,7 @@ RULE = Rule(
     ),
     evidence=(Evidence("data exchange: 7.1 % of 706 issues"),),
     check=check,
+    fix=Safety.UNSAFE,
     bad="""\
 for step, batch in enumerate(loader):
     (ddp_model(batch).loss / 4).backward()

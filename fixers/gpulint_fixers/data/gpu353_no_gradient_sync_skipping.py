@@ -1,0 +1,110 @@
+"""Exchange gradients once for each update."""
+
+from __future__ import annotations
+
+import ast
+
+from gpulint_rules.data.gpu353_no_gradient_sync_skipping import Accumulation, HorovodOptimizer
+
+from gpulint.facts.loops import Role
+from gpulint.facts.scopes import ModuleScopes, last_name
+from gpulint.finding import Finding
+from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
+from gpulint.project import Project
+from gpulint_fixers.calls import set_keyword
+
+_ROUNDED = "their sums are rounded differently"
+_COMPRESSING = ("horovod.torch.", "horovod.tensorflow.", "horovod.keras.")
+
+
+def fix(finding: Finding, project: Project) -> Fix | Declined:
+    scopes, found = project.scopes_at(finding.path), finding.payload
+    if scopes is not None and isinstance(found, HorovodOptimizer):
+        return _horovod(project, scopes, found)
+    if scopes is not None and isinstance(found, Accumulation):
+        return _skip(project, scopes, found)
+    return Declined("the finding does not say what exchanges the gradients")
+
+
+def _horovod(project: Project, scopes: ModuleScopes, found: HorovodOptimizer) -> Fix | Declined:
+    call, module = found.call, scopes.module
+    passes = _passes(project, scopes, call)
+    if passes is not None and any(name.startswith("horovod.torch.") for name in found.names):
+        edit = set_keyword(module, call, "backward_passes_per_step", passes)
+        return Fix(
+            "exchange gradients once for each update; their sums are rounded differently", Safety.UNSAFE, (edit,)
+        )
+    horovod = call.func.value if isinstance(call.func, ast.Attribute) else None
+    if not isinstance(horovod, ast.Name) or not any(name.startswith(_COMPRESSING) for name in found.names):
+        return Declined("Horovod has no name of its own here, or no compression for this library")
+    edit = set_keyword(module, call, "compression", f"{horovod.id}.Compression.fp16")
+    return Fix("exchange gradients as float16, to which they are rounded", Safety.UNSAFE, (edit,))
+
+
+def _passes(project: Project, scopes: ModuleScopes, optimizer: ast.Call) -> str | None:
+    """The N of ``if step % N == 0: optimizer.step()`` in the module, if it can be named where the optimizer is made."""
+    for call in scopes.calls_by_name.get("step", []):
+        if not isinstance(call.func, ast.Attribute) or "optim" not in last_name(call.func.value).lower():
+            continue
+        for loop in project.loops.around(scopes, call):
+            if project.loops.role(scopes, loop) is not Role.STEP:
+                continue
+            for up in scopes.module.ancestors(call):
+                if up is loop:
+                    break
+                if isinstance(up, ast.If):
+                    for part in ast.walk(up.test):
+                        if isinstance(part, ast.BinOp) and isinstance(part.op, ast.Mod):
+                            return _named_at(scopes, part.right, optimizer)
+    return None
+
+
+def _named_at(scopes: ModuleScopes, value: ast.expr, place: ast.expr) -> str | None:
+    """The text of a value that means the same at ``place``."""
+    for name in ast.walk(value):
+        if isinstance(name, ast.Call):
+            return None
+        if isinstance(name, ast.Name) and scopes.scope(name).lookup(name.id) != scopes.scope(place).lookup(name.id):
+            return None
+    return ast.unparse(value)
+
+
+def _skip(project: Project, scopes: ModuleScopes, found: Accumulation) -> Fix | Declined:
+    """Tell DDP at the start of each iteration whether its gradients are due."""
+    module, loop, model = scopes.module, found.loop, found.model
+    if model is None or found.last is None or not isinstance(loop, ast.For):
+        return Declined("which model is wrapped, or when its gradients are due, is not seen in the loop")
+    origins = [ref.node for ref in project.resolver.origins(scopes, model)]
+    made = {last_name(node.func) for node in origins if isinstance(node, ast.Call)}
+    if not made <= {"DistributedDataParallel", "DDP"} or "torch.compile" in module.source.text:
+        return Declined("only a plain DDP model can be told so: under FSDP it costs memory")
+    if changed := _changed(loop, found.last):
+        return Declined(f"`{changed}` changes within the loop, before the parameters are updated")
+    first = loop.body[0]
+    start = module.offsets(first)[0]
+    line = module.source.text.rfind("\n", 0, start) + 1
+    indent = module.source.text[line:start]
+    if indent.strip() or isinstance(first, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef):
+        return Declined("the loop's body does not start on a line of its own")
+    text = f"{ast.unparse(model)}.require_backward_grad_sync = {ast.unparse(found.last)}"
+    line_break = "\r\n" if "\r\n" in module.source.text else "\n"
+    edit = Edit(module.path, module.span_at(start, start), f"{text}{line_break}{indent}")
+    return Fix(
+        f"exchange gradients in the last micro-step of each update alone, as `no_sync` does; {_ROUNDED}",
+        Safety.UNSAFE,
+        (edit,),
+    )
+
+
+def _changed(loop: ast.For, test: ast.expr) -> str | None:
+    """A name or attribute of the test that the loop's body assigns."""
+    read = {ast.unparse(part) for part in ast.walk(test) if isinstance(part, ast.Name | ast.Attribute)}
+    for statement in loop.body:
+        for node in ast.walk(statement):
+            stored = isinstance(node, ast.Name | ast.Attribute) and not isinstance(node.ctx, ast.Load)
+            if stored and (text := ast.unparse(node)) in read:
+                return text
+    return None
+
+
+FIXER = Fixer("GPU353", fix)

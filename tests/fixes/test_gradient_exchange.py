@@ -1,0 +1,73 @@
+"""GPU353's repair: the same training with fewer exchanges, in two real processes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+MakeJob = Callable[..., Any]
+
+PROGRAM = """\
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+dist.init_process_group("gloo")
+torch.manual_seed(0)
+model = DDP(torch.nn.Linear(8, 1))
+exchanges = 0
+
+
+def count(state, bucket):
+    global exchanges
+    exchanges += 1
+    return dist.all_reduce(bucket.buffer().div_(2), async_op=True).get_future().then(lambda done: done.value()[0])
+
+
+model.register_comm_hook(None, count)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+torch.manual_seed(dist.get_rank())
+loader = [torch.randn(4, 8) for _ in range(12)]
+for step, batch in enumerate(loader):
+    loss = model(batch).square().mean() / 4
+    loss.backward()
+    if (step + 1) % 4 == 0:
+        optimizer.step()
+        optimizer.zero_grad()
+print(dist.get_rank(), exchanges, *(round(value, 6) for value in model.module.weight.flatten().tolist()), flush=True)
+dist.destroy_process_group()
+"""
+
+
+def test_two_processes_train_the_same_with_a_quarter_of_the_exchanges(job: MakeJob) -> None:
+    pytest.importorskip("torch")
+    made = job({"train.py": PROGRAM})
+    command = ("-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", "train.py")
+
+    def ranks() -> list[list[float]]:
+        return sorted([float(word) for word in line.split()] for line in made.run(*command)[0].splitlines())
+
+    before = ranks()
+    assert made.repair("GPU353") == 1
+    after = ranks()
+    assert [rank[1] for rank in before] == [12, 12]
+    assert [rank[1] for rank in after] == [3, 3]
+    for mine, other in zip(after, before, strict=True):
+        assert mine[2:] == pytest.approx(other[2:], abs=1e-5)
+    assert after[0][2:] == after[1][2:]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "reason"),
+    [
+        ("(step + 1) % 4", "(total := step + 1) % 4", "`total` changes"),
+        ("for step, batch in enumerate(loader):", "step = 0\nfor batch in loader:\n    step += 1", "`step` changes"),
+        ("model = DDP(", "from torch.distributed.fsdp import FSDP\nmodel = FSDP(", "plain DDP"),
+        ("DDP(torch.nn.Linear(8, 1))", "torch.compile(DDP(torch.nn.Linear(8, 1)))", "plain DDP"),
+    ],
+)
+def test_where_it_cannot_be_told_early_the_loop_stays(job: MakeJob, before: str, after: str, reason: str) -> None:
+    assert before in PROGRAM
+    assert reason in job({"train.py": PROGRAM.replace(before, after)}).refusal("GPU353")
