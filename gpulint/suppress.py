@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 from gpulint.comments import Comment, comments
 from gpulint.finding import Finding, Severity
 from gpulint.rule import Category, Dimension, Kind, Rule
-from gpulint.source import Span
+from gpulint.source import SourceText, Span
 
 if TYPE_CHECKING:
     from gpulint.documents import Document
@@ -46,6 +46,7 @@ UNUSED_IGNORE = Rule(
     default=False,
 )
 
+HEREDOC = re.compile(r"""(?<!<)<<-?[ \t]*(['"]?)([A-Za-z_]\w*)\1(?![<\w])""")
 _COMMENT = re.compile(r"#\s*gpulint:\s*(ignore-file|ignore)(?![\w-])\s*(?:\[([^\]]*)\])?", re.IGNORECASE)
 
 
@@ -122,13 +123,27 @@ def _read(document: Document) -> Iterable[_Ignore]:
 def _lines(comment: Comment, document: Document) -> Iterator[int]:
     """The lines that a comment speaks of: its own, or if it stands alone, the next one.
 
-    No comment can follow a backslash, so one above a continued command speaks of all its lines.
+    No comment can follow a backslash or stand in a here-document, so one above a command speaks of all its lines.
     """
     line = comment.span.line
     yield line
-    if comment.alone:
-        source = document.cell_source(comment.span.cell)
+    if not comment.alone:
+        return
+    source = document.cell_source(comment.span.cell)
+    yield line + 1
+    first = line + 1
+    while source.line(line + 1).endswith("\\"):
+        line += 1
         yield line + 1
-        while source.line(line + 1).endswith("\\"):
-            line += 1
-            yield line + 1
+    if document.kind is not Kind.PYTHON:
+        for number in range(first, line + 2):
+            for opening in HEREDOC.finditer(source.line(number)):
+                yield from _heredoc(source, line + 2, opening[2])
+
+
+def _heredoc(source: SourceText, line: int, terminator: str) -> Iterator[int]:
+    """The lines of a here-document from ``line`` on; none if it is never closed, as then it is none."""
+    for last in range(line, len(source.line_starts) + 1):
+        if source.line(last).strip() == terminator:
+            yield from range(line, last)
+            return

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -22,6 +24,20 @@ def dirty(paths: Iterable[Path]) -> list[Path]:
             by_top.setdefault(top, {})[target] = path
     found = []
     for top, files in by_top.items():
-        repository = Repository(top, why="--apply asks git what it holds, unless --allow-dirty is given")
+        repository = Repository(top, why="git is asked what it holds before files are written (not with --allow-dirty)")
         found += [files[target] for target in repository.unsaved(list(files))]
     return sorted(found)
+
+
+def refused(paths: Iterable[Path]) -> bool:
+    """Say on standard error which of ``paths`` are not to be written, since git could not bring them back."""
+    files = dirty(paths)
+    if files:
+        print(
+            "gpulint: error: git does not hold the present state of files that would be changed"
+            " (commit or stage them, or pass --allow-dirty):",
+            *(f"  {os.path.relpath(path)}" for path in files),
+            sep="\n",
+            file=sys.stderr,
+        )
+    return bool(files)

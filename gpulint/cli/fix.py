@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -52,6 +51,7 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
 def run(args: argparse.Namespace) -> int:
     """Fix and report; returns the exit code."""
     from gpulint import fixing
+    from gpulint.cli.dirty import refused
     from gpulint.outcomes import State
     from gpulint.reporters import Context
 
@@ -71,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
     add_troubles(fixed.report, given)
     print_troubles(args, fixed.report, given)
     if args.apply and given.stdin is None:
-        if not args.allow_dirty and _is_dirty(fixed):
+        if not args.allow_dirty and refused(change.path for change in fixed.changes):
             return MISUSE
         _write(fixed, given.project.root)
     context = Context(given.project, given.rules, Path.cwd(), colour())
@@ -96,21 +96,6 @@ def _refusal(given: Inputs) -> Callable[[Path], str | None]:
         return lambda path: refusal(path, given.project.root)
     (only,) = given.found.files
     return lambda path: None if path == only else "it would change other files than standard input"
-
-
-def _is_dirty(fixed: Fixed) -> bool:
-    from gpulint.cli.dirty import dirty
-
-    files = dirty(change.path for change in fixed.changes)
-    if files:
-        print(
-            "gpulint: error: git does not hold the present state of files that would be changed"
-            " (commit or stage them, or pass --allow-dirty):",
-            *(f"  {os.path.relpath(path)}" for path in files),
-            sep="\n",
-            file=sys.stderr,
-        )
-    return bool(files)
 
 
 def _write(fixed: Fixed, root: Path) -> None:

@@ -8,10 +8,11 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpulint.cli import CLEAN, FINDINGS, INTERNAL, inputs, outputs
+from gpulint.cli import CLEAN, FINDINGS, INTERNAL, MISUSE, inputs, outputs
 from gpulint.cli.narrowing import Narrowing, add_narrowing
 from gpulint.cli.outputs import Output
 from gpulint.cli.terminal import Progress, add_troubles, colour, columns, no_garbage_collection, print_troubles
+from gpulint.config import ConfigError
 from gpulint.reporters import WITHOUT_FIXES, Context, render
 
 if TYPE_CHECKING:
@@ -32,9 +33,16 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
     outputs.add_arguments(output)
     output.add_argument("--statistics", action="store_true", help="count the findings of each rule")
     output.add_argument("--show-notes", action="store_true", help="list what was skipped, and why")
-    output.add_argument("--report-unused-ignores", action="store_true", help="report suppressions that hide nothing")
     output.add_argument("-q", "--quiet", action="store_true", help="print findings and errors only")
     output.add_argument("--exit-zero", action="store_true", help="exit 0 even if there are findings")
+    ignores = parser.add_argument_group("suppressions")
+    ignores.add_argument("--report-unused-ignores", action="store_true", help="report those that hide nothing")
+    ignores.add_argument(
+        "--add-ignores", action="store_true", help="write a comment that hides it to each finding, then scan again"
+    )
+    ignores.add_argument(
+        "--allow-dirty", action="store_true", help="write even to files with changes that git does not hold"
+    )
     parser.add_argument("--watch", action="store_true", help="scan again when a file changes, until Ctrl-C")
     inputs.add_settings(parser)
     parser.set_defaults(run=run)
@@ -42,6 +50,8 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Scan and report, once or until the user has enough; returns the exit code."""
+    if args.add_ignores and (args.watch or args.stdin_filename is not None):
+        raise ConfigError("--add-ignores writes files, so it goes with neither --watch nor standard input")
     if args.watch:
         from gpulint.cli.watch import watch
 
@@ -50,10 +60,29 @@ def run(args: argparse.Namespace) -> int:
 
 
 def scan(args: argparse.Namespace) -> int:
-    """Scan and report once."""
+    """Scan and report once; with ``--add-ignores`` what is left after that."""
+    wanted = outputs.read(args)
+    if args.add_ignores:
+        from gpulint.cli.add_ignores import add_ignores
+
+        # What is reported comes from a scan of what was written.
+        given, narrowing, report = _scanned(args, [])
+        if not add_ignores(args, given, report):
+            return MISUSE
+    given, narrowing, report = _scanned(args, wanted)
+    add_troubles(report, given)
+    print_troubles(args, report, given)
+    narrowing.print_notes()
+    _print_findings(args, report, given, wanted)
+    if report.errors or given.plugins.failures:
+        return INTERNAL
+    troubled = report.results or any(problem.is_error for problem in report.problems)
+    return FINDINGS if troubled and not args.exit_zero else CLEAN
+
+
+def _scanned(args: argparse.Namespace, wanted: list[Output]) -> tuple[Inputs, Narrowing, Report]:
     from gpulint import engine
 
-    wanted = outputs.read(args)
     given = inputs.read(args, report_unused_ignores=args.report_unused_ignores)
     outputs.check(wanted, given.found.files)
     narrowing = Narrowing(args, given)
@@ -68,14 +97,7 @@ def scan(args: argparse.Namespace) -> int:
             progress=progress.update,
         )
         narrowing.apply(report)
-    add_troubles(report, given)
-    print_troubles(args, report, given)
-    narrowing.print_notes()
-    _print_findings(args, report, given, wanted)
-    if report.errors or given.plugins.failures:
-        return INTERNAL
-    troubled = report.results or any(problem.is_error for problem in report.problems)
-    return FINDINGS if troubled and not args.exit_zero else CLEAN
+    return given, narrowing, report
 
 
 def _print_findings(args: argparse.Namespace, report: Report, given: Inputs, wanted: list[Output]) -> None:

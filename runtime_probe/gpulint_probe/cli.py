@@ -13,13 +13,16 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
+from gpulint_probe.reporting import cli as reporting
+
 if TYPE_CHECKING:
     from gpulint_probe.recording import Recording
     from gpulint_probe.sources import SourceOptions
 
 _DESCRIPTION = """Run a job unchanged and say how well it used its GPUs. Its output, signals and exit code are its own;
 the report goes to standard error. Without a command: --pid watches a running job, --duration the whole machine,
---replay reads a recording, and --since asks a Prometheus server about a job of the past."""
+--replay reads a recording, and --since asks a Prometheus server about a job of the past. `gpulint probe compare A B`
+sets two recordings side by side."""
 _SHORTEST_S = 0.1
 
 
@@ -58,6 +61,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         "--since", type=_moment, metavar="TIME", help="report on a job of the past: 2026-05-01T12:00, 3h"
     )
     source.add_argument("--until", type=_moment, metavar="TIME", help="its end (default: now)")
+    reporting.add_options(parser)
     parser.set_defaults(run=run)
 
 
@@ -81,6 +85,8 @@ def run(args: argparse.Namespace) -> int:
     if args.interval < _SHORTEST_S:
         return _fail(f"--interval must be {_SHORTEST_S:g} s at least")
     try:
+        if args.command[:1] == ["compare"]:
+            return reporting.compare_command(args.command[1:])
         if args.replay is not None:
             from gpulint_probe.recording import Recording
 
@@ -95,7 +101,6 @@ def run(args: argparse.Namespace) -> int:
 def _watch(command: list[str], args: argparse.Namespace) -> int:
     """Run or follow the job, then report. Raises RecordingError and SourceUnavailable before the job starts only."""
     from gpulint_probe.lifecycle import CannotStart
-    from gpulint_probe.recording import Recording, RecordingError
     from gpulint_probe.session import Session
 
     path = args.output
@@ -112,14 +117,25 @@ def _watch(command: list[str], args: argparse.Namespace) -> int:
             return error.exit_code
         if session.failure:
             print(f"gpulint: warning: the recording is incomplete: {session.failure}", file=sys.stderr)
-        try:
-            _finish(Recording.read(path), args, sys.stderr)
-        except RecordingError as error:
-            print(f"gpulint: warning: no report: {error}", file=sys.stderr)
+        _report_after(path, args)
         return code
     finally:
         if args.output is None:
             path.unlink(missing_ok=True)
+
+
+def _report_after(path: Path, args: argparse.Namespace) -> None:
+    """Report on a job that ran. Whatever goes wrong is a warning: the exit code is the job's."""
+    from gpulint_probe.recording import Recording, RecordingError
+
+    try:
+        _finish(Recording.read(path), args, sys.stderr)
+    except RecordingError as error:
+        print(f"gpulint: warning: no report: {error}", file=sys.stderr)
+    except Exception as error:
+        if os.environ.get("GPULINT_DEBUG"):
+            raise
+        print(f"gpulint: warning: no report: internal error: {type(error).__name__}: {error}", file=sys.stderr)
 
 
 def _past(args: argparse.Namespace) -> Recording:
@@ -193,15 +209,8 @@ def _finish(recording: Recording, args: argparse.Namespace, stream: TextIO) -> i
             export.write_csv(recording, args.csv)
         if args.parquet is not None:
             export.write_parquet(recording, args.parquet)
-    print(_summary(recording), file=stream)
+    reporting.report(recording, args, stream)
     return 0
-
-
-def _summary(recording: Recording) -> str:
-    lines = [f"gpulint probe: source {recording.source}, {len(recording.gpu_samples)} GPU samples"]
-    lines += [f"  cannot see {text}" for text in recording.blind_spots]
-    lines += [f"  note: {text}" for text in recording.notes]
-    return "\n".join(lines)
 
 
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400, "ms": 0.001}

@@ -25,6 +25,7 @@ from gpulint_probe.reporting.html import html
 from gpulint_probe.reporting.page import page
 from gpulint_probe.reporting.svg import ticks
 
+from gpulint.cli import main
 from tests.probe.synthetic import SAVE, START, WORK, Phase, record
 
 FINDING = StaticFinding(
@@ -237,6 +238,18 @@ def test_a_png_without_matplotlib_is_refused_with_the_way_out(
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(RecordingError, match="pip install matplotlib"):
         write_png(analysis, tmp_path / "a.png")
+
+
+def test_a_recording_is_reported_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, report = tmp_path / "run.jsonl", tmp_path / "run.html"
+    job().write(path)
+    assert main(["probe", "--replay", str(path), "--html", str(report)]) == 0
+    assert "in 96 s pauses every 168 s" in joined(capsys.readouterr().out)
+    assert "in 96 s pauses every 168 s" in report.read_text("utf-8")
+    assert main(["probe", "compare", str(path), str(path)]) == 0
+    assert "x 1.00" in capsys.readouterr().out
+    assert main(["probe", "--replay", str(path), "--html", str(tmp_path / "no" / "x.html")]) == 2
+    assert "No such file" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("option", ["--html", "--json", "--png"])

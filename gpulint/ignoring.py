@@ -1,0 +1,203 @@
+"""Hiding findings with suppression comments; nothing is written here.
+
+Where a comment can stand is tried out rather than known: a place counts if what is read there afterwards is the same
+program with one more comment, and if that comment hides the finding.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import re
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from gpulint import edits
+from gpulint.documents import Document, load
+from gpulint.finding import Finding
+from gpulint.fix import Edit
+from gpulint.rule import Kind
+from gpulint.source import SourceText, Span
+from gpulint.suppress import HEREDOC, Suppressions
+from gpulint.texts import Refused, edited
+
+if TYPE_CHECKING:
+    from gpulint.documents.shell import Command, Script
+
+_CODES = re.compile(r"#\s*gpulint:\s*ignore\s*\[[^\]]*[^\]\s,]", re.IGNORECASE)
+_OURS = re.compile(r"^[ \t]*# gpulint: ignore\[[^\]]*\][ \t]*\n|[ \t]*# gpulint: ignore\[[^\]]*\]", re.MULTILINE)
+_COOKIE = re.compile(r"^[ \t\f]*#.*?coding[:=]")
+
+
+def with_ignores(document: Document, data: bytes, findings: Iterable[Finding]) -> tuple[bytes, list[Finding]]:
+    """The bytes of a file with comments that hide ``findings``, and those that no comment can hide."""
+    left, pending, kind = [], list(findings), document.kind
+    while pending:
+        finding = pending.pop(0)
+        if Suppressions(document).covers(finding):
+            continue
+        made = ignored(document, finding)
+        try:
+            new = edited(document, data, {finding.span.cell: made}) if made else data
+        except Refused:
+            made = None
+        if not made:
+            left.append(finding)
+            continue
+        data, document = new, load(document.path, new, kind)
+        pending = [_shifted(other, made[0]) for other in pending]
+    return data, left
+
+
+def ignored(document: Document, finding: Finding) -> list[Edit] | None:
+    """Edits that add a comment which hides ``finding`` and means nothing else; None where no comment can stand.
+
+    A comment that is there takes up the code. Else the comment goes behind the finding's first or last line; where it
+    would be part of a string, a continued command or a directive, it goes above.
+    """
+    before = _meaning(document)
+    for edit in _candidates(document, finding):
+        changed = _edited(document, edit)
+        if (
+            changed is not None
+            and Suppressions(changed).covers(_shifted(finding, edit))
+            and _meaning(changed) == before
+            and len(changed.problems) <= len(document.problems)
+        ):
+            return [edit]
+    return None
+
+
+def _candidates(document: Document, finding: Finding) -> Iterator[Edit]:
+    source, span, code = document.cell_source(finding.span.cell), finding.span, finding.rule.code
+    last = span.end_line - 1 if span.end_column == 1 and span.end_line > span.line else span.end_line
+    lines = dict.fromkeys((span.line, last))
+    above = list(dict.fromkeys(_above(document, source, span.line)))
+    for line in (*lines, *(line - 1 for line in above)):
+        if match := _CODES.search(source.line(line)):
+            yield _inserted(finding, line, match.end() + 1, f", {code}")
+    higher = (_line_above(finding, source, line) for line in above if _movable(document, source, line))
+    text = source.line(span.line)
+    if text.startswith("#!") and span.line == 1:
+        newline = _newline(source)
+        yield _inserted(finding, 1, len(text) + 1, f"{newline}# gpulint: ignore-file[{code}]")
+        return
+    if text.lstrip().startswith(("%", "!")):  # not every magic takes what follows a hash for a comment
+        yield from higher
+    if document.kind is not Kind.DOCKERFILE:  # there a comment is a line of its own
+        for line in lines:
+            text = source.line(line)
+            if not text.endswith("\\") and not text.startswith("#!"):
+                yield _inserted(finding, line, len(text.rstrip()) + 1, f"  # gpulint: ignore[{code}]")
+    yield from higher
+
+
+def _above(document: Document, source: SourceText, line: int) -> Iterator[int]:
+    """Lines above which a comment may speak of ``line``: itself, and where its continued command or heredoc starts."""
+    yield line
+    while line > 1 and source.line(line - 1).endswith("\\"):
+        line -= 1
+    yield line
+    if document.kind is Kind.PYTHON:
+        return
+    for start in range(line - 1, 0, -1):
+        if HEREDOC.search(source.line(start)):
+            while start > 1 and source.line(start - 1).endswith("\\"):
+                start -= 1
+            yield start
+            return
+
+
+def _movable(document: Document, source: SourceText, line: int) -> bool:
+    """May a line go down by one? A shebang and an encoding's declaration may not."""
+    declares = document.kind is Kind.PYTHON and any(_COOKIE.match(source.line(number)) for number in (1, 2))
+    return not (line == 1 and source.line(1).startswith("#!")) and not (line <= 2 and declares)
+
+
+def _line_above(finding: Finding, source: SourceText, line: int) -> Edit:
+    text = source.line(line)
+    indent = text[: len(text) - len(text.lstrip())]
+    return _inserted(finding, line, 1, f"{indent}# gpulint: ignore[{finding.rule.code}]{_newline(source)}")
+
+
+def _newline(source: SourceText) -> str:
+    return "\r\n" if "\r\n" in source.text else "\n"
+
+
+def _inserted(finding: Finding, line: int, column: int, text: str) -> Edit:
+    return Edit(finding.path, Span(line, column, line, column, finding.span.cell), text)
+
+
+def _shifted(finding: Finding, edit: Edit) -> Finding:
+    """``finding`` where it is after ``edit``."""
+    span, at = finding.span, edit.span
+    if "\n" not in edit.text or at.cell != span.cell:
+        return finding
+    first = at.line if at.column == 1 else at.line + 1
+    moved = dataclasses.replace(
+        span, line=span.line + (span.line >= first), end_line=span.end_line + (span.end_line >= first)
+    )
+    return dataclasses.replace(finding, span=moved)
+
+
+def _edited(document: Document, edit: Edit) -> Document | None:
+    cell = edit.span.cell
+    text = edits.apply(document.cell_source(cell).text, [edit])
+    if cell is not None:
+        from gpulint.documents.notebook_text import replace_sources
+
+        try:
+            text = replace_sources(document.source.text, {cell: text})
+        except ValueError:
+            return None
+    return type(document)(document.path, text, document.encoding)
+
+
+# -- What a document says, comments aside ------------------------------------------------------------------------------
+
+
+def _meaning(document: Document) -> list[Any]:
+    module = document.python
+    found: list[Any] = [_node(node) for node in module.nodes] if module is not None else []
+    found += [_shell(script) for script in document.scripts]
+    if document.kind is Kind.JOBSPEC:
+        found += _scalars(document.source.text)
+    if document.kind is Kind.DOCKERFILE:
+        from gpulint.documents.dockerlines import instructions
+
+        found += [
+            (item.name, item.arguments.text, [_without_ours(heredoc.body.text) for heredoc in item.heredocs])
+            for item in instructions(document.source)
+        ]
+    _ = document.tasks  # what is wrong with it is to be found, too
+    return found
+
+
+def _node(node: ast.AST) -> tuple[Any, ...]:
+    value = repr(node.value) if isinstance(node, ast.Constant) else None
+    return (type(node), value, *(getattr(node, field, None) for field in ("id", "attr", "arg", "name", "module")))
+
+
+def _shell(script: Script) -> tuple[list[tuple[str, str]], list[str]]:
+    def heredoc(command: Command) -> str:
+        text = command.heredoc.text if command.heredoc is not None else ""
+        return _without_ours(text) if script.nested(command) is not None else text
+
+    commands = [(item.fragment.text[item.start : item.end], heredoc(item)) for item in script.commands]
+    return commands, [item.text for item in script.directives]
+
+
+def _scalars(text: str) -> Iterator[tuple[str, str | None]]:
+    """Values of a YAML stream. In a literal block (a script) our comments are comments; a folded one would run on."""
+    import yaml
+
+    try:
+        for token in yaml.scan(text):
+            if isinstance(token, yaml.ScalarToken):
+                yield (_without_ours(token.value) if token.style == "|" else token.value), token.style
+    except yaml.YAMLError as error:
+        yield str(error), None
+
+
+def _without_ours(text: str) -> str:
+    return _OURS.sub("", text)
