@@ -1,39 +1,92 @@
-"""Write docs/rules from the rules' metadata and docstrings; with --check, only say what is out of date."""
+"""Write docs/rules from the rules, and docs/configuration.md from the settings.
+
+With --check, only say what is out of date.
+"""
 
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from pathlib import Path
 
 from gpulint import plugins
 from gpulint.cli.explain import explanation
 from gpulint.cli.rules import markdown, page
+from gpulint.settings import SETTINGS
 from gpulint.suppress import UNUSED_IGNORE
 
-FOLDER = Path(__file__).resolve().parent.parent / "docs" / "rules"
+FOLDER = Path(__file__).resolve().parent.parent / "docs"
 INDEX = """# Rules
 
 This page and the others in this folder are generated from the rules themselves by `scripts/generate_docs.py`.
 
 """
+CONFIGURATION = """# Configuration
+
+Settings stand in `pyproject.toml` under `[tool.gpulint]`, or in `gpulint.toml` without that header. The nearest file
+upwards from what is scanned counts, up to the repository's root; in one folder `gpulint.toml` wins. `gpulint init`
+writes a commented file, and `gpulint config show` prints what applies and where each value comes from.
+
+Options of the command line are laid over the file. `--select` starts afresh: it also sets aside the file's `ignore` and
+`extend-select`. `--isolated` uses no file, `--config FILE` another one.
+
+## Settings
+
+This section is generated from `gpulint/settings.py` by `scripts/generate_docs.py`.
+"""
+SUPPRESSIONS = """
+## Suppressions
+
+```python
+loader = DataLoader(data)  # gpulint: ignore[GPU301] the batches stay on the CPU
+# gpulint: ignore[dataloader-not-pinned] above a line, where no comment can stand on it
+# gpulint: ignore-file[GPU301]
+```
+
+A comment without codes covers every rule. The same comments work in shell, YAML and Dockerfiles; above a shell command
+that is continued with backslashes the comment covers all of its lines. `gpulint scan --report-unused-ignores` reports
+comments that hide nothing, as [GPU900](rules/gpu900-unused-ignore.md).
+
+## Environment variables
+
+| variable | effect |
+|---|---|
+| `NO_COLOR` | no colours |
+| `FORCE_COLOR` | colours and rendered pages even where output is no terminal |
+| `GPULINT_DEBUG` | internal errors show where they happened |
+"""
+
+
+def configuration() -> str:
+    """The page on settings."""
+    parts = [CONFIGURATION]
+    for key, setting in SETTINGS.items():
+        default = f"`{setting.default}`" if re.match(r"[\[{\"]|true|false", setting.default) else setting.default
+        parts.append(f"\n### {key}\n\n{setting.text}\n\n- Type: {setting.type}\n- Default: {default}\n")
+        parts.append(f"\n```toml\n{key} = {setting.example}\n```\n")
+    return "".join([*parts, SUPPRESSIONS])
 
 
 def pages() -> dict[str, str]:
-    """File name -> content of everything in the folder."""
+    """Path below the folder -> content of everything that is generated."""
     loaded = plugins.load()
     if loaded.failures:
         sys.exit("\n".join(f"{failure.name}: {failure.reason}" for failure in loaded.failures))
     rules = sorted([*loaded.rules, UNUSED_IGNORE], key=lambda rule: rule.code)
-    made = {page(rule): explanation(rule) for rule in rules}
-    made["index.md"] = INDEX + markdown(rules)
-    return made
+    made = {f"rules/{page(rule)}": explanation(rule) for rule in rules}
+    return made | {"rules/index.md": INDEX + markdown(rules), "configuration.md": configuration()}
+
+
+def _present(folder: Path) -> list[Path]:
+    """The generated pages in ``folder``, and those that no longer are."""
+    return [*(folder / "rules").glob("*.md"), *folder.glob("configuration.md")]
 
 
 def stale(folder: Path) -> list[str]:
-    """Names of the pages in ``folder`` that are missing, different or no longer wanted."""
+    """Paths of the pages below ``folder`` that are missing, different or no longer wanted."""
     wanted = pages()
-    there = {path.name: path.read_text(encoding="utf-8") for path in folder.glob("*.md")}
+    there = {path.relative_to(folder).as_posix(): path.read_text(encoding="utf-8") for path in _present(folder)}
     return sorted(name for name in wanted.keys() | there.keys() if wanted.get(name) != there.get(name))
 
 
@@ -46,10 +99,10 @@ def main() -> int:
         if names:
             print("Out of date (run scripts/generate_docs.py): " + ", ".join(names))
         return 1 if names else 0
-    FOLDER.mkdir(parents=True, exist_ok=True)
+    (FOLDER / "rules").mkdir(parents=True, exist_ok=True)
     wanted = pages()
-    for path in FOLDER.glob("*.md"):
-        if path.name not in wanted:
+    for path in _present(FOLDER):
+        if path.relative_to(FOLDER).as_posix() not in wanted:
             path.unlink()
     for name, text in wanted.items():
         (FOLDER / name).write_text(text, encoding="utf-8")
