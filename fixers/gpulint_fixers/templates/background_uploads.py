@@ -36,7 +36,7 @@ def save_in_background(obj: Any, f: Any, *args: Any, **options: Any) -> None:
 def upload_in_background(upload: Callable[..., Any], source: Any, *args: Any, **options: Any) -> None:
     """``upload(source, ...)`` that returns once the file or folder ``source`` is copied on the local disk."""
     path = Path(source).absolute()
-    take = shutil.copytree if path.is_dir() else shutil.copyfile
+    take = shutil.copytree if path.is_dir() else shutil.copy2
     _enqueue(lambda copy: take(path, copy), lambda copy: upload(str(copy), *args, **options), path)
 
 

@@ -16,8 +16,10 @@ After training; a client that queues the upload (``wandb.log`` of scalars, ``pus
 file of a few bytes.
 
 Fix safety
-Advice: in a background worker the upload may fail, or finish later than the code that follows expects, so the join
-and the order are yours to choose.
+Unsafe, for boto3's and Google's uploads of a file and for ``shutil`` copies to remote storage: a small module, which
+the fix writes beside the program, copies the file on the local disk and uploads the copy in one worker, in order. The
+last upload is waited for at exit, and one that fails is printed while training goes on. For the rest there is advice:
+clients of experiment trackers are bound to their thread or upload objects of their own.
 
 References
 https://docs.python.org/3/library/concurrent.futures.html#threadpoolexecutor
@@ -35,6 +37,7 @@ from gpulint.facts.loops import Context, Role
 from gpulint.facts.scopes import ModuleScopes
 from gpulint.facts.uploads import Upload, Uploads
 from gpulint.finding import Finding, Severity
+from gpulint.fix import Safety
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 
@@ -151,6 +154,7 @@ RULE = Rule(
     why="the GPU idles until results of the step, epoch or evaluation are uploaded",
     evidence=(Evidence("Intermediate Result Upload is one of 15 categories in 706 issues of 400 jobs"),),
     check=check,
+    fix=Safety.UNSAFE,
     bad="""\
 for epoch in range(epochs):
     train_one_epoch(model)

@@ -1,0 +1,50 @@
+"""Hand an upload, with a copy of what it sends, to a background worker."""
+
+from __future__ import annotations
+
+import ast
+
+from gpulint_rules.data.gpu341_blocking_upload import Uploaded
+
+from gpulint.facts.scopes import last_name
+from gpulint.finding import Finding
+from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
+from gpulint.project import Project
+from gpulint_fixers.background import MODULE, bring_module
+
+_NAME = "upload_in_background"
+_SOURCE_FIRST = frozenset({"upload_file", "upload_from_filename", "copy", "copy2", "copyfile", "copytree"})
+"""Functions whose first argument is the local path and that any thread may call (MLflow's run is its thread's own)."""
+_DESCRIPTION = (
+    f"copy it on the local disk and let {MODULE}.py upload the copy while training goes on; it arrives later, an "
+    "upload that fails is printed instead of raised, and TMPDIR needs room for two copies"
+)
+
+
+def fix(finding: Finding, project: Project) -> Fix | Declined:
+    payload = finding.payload
+    if not isinstance(payload, Uploaded):
+        return Declined("the writer uploads by itself: give it a local folder")
+    call, scopes = payload.upload.node, payload.upload.call.scopes
+    module = scopes.module
+    name = last_name(call.func)
+    if name not in _SOURCE_FIRST:
+        return Declined(f"`{name}` cannot be handed to a thread together with a copy of what it sends")
+    if not isinstance(module.parents.get(call), ast.Expr):
+        return Declined("the call's value is used")
+    if not call.args or isinstance(call.args[0], ast.Starred):
+        return Declined("the local path is not the call's first argument")
+    brought = bring_module(project, scopes, _NAME)
+    if isinstance(brought, Declined):
+        return brought
+    imports, files = brought
+    first = module.offsets(call.args[0])[0]
+    gap = module.source.text[module.source.text.index("(", module.offsets(call.func)[1]) + 1 : first]
+    edits = (
+        Edit(scopes.path, module.span(call.func), _NAME),
+        Edit(scopes.path, module.span_at(first, first), f"{module.text(call.func)},{gap if gap.isspace() else ' '}"),
+    )
+    return Fix(_DESCRIPTION, Safety.UNSAFE, (*imports, *edits), files)
+
+
+FIXER = Fixer("GPU341", fix)
