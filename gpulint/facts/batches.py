@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gpulint.facts import fastai
 from gpulint.facts.loops import Role
 from gpulint.facts.resolve import Ref
 from gpulint.facts.scopes import FUNCTIONS, Bound, FunctionNode, ModuleScopes, last_name
@@ -193,6 +194,8 @@ class Batches:
 
     def _named(self, scopes: ModuleScopes, call: ast.Call) -> Split | None:
         """What names around a call say its batches are for."""
+        if fastai.makes_batches(scopes, call):
+            return Split.TRAIN  # and validation, for which fastai has a size of its own
         found = self._target(scopes, call)
         if found is not None:
             return found

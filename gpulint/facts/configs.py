@@ -54,7 +54,7 @@ class Configs:
         if not keys or base is None:
             return
         for path in self._paths(ref, base):
-            found = self._read(path).get(".".join(keys))
+            found = self.read(path).get(".".join(keys))
             if found is not None:
                 yield Value(found[0], Place(path, found[1], "set here"), "config")
 
@@ -86,7 +86,7 @@ class Configs:
             elif isinstance(inner, ast.expr):
                 for value in self._project.values.of(origin.scopes, inner).values:
                     if isinstance(value.value, str) and "{}" not in value.value:
-                        yield from self._existing(origin.scopes.path.parent, value.value)
+                        yield from self.existing(origin.scopes.path.parent, value.value)
 
     def _hydra(self, ref: Ref, node: ast.arg) -> Iterator[Path]:
         """The primary configuration of a ``@hydra.main(config_path=..., config_name=...)`` function."""
@@ -98,14 +98,14 @@ class Configs:
                 name = self._constant(ref, decorator, "config_name", 1)
                 if name is not None:
                     suffix = "" if name.endswith((".yaml", ".yml")) else ".yaml"
-                    yield from self._existing(ref.scopes.path.parent, f"{folder}/{name}{suffix}")
+                    yield from self.existing(ref.scopes.path.parent, f"{folder}/{name}{suffix}")
 
     def _constant(self, ref: Ref, call: ast.Call, name: str, position: int) -> str | None:
         known = self._project.arguments.value(ref.scopes, call, name, position)
         values = known.constants
         return values[0] if known.complete and len(values) == 1 and isinstance(values[0], str) else None
 
-    def _existing(self, folder: Path, name: str) -> Iterator[Path]:
+    def existing(self, folder: Path, name: str) -> Iterator[Path]:
         """A path beside the program or below a folder above it, within the tree."""
         if not name.endswith((".yaml", ".yml", ".json")) or name.startswith(("/", "~")) or "://" in name:
             return
@@ -117,7 +117,8 @@ class Configs:
                 return
             folder = folder.parent
 
-    def _read(self, path: Path) -> dict[str, tuple[object, Span]]:
+    def read(self, path: Path) -> dict[str, tuple[object, Span]]:
+        """Dotted key -> (value, place) of a YAML or JSON file; empty if it is too large or broken."""
         if path not in self._files:
             from gpulint.documents.base import Unreadable, decode
             from gpulint.documents.yamltree import YamlError

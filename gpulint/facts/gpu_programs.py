@@ -20,10 +20,10 @@ MAX_IMPORTS = 3
 _GPU = frozenset(
     b"cuda accelerator device_map Accelerator accelerate Trainer SFTTrainer TrainingArguments "
     b"deepspeed LightningModule Fabric hvd horovod "
-    b"tensorflow keras jax MirroredStrategy vllm num_gpus GPU gpu rocm".split()
+    b"tensorflow keras jax MirroredStrategy vllm num_gpus GPU gpu rocm fastai".split()
 )
 _COMPUTES = frozenset(
-    b"backward fit fine_tune training_step train_step generate no_grad inference_mode zero_grad "
+    b"backward fit fine_tune fit_one_cycle training_step train_step generate no_grad inference_mode zero_grad "
     b"GradientTape pipeline evaluate "
     b"Trainer SFTTrainer value_and_grad eval forward train_on_batch predict apply_gradients train".split()
 )

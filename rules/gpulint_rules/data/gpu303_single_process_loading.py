@@ -3,7 +3,7 @@ A ``torch.utils.data.DataLoader`` (or a loader that forwards to it) without ``nu
 ``num_workers=0``, whose batches go to a GPU.
 
 Knows PyTorch loops, and Accelerate, Fabric, Ray Train, Lightning and Ignite as movers of batches; the loaders of
-torchdata, PyG, DGL, MONAI and WebDataset.
+torchdata, PyG, DGL, MONAI and WebDataset; fastai's ``DataLoaders`` when they are told to use no workers.
 
 Why it costs GPU time
 Samples are read, decoded and collated in the training process, between two steps, while the GPU waits. Inefficient
@@ -29,11 +29,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpulint.documents.base import Document
+from gpulint.facts import fastai
 from gpulint.facts.arguments import Passed
 from gpulint.facts.feeding import WORKERS_POSITION
 from gpulint.facts.loaders import Loader
 from gpulint.facts.resolve import Ref
-from gpulint.facts.scopes import FUNCTIONS, last_name
+from gpulint.facts.scopes import FUNCTIONS, ModuleScopes, last_name
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.project import Project
@@ -66,6 +67,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
     scopes = project.scopes(document)
     if scopes is None:
         return
+    yield from _fastai(document, scopes, project)
     feeding = project.loaders.feeding
     for loader in project.loaders.in_module(scopes):
         argument = feeding.argument(loader, "num_workers", WORKERS_POSITION)
@@ -91,6 +93,22 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             severity=Severity.INFO if default else None,
             payload=SingleProcess(loader, argument.refs[0] if argument.refs else None),
             related=tuple(Place(value.place.path, value.place.span, "0 workers by default") for value in default[:1]),
+        )
+
+
+def _fastai(document: Document, scopes: ModuleScopes, project: Project) -> Iterator[Finding]:
+    """fastai starts a worker per core unless it is told not to, and moves the batches to the GPU itself."""
+    for call in fastai.calls(scopes):
+        argument = project.arguments.of(scopes, call, "num_workers")
+        known = project.arguments.value(scopes, call, "num_workers")
+        if argument.is_absent or not known.every(lambda number: number == 0):
+            continue
+        yield RULE.finding(
+            document.path,
+            scopes.module.span(call),
+            "fastai's DataLoaders load in the training process (num_workers is 0)",
+            help="leave `num_workers` out: fastai then takes the machine's cores",
+            payload=SingleProcess(Loader(Ref(scopes, call), "fastai.DataLoaders"), argument.refs[0]),
         )
 
 
@@ -165,7 +183,7 @@ RULE = Rule(
     dimension=Dimension.DATA,
     severity=Severity.WARNING,
     kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK}),
-    tokens=(("Loader",),),
+    tokens=(("Loader", "dataloaders"),),
     summary="DataLoader prepares batches in the training process",
     why="the GPU waits while the training process itself reads and collates samples (27.9 % of the study's 706 issues)",
     evidence=(Evidence("27.9 % of 706 issues in 400 jobs with GPU utilization of 50 % or less"),),

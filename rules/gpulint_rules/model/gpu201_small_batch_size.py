@@ -3,8 +3,9 @@ A batch of 32 or fewer samples per device (64 for networks of MNIST's size): in 
 batches, an option's default, the command line of a launcher, a container's environment or a configuration file.
 
 Knows programs of PyTorch, TensorFlow, Keras, JAX, Flax, Lightning, transformers, Accelerate, SpeechBrain, fastai,
-PaddlePaddle, MXNet and PyG, launchers, and job specs of Kubernetes (with Kubeflow's and Volcano's jobs), Ray,
-SkyPilot, dstack, Azure ML, SageMaker, Determined, Lightning workflows and docker-compose.
+PaddlePaddle, MXNet and PyG, DeepSpeed's configuration (a dictionary or a JSON file), launchers, and job specs of
+Kubernetes (with Kubeflow's and Volcano's jobs), Ray, SkyPilot, dstack, Azure ML, SageMaker, Determined, Lightning
+workflows and docker-compose.
 
 Why it costs GPU time
 A small batch cannot fill the GPU's cores, and launching kernels dominates. Improper batch size makes 25.6 % of the
@@ -29,6 +30,7 @@ from collections.abc import Iterator
 
 from gpulint.documents.base import Document
 from gpulint.documents.tasks import Task
+from gpulint.facts import deepspeed
 from gpulint.facts.batch_bounds import (
     accumulated_elsewhere,
     declared_sizes,
@@ -47,8 +49,8 @@ from gpulint.source import Span
 
 _FRAMEWORKS = frozenset(
     (
-        "torch tensorflow keras jax flax lightning pytorch_lightning transformers accelerate speechbrain fastai paddle "
-        "mxnet torch_geometric"
+        "torch tensorflow keras jax flax lightning pytorch_lightning transformers accelerate speechbrain fastai "
+        "fastbook paddle mxnet torch_geometric deepspeed"
     ).split()
 )
 _BOUND_BY_MEMORY = 8
@@ -78,6 +80,25 @@ def _all(document: Document, project: Project) -> Iterator[Finding]:
         for script in document.scripts:
             for launch in launches(script):
                 yield from _launch(document, launch)
+                yield from _deepspeed_option(document, project, launch)
+
+
+def _deepspeed_option(document: Document, project: Project, launch: Launch) -> Iterator[Finding]:
+    """``--deepspeed_config ds.json`` of a launcher that does not say the size itself."""
+    if any(is_batch_size(word.text.partition("=")[0]) for word in launch.args if word.text.startswith("--")):
+        return
+    for at, word in enumerate(launch.args):
+        name, _, text = word.text.partition("=")
+        if name not in ("--deepspeed_config", "--deepspeed"):
+            continue
+        given = text or (launch.args[at + 1].value if at + 1 < len(launch.args) else None)
+        found = deepspeed.in_file(project, document.path.parent, given) if given else None
+        if found is not None and _is_small_setting(found.size, "") and not names_large_model(document.source.text):
+            yield _finding(document, word.span, f"{found.key} is {found.size}", found.place)
+
+
+def _is_small_setting(size: int, text: str) -> bool:
+    return size >= _BOUND_BY_MEMORY and is_small(size, text)
 
 
 def _python(document: Document, project: Project, scopes: ModuleScopes) -> Iterator[Finding]:
@@ -86,7 +107,8 @@ def _python(document: Document, project: Project, scopes: ModuleScopes) -> Itera
         return
     declared = list(declared_sizes(project, scopes))
     sources = [source for source in project.batches.in_module(scopes) if source.split is Split.TRAIN]
-    if not (declared or sources) or project.batch_bounds.reason(scopes):
+    configured = list(deepspeed.in_program(project, scopes))
+    if not (declared or sources or configured) or project.batch_bounds.reason(scopes):
         return
     text = " ".join(scopes.calls_by_name)
     if declared and not _computes(project, scopes):
@@ -94,6 +116,11 @@ def _python(document: Document, project: Project, scopes: ModuleScopes) -> Itera
     for option, name, size in declared:
         if is_small(size, text):
             yield _finding(document, project.values.place(option).span, f"{name} defaults to {size}")
+    for call, batch in configured:
+        if _is_small_setting(batch.size, text):
+            here = batch.place.path == document.path
+            span = batch.place.span if here else scopes.module.span(call)
+            yield _finding(document, span, f"{batch.key} is {batch.size}", *(() if here else (batch.place,)))
     for source in sources:
         known = project.values.of(source.batch.scopes, source.batch.node)
         if not known.every(lambda value: isinstance(value, int) and is_small(value, text)):
@@ -183,13 +210,11 @@ def _configuration(document: Document) -> Iterator[Finding]:
     options = {key: str(value) for key, (value, _) in values.items()}
     for key, (value, span) in values.items():
         size = value if isinstance(value, int) and not isinstance(value, bool) else 0
-        if size < _BOUND_BY_MEMORY:
-            continue
         written = document.source.line(span.line)
         if (
             is_batch_size(key)
             and "!ref" not in written
-            and is_small(size, text)
+            and _is_small_setting(size, text)
             and not accumulated_elsewhere(options, size)
         ):
             yield _finding(document, span, f"{key} is {size}")
@@ -213,7 +238,7 @@ RULE = Rule(
     dimension=Dimension.MODEL,
     severity=Severity.INFO,
     kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK, Kind.SHELL, Kind.JOBSPEC}),
-    tokens=(("batch", "BATCH", "bsz"),),
+    tokens=(("batch", "BATCH", "bsz", "deepspeed", "bs="),),
     summary="training batches are small",
     why="small batches cannot fill the GPU (improper batch size: 25.6 % of the study's 706 issues)",
     evidence=(Evidence("25.6 % of 706 issues in 400 jobs with GPU utilization of 50 % or less"),),

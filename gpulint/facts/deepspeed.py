@@ -1,0 +1,93 @@
+"""Batch sizes in DeepSpeed's configuration: a dictionary in the program, or a JSON file that the program or its
+launcher names (``deepspeed.initialize(config="ds.json")``, ``--deepspeed_config ds.json``).
+
+Keys: https://www.deepspeed.ai/docs/config-json/#batch-size-related-parameters
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpulint.facts.resolve import Ref
+from gpulint.facts.scopes import ModuleScopes
+from gpulint.finding import Place
+
+if TYPE_CHECKING:
+    from gpulint.project import Project
+
+_INITIALIZE = frozenset({"deepspeed.initialize"})
+_MICRO, _GLOBAL, _STEPS = "train_micro_batch_size_per_gpu", "train_batch_size", "gradient_accumulation_steps"
+_OFFLOADS = ("zero_optimization.offload_optimizer", "zero_optimization.offload_param", "zero_optimization.cpu_offload")
+
+
+@dataclass(frozen=True, slots=True)
+class MicroBatch:
+    """The samples that one GPU takes per step, and where that is said."""
+
+    key: str
+    size: int
+    place: Place
+
+
+def in_program(project: Project, scopes: ModuleScopes) -> Iterator[tuple[ast.Call, MicroBatch]]:
+    """(``deepspeed.initialize(...)``, what its configuration says) of a module."""
+    for call in scopes.calls_by_name.get("initialize", []):
+        if not project.resolver.call_names(scopes, call) & _INITIALIZE:
+            continue
+        for parameter in ("config", "config_params"):
+            for ref in project.arguments.of(scopes, call, parameter).refs:
+                if (found := _of(project, ref)) is not None:
+                    yield call, found
+
+
+def in_file(project: Project, folder: Path, name: str) -> MicroBatch | None:
+    """What a configuration file, named as a launcher in ``folder`` names it, says."""
+    for path in project.values.configs.existing(folder, name):
+        options = {
+            key: (value, Place(path, span, "set here"))
+            for key, (value, span) in project.values.configs.read(path).items()
+        }
+        return _micro_batch(options)
+    return None
+
+
+def _of(project: Project, ref: Ref) -> MicroBatch | None:
+    for origin in project.resolver.origins(ref.scopes, ref.node):
+        if isinstance(origin.node, ast.Dict):
+            return _micro_batch(dict(_entries(project, Ref(origin.scopes, origin.node))))
+        if isinstance(origin.node, ast.Constant) and isinstance(origin.node.value, str):
+            return in_file(project, ref.scopes.path.parent, origin.node.value)
+    return None
+
+
+def _entries(project: Project, ref: Ref, prefix: str = "") -> Iterator[tuple[str, tuple[object, Place]]]:
+    assert isinstance(ref.node, ast.Dict)
+    for key, value in zip(ref.node.keys, ref.node.values, strict=True):
+        if not isinstance(key, ast.Constant) or not isinstance(key.value, str):
+            continue
+        name = f"{prefix}{key.value}"
+        known = project.values.of(ref.scopes, value)
+        constant = known.constants[0] if known.complete and len(known.constants) == 1 else None
+        yield name, (constant, project.values.place(Ref(ref.scopes, value), "set here"))
+        if isinstance(value, ast.Dict):
+            yield from _entries(project, Ref(ref.scopes, value), f"{name}.")
+
+
+def _micro_batch(options: dict[str, tuple[object, Place]]) -> MicroBatch | None:
+    """None where gradients are accumulated, or where offloading says that the model fills the GPU."""
+    if any(key.startswith(_OFFLOADS) for key in options):
+        return None
+    micro, total = options.get(_MICRO), options.get(_GLOBAL)
+    steps = options[_STEPS][0] if _STEPS in options else None
+    if steps is None and micro is not None and total is not None and micro[0] != total[0]:
+        return None  # so many steps as the number of GPUs makes of it
+    if steps not in (None, 1):
+        return None
+    for key, entry in ((_MICRO, micro), (_GLOBAL, total)):
+        if entry is not None and isinstance(entry[0], int) and not isinstance(entry[0], bool):
+            return MicroBatch(key, entry[0], entry[1])
+    return None
