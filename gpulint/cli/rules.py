@@ -67,17 +67,17 @@ def as_json(rule: Rule) -> dict[str, Any]:
 
 def markdown(rules: Sequence[Rule]) -> str:
     """A Markdown table with links to the pages beside it."""
-    lines = ["| code | name | category | severity | fix | default | detects |", "|---|---|---|---|---|---|---|"]
+    lines = ["| code | name | detects | severity | fix | default | category |", "|---|---|---|---|---|---|---|"]
     for rule in rules:
         default, summary = "on" if rule.default else "off", rule.summary.replace("|", "\\|")
         cells = (
             rule.code,
             f"[{rule.name}]({page(rule)})",
-            rule.category.label,
+            summary,
             rule.severity,
             rule.fix,
             default,
-            summary,
+            rule.category.label,
         )
         lines.append("| " + " | ".join(map(str, cells)) + " |")
     return "\n".join(lines) + "\n"

@@ -55,6 +55,13 @@ def test_its_rule_finds_and_explains(gpulint: Call, tmp_path: Path) -> None:
     assert urls["ACME101"] == "https://handbook.acme.example/gpulint/acme101-no-time-limit/"
 
 
+def test_its_fixer_repairs(gpulint: Call, tmp_path: Path) -> None:
+    (tmp_path / "job.sh").write_text(WASTEFUL)
+    done = gpulint("fix", "--select", "ACME", "--unsafe-fixes", "--apply")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "job.sh").read_text() == WASTEFUL.replace("#SBATCH", "#SBATCH --time=04:00:00\n#SBATCH")
+
+
 def test_its_own_specs_pass(gpulint: Call, tmp_path: Path) -> None:
     shutil.copytree(EXAMPLE / "tests", tmp_path / "tests")
     done = gpulint("-q", "-p", "no:cacheprovider", "tests", module="pytest")
