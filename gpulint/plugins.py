@@ -7,7 +7,7 @@ import pkgutil
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pluggy
 
@@ -16,8 +16,13 @@ from gpulint.fix import Fixer
 from gpulint.hooks import Failure
 from gpulint.rule import Rule
 
+if TYPE_CHECKING:
+    import argparse
+
 GROUP = "gpulint"
 FIRST_PARTY = ("gpulint_rules", "gpulint_fixers", "gpulint_probe")
+_BROKEN = (Exception, SystemExit)
+"""What a plugin may raise at import; some scripts end the process when something is missing."""
 _CODE = re.compile(r"[A-Z]{2,8}\d{3,4}$")
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*$")
 
@@ -65,18 +70,30 @@ def load(extra: Sequence[object] = ()) -> Plugins:
         except ModuleNotFoundError as error:
             if error.name != name:
                 plugins.failures.append(Failure(name, str(error)))
-        except Exception as error:
+        except _BROKEN as error:
             plugins.failures.append(Failure(name, f"{type(error).__name__}: {error}"))
     from importlib.metadata import entry_points
 
     for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name):
         try:
             _register(plugins, entry.name, entry.load())
-        except Exception as error:
+        except _BROKEN as error:
             plugins.failures.append(Failure(entry.name, f"{type(error).__name__}: {error}"))
     for plugin in extra:
         _register(plugins, getattr(plugin, "__name__", type(plugin).__name__), plugin)
     return plugins
+
+
+def add_commands(plugins: Plugins, commands: argparse._SubParsersAction[Any]) -> None:
+    """Let every plugin declare its sub-commands; one that raises joins ``plugins.failures``."""
+    hook = "gpulint_commands"
+    for name, plugin in plugins.manager.list_name_plugin():
+        if plugins.manager.parse_hookimpl_opts(plugin, hook) is None:
+            continue
+        try:
+            getattr(plugin, hook)(subparsers=commands)
+        except _BROKEN as error:
+            plugins.failures.append(Failure(name, f"{hook} raised {type(error).__name__}: {error}"))
 
 
 def _register(plugins: Plugins, name: str, plugin: object) -> None:
@@ -103,7 +120,7 @@ def _offered(plugins: Plugins, name: str, plugin: object, hook: str) -> Iterator
     implementation: Callable[[], Iterable[Any]] = getattr(plugin, hook)
     try:
         offered = list(implementation())
-    except Exception as error:
+    except _BROKEN as error:
         plugins.failures.append(Failure(name, f"{hook} raised {type(error).__name__}: {error}"))
         return
     for item in offered:

@@ -97,5 +97,8 @@ def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
         # Only what is not built in, or a request for help, has to know the plugins' commands.
         from gpulint import plugins
 
-        plugins.load().manager.hook.gpulint_commands(subparsers=commands)
+        loaded = plugins.load()
+        plugins.add_commands(loaded, commands)
+        for failure in loaded.failures:
+            print(f"gpulint: plugin {failure.name} does not work: {failure.reason}", file=sys.stderr)
     return parser

@@ -150,3 +150,26 @@ def test_a_plugin_that_fails_is_named_and_the_others_run(run: Any, tree: Path, i
     assert "plugin broken does not work: ImportError: no module named 'missing'" in err
     assert "plugin malformed does not work: gpulint_rules returned 'not a rule', which is no Rule" in err
     assert run("rules")[0] == 3
+
+
+def test_a_plugin_that_ends_the_process_or_breaks_the_command_line_is_named(run: Any, tree: Path, install: Any) -> None:
+    def leave() -> object:
+        raise SystemExit("no GPU here")
+
+    class Commands:
+        @hookimpl
+        def gpulint_commands(self, subparsers: Any) -> None:
+            subparsers.add_parser("polish", help="shine").set_defaults(run=lambda args: 0)
+            subparsers.add_parser("scan")
+
+    install("leaves", leave)
+    install("commands", Commands)
+    (tree / "a.py").write_text("WASTE\n")
+    code, out, err = run("scan", "--output-format", "concise")
+    assert code == 3
+    assert "TST101" in out
+    assert "plugin leaves does not work: SystemExit: no GPU here" in err
+    code, out, err = run("--help")
+    assert (code, "polish" in out) == (0, True)
+    assert "plugin commands does not work: gpulint_commands raised ArgumentError" in err
+    assert run("polish")[0] == 0
