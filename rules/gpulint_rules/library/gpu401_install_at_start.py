@@ -17,7 +17,10 @@ A script that sets an environment up once, by hand; a one-off session; a small p
 run.
 
 Fix safety
-Advice only: the lines move to a Dockerfile, which has to be built and named in the job.
+Unsafe: plain installs of pip, conda and system packages move from the launcher to a new ``Dockerfile.gpulint`` beside
+it; the job does not find the packages before you have built an image from it and started the job from that. Left in
+place, with advice, are installs under a condition, of the job's own code, into an environment that the script
+activates, or with values that only the job knows.
 
 References
 https://docs.docker.com/build/cache/optimize/
@@ -56,6 +59,8 @@ class Installed:
 
     tool: str
     lines: tuple[str, ...]
+    held: Held | None = None
+    """The command, None where packages are listed as data or installed by a program."""
 
 
 def check(document: Document, project: Project) -> Iterator[Finding]:
@@ -69,17 +74,22 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             yield from _from_python(document, scopes, project)
 
 
-def _commands(document: Document, project: Project) -> Iterator[Finding]:
+def installs(document: Document, project: Project) -> Iterator[tuple[Held, str]]:
+    """Commands of a document that install packages in a GPU job, with the name of the installer."""
     for held in project.gpu_jobs.commands_of(document):
         tool = install_tool(held.command)
-        if not tool or _only_if_missing(held):
-            continue
+        if tool and not _only_if_missing(held):
+            yield held, tool
+
+
+def _commands(document: Document, project: Project) -> Iterator[Finding]:
+    for held, tool in installs(document, project):
         line = " ".join(word.text for word in held.command.argv)
         yield _finding(
             document,
             held.command.span,
             f"`{line[:70]}` runs while the job holds its GPUs",
-            Installed(tool, (f"RUN {line}",)),
+            Installed(tool, (f"RUN {line}",), held),
             held,
         )
 
@@ -214,7 +224,7 @@ RULE = Rule(
     why="the GPUs are held while packages are downloaded and built, at every start and restart of the job",
     evidence=(Evidence("Long Library Installation is one of 15 categories in 706 issues of 400 jobs"),),
     check=check,
-    fix=Safety.ADVICE,
+    fix=Safety.UNSAFE,
     bad="""\
 #!/bin/bash
 #SBATCH --gres=gpu:8

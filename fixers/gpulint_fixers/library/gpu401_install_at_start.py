@@ -1,0 +1,168 @@
+"""Move installs from the launcher to a Dockerfile beside it."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from itertools import pairwise
+
+from gpulint_rules.library.gpu401_install_at_start import Installed, installs
+
+from gpulint.documents import Document
+from gpulint.facts.fetch_commands import words_of
+from gpulint.facts.gpu_jobs import Held
+from gpulint.finding import Finding, Place
+from gpulint.fix import Declined, Edit, Fix, Fixer, NewFile, Safety
+from gpulint.jobs import Job
+from gpulint.project import Project
+from gpulint.rule import Kind
+from gpulint.source import Span
+from gpulint_fixers.entries import remove_entry
+from gpulint_fixers.statements import remove_lines
+
+_NAME = "Dockerfile.gpulint"
+_SYSTEM = {
+    "apt": "apt-get update && {} && rm -rf /var/lib/apt/lists/*",
+    "apt-get": "apt-get update && {} && rm -rf /var/lib/apt/lists/*",
+}
+_TOOLS = frozenset({"pip", "conda", "mamba", "micromamba", "yum", "dnf", "apk", *_SYSTEM})
+_ENVIRONMENTS = frozenset({"activate", "virtualenv", "venv", "module", "ml"})
+_PATHS = frozenset({"PATH", "PYTHONPATH", "PYTHONUSERBASE", "VIRTUAL_ENV", "CONDA_PREFIX", "PIP_TARGET"})
+_FILES = ("-r", "--requirement", "-c", "--constraint")
+_IMAGE = re.compile(r"[\w.:/@-]+")
+
+
+def fix(finding: Finding, project: Project) -> Fix | Declined:
+    """Move all the installs of the launcher that can be moved, so that one image serves it."""
+    found, document = finding.payload, project.document(finding.path)
+    if not isinstance(found, Installed) or found.held is None or document is None:
+        return Declined("the packages are no command of the launcher's")
+    if reason := _stays(project, document, found.held, found.tool):
+        return Declined(reason)
+    job = found.held.job
+    moved = [
+        (held, tool)
+        for held, tool in installs(document, project)
+        if held.job.document is job.document and held.job.task is job.task and not _stays(project, document, held, tool)
+    ]
+    edits = [edit for held, _ in moved if (edit := _removal(document, held)) is not None]
+    text = _dockerfile(document, job, [_line(document, held, tool) for held, tool in moved])
+    path = document.path.with_name(_NAME)
+    if project.is_file(path):
+        return Declined(f"{path.name} exists already")
+    return Fix(
+        f"move {_count(len(moved))} to {_NAME}; build an image from it and start the job from that, as the packages "
+        "are missing otherwise",
+        Safety.UNSAFE,
+        tuple(edits),
+        (NewFile(path, text),),
+    )
+
+
+def _count(number: int) -> str:
+    return "the install" if number == 1 else f"all {number} installs that can be moved"
+
+
+def _stays(project: Project, document: Document, held: Held, tool: str) -> str | None:
+    """Why an install has to stay where it is; None if it can move."""
+    command, words = held.command, words_of(held.command)
+    if tool not in _TOOLS or "create" in words or "update" in words:
+        return f"`{tool}` sets up more than packages: its lines belong to your own image"
+    if command.conditional or command.in_loop or command.in_function or command.background or command.in_substitution:
+        return "the install runs under a condition, in a loop or in a function"
+    before = [words_of(item.command) for item in held.job.commands]
+    if any("uninstall" in other[:4] for other in before):
+        return "the script uninstalls packages at start: what is in the image would go with them"
+    assigned = {item.name for script in document.scripts for item in script.assignments}
+    if _PATHS & assigned or any(_ENVIRONMENTS & {part.rpartition("/")[2] for part in other[:4]} for other in before):
+        return "the script chooses an environment, which is where the packages go: install them there once"
+    text = _text(document, held)
+    if command.redirects or command.assignments or re.search(r"[$`{}]", text) or _split(text) != _written(held):
+        return "the install depends on values that only the job knows"
+    if local := _local(project, document, held, [*words]):
+        return local
+    if _removal(document, held) is None:
+        return "the install shares its line with other commands, or is all that its block does"
+    return None
+
+
+def _local(project: Project, document: Document, held: Held, words: list[str]) -> str | None:
+    """Files of the job that the install reads; requirements beside the launcher can be copied into the image."""
+    for at, word in enumerate(words[1:], 1):
+        value = word
+        if words[at - 1] in _FILES:
+            beside = project.is_file(document.path.parent / value) and ".." not in value and not value.startswith("/")
+            moves = any(words_of(item.command)[:1] in (("cd",), ("pushd",)) for item in held.job.commands)
+            if not beside or moves:
+                return f"`{value}` is not seen beside the launcher"
+        elif (
+            word in ("-e", "--editable") or value.startswith((".", "/", "~")) or value.endswith((".whl", ".gz", ".zip"))
+        ):
+            return "the install takes code or files of the job itself, which an image would freeze"
+    return None
+
+
+def _text(document: Document, held: Held) -> str:
+    """The command as written, on one line."""
+    span, source = held.command.span, document.source
+    text = source.text[source.offset(span.line, span.column) : source.offset(span.end_line, span.end_column)]
+    return re.sub(r"\s*\\\r?\n\s*", " ", text)
+
+
+def _split(text: str) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError:
+        return []
+
+
+def _written(held: Held) -> list[str]:
+    return [word.text for word in held.command.argv]
+
+
+def _removal(document: Document, held: Held) -> Edit | None:
+    span, source, path = held.command.span, document.source, document.path
+    if span.cell is not None:
+        return None
+    before, after = source.line(span.line)[: span.column - 1], source.line(span.end_line)[span.end_column - 1 :]
+    if (chained := re.match(r"\s*&&\s*(?=[^\s\\])", after)) and not re.search(r"[&|;]\s*$", before):
+        return Edit(path, Span(span.line, span.column, span.end_line, span.end_column + chained.end()), "")
+    if before.strip() in ("-", '- "', "- '"):
+        edit = remove_entry(path, source, span)
+        # The list that would be left empty is what the job runs.
+        return edit if edit is not None and edit.span.line == span.line else None
+    if document.kind is Kind.JOBSPEC and not before.strip() and not _has_company(document, span):
+        return None
+    return remove_lines(source, Place(path, span))
+
+
+def _has_company(document: Document, span: Span) -> bool:
+    """Is there another line beside the command in its block of text?"""
+    near = [document.source.line(span.line - 1), document.source.line(span.end_line + 1)]
+    return any(line.strip() and len(line) - len(line.lstrip()) == span.column - 1 for line in near)
+
+
+def _line(document: Document, held: Held, tool: str) -> list[str]:
+    """The instructions that do the command's work in an image."""
+    text = re.sub(r"^sudo\s+(-\w+\s+)*", "", _text(document, held))
+    words = words_of(held.command)
+    files = [value for option, value in pairwise(words) if option in _FILES]
+    copies = [f"COPY {name} {name}" for name in files]
+    text = re.sub(r"\s--user\b", "", text)
+    return [*copies, f"RUN {_SYSTEM.get(tool, '{}').replace('{}', text)}"]
+
+
+def _dockerfile(document: Document, job: Job, lines: list[list[str]]) -> str:
+    image = job.task.image if job.task.image and _IMAGE.fullmatch(job.task.image) else None
+    head = [
+        f"# What {document.path.name} installed at every start while it held its GPUs. Build it in this folder,",
+        f"# and start the job from the image:  docker build -f {_NAME} -t NAME .",
+    ]
+    if image is None:
+        head.append("# Name an image with the CUDA and Python of the job:  --build-arg BASE_IMAGE=...")
+    base = f"ARG BASE_IMAGE={image}" if image is not None else "ARG BASE_IMAGE"
+    flat = dict.fromkeys(line for group in lines for line in group)
+    return "\n".join([*head, base, "FROM ${BASE_IMAGE}", *flat]) + "\n"
+
+
+FIXER = Fixer("GPU401", fix)

@@ -1,0 +1,44 @@
+"""GPU401's repair moves what an image can hold, and nothing that depends on the job."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+MakeJob = Callable[..., Any]
+
+
+@pytest.mark.parametrize(
+    ("before", "install", "reason"),
+    [
+        ("", "pip install $EXTRA", "values that only the job knows"),
+        ("", "if true; then pip install wandb; fi", "under a condition"),
+        ("", "pip install -e .", "code or files of the job"),
+        ("", "pip install ./wheels/a.whl", "code or files of the job"),
+        ("", "pip install -r ../requirements.txt", "not seen beside"),
+        ("", "uv sync", "own image"),
+        ("", "pip install wandb; nvidia-smi", "shares its line"),
+        ("conda activate train", "pip install wandb", "chooses an environment"),
+        ("source venv/bin/activate", "pip install wandb", "chooses an environment"),
+        ("export PATH=/opt/conda/bin:$PATH", "pip install wandb", "chooses an environment"),
+        ("pip uninstall -y torch", "pip install torch==2.3", "uninstalls"),
+    ],
+)
+def test_an_install_that_depends_on_the_job_stays(job: MakeJob, before: str, install: str, reason: str) -> None:
+    script = f"#SBATCH --gres=gpu:1\n{before}\n{install}\npython train.py\n"
+    assert reason in job({"job.sh": script}).refusal("GPU401")
+
+
+def test_a_dockerfile_of_that_name_is_never_overwritten(job: MakeJob) -> None:
+    script = "#SBATCH --gres=gpu:1\npip install wandb\npython train.py\n"
+    made = job({"job.sh": script, "Dockerfile.gpulint": "FROM scratch\n"})
+    assert "exists already" in made.refusal("GPU401")
+
+
+def test_an_install_in_front_of_the_program_goes_from_its_line(job: MakeJob) -> None:
+    made = job({"job.sh": "#SBATCH --gres=gpu:1\npip install --user wandb && python train.py  # go\n"})
+    assert made.repair("GPU401") == 1
+    assert made.text("job.sh") == "#SBATCH --gres=gpu:1\npython train.py  # go\n"
+    assert made.text("Dockerfile.gpulint").endswith("FROM ${BASE_IMAGE}\nRUN pip install wandb\n")
