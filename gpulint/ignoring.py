@@ -13,13 +13,13 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from gpulint import edits
-from gpulint.documents import Document, load
+from gpulint.documents import Document
 from gpulint.finding import Finding
 from gpulint.fix import Edit
 from gpulint.rule import Kind
 from gpulint.source import SourceText, Span
 from gpulint.suppress import HEREDOC, Suppressions
-from gpulint.texts import Refused, edited
+from gpulint.texts import encoded
 
 if TYPE_CHECKING:
     from gpulint.documents.shell import Command, Script
@@ -30,23 +30,25 @@ _COOKIE = re.compile(r"^[ \t\f]*#.*?coding[:=]")
 
 
 def with_ignores(document: Document, data: bytes, findings: Iterable[Finding]) -> tuple[bytes, list[Finding]]:
-    """The bytes of a file with comments that hide ``findings``, and those that no comment can hide."""
-    left, pending, kind = [], list(findings), document.kind
+    """The bytes of a file with comments that hide ``findings``, and those that no comment can hide.
+
+    Raises:
+        Refused: the file's encoding cannot be kept.
+    """
+    left, pending = [], list(findings)
+    state = _State(document)
     while pending:
         finding = pending.pop(0)
-        if Suppressions(document).covers(finding):
+        if state.suppressions.covers(finding):
             continue
-        made = ignored(document, finding)
-        try:
-            new = edited(document, data, {finding.span.cell: made}) if made else data
-        except Refused:
-            made = None
-        if not made:
+        made = state.hiding(finding)
+        if made is None:
             left.append(finding)
             continue
-        data, document = new, load(document.path, new, kind)
-        pending = [_shifted(other, made[0]) for other in pending]
-    return data, left
+        edit, state = made
+        pending = [_shifted(other, edit) for other in pending]
+    text = state.document.source.text
+    return (data if text == document.source.text else encoded(text, document.path, data)), left
 
 
 def ignored(document: Document, finding: Finding) -> list[Edit] | None:
@@ -55,17 +57,28 @@ def ignored(document: Document, finding: Finding) -> list[Edit] | None:
     A comment that is there takes up the code. Else the comment goes behind the finding's first or last line; where it
     would be part of a string, a continued command or a directive, it goes above.
     """
-    before = _meaning(document)
-    for edit in _candidates(document, finding):
-        changed = _edited(document, edit)
-        if (
-            changed is not None
-            and Suppressions(changed).covers(_shifted(finding, edit))
-            and _meaning(changed) == before
-            and len(changed.problems) <= len(document.problems)
-        ):
-            return [edit]
-    return None
+    made = _State(document).hiding(finding)
+    return None if made is None else [made[0]]
+
+
+class _State:
+    """A document with what no comment may change about it."""
+
+    def __init__(self, document: Document) -> None:
+        self.document = document
+        self.suppressions = Suppressions(document)
+        self.meaning = _meaning(document)
+
+    def hiding(self, finding: Finding) -> tuple[Edit, _State] | None:
+        """The first edit that adds a comment which hides ``finding``, and the state after it."""
+        for edit in _candidates(self.document, finding):
+            changed = _edited(self.document, edit)
+            if changed is None or not Suppressions(changed).covers(_shifted(finding, edit)):
+                continue
+            after = _State(changed)
+            if after.meaning == self.meaning and len(changed.problems) <= len(self.document.problems):
+                return edit, after
+        return None
 
 
 def _candidates(document: Document, finding: Finding) -> Iterator[Edit]:

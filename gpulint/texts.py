@@ -34,7 +34,7 @@ def edited(document: Document, data: bytes, by_cell: Mapping[int | None, Sequenc
         text = _edited(document, by_cell)
     except ValueError as error:
         raise Refused(f"{document.path.name}: {error}") from None
-    new = _encoded(text, document.path, data)
+    new = encoded(text, document.path, data)
     before, after = _troubles(document), _troubles(load(document.path, new, kind_of(document.path, data[:4096])))
     if broken := after - before:
         raise Refused(f"{document.path.name} could no longer be read: {next(iter(broken))}")
@@ -54,8 +54,12 @@ def _edited(document: Document, by_cell: Mapping[int | None, Sequence[Edit]]) ->
     return replace_sources(document.source.text, cells)
 
 
-def _encoded(text: str, path: Path, data: bytes) -> bytes:
-    """``text`` in the encoding that ``data`` has, with its byte order mark."""
+def encoded(text: str, path: Path, data: bytes) -> bytes:
+    """``text`` in the encoding that ``data``, the content of ``path``, has; with its byte order mark.
+
+    Raises:
+        Refused: the encoding cannot be kept.
+    """
     was, codec = decode(data)
     mark = b""
     if codec == "utf-16":  # which end comes first is in the mark, and Python's codec of that name writes its own

@@ -22,6 +22,7 @@ def add_ignores(args: argparse.Namespace, given: Inputs, report: Report) -> bool
     from gpulint.cli.dirty import refused
     from gpulint.ignoring import with_ignores
     from gpulint.suppress import UNUSED_IGNORE
+    from gpulint.texts import Refused
     from gpulint.writing import Change, WriteError, write
 
     by_path: dict[Path, list[Finding]] = {}
@@ -32,12 +33,17 @@ def add_ignores(args: argparse.Namespace, given: Inputs, report: Report) -> bool
     left: list[Finding] = []
     for path, findings in by_path.items():
         document = given.project.document(path)
-        if document is not None:
-            before = given.project.data(path)
+        if document is None:
+            continue
+        before = given.project.data(path)
+        try:
             after, hard = with_ignores(document, before, findings)
-            left += hard
-            if after != before:
-                changes[path] = Change(path, before, after)
+        except Refused as error:
+            print(f"gpulint: error: {os.path.relpath(path)}: {error}", file=sys.stderr)
+            after, hard = before, []
+        left += hard
+        if after != before:
+            changes[path] = Change(path, before, after)
     if not args.allow_dirty and refused(changes):
         return False
     written = 0
