@@ -255,8 +255,12 @@ class Syncs:
 
     def _is_passed_from_host(self, scopes: ModuleScopes, parameter: ast.Name) -> bool:
         """Do all callers pass a number that they have read already (``log(step, loss.item())``)?"""
-        passed = [ref for ref in self._project.resolver.origins(scopes, parameter) if isinstance(ref.node, ast.expr)]
-        return bool(passed) and all(self.is_host(ref.scopes, ref.node) for ref in passed)
+        passed = [
+            (ref.scopes, ref.node)
+            for ref in self._project.resolver.origins(scopes, parameter)
+            if isinstance(ref.node, ast.expr)
+        ]
+        return bool(passed) and all(self.is_host(where, node) for where, node in passed)
 
     def _returns_host(self, scopes: ModuleScopes, call: ast.Call) -> bool:
         """Does a function of the tree hand back what it has read from the GPU already?"""
