@@ -94,6 +94,16 @@ def test_a_blip_of_activity_does_not_end_the_start_up() -> None:
     assert [(loss.cause, round(loss.seconds)) for loss in found] == [(Cause.START, 122)]
 
 
+def test_a_job_that_works_in_bursts_has_begun_with_the_first_one() -> None:
+    bursts = [Phase(2, 0.9), Phase(3, 0.0)] * 60
+    assert causes(record([*bursts, Phase(20, 0.9)])) == [Cause.INPUT]
+
+
+def test_short_waits_of_unknown_cause_are_counted() -> None:
+    (loss,) = verdict(record([*[Phase(9, 0.9), Phase(1, 0.0)] * 30, Phase(9, 0.9)]))
+    assert loss.sentence == "10 % of GPU time lost in 1 s pauses every 10 s, cause not seen"
+
+
 def test_idle_time_after_the_last_work_is_a_tail() -> None:
     (loss,) = verdict(record([Phase(300, 0.9), Phase(100, 0.0)]))
     assert loss.sentence == "25 % of GPU time lost in 100 s after the last work on the GPU"

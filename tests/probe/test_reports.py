@@ -15,11 +15,12 @@ from typing import Any
 
 import pytest
 from gpulint_probe.analysis import Analysis, Program, StaticFinding, analyse
+from gpulint_probe.analysis.causes import Cause
 from gpulint_probe.analysis.compare import compare
 from gpulint_probe.analysis.speed import Speed, speed
 from gpulint_probe.recording import Mark, Recording, RecordingError
 from gpulint_probe.reporting import cli, summary
-from gpulint_probe.reporting.buckets import lanes, resample, sparkline
+from gpulint_probe.reporting.buckets import cause_spans, lanes, resample, sparkline
 from gpulint_probe.reporting.comparison import comparison_page
 from gpulint_probe.reporting.html import html
 from gpulint_probe.reporting.page import page
@@ -322,6 +323,16 @@ def test_steps_that_start_again_in_each_epoch_count_on() -> None:
     found = speed(marks)
     assert found is not None
     assert (found.value, found.unit) == (pytest.approx(27 / 30), "steps/s")
+
+
+def test_many_changes_are_drawn_by_what_prevails() -> None:
+    flicker = [Phase(1, 0.9), Phase(1, 0.0), Phase(1, 0.0)] * 400
+    found = analyse(record([*flicker, Phase(600, 0.9)]))
+    assert len(cause_spans(found, 0, 5000)) > 700
+    spans = cause_spans(found, 0, 60)
+    assert [cause for _, _, cause in spans] == [Cause.INPUT, Cause.BUSY]
+    assert spans[0][1] == spans[1][0] == START + 1200
+    assert len(html(found)) < 200_000
 
 
 def test_lanes_without_traffic_are_left_out() -> None:

@@ -22,8 +22,9 @@ from gpulint_probe.recording import Recording
 
 LONG_PAUSE_S = 5.0
 """Shorter pauses without a word in the log are part of how the job computes: waits for a batch, not an event."""
-_SUSTAINED = 5
-"""A job has begun with the first activity that lasts this many samples, and ended with the last one."""
+_BLIP_SAMPLES = 5
+_FAR_S = 30.0
+_FAR_LENGTHS = 10
 _LIKE_THE_OTHERS = 1.5
 _EVALUATES = "the log says that it evaluates"
 _BURSTS = 0.3
@@ -143,13 +144,22 @@ def _ranges(found: Sequence[Stretch]) -> list[tuple[float, float]]:
 
 
 def _working_time(found: Sequence[Stretch], seen: Seen) -> tuple[float, float]:
-    """Start of the first and end of the last sustained activity."""
+    """Start of the first and end of the last work. A blip far from all other activity is none: a context that is
+    created, weights that are copied."""
     active = [stretch for stretch in found if stretch.pattern is not Pattern.IDLE]
     if not active:
         return 0.0, 0.0
-    least = _SUSTAINED * seen.recording.interval_s
-    sustained = [stretch for stretch in active if stretch.seconds >= least] or active
-    return sustained[0].start, sustained[-1].end
+
+    def is_blip(stretch: Stretch, distance: float) -> bool:
+        short = stretch.seconds < _BLIP_SAMPLES * seen.recording.interval_s
+        return short and distance > max(_FAR_S, _FAR_LENGTHS * stretch.seconds)
+
+    first, last = 0, len(active) - 1
+    while first < last and is_blip(active[first], active[first + 1].start - active[first].end):
+        first += 1
+    while first < last and is_blip(active[last], active[last].start - active[last - 1].end):
+        last -= 1
+    return active[first].start, active[last].end
 
 
 def _start_up(log: LogPhases, stretch: Stretch, until: float) -> list[Piece]:
@@ -207,12 +217,15 @@ def _steady(seen: Seen, series: GpuSeries, work: Sequence[Stretch], steady: Sequ
         return Cause.INPUT, f"the job's CPU cores are {percent(cpu)} busy while the GPU waits"
     if (rate := _pcie(series, steady)) is not None and rate >= _MUCH_PCIE:
         return Cause.TRANSFER, f"{rate / 1e9:.1f} GB/s go to the GPU meanwhile"
+    seconds = sum(stretch.seconds for stretch in steady)
     waits = sum(stretch.seconds for stretch in steady if stretch.pattern in (Pattern.IDLE, Pattern.DROP))
     if waits >= _BURSTS * sum(stretch.seconds for stretch in work):
         return Cause.INPUT, "the GPU computes in bursts and waits in between"
     if improper_batch_size(series):
         peak = percent(series.peak_memory or 0.0)
         return Cause.SMALL_BATCH, f"steadily low activity, and at most {peak} of the card's memory is held"
+    if waits > seconds / 2:
+        return Cause.PAUSES, "short waits; neither the log nor the host says why"
     return Cause.LOW, "steadily low activity; neither the log nor the host says why"
 
 

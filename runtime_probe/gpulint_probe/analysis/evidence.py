@@ -56,11 +56,10 @@ class LogPhases:
 
     def _going_on(self, start: float) -> Mark | None:
         """The evaluation that goes on then: the last line announced it, and no step or epoch came since."""
-        last = next((mark for mark in reversed(self._before(start)) if mark.kind != "log"), None)
-        return last if last is not None and last.kind == "eval" else None
-
-    def _before(self, time: float) -> list[Mark]:
-        return self.marks[: bisect_right(self.times, time)]
+        for index in range(bisect_right(self.times, start) - 1, -1, -1):
+            if self.marks[index].kind != "log":
+                return self.marks[index] if self.marks[index].kind == "eval" else None
+        return None
 
     def preparing(self, start: float, end: float, until: float) -> Iterator[tuple[float, float, str]]:
         """Cut ``start`` to ``end`` by what the log says before the work begins ``until``: (start, end, kind or "").
@@ -81,7 +80,7 @@ class LogPhases:
 
     def _preparations(self, until: float) -> list[tuple[float, float, str]]:
         found: list[tuple[float, float, str]] = []
-        marks = self._before(until)
+        marks = self.marks[: bisect_right(self.times, until)]
         for index, mark in enumerate(marks):
             if mark.kind not in _PREPARING:
                 continue

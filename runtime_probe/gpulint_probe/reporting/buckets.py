@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from gpulint_probe.analysis.causes import Cause
 from gpulint_probe.analysis.figures import Analysis
 from gpulint_probe.analysis.series import GpuSeries
+from gpulint_probe.recording import Mark
 
 _BLOCKS = "▁▂▃▄▅▆▇█"
 UNSEEN = "·"
@@ -26,11 +28,22 @@ class Lane:
     gpu: int | None = None
 
 
-def resample(intervals: Iterable[tuple[float, float, float | None]], start: float, end: float, count: int) -> Values:
-    """Means of (start, end, value) intervals over ``count`` equal parts of the time; None where nothing was seen."""
+Interval = tuple[float, float, float | None]
+"""Start, end and value; None where there is none."""
+
+
+def resample(intervals: Iterable[Interval], start: float, end: float, count: int) -> Values:
+    """Means over ``count`` equal parts of the time; None where nothing was seen."""
+    totals, seconds = _spread(intervals, start, end, count)
+    return [total / weight if weight > 0 else None for total, weight in zip(totals, seconds, strict=True)]
+
+
+def _spread(intervals: Iterable[Interval], start: float, end: float, count: int) -> tuple[list[float], list[float]]:
+    """Value x seconds, and seconds, in each of ``count`` equal parts of the time."""
+    totals, seconds = [0.0] * max(0, count), [0.0] * max(0, count)
     if end <= start or count < 1:
-        return [None] * max(0, count)
-    totals, seconds, step = [0.0] * count, [0.0] * count, (end - start) / count
+        return totals, seconds
+    step = (end - start) / count
     for begin, finish, value in intervals:
         if value is None:
             continue
@@ -43,7 +56,7 @@ def resample(intervals: Iterable[tuple[float, float, float | None]], start: floa
                 seconds[index] += edge - begin
                 begin = edge
             index += 1
-    return [total / weight if weight > 0 else None for total, weight in zip(totals, seconds, strict=True)]
+    return totals, seconds
 
 
 def sparkline(values: Sequence[float | None], top: float = 1.0) -> str:
@@ -57,6 +70,40 @@ def activity(analysis: Analysis, series: GpuSeries, count: int) -> Values:
     """One GPU's activity over the run."""
     begin, end = analysis.recording.started, analysis.seen.end
     return resample(((point.start, point.end, point.activity) for point in series.points), begin, end, count)
+
+
+def cause_spans(analysis: Analysis, gpu: int, count: int) -> list[tuple[float, float, Cause]]:
+    """(start, end, cause) along one GPU's time: exact if there are at most ``count``, else the most of each part."""
+    pieces = [piece for piece in analysis.pieces if piece.stretch.gpu == gpu]
+    if len(pieces) <= count or analysis.seconds <= 0:
+        return [(piece.stretch.start, piece.stretch.end, piece.cause) for piece in pieces]
+    by_cause: dict[Cause, list[Interval]] = {}
+    for piece in pieces:
+        by_cause.setdefault(piece.cause, []).append((piece.stretch.start, piece.stretch.end, 1.0))
+    begin, step = analysis.recording.started, analysis.seconds / count
+    parts = {cause: _spread(found, begin, analysis.seen.end, count)[1] for cause, found in by_cause.items()}
+    spans: list[tuple[float, float, Cause]] = []
+    for index in range(count):
+        cause = max(parts, key=lambda cause: parts[cause][index])
+        if parts[cause][index] <= 0:
+            continue
+        start, end = begin + index * step, begin + (index + 1) * step
+        if spans and spans[-1][2] is cause and start - spans[-1][1] < step / 2:
+            spans[-1] = (spans[-1][0], end, cause)
+        else:
+            spans.append((start, end, cause))
+    return spans
+
+
+def thinned(analysis: Analysis, count: int) -> list[Mark]:
+    """The log's lines but steps and remarks; of those of one kind the first in each of ``count`` parts of the time."""
+    step, seen, found = max(analysis.seconds / count, 1e-9), set[tuple[str, int]](), []
+    for mark in analysis.recording.marks:
+        key = mark.kind, int((mark.time_s - analysis.recording.started) / step)
+        if mark.kind not in ("step", "log") and key not in seen:
+            seen.add(key)
+            found.append(mark)
+    return found
 
 
 def lanes(analysis: Analysis, count: int) -> list[Lane]:

@@ -11,10 +11,11 @@ from importlib.resources import files
 from gpulint_probe.analysis.batch import BatchAdvice
 from gpulint_probe.analysis.causes import Cause
 from gpulint_probe.analysis.figures import Analysis, GpuFigures
+from gpulint_probe.analysis.patterns import Pattern
 from gpulint_probe.analysis.utilization import LOW
 from gpulint_probe.analysis.verdict import Loss, worth_naming
 from gpulint_probe.analysis.words import duration, number, percent, size
-from gpulint_probe.reporting.buckets import Lane, lanes
+from gpulint_probe.reporting.buckets import Lane, cause_spans, lanes, thinned
 from gpulint_probe.reporting.page import facts, headline, remarks
 from gpulint_probe.reporting.svg import area, band, clock, tick_marks, ticks
 
@@ -96,7 +97,7 @@ def _data(analysis: Analysis, rows: list[_Row]) -> str:
             }
             for row in rows
         ],
-        "marks": [[mark.time_s - start, mark.text] for mark in analysis.recording.marks if mark.kind != "step"],
+        "marks": [[mark.time_s - start, mark.text] for mark in thinned(analysis, BUCKETS)],
     }  # fmt: skip
     return json.dumps(document, separators=(",", ":")).replace("<", "\\u003c")
 
@@ -158,16 +159,16 @@ def _timeline(analysis: Analysis, rows: list[_Row]) -> str:
     for row in rows:
         first = row.lane.kind in ("activity", "cpu")
         if row.lane.kind == "activity":
-            pieces = [piece for piece in analysis.pieces if piece.stretch.gpu == row.lane.gpu]
-            spans = [(piece.stretch.start, piece.stretch.end, COLOURS[piece.cause], piece.cause) for piece in pieces]
+            assert row.lane.gpu is not None
+            causes = cause_spans(analysis, row.lane.gpu, BUCKETS)
+            spans = [(start, finish, COLOURS[cause], cause) for start, finish, cause in causes]
             parts.append(_lane(row, area(row.lane, f"{row.label}, {row.overall}"), "", first))
             parts.append(
                 _plain_lane("cause of the loss", "band", band(spans, begin, end, f"GPU {row.lane.gpu} causes"))
             )
         else:
             parts.append(_lane(row, area(row.lane, f"{row.label}, {row.overall}"), "thin", first))
-    marks = [mark for mark in analysis.recording.marks if mark.kind not in ("step", "log")]
-    if marks:
+    if marks := thinned(analysis, BUCKETS):
         parts.append(_plain_lane("log", "marks", tick_marks(marks, begin, end)))
     labels = "".join(_tick(at, analysis.seconds) for at in ticks(analysis.seconds))
     parts.append(f"<div class='lane'><div></div><div class='axis' aria-hidden='true'>{labels}</div></div></section>")
@@ -199,7 +200,10 @@ def _plain_lane(name: str, style: str, drawing: str) -> str:
 def _table(analysis: Analysis) -> str:
     if not analysis.gpus:
         return ""
-    heads = "GPU, utilization, tensor cores, memory traffic, peak memory, mean power, held idle, idle slots, unseen"
+    heads = (
+        "GPU, utilization, busy, low plateau, sudden drops, idle, held idle, idle slots, tensor cores, memory traffic, "
+        "peak memory, mean power, unseen"
+    )
     body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in _cells(gpu))}</tr>" for gpu in analysis.gpus)
     head = "".join(f"<th scope='col'>{name}</th>" for name in heads.split(", "))
     return f"<h2>GPUs</h2><div class='scroll'><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
@@ -215,12 +219,13 @@ def _cells(gpu: GpuFigures) -> list[str]:
     return [
         f"{gpu.index}: {gpu.name}" + (f" {gpu.mig}" if gpu.mig else ""),
         ratio(gpu.utilization) + (" (coarse)" if gpu.coarse else ""),
+        *(duration(gpu.pattern_seconds.get(pattern.value, 0.0)) for pattern in Pattern),
+        duration(gpu.held_idle_seconds),
+        number(gpu.idle_slots, "slot"),
         ratio(gpu.tensor_activity),
         ratio(gpu.dram_activity),
         peak,
         "not seen" if gpu.mean_power_w is None else f"{gpu.mean_power_w:.0f} W",
-        duration(gpu.held_idle_seconds),
-        number(gpu.idle_slots, "slot"),
         duration(gpu.unseen_seconds),
     ]
 

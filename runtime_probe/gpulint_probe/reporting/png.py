@@ -10,7 +10,7 @@ from gpulint_probe.analysis.causes import Cause
 from gpulint_probe.analysis.figures import Analysis
 from gpulint_probe.analysis.words import duration
 from gpulint_probe.recording import RecordingError
-from gpulint_probe.reporting.buckets import Lane, lanes
+from gpulint_probe.reporting.buckets import Lane, cause_spans, lanes
 from gpulint_probe.reporting.page import headline
 
 _BUCKETS = 800
@@ -69,10 +69,10 @@ def _draw(axis: Any, lane: Lane, analysis: Analysis, unit: int) -> None:
     axis.tick_params(labelsize=7)
     if lane.kind != "activity":
         return
-    for piece in analysis.pieces:
-        if piece.stretch.gpu == lane.gpu and piece.cause in _CAUSES:
-            begin, end = (piece.stretch.start - start) / unit, (piece.stretch.end - start) / unit
-            axis.axvspan(begin, end, color=_CAUSES[piece.cause], alpha=0.35, linewidth=0)
+    assert lane.gpu is not None
+    for begin, end, cause in cause_spans(analysis, lane.gpu, _BUCKETS):
+        if cause in _CAUSES:
+            axis.axvspan((begin - start) / unit, (end - start) / unit, color=_CAUSES[cause], alpha=0.35, linewidth=0)
 
 
 def _short(text: str) -> str:
