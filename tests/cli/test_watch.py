@@ -59,8 +59,10 @@ def test_changes_are_seen_until_ctrl_c(watched: Watched, tmp_path: Path) -> None
     assert not any("GPU" in line for line in watched.until("Watching 1 files"))
     (tmp_path / "train.py").write_text(WASTE)
     assert "train.py:2:1: GPU414" in watched.until("Watching 1 files")[0]
-    (tmp_path / "new.py").write_text(WASTE)
-    assert "new.py:2:1: GPU414" in watched.until("Watching 2 files")[0]
+    (tmp_path / "empty" / "still").mkdir(parents=True)
+    (tmp_path / "notes.txt").write_text("no file that is scanned\n")
+    (tmp_path / "empty" / "still" / "new.py").write_text(WASTE)
+    assert "empty/still/new.py:2:1: GPU414" in watched.until("Watching 2 files")[0]
     (tmp_path / "gpulint.toml").write_text("ignore = [\n")
     assert "gpulint.toml: not valid TOML" in "".join(watched.until("Watching 3 files"))
     (tmp_path / "gpulint.toml").write_text('ignore = ["GPU414"]\n')
