@@ -18,10 +18,10 @@ from lsprotocol.types import (
     WorkspaceEdit,
 )
 
+from gpulint.documents.notebook_places import fragments
 from gpulint.fix import Edit, NewFile
 from gpulint.lsp.buffers import OpenDocument, OpenNotebook
 from gpulint.lsp.positions import Positions
-from gpulint.lsp.rawnotebook import fragments
 from gpulint.project import Project
 from gpulint.source import Fragment, SourceText, Span
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import importlib
+import json
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpulint.source import SourceText, Span
+from gpulint.fix import Edit
+from gpulint.source import Fragment, SourceText, Span
 
 if TYPE_CHECKING:
     from gpulint.engine import Report
@@ -32,6 +34,7 @@ class Context:
     colour: bool = False
     width: int = 110
     """Columns that prose is folded to."""
+    _cells: dict[Path, list[Fragment]] = field(default_factory=dict, repr=False, compare=False)
 
     def relative(self, path: Path) -> str:
         """``path`` relative to the working directory, with forward slashes."""
@@ -46,7 +49,24 @@ class Context:
         """A span in lines of the file itself, and for a notebook's cell ``cell N, line M: `` to put into the text."""
         if span.cell is None:
             return span, ""
-        return Span(1, 1, 1, 1), f"cell {span.cell}, line {span.line}: "
+        where = f"cell {span.cell}, line {span.line}: "
+        if path not in self._cells:
+            from gpulint.documents.notebook_places import fragments
+
+            self._cells[path] = fragments(self.source(path))
+        if span.cell >= len(self._cells[path]):
+            return Span(1, 1, 1, 1), where
+        cell = self._cells[path][span.cell]
+        text = SourceText(cell.text)
+        start = cell.owner_offset(text.offset(span.line, span.column))
+        end = cell.owner_offset(text.offset(span.end_line, span.end_column))
+        return cell.owner.span(start, max(start, end)), where
+
+    def edit_in_file(self, edit: Edit) -> Edit:
+        """An edit in lines of the file itself: what goes into a notebook's cell is written as JSON."""
+        if edit.span.cell is None:
+            return edit
+        return Edit(edit.path, self.in_file(edit.path, edit.span)[0], json.dumps(edit.text, ensure_ascii=False)[1:-1])
 
     def place(self, path: Path, span: Span) -> str:
         """``path:line:column``, in notebooks ``path:cell N:line:column``."""

@@ -15,15 +15,14 @@ def render(report: Report, context: Context) -> str:
 
 
 def _command(found: Finding, context: Context) -> str:
-    span, title = found.span, f"{found.rule.code} {found.rule.name}"
-    # Lines of a notebook's cell mean nothing in the file that GitHub shows, so the cell goes into the text instead.
-    message = found.message if span.cell is None else f"cell {span.cell}, line {span.line}: {found.message}"
+    title = f"{found.rule.code} {found.rule.name}"
+    span, where = context.in_file(found.path, found.span)
+    message = where + found.message
     fields = {"file": context.relative(found.path), "title": title}
-    if span.cell is None:
-        fields |= {"line": str(span.line), "endLine": str(span.end_line)}
-        if span.line == span.end_line:
-            # GitHub ignores columns of a place that spans lines.
-            fields |= {"col": str(span.column), "endColumn": str(span.end_column)}
+    fields |= {"line": str(span.line), "endLine": str(span.end_line)}
+    if span.line == span.end_line:
+        # GitHub ignores columns of a place that spans lines.
+        fields |= {"col": str(span.column), "endColumn": str(span.end_column)}
     listed = ",".join(f"{name}={_property(value)}" for name, value in fields.items())
     if found.help:
         message += f"\n{found.help}"

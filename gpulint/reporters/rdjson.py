@@ -53,14 +53,15 @@ def _location(path: Path, span: Span, context: Context) -> dict[str, Any]:
 
 def _suggestion(fix: Fix, path: Path, context: Context) -> dict[str, Any] | None:
     """All edits of a fix as one, since suggestions are taken one at a time; None if it reaches beyond the file."""
-    if not fix.edits or fix.files or any(edit.path != path or edit.span.cell is not None for edit in fix.edits):
+    if not fix.edits or fix.files or any(edit.path != path for edit in fix.edits):
         return None
-    first = min((edit.span.line, edit.span.column) for edit in fix.edits)
-    last = max((edit.span.end_line, edit.span.end_column) for edit in fix.edits)
+    edits = [context.edit_in_file(edit) for edit in fix.edits]
+    first = min((edit.span.line, edit.span.column) for edit in edits)
+    last = max((edit.span.end_line, edit.span.end_column) for edit in edits)
     source = context.source(path)
     text = source.text
     before, after = source.offset(*first), len(text) - source.offset(*last)
-    fixed = apply(text, fix.edits)
+    fixed = apply(text, edits)
     return {"range": _range(Span(*first, *last), source), "text": fixed[before : len(fixed) - after]}
 
 

@@ -91,8 +91,8 @@ def _result(result: Result, index: int, mark: str, context: Context) -> dict[str
             }
             for number, place in enumerate(found.related)
         ]
-    # Edits of notebooks count lines within a cell; a SARIF replacement could only mean lines of the JSON file.
-    if isinstance(result.fix, Fix) and result.fix.edits and all(edit.span.cell is None for edit in result.fix.edits):
+    # A fix that brings files cannot be told: SARIF changes artifacts, it makes none.
+    if isinstance(result.fix, Fix) and result.fix.edits and not result.fix.files:
         made["fixes"] = [_fix(result.fix, context)]
     return made
 
@@ -101,29 +101,32 @@ def _fix(fix: Fix, context: Context) -> dict[str, Any]:
     def path_of(edit: Edit) -> str:
         return str(edit.path)
 
+    edits = [context.edit_in_file(edit) for edit in fix.edits]
+
     return {
         "description": {"text": f"{fix.description} ({fix.safety})"},
         "artifactChanges": [
             {
                 "artifactLocation": _artifact(Path(path), context),
                 "replacements": [
-                    {"deletedRegion": _region(edit.span), "insertedContent": {"text": edit.text}} for edit in edits
+                    {"deletedRegion": _region(edit.span), "insertedContent": {"text": edit.text}} for edit in group
                 ],
             }
-            for path, edits in groupby(sorted(fix.edits, key=path_of), key=path_of)
+            for path, group in groupby(sorted(edits, key=path_of), key=path_of)
         ],
     }
 
 
 def _location(path: Path, span: Span, context: Context) -> dict[str, Any]:
-    physical: dict[str, Any] = {"artifactLocation": _artifact(path, context)}
-    if span.cell is None:
-        return {"physicalLocation": physical | {"region": _region(span)}}
-    name = f"cell {span.cell}, line {span.line}"
-    return {
-        "physicalLocation": physical,
-        "logicalLocations": [{"name": name, "fullyQualifiedName": f"{context.relative(path)}::{name}", "kind": "cell"}],
+    region, _ = context.in_file(path, span)
+    made: dict[str, Any] = {
+        "physicalLocation": {"artifactLocation": _artifact(path, context), "region": _region(region)}
     }
+    if span.cell is not None:
+        name = f"cell {span.cell}, line {span.line}"
+        qualified = f"{context.relative(path)}::{name}"
+        made["logicalLocations"] = [{"name": name, "fullyQualifiedName": qualified, "kind": "cell"}]
+    return made
 
 
 def _artifact(path: Path, context: Context) -> dict[str, str]:

@@ -211,7 +211,11 @@ def test_rdjson_counts_bytes(run: Any, tree: Path, notebook: Any) -> None:
     assert waste["related_locations"][0]["message"] == "the same place"
     assert (waste["severity"], hint["severity"]) == ("WARNING", "INFO")
     assert "suggestions" not in hint
-    assert "suggestions" not in cell
+    text = (tree / "n.ipynb").read_text()
+    (suggestion,) = cell["suggestions"]
+    start, end = (suggestion["range"][key]["column"] - 1 for key in ("start", "end"))
+    assert text[start:end] == "WASTE"
+    assert json.loads(text[:start] + suggestion["text"] + text[end:])["cells"][0]["source"] == "FIXED"
     assert cell["message"].startswith("cell 0, line 1: ")
 
 

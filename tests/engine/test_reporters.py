@@ -120,9 +120,10 @@ def test_sarif_is_valid_and_complete(run: Any, tree: Path, notebook: Any) -> Non
     }
     (change,) = waste["fixes"][0]["artifactChanges"]
     assert change["replacements"][0]["insertedContent"] == {"text": "FIXED"}
-    assert "region" not in cell["locations"][0]["physicalLocation"]
+    region = cell["locations"][0]["physicalLocation"]["region"]
+    text = (tree / "n.ipynb").read_text()
+    assert text[region["startColumn"] - 1 : region["endColumn"] - 1] == "WASTE"
     assert cell["locations"][0]["logicalLocations"][0]["name"] == "cell 0, line 1"
-    assert "fixes" not in cell
     rule = sarif_run["tool"]["driver"]["rules"][waste["ruleIndex"]]
     assert rule["id"] == "TST101"
     assert rule["properties"]["category"] == "API Misuse"
@@ -131,6 +132,45 @@ def test_sarif_is_valid_and_complete(run: Any, tree: Path, notebook: Any) -> Non
     assert any("syntax error" in message for message in messages)
     assert any("internal error in TST201" in message for message in messages)
     assert sarif_run["invocations"][0]["executionSuccessful"] is False
+
+
+@pytest.mark.parametrize("indent", [None, 1])
+def test_sarif_fixes_of_notebooks_change_the_json(run: Any, tree: Path, notebook: Any, indent: int | None) -> None:
+    content = json.loads(notebook("\n", "s = '\t\u00e9\U0001f525', \"\\\\\", WASTE\nHINT"))
+    if indent is not None:
+        for cell in content["cells"]:
+            cell["source"] = cell["source"].splitlines(keepends=True)
+    path = tree / "n.ipynb"
+    path.write_text(json.dumps(content, indent=indent))
+    log = json.loads(run("scan", "--output-format", "sarif")[1])
+    jsonschema.Draft4Validator(SCHEMA).validate(log)
+    waste, hint = log["runs"][0]["results"]
+    lines = path.read_text().splitlines(keepends=True)
+    where = {word: next(n for n, line in enumerate(lines, 1) if word in line) for word in ("WASTE", "HINT")}
+    assert hint["locations"][0]["physicalLocation"]["region"]["startLine"] == where["HINT"]
+    (replacement,) = waste["fixes"][0]["artifactChanges"][0]["replacements"]
+    region = replacement["deletedRegion"]
+    assert region["startLine"] == region["endLine"] == where["WASTE"]
+    line = lines[region["startLine"] - 1]
+    new = line[: region["startColumn"] - 1] + replacement["insertedContent"]["text"] + line[region["endColumn"] - 1 :]
+    lines[region["startLine"] - 1] = new
+    fixed = json.loads("".join(lines))
+    assert "".join(fixed["cells"][1]["source"]) == "".join(content["cells"][1]["source"]).replace("WASTE", "FIXED")
+
+
+def test_sarif_fingerprints_do_not_know_the_checkout(run: Any, tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    marks = []
+    for name in ("one", "another/two"):
+        root = tree.parent / name
+        (root / "pkg").mkdir(parents=True)
+        (root / "gpulint.toml").touch()
+        (root / "pkg" / "a.py").write_text("WASTE\n")
+        for folder in (root, root / "pkg", tree):
+            monkeypatch.chdir(folder)
+            log = json.loads(run("scan", str(root), "--output-format", "sarif")[1])
+            marks += [result["partialFingerprints"]["gpulint/v1"] for result in log["runs"][0]["results"]]
+    assert len(marks) == 6
+    assert len(set(marks)) == 1
 
 
 def test_sarif_fingerprints_survive_line_shifts(run: Any, tree: Path) -> None:
@@ -148,9 +188,11 @@ def test_sarif_fingerprints_survive_line_shifts(run: Any, tree: Path) -> None:
 def test_github_escapes(run: Any, tree: Path, notebook: Any) -> None:
     (tree / "a,b%.py").write_text("x = WASTE\nHINT\n")
     (tree / "n.ipynb").write_text(notebook("WASTE = 3"))
+    column = notebook("WASTE = 3").index("WASTE") + 1
     assert run("scan", "--output-format", "github")[1].splitlines() == [
         "::warning file=a%2Cb%25.py,title=TST101 waste-word,line=1,endLine=1,col=5,endColumn=10::"
         "the word WASTE%0AWrite FIXED.",
         "::notice file=a%2Cb%25.py,title=TST102 hint-word,line=2,endLine=2,col=1,endColumn=5::the word HINT",
-        "::warning file=n.ipynb,title=TST101 waste-word::cell 0, line 1: the word WASTE%0AWrite FIXED.",
+        f"::warning file=n.ipynb,title=TST101 waste-word,line=1,endLine=1,col={column},endColumn={column + 5}::"
+        "cell 0, line 1: the word WASTE%0AWrite FIXED.",
     ]

@@ -1,4 +1,4 @@
-"""Notebooks opened as the JSON that they are: where in it the text of each cell stands."""
+"""Notebooks as the JSON that they are: where in it the text of each cell stands."""
 
 from __future__ import annotations
 
