@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import sys
+from pathlib import Path
 from typing import Any
 
 from gpulint.cli import CLEAN, inputs
@@ -34,8 +35,11 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print one setting per line."""
     from gpulint import plugins
+    from gpulint.discover import absolute
 
-    paths, _ = inputs.given_paths(args)
+    # Where standard input belongs decides the settings, not what it holds: nothing waits for it here.
+    named = args.stdin_filename
+    paths = inputs.given_paths(args)[0] if named is None else [absolute(Path(named))]
     settings, config = inputs.configuration(args, paths)
     inputs.check_choice(args, settings, plugins.load())
     source = None if config.source is None else os.path.relpath(config.source)

@@ -70,7 +70,9 @@ def survey(root: Path, config: Config) -> Survey:
 
 
 def _relative(path: Path, root: Path) -> str:
-    return Path(os.path.relpath(path, root)).as_posix()
+    """A name that can stand in a comment of a TOML file, whatever the file system holds."""
+    name = Path(os.path.relpath(path, root)).as_posix()
+    return "".join(char if char.isprintable() else "\ufffd" for char in name)
 
 
 def _look_for_paths(document: Document, name: str, result: Survey) -> None:

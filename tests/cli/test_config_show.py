@@ -64,6 +64,7 @@ def test_settings_are_those_of_the_paths(tree: Path, capsys: pytest.CaptureFixtu
     (tree / "job" / "gpulint.toml").write_text("gpus-per-node = 4\n")
     assert shown(capsys)["file"] is None
     assert shown(capsys, "job")["settings"]["gpus-per-node"] == {"value": 4, "source": "job/gpulint.toml:1"}
+    assert shown(capsys, "--stdin-filename", "job/new.py")["file"] == "job/gpulint.toml"
     assert shown(capsys, "job", "--isolated")["settings"]["gpus-per-node"]["value"] is None
 
 

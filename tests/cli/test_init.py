@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import tomllib
 from pathlib import Path
 
@@ -95,6 +97,15 @@ def test_broken_settings_and_missing_folders_are_misuse(tree: Path, capsys: pyte
     assert (tree / "pyproject.toml").read_text() == "[tool\n"
     assert main(("init", "nowhere")) == 2
     assert "nowhere: no such folder" in capsys.readouterr().err
+
+
+def test_strange_file_names_make_no_broken_file(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tree / "job\x1b[2J\nselect = 1.sh").write_text(JOB)
+    with contextlib.suppress(OSError):  # a file system that takes UTF-8 only
+        (tree / os.fsdecode(b"job\xff.sh")).write_text(JOB)
+    assert main(("init",)) == 0
+    assert tomllib.loads((tree / "gpulint.toml").read_text(encoding="utf-8")) == {}
+    assert "\x1b" not in capsys.readouterr().out
 
 
 def test_an_empty_tree_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
