@@ -38,6 +38,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "runtime_probe"))
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from gpulint_probe.analysis import Analysis, analyse
+from gpulint_probe.analysis.causes import Cause
 from gpulint_probe.analysis.verdict import worth_naming
 from gpulint_probe.analysis.words import percent
 from gpulint_probe.recording import Recording
@@ -66,7 +67,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Measured:
-    """What a run showed over its work (its whole time where the program does not say when it worked)."""
+    """What a run showed over its work: as the program says, else from the first work on a GPU to the end."""
 
     run: Run
     analysis: Analysis | None
@@ -127,17 +128,19 @@ def overhead_runs(args: argparse.Namespace) -> Iterator[Run]:
 
 def example_runs(args: argparse.Namespace) -> Iterator[Run]:
     """Those of examples/ whose waste one GPU can show."""
-    steps, batch = (2, 8) if args.tiny else (int(200 * args.scale) or 1, 64)
-    sizes = ("--steps", str(steps), "--epochs", "1" if args.tiny else "2", "--batch-size", str(batch))
-    samples = steps * batch * (1 if args.tiny else 2)
     workers = ("--workers", "0") if args.tiny else ()
-    for name, options in (
-        ("one-batch-size", ("--reviews", "400", *workers) if args.tiny else ()),
-        ("checkpoint-to-blob", ("--output", "{tmp}/blob", *(("--impressions", "64", *workers) if args.tiny else ()))),
-        ("unpinned-loader", ("--tiles", "64") if args.tiny else ()),
-        ("debugging-left-on", ("--pictures", "64", *workers) if args.tiny else ()),
-        ("images-decoded-every-epoch", ()),
+    # Steps and batch are within what the drawn data sets hold.
+    for name, usual, options in (
+        ("one-batch-size", (190, 128), ("--reviews", "400", *workers) if args.tiny else ()),
+        ("checkpoint-to-blob", (300, 2048), ("--output", "{tmp}/blob", *(("--impressions", "64", *workers) if args.tiny
+                                                                          else ()))),
+        ("unpinned-loader", (200, 64), ("--tiles", "64") if args.tiny else ()),
+        ("debugging-left-on", (300, 64), ("--pictures", "64", *workers) if args.tiny else ()),
+        ("images-decoded-every-epoch", (16, 128), ()),
     ):  # fmt: skip
+        steps, batch, epochs = (2, 8, 1) if args.tiny else (max(1, int(usual[0] * min(1.0, args.scale))), usual[1], 3)
+        sizes = ("--steps", str(steps), "--epochs", str(epochs), "--batch-size", str(batch))
+        samples = steps * batch * epochs
         for version in ("wasteful", "repaired"):
             folder = ROOT / "examples" / name / version
             words = (sys.executable, str(folder / "train.py"), *sizes, *options)
@@ -188,6 +191,8 @@ def measure(run: Run, interval: float) -> Measured:
     if run.beside == "probe" and done:
         # The probe's usage includes that of the job, which it has waited for.
         cpu = usage.ru_utime + usage.ru_stime - done["cpu_s"]
+    if found is not None and not done:
+        done = _working_time(found)
     seconds = done["ended"] - done["began"] if done else wall
     analysis = analyse(_cut(found, done)) if found is not None else None
     return Measured(run, analysis, seconds, done.get("samples", run.samples), None if cpu is None else cpu / wall)
@@ -205,6 +210,15 @@ def _stopped(watcher: subprocess.Popen[bytes] | None) -> float | None:
 
 def _filled(words: tuple[str, ...], tmp: str) -> list[str]:
     return [word.replace("{tmp}", tmp) for word in words]
+
+
+def _working_time(recording: Recording) -> dict[str, float]:
+    """From the first work on a GPU to the end of the run, for programs that do not say when they worked."""
+    pieces = analyse(recording).pieces
+    if not pieces or recording.ended is None:
+        return {}
+    begins = [piece.stretch.end for piece in pieces if piece.cause in (Cause.START, Cause.INSTALL, Cause.DOWNLOAD)]
+    return {"began": max(begins, default=recording.started), "ended": recording.ended}
 
 
 def _cut(recording: Recording, done: dict[str, float]) -> Recording:

@@ -58,6 +58,12 @@ def test_figures_are_those_of_the_working_time(benchmark: ModuleType) -> None:
     assert row.endswith("| 504.0 | 57 % checkpoint pauses |")
 
 
+def test_programs_that_say_nothing_work_from_their_first_activity_on(benchmark: ModuleType) -> None:
+    recording = record([Phase(50, 0.0), Phase(100, 0.8), Phase(20, 0.0)])
+    assert benchmark._working_time(recording) == {"began": START + 50, "ended": START + 170}
+    assert benchmark._working_time(record([Phase(50, unseen=True)])) == {}
+
+
 def test_overhead_is_a_ratio_of_medians(benchmark: ModuleType) -> None:
     run = benchmark.Run("overhead", "", ())
     found = [
