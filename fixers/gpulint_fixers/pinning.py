@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import ast
+import re
 
-from gpulint.facts.devices import Device
+from gpulint.facts.devices import Device, Transfer
+from gpulint.facts.guards import conditions
 from gpulint.facts.loaders import Loader
+from gpulint.facts.scopes import ModuleScopes
 from gpulint.fix import Declined, Edit
 from gpulint.project import Project
 from gpulint_fixers.calls import add_keyword
 
+_CUDA = re.compile(r"cuda|gpu", re.IGNORECASE)
+
 
 def pin(project: Project, loader: Loader) -> Edit | Declined:
-    """Pass ``pin_memory``: ``True``, or a test for a GPU where the program may run without one."""
+    """Pass ``pin_memory``: ``True``, or the program's own test for a GPU where it may run without one."""
     module = loader.scopes.module
-    value = "True"
-    if _may_lack_gpu(project, loader) and _torch_is_imported(loader):
-        value = "torch.cuda.is_available()"
+    value = _value(project, loader)
     argument = project.loaders.feeding.argument(loader, "pin_memory", 7)
     if not argument.refs:
         return add_keyword(module, loader.node, f"pin_memory={value}")
@@ -27,10 +30,60 @@ def pin(project: Project, loader: Loader) -> Edit | Declined:
     return Declined("pin_memory is set elsewhere: turn it on there")
 
 
-def _may_lack_gpu(project: Project, loader: Loader) -> bool:
+def _value(project: Project, loader: Loader) -> str:
     transfers = list(project.devices.transfers_of(loader))
-    return not transfers or any(transfer.devices != {Device.CUDA} for transfer in transfers)
+    tests = {_test(project, loader, transfer) for transfer in transfers}
+    if len(tests) == 1 and None not in tests:
+        return f"{tests.pop()}"
+    if tests == {None} and all(transfer.devices == {Device.CUDA} for transfer in transfers):
+        return "True"
+    # Without CUDA PyTorch only warns of it, so True does no harm where torch has no name of its own.
+    imported = any(binding.target == "torch" for binding in loader.scopes.top.bindings.get("torch", []))
+    return "torch.cuda.is_available()" if imported else "True"
 
 
-def _torch_is_imported(loader: Loader) -> bool:
-    return any(binding.target == "torch" for binding in loader.scopes.top.bindings.get("torch", []))
+def _test(project: Project, loader: Loader, transfer: Transfer) -> str | None:
+    """How the program itself says, where the loader is made, that a transfer goes to a GPU; None if it does not."""
+    scopes = transfer.call.scopes
+    for test, holds in conditions(scopes, transfer.node):
+        if holds and isinstance(test, ast.Name | ast.Attribute) and _CUDA.search(ast.unparse(test)):
+            return ast.unparse(test) if _means_the_same(scopes, test, loader) else None
+    if transfer.devices == {Device.CUDA} or not isinstance(transfer.node.func, ast.Attribute):
+        return None
+    given = [*transfer.node.args, *(keyword.value for keyword in transfer.node.keywords if keyword.arg == "device")]
+    device = given[0] if given and transfer.node.func.attr == "to" else None
+    if not isinstance(device, ast.Name | ast.Attribute) or not _means_the_same(scopes, device, loader):
+        return None
+    made = [ref.node for ref in project.resolver.origins(scopes, device)]
+    if not made or not all(isinstance(node, ast.Call) and ast.unparse(node.func) == "torch.device" for node in made):
+        return None
+    return f'{ast.unparse(device)}.type == "cuda"'
+
+
+def _means_the_same(scopes: ModuleScopes, value: ast.Name | ast.Attribute, loader: Loader) -> bool:
+    """Is the value known by the same name, and certainly set, where the loader is made?"""
+    base = value.value if isinstance(value, ast.Attribute) else value
+    if scopes is not loader.scopes or not isinstance(base, ast.Name) or base.id == "self":
+        return False
+    bindings = scopes.scope(loader.node).lookup(base.id)
+    if not bindings or bindings != scopes.scope(base).lookup(base.id):
+        return False
+    if any(getattr(binding.node, "lineno", 0) >= loader.node.lineno for binding in bindings):
+        return False
+    return not isinstance(value, ast.Attribute) or _is_option(scopes, value, loader)
+
+
+def _is_option(scopes: ModuleScopes, value: ast.Attribute, loader: Loader) -> bool:
+    """Is ``args.cuda`` an option of a parser in the module, set nowhere else than above the loader?"""
+    text = ast.unparse(value)
+    stores = [target for target, _, _ in scopes.stores.get(ast.unparse(value.value), []) if ast.unparse(target) == text]
+    function = scopes.function(loader.node)
+    if stores:
+        return all(store.lineno < loader.node.lineno and scopes.function(store) is function for store in stores)
+    flags = {
+        argument.value.lstrip("-").replace("-", "_")
+        for call in scopes.calls_by_name.get("add_argument", [])
+        for argument in call.args
+        if isinstance(argument, ast.Constant) and isinstance(argument.value, str)
+    }
+    return value.attr in flags

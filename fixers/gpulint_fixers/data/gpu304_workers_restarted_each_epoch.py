@@ -27,7 +27,11 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
             return Declined("the number of workers is set elsewhere: pass persistent_workers there")
         value = f"{module.text(workers)} > 0"
     edit = set_keyword(module, loader.node, "persistent_workers", value)
-    return Fix("keep workers between epochs, with their random state and copy of the data", Safety.UNSAFE, (edit,))
+    return Fix(
+        "keep workers between epochs, with their random state and data; later epochs are then shuffled differently",
+        Safety.UNSAFE,
+        (edit,),
+    )
 
 
 FIXER = Fixer("GPU304", fix)

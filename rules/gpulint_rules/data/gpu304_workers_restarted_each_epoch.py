@@ -15,7 +15,8 @@ The data set changes between epochs (workers would keep their old copy); memory 
 workers then live at the same time); epochs are so long that the start does not show.
 
 Fix safety
-Unsafe: workers keep their copy of the data set and their random state from one epoch to the next.
+Unsafe: workers keep their copy of the data set and their random state from one epoch to the next, and draw their seed
+once instead of at the start of every epoch, so that from the second epoch on the same seed gives another order.
 
 References
 https://pytorch.org/docs/stable/data.html#torch.utils.data.DataLoader

@@ -1,0 +1,69 @@
+"""How many workers are proposed: what the job's cores allow for each of its processes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+MakeJob = Callable[..., Any]
+
+PROGRAM = """\
+import torch
+from torch.utils.data import DataLoader
+from torchvision.datasets import ImageFolder
+
+loader = DataLoader(ImageFolder("train"), batch_size=64, shuffle=True, pin_memory=True)
+for images, labels in loader:
+    model(images.cuda(non_blocking=True)).backward()
+"""
+POD = """\
+apiVersion: v1
+kind: Pod
+metadata: {name: t}
+spec:
+  containers:
+  - name: main
+    image: me/train
+    command: ["torchrun", "--nproc_per_node=2", "train.py"]
+    resources: {limits: {nvidia.com/gpu: 2, cpu: "14"}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "launcher", "workers"),
+    [
+        ("job.sh", "#SBATCH --gres=gpu:1 --ntasks=1 --cpus-per-task=6\nsrun python train.py", "6"),
+        ("job.sh", "#SBATCH --gres=gpu:1 --ntasks=1 --cpus-per-task=64\nsrun python train.py", "16"),
+        ("job.sh", "#SBATCH --nodes=1 --ntasks-per-node=4 --gres=gpu:4 --cpus-per-task=8\nsrun python train.py", "8"),
+        (
+            "job.sh",
+            "#SBATCH --nodes=1 --ntasks-per-node=1 --gres=gpu:4 --cpus-per-task=32\ntorchrun --nproc_per_node=4 train.py",
+            "8",
+        ),
+        (
+            "job.sh",
+            "#SBATCH --nodes=1 --ntasks-per-node=1 --gres=gpu:4 --cpus-per-task=8\ntorchrun --nproc_per_node=gpu train.py",
+            "2",
+        ),
+        ("pod.yaml", POD, "7"),
+        ("job.sh", "#SBATCH --gres=gpu:4\ntorchrun --nproc_per_node=4 train.py", "max(1, min(8, (len(os.sched"),
+        ("job.sh", "#SBATCH --gres=gpu:1\npython train.py", "min(8, len(os.sched_getaffinity(0))"),
+    ],
+)
+def test_workers_by_the_jobs_cores(job: MakeJob, name: str, launcher: str, workers: str) -> None:
+    made = job({"train.py": PROGRAM, name: launcher})
+    made.repair("GPU303")
+    assert f"num_workers={workers}" in made.text("train.py")
+    assert "persistent_workers=True" in made.text("train.py")
+
+
+@pytest.mark.parametrize("affinity", [True, False])
+def test_the_expression_runs_everywhere(job: MakeJob, affinity: bool) -> None:
+    """Also on systems without ``sched_getaffinity``, as macOS and Windows."""
+    from gpulint_fixers.workers import ANYWHERE
+
+    text = "import os\n" + ("" if affinity else "del os.sched_getaffinity\n")
+    text += f"print(1 <= min(8, {ANYWHERE}) <= 8, max(1, min(8, ({ANYWHERE}) // 4)) >= 1)\n"
+    assert job({"main.py": text}).run("main.py")[0] == "True True\n"
