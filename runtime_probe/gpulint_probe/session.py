@@ -66,7 +66,7 @@ class Session:
         except BaseException:
             self._source.close()
             raise
-        watcher = Watcher(self._source, HostSampler(job.pid), self._recorder, self._args.interval)
+        watcher = Watcher(self._source, HostSampler(job.pid), self._recorder, self._args.interval, log)
         limit = None
         if self._args.duration is not None:
             limit = threading.Timer(self._args.duration, self._stop_early, [watcher])
@@ -76,6 +76,8 @@ class Session:
         if limit is not None:
             limit.cancel()
         watcher.stop()
+        if log is not None:
+            log.read()  # what came after the last sample
         return code
 
     def _stop_early(self, watcher: Watcher) -> None:

@@ -207,26 +207,32 @@ def test_marks_come_from_the_log_while_the_job_runs(tmp_path: Path) -> None:
     assert recording.exit_code == 0
 
 
+def _wait_for_samples(output: Path) -> None:
+    end = time.monotonic() + 40
+    while not (output.exists() and '"line":"host"' in output.read_text()):
+        assert time.monotonic() < end, "no sample was taken"
+        time.sleep(0.05)
+
+
 def test_a_running_process_is_watched_until_it_ends(tmp_path: Path) -> None:
     output = tmp_path / "run.jsonl"
-    job = subprocess.Popen(_python("import time; time.sleep(2)"))
+    job = subprocess.Popen(_python("input('a job')"), stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
     watcher = subprocess.Popen([*PROBE, "-o", output, "--pid", str(job.pid)], stderr=subprocess.DEVNULL)
-    job.wait()
+    _wait_for_samples(output)
+    job.communicate(b"\n")
     assert watcher.wait(30) == 0
     recording = Recording.read(output)
-    assert recording.host_samples
+    assert recording.ended is not None
     assert recording.exit_code is None
-    assert "time.sleep(2)" in recording.command[-1]
+    assert "a job" in recording.command[-1]
 
 
 def test_ctrl_c_ends_the_watching_of_a_running_process_but_not_the_process(tmp_path: Path) -> None:
     output = tmp_path / "run.jsonl"
-    job = subprocess.Popen(["sleep", "30"])
+    job = subprocess.Popen(["sleep", "60"])
     try:
         watcher = subprocess.Popen([*PROBE, "-o", output, "--pid", str(job.pid)], stderr=subprocess.DEVNULL)
-        end = time.monotonic() + 30
-        while time.monotonic() < end and not (output.exists() and '"line":"host"' in output.read_text()):
-            time.sleep(0.05)
+        _wait_for_samples(output)
         watcher.send_signal(signal.SIGINT)
         assert watcher.wait(30) == 0
         assert job.poll() is None
