@@ -35,6 +35,8 @@ def test_checkpoint_pauses_are_one_sentence_with_length_period_place_and_rule() 
     assert loss.reasons == ("disk writes of 200 MB/s during these pauses, little between them",)
     assert not loss.certain
     assert loss.share == pytest.approx(96 / 168)
+    (loss,) = verdict(record([WORK, SAVE] * 8), LOADER)
+    assert loss.sentence == "57 % of GPU time lost in 96 s pauses every 168 s, for checkpoints (likely)"
 
 
 def test_the_log_makes_a_checkpoint_certain() -> None:

@@ -190,8 +190,9 @@ def test_html_in_a_browser(analysis: Analysis, tmp_path: Path) -> None:
     readout = re.search(r'<p id="readout"[^>]*>([^<]*)</p>', dom)
     assert readout is not None
     assert re.match(r"2:04\s+GPU 0 SM activity 90 %, GPU 0 memory 32\.0 GiB", readout[1])
+    assert "GPU 0: below full activity while busy" in readout[1]
     assert len(re.findall(r'<svg [^>]*role="img" aria-label="GPU [01] SM activity', dom)) == 2
-    assert re.search(r"<rect [^>]*fill=\"var\(--c-checkpoint\)\"><title>checkpoint pauses, 2:12 to 3:48</title>", dom)
+    assert re.search(r"<rect [^>]*fill=\"var\(--c-checkpoint\)\"><title>checkpoint pauses, train\.py:140 \(GPU211\), 2:12 to 3:48</title>", dom)
     assert re.search(r'fill="var\(--unseen\)"', dom)
     picture = tmp_path / "report.png"
     browse(file, f"--screenshot={picture}", "--window-size=1200,1600")

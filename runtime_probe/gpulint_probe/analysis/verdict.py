@@ -122,7 +122,8 @@ def _how(loss: Loss) -> str:
         case Cause.TAIL:
             return f"in {duration(loss.seconds)} after the last work on the GPU"
         case Cause.CHECKPOINT:
-            return f"in {_pauses(loss, '')}"
+            # A finding says itself that it saves a checkpoint.
+            return f"in {_pauses(loss, '')}" + ("" if loss.findings else f", for checkpoints{_likely(loss)}")
         case Cause.PAUSES:
             return f"in {_pauses(loss, '')}, cause not seen"
         case Cause.EVALUATION:

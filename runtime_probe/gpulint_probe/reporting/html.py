@@ -28,6 +28,8 @@ COLOURS = {
 }  # fmt: skip
 _HINT = "Move the pointer over the timeline, or focus it and use the arrow keys, to read values."
 
+_NOT_SEEN = "not seen"
+
 
 @dataclass(frozen=True, slots=True)
 class _Row:
@@ -97,9 +99,20 @@ def _data(analysis: Analysis, rows: list[_Row]) -> str:
             }
             for row in rows
         ],
+        "causes": [
+            [series.info.index, begin - start, end - start, _titled(analysis, cause)]
+            for series in analysis.seen.series
+            for begin, end, cause in cause_spans(analysis, series.info.index, BUCKETS)
+        ],
         "marks": [[mark.time_s - start, mark.text] for mark in thinned(analysis, BUCKETS)],
     }  # fmt: skip
     return json.dumps(document, separators=(",", ":")).replace("<", "\\u003c")
+
+
+def _titled(analysis: Analysis, cause: Cause) -> str:
+    """A cause with the place that explains it."""
+    finding = next((loss.findings[0] for loss in analysis.losses if loss.cause is cause and loss.findings), None)
+    return cause.value if finding is None else f"{cause.value}, {finding.place} ({finding.code})"
 
 
 def _tiles(analysis: Analysis) -> str:
@@ -161,7 +174,7 @@ def _timeline(analysis: Analysis, rows: list[_Row]) -> str:
         if row.lane.kind == "activity":
             assert row.lane.gpu is not None
             causes = cause_spans(analysis, row.lane.gpu, BUCKETS)
-            spans = [(start, finish, COLOURS[cause], cause) for start, finish, cause in causes]
+            spans = [(start, finish, COLOURS[cause], _titled(analysis, cause)) for start, finish, cause in causes]
             parts.append(_lane(row, area(row.lane, f"{row.label}, {row.overall}"), "", first))
             parts.append(
                 _plain_lane("cause of the loss", "band", band(spans, begin, end, f"GPU {row.lane.gpu} causes"))
@@ -200,20 +213,22 @@ def _plain_lane(name: str, style: str, drawing: str) -> str:
 def _table(analysis: Analysis) -> str:
     if not analysis.gpus:
         return ""
-    heads = (
-        "GPU, utilization, busy, low plateau, sudden drops, idle, held idle, idle slots, tensor cores, memory traffic, "
-        "peak memory, mean power, unseen"
-    )
-    body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in _cells(gpu))}</tr>" for gpu in analysis.gpus)
-    head = "".join(f"<th scope='col'>{name}</th>" for name in heads.split(", "))
+    heads = [
+        "GPU", "utilization", "busy", "low plateau", "sudden drops", "idle", "held idle", "idle slots", "tensor cores",
+        "memory traffic", "peak memory", "mean power", "unseen",
+    ]  # fmt: skip
+    rows = [_cells(gpu) for gpu in analysis.gpus]
+    kept = [index for index in range(len(rows[0])) if any(row[index] != _NOT_SEEN for row in rows)]
+    body = "".join(f"<tr>{''.join(f'<td>{escape(row[index])}</td>' for index in kept)}</tr>" for row in rows)
+    head = "".join(f"<th scope='col'>{heads[index]}</th>" for index in kept)
     return f"<h2>GPUs</h2><div class='scroll'><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
 
 
 def _cells(gpu: GpuFigures) -> list[str]:
     def ratio(value: float | None) -> str:
-        return "not seen" if value is None else percent(value)
+        return _NOT_SEEN if value is None else percent(value)
 
-    peak = "not seen"
+    peak = _NOT_SEEN
     if gpu.peak_memory_bytes is not None:
         peak = f"{size(gpu.peak_memory_bytes)} ({ratio(gpu.peak_memory)})"
     return [
@@ -225,7 +240,7 @@ def _cells(gpu: GpuFigures) -> list[str]:
         ratio(gpu.tensor_activity),
         ratio(gpu.dram_activity),
         peak,
-        "not seen" if gpu.mean_power_w is None else f"{gpu.mean_power_w:.0f} W",
+        _NOT_SEEN if gpu.mean_power_w is None else f"{gpu.mean_power_w:.0f} W",
         duration(gpu.unseen_seconds),
     ]
 

@@ -27,8 +27,10 @@
     const outer = timeline.getBoundingClientRect(), inner = plot.getBoundingClientRect();
     hair.style.display = "block";
     hair.style.left = inner.left - outer.left + (at + 0.5) / data.count * inner.width + "px";
+    const causes = data.causes.filter(cause => cause[1] <= time && time < cause[2]);
     const near = data.marks.filter(mark => Math.abs(mark[0] - time) <= data.seconds / data.count);
     readout.textContent = clock(time) + "  " + data.lanes.map(lane => lane.label + " " + text(lane.values[at], lane.unit))
+      .concat(causes.map(cause => "GPU " + cause[0] + ": " + cause[3]))
       .concat(near.map(mark => "“" + mark[1] + "”")).join(", ");
     for (const lane of data.lanes) {
       const value = document.getElementById(lane.id);
