@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from gpulint_probe.analysis import analyse
 from gpulint_probe.analysis.figures import GpuFigures
@@ -105,6 +107,18 @@ def test_an_unseen_minute_does_not_lengthen_an_idle_slot() -> None:
 def test_held_idle_time_is_what_the_idle_rule_misses() -> None:
     gpu = only(record([Phase(50, 0.9), Phase(200, 0.0, 0.6), Phase(100, 0.0, 0.0)]))
     assert (gpu.held_idle_seconds, gpu.idle_slots) == (200, 1)
+
+
+def test_memory_of_others_is_not_the_jobs() -> None:
+    recording = record([Phase(70, 0.0, 0.0), Phase(50, 0.9, 0.6), Phase(70, 0.0, 0.3)])
+    # Another process holds 10 GiB more once the job is there, and stays on when it is gone.
+    recording.gpu_samples = [
+        replace(sample, process_memory_bytes=(sample.memory_used_bytes or 0) - (10 << 30)) if 70 <= n < 120 else sample
+        for n, sample in enumerate(recording.gpu_samples)
+    ]
+    gpu = only(recording)
+    assert gpu.peak_memory_bytes == round(0.6 * CARD) - (10 << 30)
+    assert (gpu.idle_slots, gpu.held_idle_seconds) == (1, 0)
 
 
 def test_never_used_is_told_by_any_kernel_not_by_sm_activity_alone() -> None:

@@ -143,10 +143,18 @@ def _series(recording: Recording, info: GpuInfo, samples: list[GpuSample]) -> Gp
     points = []
     for start, sample in _intervals(recording, samples):
         activity = sample.utilization if coarse else sample.sm_activity
-        memory = sample.process_memory_bytes if by_process else sample.memory_used_bytes
+        memory = _memory(sample, info) if by_process else sample.memory_used_bytes
         clamped = None if activity is None else min(1.0, max(0.0, activity))
         points.append(Point(start, sample.time_s, clamped, memory, sample))
     return GpuSeries(info, tuple(points), coarse)
+
+
+def _memory(sample: GpuSample, info: GpuInfo) -> int | None:
+    """What the job holds. A source may not list a job that holds nothing; an empty card says so too."""
+    used = sample.memory_used_bytes
+    if sample.process_memory_bytes is None and used is not None and used <= NOTHING_HELD * info.memory_bytes:
+        return used
+    return sample.process_memory_bytes
 
 
 Sample = TypeVar("Sample", GpuSample, HostSample)
