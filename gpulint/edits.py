@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from gpulint.fix import Edit, Fix
 from gpulint.source import SourceText
+
+_BREAK = re.compile(r"(?<!\r)\n")
 
 
 class Overlap(ValueError):
@@ -16,7 +19,8 @@ class Overlap(ValueError):
 def apply(text: str, edits: Iterable[Edit]) -> str:
     """``text`` with all ``edits`` done; equal edits count once, insertions at one place keep their order.
 
-    Spans count in ``text`` (for a notebook: in the source of the cell that the edits belong to).
+    Spans count in ``text`` (for a notebook: in the source of the cell that the edits belong to). Line breaks of new text,
+    written as ``\\n``, become those that the text has at that place.
 
     Raises:
         Overlap: the result would depend on which edit goes first.
@@ -40,7 +44,7 @@ def replacements(text: str, edits: Iterable[Edit]) -> list[tuple[int, int, str]]
         (
             _offset(source, edit.span.line, edit.span.column),
             _offset(source, edit.span.end_line, edit.span.end_column),
-            edit.text,
+            _BREAK.sub(_line_break(source, edit.span.line), edit.text) if "\n" in edit.text else edit.text,
         )
         for edit in edits
     )
@@ -53,6 +57,14 @@ def replacements(text: str, edits: Iterable[Edit]) -> list[tuple[int, int, str]]
             raise ValueError(f"an edit ends before it starts, at character {start}")
         at = end
     return ordered
+
+
+def _line_break(source: SourceText, line: int) -> str:
+    """The line ending of ``line``, or of the one above it where that is the last one."""
+    starts = source.line_starts
+    start, end = starts[line - 1 : line + 1] if line < len(starts) else (starts[-2:] if len(starts) > 1 else (0, 0))
+    raw = source.text[start:end]
+    return "\r\n" if raw.endswith("\r\n") else raw[-1:] or "\n"
 
 
 def _offset(source: SourceText, line: int, column: int) -> int:

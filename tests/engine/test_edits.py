@@ -35,6 +35,20 @@ def test_equal_edits_count_once_and_insertions_keep_their_order() -> None:
     assert apply("x\n", [one, two, one]) == "import a\nimport b\nx\n"
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a\r\nb\nc", "x\r\ny\r\na\r\nx\ny\nb\nx\ny\nc"),
+        ("a\rb\rc\r", "x\ry\ra\rx\ry\rb\rx\ry\rc\r"),
+        ("a\nb\r\nc", "x\ny\na\nx\r\ny\r\nb\r\nx\r\ny\r\nc"),
+    ],
+)
+def test_line_breaks_become_those_of_the_place(text: str, expected: str) -> None:
+    assert apply(text, [edit(line, 1, line, 1, "x\ny\n") for line in (1, 2, 3)]) == expected
+    assert apply("a", [edit(1, 2, 1, 2, "\nb\n")]) == "a\nb\n"
+    assert apply("a\n", [edit(1, 2, 1, 2, "\r\nb")]) == "a\r\nb\n"
+
+
 def test_overlapping_edits_are_refused() -> None:
     with pytest.raises(Overlap):
         apply("abcdef", [edit(1, 1, 1, 4, "x"), edit(1, 3, 1, 5, "y")])

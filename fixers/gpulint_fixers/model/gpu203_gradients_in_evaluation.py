@@ -64,11 +64,13 @@ def _wrap(finding: Finding, found: Inference) -> Fix | Declined:
     if indent.strip():
         return Declined("the loop does not start its line")
     offset = head.line - start
+    body = module.source.line(loop.body[0].lineno)
+    step = body[: len(body) - len(body.lstrip())].removeprefix(indent) or ("\t" if indent.endswith("\t") else "    ")
     edits = [Edit(finding.path, Span(head.line, 1, head.line, 1, head.cell), f"{indent}with torch.no_grad():\n")]
     for number in range(start, end + 1):
         if module.source.line(number).strip():
             line = number + offset
-            edits.append(Edit(finding.path, Span(line, 1, line, 1, head.cell), "    "))
+            edits.append(Edit(finding.path, Span(line, 1, line, 1, head.cell), step))
     return Fix("wrap the loop in `with torch.no_grad():`", Safety.UNSAFE, tuple(edits))
 
 
