@@ -19,8 +19,8 @@ class Overlap(ValueError):
 def apply(text: str, edits: Iterable[Edit]) -> str:
     """``text`` with all ``edits`` done; equal edits count once, insertions at one place keep their order.
 
-    Spans count in ``text`` (for a notebook: in the source of the cell that the edits belong to). Line breaks of new text,
-    written as ``\\n``, become those that the text has at that place.
+    Spans count in ``text`` (for a notebook: in the source of the cell that the edits belong to). Line breaks of new
+    text, written as ``\\n``, become those that the text has at that place.
 
     Raises:
         Overlap: the result would depend on which edit goes first.

@@ -11,6 +11,7 @@ from itertools import chain
 from pathlib import Path
 
 from gpulint import edits
+from gpulint.comments import comments
 from gpulint.documents import Document, kind_of, load
 from gpulint.documents.base import decode
 from gpulint.fix import Edit
@@ -27,13 +28,16 @@ def edited(document: Document, data: bytes, by_cell: Mapping[int | None, Sequenc
     Encoding, byte order mark, line endings and everything else outside of the edits stay byte for byte.
 
     Raises:
-        Refused: edits overlap, lie outside of the text, cannot be written in the file's encoding, or leave a file
-            that can no longer be read as what it was.
+        Refused: edits overlap, lie outside of the text, lose a comment, cannot be written in the file's encoding, or
+            leave a file that can no longer be read as what it was.
     """
     try:
         text = _edited(document, by_cell)
     except ValueError as error:
         raise Refused(f"{document.path.name}: {error}") from None
+    for cell, changes in by_cell.items():
+        if lost := _lost_comment(document, cell, changes):
+            raise Refused(f"the comment {lost!r} would be lost")
     new = encoded(text, document.path, data)
     before, after = _troubles(document), _troubles(load(document.path, new, kind_of(document.path, data[:4096])))
     if broken := after - before:
@@ -52,6 +56,22 @@ def _edited(document: Document, by_cell: Mapping[int | None, Sequence[Edit]]) ->
             raise ValueError("an edit of a notebook names no cell")
         cells[cell] = edits.apply(document.cell_source(cell).text, changes)
     return replace_sources(document.source.text, cells)
+
+
+def _lost_comment(document: Document, cell: int | None, changes: Sequence[Edit]) -> str | None:
+    """A comment inside of what is replaced that the new text lacks. One inside of what is removed goes with it."""
+    source = document.cell_source(cell)
+    replaced = [
+        (start, end, new)
+        for start, end, new in edits.replacements(source.text, changes)
+        if new.strip() not in ("", "pass") and "#" in source.text[start:end]
+    ]
+    for comment in comments(document) if replaced else ():
+        if comment.span.cell == cell:
+            at = source.offset(comment.span.line, comment.span.column)
+            if any(start <= at < end and comment.text not in new for start, end, new in replaced):
+                return comment.text
+    return None
 
 
 def encoded(text: str, path: Path, data: bytes) -> bytes:

@@ -17,15 +17,16 @@ def remove_statement(module: PythonModule, statement: ast.stmt) -> Edit | None:
     start, end = module.offsets(statement)
     if _alone(module, statement):
         return Edit(module.path, module.span_at(start, end), "pass")
-    first = text.rfind("\n", 0, start) + 1
-    last = text.find("\n", end)
-    last = len(text) if last < 0 else last + 1
+    starts = [*module.source.line_starts, len(text)]
+    first, last = starts[module.source.position(start)[0] - 1], starts[module.source.position(end)[0]]
     if text[first:start].strip():
         return None
     rest = text[end:last].strip()
     if rest.startswith(";"):
-        stop = end + re.match(r"\s*;\s*", text[end:]).end()  # type: ignore[union-attr]
-        return Edit(module.path, module.span_at(start, stop), "")
+        end = text.index(";", end) + 1
+        rest = text[end:last].strip()
+        if rest and not rest.startswith("#"):
+            return Edit(module.path, module.span_at(start, last - len(text[end:last].lstrip())), "")
     if rest:  # a comment stays
         return Edit(module.path, module.span_at(start, end + len(text[end:]) - len(text[end:].lstrip(" \t"))), "")
     return Edit(module.path, module.span_at(first, last), "")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 
 import pytest
-from gpulint_fixers.statements import remove_lines
+from gpulint_fixers.statements import remove_lines, remove_statement
 
+from gpulint.documents.python import PythonModule
 from gpulint.edits import apply
 from gpulint.finding import Place
 from gpulint.source import SourceText
@@ -36,3 +38,22 @@ def without(text: str, command: str) -> str | None:
 )
 def test_remove_lines(text: str, expected: str | None) -> None:
     assert without(text, "sleep 9") == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("def f():\n    a()\n    stop();\n\nb()\n", "def f():\n    a()\n\nb()\n"),
+        ("a()\nstop() ; # why\nb()\n", "a()\n# why\nb()\n"),
+        ("a()\nstop(); c() # why\nb()\n", "a()\nc() # why\nb()\n"),
+        ("a()\nstop()", "a()\n"),
+        ("a()\rstop()\rb()", "a()\rb()"),
+        ("if a:\n    stop();\nb()\n", "if a:\n    pass;\nb()\n"),
+    ],
+)
+def test_remove_statement(text: str, expected: str) -> None:
+    module = PythonModule(Path("a.py"), text, SourceText(text).span)
+    (statement,) = [node for node in module.nodes if isinstance(node, ast.Expr) and module.text(node) == "stop()"]
+    edit = remove_statement(module, statement)
+    assert edit is not None
+    assert apply(text, [edit]) == expected

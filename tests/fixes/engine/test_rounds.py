@@ -133,6 +133,20 @@ def test_a_line_that_moves_up_to_a_repaired_place_is_no_failure(fix: Any, repair
     assert "1 finding not fixed:\n  a.sh:2:1: TST101: the line says KEEP\n" in out
 
 
+def test_a_comment_inside_of_what_is_replaced_is_not_lost(fix: Any, repairs: Any, tree: Path) -> None:
+    def replace_lines(finding: Finding, project: Project) -> Fix:
+        line = finding.span.line
+        return Fix("x", Safety.SAFE, (Edit(finding.path, Span(line, 1, line + 1, 2), "FIXED)"),))
+
+    repairs["TST101"] = replace_lines
+    text = "(\nWASTE # why\n)\nx = (\nWASTE + '#'\n)\n"
+    (tree / "a.py").write_text(text)
+    code, _, err = fix("--apply")
+    assert code == 1
+    assert err == "a.py:2:1: TST101 is not fixed: the comment '# why' would be lost\n"
+    assert (tree / "a.py").read_text() == text.replace("WASTE + '#'\n", "FIXED")
+
+
 def test_overlapping_edits_of_one_fix(fix: Any, repairs: Any, tree: Path) -> None:
     def overlapping(finding: Finding, project: Project) -> Fix:
         span = Span(finding.span.line, 1, finding.span.line, 3)
