@@ -1,9 +1,10 @@
 """Cost of the ``gpulint`` hook beside that of a hook that does nothing.
 
-    python benchmarks/precommit_hook.py [--runs N] [FILE ...]
+    python benchmarks/precommit_hook.py [--runs N] [--tree TREE FILE ...]
 
-Makes a scratch repository with the files (default: five of ``examples/``), lets pre-commit install the hook from this
-tree (pip needs the package index), and then measures ``pre-commit run`` on the files ``N`` times (default 5), in turns:
+Makes a scratch repository of five files of ``examples/``, or of a copy of TREE whose FILEs are checked, lets pre-commit
+install the hook from this tree (pip needs the package index), and then measures ``pre-commit run`` on the files ``N``
+times (default 5), in turns:
 
 * *nothing*: a hook that runs ``true``;
 * *gpulint*: the hook, warm.
@@ -64,15 +65,16 @@ def measure(folder: Path, hook: str, files: Sequence[str]) -> tuple[float, float
     return wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-def prepare(folder: Path, files: Sequence[Path]) -> list[str]:
-    """Make ``folder`` a repository with the files and the hooks; their names in it."""
+def prepare(folder: Path, tree: Path | None) -> None:
+    """Make ``folder`` a repository with the hooks and the files to check."""
     source = folder.parent / "gpulint"
     unwanted = shutil.ignore_patterns(".git", ".venv", "__pycache__", ".*_cache", ".hypothesis", "tests")
     shutil.copytree(ROOT, source, ignore=unwanted)
-    names = [f"{number}_{path.name}" for number, path in enumerate(files)]
-    folder.mkdir()
-    for name, path in zip(names, files, strict=True):
-        shutil.copy(path, folder / name)
+    if tree is not None:
+        shutil.copytree(tree, folder, ignore=unwanted)
+    for name in FILES if tree is None else ():
+        (folder / name).parent.mkdir(parents=True)
+        shutil.copy(ROOT / name, folder / name)
     commit = ("git", "-c", "user.name=x", "-c", "user.email=x@example.org", "commit", "-qm", "x")
     for repository in (source, folder):
         for command in (("git", "init", "-q"), ("git", "add", "-A"), commit):
@@ -80,23 +82,23 @@ def prepare(folder: Path, files: Sequence[Path]) -> list[str]:
     rev = call(source, "git", "rev-parse", "HEAD").strip()
     (folder / ".pre-commit-config.yaml").write_text(CONFIG.format(source=source.as_uri(), rev=rev))
     call(folder, "git", "add", "-A")
-    return names
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Cost of the gpulint hook beside a hook that does nothing.")
-    parser.add_argument("files", nargs="*", type=Path, metavar="FILE", default=[ROOT / name for name in FILES])
+    parser.add_argument("files", nargs="*", metavar="FILE", default=FILES, help="below TREE")
+    parser.add_argument("--tree", type=Path, metavar="TREE", help="a project on this disk; nothing is written to it")
     parser.add_argument("--runs", type=int, default=5, metavar="N", help="runs of each (default 5)")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) / "project"
-        names = prepare(folder, args.files)
+        prepare(folder, args.tree)
         for hook in ("nothing", "gpulint"):
-            measure(folder, hook, names)  # installs and warms up
+            measure(folder, hook, args.files)  # installs and warms up
         costs: dict[str, list[tuple[float, float]]] = {"nothing": [], "gpulint": []}
         for _ in range(max(args.runs, 1)):
             for hook, found in costs.items():
-                found.append(measure(folder, hook, names))
+                found.append(measure(folder, hook, args.files))
     wall, cpu = (
         {hook: statistics.median(cost[at] for cost in found) for hook, found in costs.items()} for at in (0, 1)
     )
