@@ -1,4 +1,4 @@
-"""Gives evaluation a batch size of its own: twice the training one."""
+"""Gives evaluation a batch size of its own (the study's Figure 2): an option or a constant beside the training one."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import ast
 
 from gpulint_rules.model.gpu202_eval_batch_size import EvalBatch, double
 
+from gpulint.facts.scopes import Bound, ModuleScopes
 from gpulint.finding import Finding
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
 from gpulint.project import Project
 from gpulint.source import Span
+from gpulint_fixers.statements import insert_below
 
 _DESCRIPTION = "evaluate with twice the training batch (metrics averaged per batch may change, and it has to fit)"
 
@@ -20,6 +22,8 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         return Declined("one batch size serves training and evaluation; which to change is a choice")
     source = found.evaluation
     if found.size:
+        if project.values.of(source.batch.scopes, source.batch.node).any(lambda value: value == 1):
+            return Declined("evaluation may be written for one sample at a time")
         known = project.values.of(source.batch.scopes, source.batch.node)
         if all(value.place.span == finding.span and value.place.path == finding.path for value in known.values):
             return _replace(finding, finding.span, str(2 * found.size))
@@ -29,7 +33,75 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         return Declined("the batch size stands in a dictionary of options")
     if source.call.node not in set(module.ancestors(node)):
         return Declined("the batch size is set elsewhere, maybe for training as well")
+    if not found.size and (named := _named(source.call.scopes, source.node, node)) is not None:
+        return Fix(_DESCRIPTION, Safety.UNSAFE, (*named[0], Edit(finding.path, module.span(node), named[1])))
     return _replace(finding, module.span(node), double(str(found.size) if found.size else found.training.text))
+
+
+def _named(scopes: ModuleScopes, call: ast.Call, size: ast.expr) -> tuple[tuple[Edit, ...], str] | None:
+    """Edits that declare a batch size for evaluation in the user's style, and the expression that reads it."""
+    if isinstance(size, ast.Attribute) and isinstance(size.value, ast.Name):
+        return _option(scopes, size)
+    return _constant(scopes, call, size) if isinstance(size, ast.Name) else None
+
+
+def _option(scopes: ModuleScopes, size: ast.Attribute) -> tuple[tuple[Edit, ...], str] | None:
+    """``--eval-batch-size`` below ``--batch-size``; without it evaluation takes twice what training does."""
+    declared = {_flag(call): call for call in scopes.calls_by_name.get("add_argument", [])}
+    flag = next((flag for flag in declared if flag and _destination(flag) == size.attr), None)
+    if flag is None:
+        return None
+    dashes, stem = flag[: len(flag) - len(flag.lstrip("-"))], flag.lstrip("-")
+    mine = f"{dashes}{_styled(stem)}"
+    text = f"{ast.unparse(size.value)}.{_destination(mine)} or {double(ast.unparse(size))}"
+    if mine in declared:
+        return (), text
+    call, module = declared[flag], scopes.module
+    statement = module.parents.get(call)
+    if not isinstance(statement, ast.Expr) or not isinstance(call.func, ast.Attribute):
+        return None
+    quote = module.text(call.args[0])[-1]
+    line = f"{module.text(call.func)}({quote}{mine}{quote}, type=int, help={quote}default: twice {flag}{quote})"
+    edit = insert_below(module, statement, line)
+    return None if edit is None else ((edit,), text)
+
+
+def _flag(call: ast.Call) -> str:
+    """The long flag of an option that is named after it; "" if there is none."""
+    flags = [value.value for value in call.args if isinstance(value, ast.Constant) and isinstance(value.value, str)]
+    long = [flag for flag in flags if flag.startswith("--")]
+    return long[0] if long and not any(keyword.arg == "dest" for keyword in call.keywords) else ""
+
+
+def _destination(flag: str) -> str:
+    return flag.lstrip("-").replace("-", "_")
+
+
+def _styled(name: str) -> str:
+    """``eval`` in front of a name, written as the name is."""
+    if name.isupper():
+        return f"EVAL_{name}"
+    if "-" in name:
+        return f"eval-{name}"
+    return f"eval{name[0].upper()}{name[1:]}" if "_" not in name and any(map(str.isupper, name)) else f"eval_{name}"
+
+
+def _constant(scopes: ModuleScopes, call: ast.Call, size: ast.Name) -> tuple[tuple[Edit, ...], str] | None:
+    """``EVAL_BATCH_SIZE = 2 * BATCH_SIZE`` below the only assignment of ``BATCH_SIZE``."""
+    name, value = _styled(size.id), double(size.id)
+    bindings = scopes.scope(call).lookup(size.id)
+    if len(bindings) != 1 or bindings[0].kind is not Bound.ASSIGN:
+        return None
+    bound = bindings[0].node
+    statement = next((up for up in (bound, *scopes.module.ancestors(bound)) if isinstance(up, ast.stmt)), None)
+    taken = scopes.scope(call).lookup(name)
+    if taken:
+        same = len(taken) == 1 and taken[0].value is not None and ast.unparse(taken[0].value) == value
+        return ((), name) if same else None
+    if not isinstance(statement, ast.Assign) or [ast.unparse(target) for target in statement.targets] != [size.id]:
+        return None
+    edit = insert_below(scopes.module, statement, f"{name} = {value}")
+    return None if edit is None else ((edit,), name)
 
 
 def _replace(finding: Finding, span: Span, text: str) -> Fix:
