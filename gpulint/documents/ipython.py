@@ -137,7 +137,8 @@ def _replace(whole: str, offset: int, source: SourceText, cell: int, code: CellC
         if shell := _SHELL_MAGIC.match(whole) or _PACKAGES.match(whole):
             record(shell.end())
         elif timed := _RUNS_PYTHON.match(whole):
-            return f"{indent}{target} = {whole[timed.end() :]}"
+            # Blanks in place of the magic: edits count columns.
+            return f"{indent}{stripped[: match.start('magic')]}{' ' * timed.end()}{whole[timed.end() :]}"
         return f"{indent}{target} = get_ipython()"
     return None
 
