@@ -45,12 +45,13 @@ class Diff:
         self._names: dict[Path, str] = {}
         self._changed: dict[Path, Lines | None] = {}
 
-    def new(self, results: Sequence[Result], rules: Sequence[Rule], *, unused_ignores: bool = False) -> list[Result]:
+    def new(
+        self, results: Sequence[Result], rules: Sequence[Rule], *, unused_ignores: bool = False, jobs: int = 1
+    ) -> list[Result]:
         """The results that stand on changed lines, or that the old tree did not have."""
         elsewhere = [result for result in results if not self.touches(result.finding)]
-        caused = set(map(id, elsewhere)) - set(map(id, self._known(elsewhere, rules, unused_ignores)))
-        untouched = set(map(id, elsewhere))
-        return [result for result in results if id(result) not in untouched or id(result) in caused]
+        known = set(map(id, self._known(elsewhere, rules, unused_ignores, jobs)))
+        return [result for result in results if id(result) not in known]
 
     def touches(self, finding: Finding) -> bool:
         """Does a finding, or one of the places that it names, stand on a changed line?"""
@@ -118,7 +119,9 @@ class Diff:
 
     # -- the old tree --------------------------------------------------------------------------------------------------
 
-    def _known(self, results: Sequence[Result], rules: Sequence[Rule], unused_ignores: bool) -> Iterator[Result]:
+    def _known(
+        self, results: Sequence[Result], rules: Sequence[Rule], unused_ignores: bool, jobs: int
+    ) -> Iterator[Result]:
         """Those of ``results`` that the old tree has as well."""
         findings = [result.finding for result in results]
         if not findings or not (self._by_new or self._gone or any(map(self._untracked, self.project.files))):
@@ -129,8 +132,8 @@ class Diff:
         unused = unused_ignores and not wanted <= {rule.code for rule in known_rules}
         project = self._old_project()
         files = sorted({self._old_path(finding.path) for finding in findings}, key=lambda path: path.parts)
-        before = engine.run(project, files, rules if unused else known_rules, report_unused_ignores=unused).results
-        old = [result.finding for result in before]
+        before = engine.run(project, files, rules if unused else known_rules, jobs=jobs, report_unused_ignores=unused)
+        old = [result.finding for result in before.results]
         left = Counter(zip((finding.path for finding in old), keys(old, project), strict=True))
         for result, key in zip(results, keys(findings, self.project), strict=True):
             where = self._old_path(result.finding.path)

@@ -52,6 +52,7 @@ class Narrowing:
     def __init__(self, args: argparse.Namespace, inputs: Inputs) -> None:
         """Raises ConfigError: a baseline that is missing or broken, no git repository, an unknown revision."""
         self._quiet: bool = args.quiet
+        self._jobs: int = args.jobs
         self._inputs = inputs
         self._known = 0
         self._stale: list[Entry] = []
@@ -72,7 +73,9 @@ class Narrowing:
             self._stale = stale(split.unmatched, self._baseline, inputs, report)
         if self._diff is not None:
             everything = len(report.results)
-            report.results = self._diff.new(report.results, inputs.rules, unused_ignores=inputs.unused_ignores)
+            report.results = self._diff.new(
+                report.results, inputs.rules, unused_ignores=inputs.unused_ignores, jobs=self._jobs
+            )
             self._elsewhere = everything - len(report.results)
             report.problems = [
                 problem if self._diff.changed(problem.path) else dataclasses.replace(problem, is_error=False)
