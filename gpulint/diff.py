@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpulint import engine
-from gpulint.discover import MAX_BYTES, may_be_read
+from gpulint.discover import MAX_BYTES, is_left_out, may_be_read
 from gpulint.documents import Document, kind_of, load
 from gpulint.finding import Finding
 from gpulint.fingerprint import keys
@@ -153,8 +153,9 @@ class Diff:
         present = {path for path, data in overlay.items() if data is not None and kind_of(path, data[:4096])}
         root = self.project.root
         files = {path for path in self.project.files if overlay.get(path, b"") is not None}
-        files |= {path for path in present if path.is_relative_to(root)}
-        old = Project(root, sorted(files, key=lambda path: path.parts), self.project.config)
+        config = self.project.config
+        files |= {path for path in present if path.is_relative_to(root) and not is_left_out(path, config, root)}
+        old = Project(root, sorted(files, key=lambda path: path.parts), config)
         for path, data in overlay.items():
             old.provide(path, data)
         return old

@@ -198,6 +198,15 @@ class _Walk:
         self.found.files.append(path)
 
 
+def is_left_out(path: Path, config: Config, root: Path) -> bool:
+    """Would a walk from ``root`` leave out a file by its name alone? For files that are no longer on disk."""
+    walk = _Walk(config, root)
+    folders = [folder for folder in path.parents if folder != root and folder.is_relative_to(root)]
+    return walk.excluded(path) or any(
+        folder.name in walk.quiet | walk.noted or walk.excluded(folder, is_folder=True) for folder in folders
+    )
+
+
 def may_be_read(path: Path) -> bool:
     """Can a file of this name be one that gpulint reads, a program's JSON settings included?"""
     return kind_of(path) is not None or path.suffix.lower() not in _NEVER_SCRIPTS - {".json"}

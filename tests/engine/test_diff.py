@@ -211,6 +211,18 @@ def test_caused_by_files_that_come_and_go(loud: Any, repository: Path, how: str)
     assert loud() == []
 
 
+def test_what_was_excluded_did_not_count_before(loud: Any, repository: Path) -> None:
+    for folder in ("vendor", "old"):
+        (repository / folder).mkdir()
+        (repository / folder / "c.sh").write_text("echo LOUD\n")
+    (repository / "gpulint.toml").write_text('extend-exclude = ["old/"]\n')
+    commit()
+    for folder in ("vendor", "old"):
+        (repository / folder / "c.sh").unlink()
+    (repository / "b.sh").write_text("echo LOUD\n")
+    assert loud() == ["a.py:1:1", "a.py:3:1"]
+
+
 def test_a_suppression_that_goes_brings_its_finding(run: Any, repository: Path) -> None:
     (repository / "a.py").write_text("# gpulint: ignore\nWASTE\n")
     commit()
