@@ -37,6 +37,8 @@ class Config:
     """Report findings in test files too; tests hold no GPUs for long, so they are silent unless asked for."""
     severity: Severity = Severity.INFO
     """Findings below this are not reported."""
+    estimate: tuple[tuple[str, ...], ...] = ()
+    """For each model factory the arguments of ``gpulint estimate``, the factory first."""
     base: Path = field(default_factory=Path.cwd)
     """The folder that path patterns are relative to."""
     source: Path | None = None

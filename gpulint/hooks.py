@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pluggy
 
 if TYPE_CHECKING:
+    from gpulint.estimates import BatchSizes
     from gpulint.fix import Fixer
     from gpulint.rule import Rule
 
@@ -40,3 +41,12 @@ def gpulint_fixers() -> Iterable[Fixer | Failure]:
 @hookspec
 def gpulint_commands(subparsers: argparse._SubParsersAction[Any]) -> None:
     """Add sub-commands; each sets ``run``: ``parser.set_defaults(run=callable(args) -> exit code)``."""
+
+
+@hookspec(firstresult=True)
+def gpulint_batch_sizes(arguments: Sequence[str]) -> BatchSizes | None:
+    """The batches that fit, by the arguments of ``gpulint estimate``: this runs the user's model factory.
+
+    Raises:
+        EstimateFailed: with the reason in one line.
+    """

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from gpulint.facts.resolve import Resolver
 from gpulint.tree import Tree
 
 if TYPE_CHECKING:
     from gpulint.config import Config
+    from gpulint.estimates import BatchSizes, Estimates
     from gpulint.facts.arguments import Arguments
     from gpulint.facts.batch_bounds import BatchBounds
     from gpulint.facts.batches import Batches
@@ -36,6 +37,20 @@ class Project(Tree):
     def __init__(self, root: Path, files: Sequence[Path], config: Config) -> None:
         super().__init__(root, files, config)
         self._inherited: dict[Path, tuple[Launched, ...]] = {}
+        self.estimates: Estimates | None = None
+        """Batch sizes that fit, if the user asked for them to be estimated."""
+
+    def successor(
+        self, changed: Iterable[Path], files: Sequence[Path] | None = None, config: Config | None = None
+    ) -> Self:
+        """As for a tree; estimates are kept."""
+        project = super().successor(changed, files, config)
+        project.estimates = self.estimates
+        return project
+
+    def batch_that_fits(self, path: Path) -> BatchSizes | None:
+        """What fits the program of ``path``; None if nobody asked, or for another program."""
+        return self.estimates.of(self, path) if self.estimates is not None else None
 
     @cached_property
     def resolver(self) -> Resolver:

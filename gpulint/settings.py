@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,6 +51,23 @@ def _severity(value: Any) -> Severity:
     if not isinstance(value, str) or value.upper() not in Severity.__members__:
         raise ValueError(f"must be one of {', '.join(map(str, Severity))}")
     return Severity[value.upper()]
+
+
+def _estimates(value: Any) -> tuple[tuple[str, ...], ...]:
+    tables = value if isinstance(value, list) else [value]
+    if not all(isinstance(table, dict) and isinstance(table.get("target"), str) for table in tables):
+        raise ValueError('must be a table with a target, such as {target = "train.py:build", gpu = "A100-40GB"}')
+    return tuple((table["target"], *_options(table)) for table in tables)
+
+
+def _options(table: dict[str, Any]) -> Iterator[str]:
+    for key, value in table.items():
+        if key == "target" or value is False:
+            continue
+        for item in value if isinstance(value, list) else [value]:
+            if not isinstance(item, str | int):
+                raise ValueError(f"has a '{key}' that is no text, number or list of them")
+            yield from (f"--{key}",) if item is True else (f"--{key}", str(item))
 
 
 SETTINGS = {
@@ -112,6 +129,14 @@ SETTINGS = {
         '["/mnt/blob", "/data"]',
         "Paths below these prefixes are remote storage on your cluster. URLs of object stores and usual mounts"
         " (`/nfs`, `/lustre`, `/mnt/...`) are known without.",
+    ),
+    "estimate": Setting(
+        _estimates,
+        "table, or list of tables",
+        "none",
+        '{ target = "train.py:build", gpu = "A100-40GB", input = "3x224x224" }',
+        "A model factory and, by their long names, the options of `gpulint estimate`. With `--estimate`, `gpulint scan`"
+        " and `gpulint fix` run it and say in GPU201 and GPU202 which batch fits.",
     ),
     "extend-exclude": Setting(
         _strings,

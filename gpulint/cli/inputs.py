@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import os
+import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -65,6 +66,18 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
     settings.add_argument("--jobs", type=_jobs, default=1, metavar="N", help="processes (default 1; 0: one per core)")
     # The reference that the byte gate is held to.
     settings.add_argument("--no-gate", action="store_true", help=argparse.SUPPRESS)
+    settings.add_argument(
+        "--estimate",
+        action="store_true",
+        help="run the model factories that the settings name, to say which batches fit (needs gpulint[probe])",
+    )
+    settings.add_argument(
+        "--estimate-with",
+        action="append",
+        default=[],
+        metavar="ARGUMENTS",
+        help="the same for a factory named here: 'train.py:build --gpu A100-40GB --input 3x224x224'",
+    )
     settings.add_argument("--stdin-filename", metavar="PATH", help="read standard input as if it were this file")
 
 
@@ -106,9 +119,36 @@ def gather(
     project = Project(root, _surroundings(paths, found.files, config, root), config)
     project.named = frozenset(paths)
     project.gated = not args.no_gate
+    if args.estimate or args.estimate_with:
+        _estimate(args, project, loaded, found)
     if stdin is not None:
         project.provide(paths[0], stdin)
     return Inputs(tuple(paths), project, found, rules, report_unused_ignores or unused_ignores, loaded, stdin)
+
+
+def _estimate(args: argparse.Namespace, project: Project, loaded: Plugins, found: Discovery) -> None:
+    """Run the model factories that the user names; one that fails is a problem, and the scan goes on without it."""
+    from gpulint.estimates import EstimateFailed, Estimates, announce, factory_file
+    from gpulint.finding import Problem
+
+    asked = [(words, project.config.base, project.config.source) for words in project.config.estimate * args.estimate]
+    if args.estimate and not asked:
+        raise ConfigError("--estimate needs a model factory: [tool.gpulint.estimate] with target = 'train.py:build'")
+    asked += [(tuple(shlex.split(text)), Path.cwd(), None) for text in args.estimate_with]
+    known = []
+    for (target, *options), base, source in asked:
+        factory = factory_file(target, base)
+        named = f"{factory}:{target.rpartition(':')[2]}" if factory is not None and ".py:" in target else target
+        try:
+            sizes = loaded.manager.hook.gpulint_batch_sizes(arguments=[named, *options])
+        except EstimateFailed as error:
+            found.problems.append(Problem(source or factory or project.root, f"no estimate for {target}: {error}"))
+            continue
+        sizes = dataclasses.replace(sizes, target=target)
+        announce(sizes)
+        if factory is not None:
+            known.append((factory, sizes))
+    project.estimates = Estimates(known)
 
 
 def given_paths(args: argparse.Namespace) -> tuple[list[Path], bytes | None]:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from gpulint.hooks import hookimpl
+
+if TYPE_CHECKING:
+    from gpulint.estimates import BatchSizes
 
 
 @hookimpl
@@ -16,3 +20,11 @@ def gpulint_commands(subparsers: argparse._SubParsersAction[Any]) -> None:
 
     add_parser(subparsers)
     cli.add_parser(subparsers)
+
+
+@hookimpl
+def gpulint_batch_sizes(arguments: Sequence[str]) -> BatchSizes:
+    """Simulate the job that the arguments of ``gpulint estimate`` describe."""
+    from gpulint_probe.estimator.cli import batch_sizes
+
+    return batch_sizes(arguments)

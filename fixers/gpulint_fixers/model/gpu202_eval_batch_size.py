@@ -1,4 +1,7 @@
-"""Gives evaluation a batch size of its own (the study's Figure 2): an option or a constant beside the training one."""
+"""Gives evaluation a batch size of its own (the study's Figure 2): an option or a constant beside the training one.
+
+It is what fits if that was estimated, else twice the training one.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +16,6 @@ from gpulint.project import Project
 from gpulint.source import Span
 from gpulint_fixers.statements import insert_below
 
-_DESCRIPTION = "evaluate with twice the training batch (metrics averaged per batch may change, and it has to fit)"
-
 
 def fix(finding: Finding, project: Project) -> Fix | Declined:
     found = finding.payload
@@ -26,26 +27,27 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
             return Declined("evaluation may be written for one sample at a time")
         known = project.values.of(source.batch.scopes, source.batch.node)
         if all(value.place.span == finding.span and value.place.path == finding.path for value in known.values):
-            return _replace(finding, finding.span, str(2 * found.size))
+            return _replace(finding, finding.span, str(found.fits or 2 * found.size), found.fits)
     node = source.batch.node
     module = source.call.scopes.module
     if "kwargs" in source.keyword or "opt" in source.keyword or not isinstance(node, ast.expr):
         return Declined("the batch size stands in a dictionary of options")
     if source.call.node not in set(module.ancestors(node)):
         return Declined("the batch size is set elsewhere, maybe for training as well")
-    if not found.size and (named := _named(source.call.scopes, source.node, node)) is not None:
-        return Fix(_DESCRIPTION, Safety.UNSAFE, (*named[0], Edit(finding.path, module.span(node), named[1])))
-    return _replace(finding, module.span(node), double(str(found.size) if found.size else found.training.text))
+    if not found.size and (named := _named(source.call.scopes, source.node, node, found.fits)):
+        return _fix((*named[0], Edit(finding.path, module.span(node), named[1])), found.fits)
+    twice = double(str(found.size) if found.size else found.training.text)
+    return _replace(finding, module.span(node), str(found.fits) if found.fits else twice, found.fits)
 
 
-def _named(scopes: ModuleScopes, call: ast.Call, size: ast.expr) -> tuple[tuple[Edit, ...], str] | None:
+def _named(scopes: ModuleScopes, call: ast.Call, size: ast.expr, fits: int) -> tuple[tuple[Edit, ...], str] | None:
     """Edits that declare a batch size for evaluation in the user's style, and the expression that reads it."""
     if isinstance(size, ast.Attribute) and isinstance(size.value, ast.Name):
-        return _option(scopes, size)
-    return _constant(scopes, call, size) if isinstance(size, ast.Name) else None
+        return _option(scopes, size, fits)
+    return _constant(scopes, call, size, fits) if isinstance(size, ast.Name) else None
 
 
-def _option(scopes: ModuleScopes, size: ast.Attribute) -> tuple[tuple[Edit, ...], str] | None:
+def _option(scopes: ModuleScopes, size: ast.Attribute, fits: int) -> tuple[tuple[Edit, ...], str] | None:
     """``--eval-batch-size`` below ``--batch-size``; without it evaluation takes twice what training does."""
     declared = {_flag(call): call for call in scopes.calls_by_name.get("add_argument", [])}
     flag = next((flag for flag in declared if flag and _destination(flag) == size.attr), None)
@@ -53,7 +55,7 @@ def _option(scopes: ModuleScopes, size: ast.Attribute) -> tuple[tuple[Edit, ...]
         return None
     dashes, stem = flag[: len(flag) - len(flag.lstrip("-"))], flag.lstrip("-")
     mine = f"{dashes}{_styled(stem)}"
-    text = f"{ast.unparse(size.value)}.{_destination(mine)} or {double(ast.unparse(size))}"
+    text = f"{ast.unparse(size.value)}.{_destination(mine)} or {fits or double(ast.unparse(size))}"
     if mine in declared:
         return (), text
     call, module = declared[flag], scopes.module
@@ -61,7 +63,7 @@ def _option(scopes: ModuleScopes, size: ast.Attribute) -> tuple[tuple[Edit, ...]
     if not isinstance(statement, ast.Expr) or not isinstance(call.func, ast.Attribute):
         return None
     quote = module.text(call.args[0])[-1]
-    line = f"{module.text(call.func)}({quote}{mine}{quote}, type=int, help={quote}default: twice {flag}{quote})"
+    line = f"{module.text(call.func)}({quote}{mine}{quote}, type=int, help={quote}default: {fits or f'twice {flag}'}{quote})"
     edit = insert_below(module, statement, line)
     return None if edit is None else ((edit,), text)
 
@@ -86,9 +88,9 @@ def _styled(name: str) -> str:
     return f"eval{name[0].upper()}{name[1:]}" if "_" not in name and any(map(str.isupper, name)) else f"eval_{name}"
 
 
-def _constant(scopes: ModuleScopes, call: ast.Call, size: ast.Name) -> tuple[tuple[Edit, ...], str] | None:
+def _constant(scopes: ModuleScopes, call: ast.Call, size: ast.Name, fits: int) -> tuple[tuple[Edit, ...], str] | None:
     """``EVAL_BATCH_SIZE = 2 * BATCH_SIZE`` below the only assignment of ``BATCH_SIZE``."""
-    name, value = _styled(size.id), double(size.id)
+    name, value = _styled(size.id), str(fits) if fits else double(size.id)
     bindings = scopes.scope(call).lookup(size.id)
     if len(bindings) != 1 or bindings[0].kind is not Bound.ASSIGN:
         return None
@@ -104,8 +106,14 @@ def _constant(scopes: ModuleScopes, call: ast.Call, size: ast.Name) -> tuple[tup
     return None if edit is None else ((edit,), name)
 
 
-def _replace(finding: Finding, span: Span, text: str) -> Fix:
-    return Fix(_DESCRIPTION, Safety.UNSAFE, (Edit(finding.path, span, text),))
+def _replace(finding: Finding, span: Span, text: str, fits: int) -> Fix:
+    return _fix((Edit(finding.path, span, text),), fits)
+
+
+def _fix(edits: tuple[Edit, ...], fits: int) -> Fix:
+    what = f"batches of {fits}, which fit" if fits else "twice the training batch"
+    description = f"evaluate with {what} (metrics averaged per batch may change{'' if fits else ', and it has to fit'})"
+    return Fix(description, Safety.UNSAFE, edits)
 
 
 FIXER = Fixer("GPU202", fix)

@@ -17,7 +17,8 @@ batches (reinforcement learning, one graph or image at a time). Only a measureme
 what fits.
 
 Fix safety
-Advice: another batch size needs another learning rate.
+Unsafe: another batch size needs another learning rate. There is a fix only where the user has the batch that fits
+estimated (``--estimate``, with the model factory under ``[tool.gpulint.estimate]``).
 
 References
 https://docs.nvidia.com/deeplearning/performance/dl-performance-getting-started/index.html
@@ -25,11 +26,14 @@ https://docs.nvidia.com/deeplearning/performance/dl-performance-getting-started/
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from gpulint.documents.base import Document
 from gpulint.documents.tasks import Task
+from gpulint.estimates import BatchSizes
 from gpulint.facts import deepspeed
 from gpulint.facts.batch_bounds import (
     accumulated_elsewhere,
@@ -43,6 +47,7 @@ from gpulint.facts.launches import Launch, launches
 from gpulint.facts.loops import Role
 from gpulint.facts.scopes import ModuleScopes
 from gpulint.finding import Finding, Place, Severity
+from gpulint.fix import Safety
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 from gpulint.source import Span
@@ -59,12 +64,40 @@ _BATCH_SIZE = re.compile(r"batch[-_]?size|bsz", re.IGNORECASE)
 _TRAINS = re.compile(r"(^|[._])(epochs?|num_epochs|number_of_epochs|lr|learning_rate|max_steps|optimizer)(\.|$)")
 
 
+@dataclass(frozen=True, slots=True)
+class SmallBatch:
+    """The batch size, the place that holds its number in the finding's file, and what fits if it was estimated."""
+
+    size: int
+    number: Span
+    fits: BatchSizes | None = None
+
+
 def check(document: Document, project: Project) -> Iterator[Finding]:
     seen = set[tuple[int | None, int]]()
     for finding in _all(document, project):
         if (finding.span.cell, finding.span.line) not in seen:
             seen.add((finding.span.cell, finding.span.line))
-            yield finding
+            fits = project.batch_that_fits(document.path)
+            if fits is None:
+                yield finding
+            elif (informed := _informed(finding, fits)) is not None:
+                yield informed
+
+
+def _informed(finding: Finding, fits: BatchSizes) -> Finding | None:
+    """The finding with the batch that fits; None where the batch is as large as that."""
+    batch = finding.payload
+    assert isinstance(batch, SmallBatch)
+    if fits.training < 1:
+        return finding
+    if fits.train_batch <= batch.size:
+        return None
+    text = (
+        f"{fits.training} samples fit {fits.card} with a tenth of it free (estimated from {fits.target}): try"
+        f" {fits.train_batch}, with the learning rate scaled"
+    )
+    return dataclasses.replace(finding, help=text, payload=dataclasses.replace(batch, fits=fits))
 
 
 def _all(document: Document, project: Project) -> Iterator[Finding]:
@@ -94,7 +127,7 @@ def _deepspeed_option(document: Document, project: Project, launch: Launch) -> I
         given = text or (launch.args[at + 1].value if at + 1 < len(launch.args) else None)
         found = deepspeed.in_file(project, document.path.parent, given) if given else None
         if found is not None and _is_small_setting(found.size, "") and not names_large_model(document.source.text):
-            yield _finding(document, word.span, f"{found.key} is {found.size}", found.place)
+            yield _finding(document, word.span, f"{found.key} is {found.size}", found.size, found.place)
 
 
 def _is_small_setting(size: int, text: str) -> bool:
@@ -115,12 +148,14 @@ def _python(document: Document, project: Project, scopes: ModuleScopes) -> Itera
         declared = []
     for option, name, size in declared:
         if is_small(size, text):
-            yield _finding(document, project.values.place(option).span, f"{name} defaults to {size}")
+            yield _finding(document, project.values.place(option).span, f"{name} defaults to {size}", size)
     for call, batch in configured:
         if _is_small_setting(batch.size, text):
             here = batch.place.path == document.path
             span = batch.place.span if here else scopes.module.span(call)
-            yield _finding(document, span, f"{batch.key} is {batch.size}", *(() if here else (batch.place,)))
+            yield _finding(
+                document, span, f"{batch.key} is {batch.size}", batch.size, *(() if here else (batch.place,))
+            )
     for source in sources:
         known = project.values.of(source.batch.scopes, source.batch.node)
         if not known.every(lambda value: isinstance(value, int) and is_small(value, text)):
@@ -137,7 +172,9 @@ def _python(document: Document, project: Project, scopes: ModuleScopes) -> Itera
                     if source.keyword or value.source == "default"
                     else _within(scopes, value.place.span, used.span)
                 )
-                yield _finding(document, span, f"training batch size is {value.value}", used)
+                assert isinstance(value.value, int)
+                what = f"training batch size is {value.value}"
+                yield _finding(document, span, what, value.value, used, number=value.place.span)
 
 
 def _computes(project: Project, scopes: ModuleScopes) -> bool:
@@ -166,7 +203,7 @@ def _task(document: Document, task: Task) -> Iterator[Finding]:
     for variable in task.env:
         size = int(variable.value) if variable.value is not None and variable.value.isdigit() else 0
         if is_batch_size(variable.name) and is_small(size, "") and not accumulated_elsewhere(options, size):
-            yield _finding(document, variable.span, f"{variable.name} is {size}")
+            yield _finding(document, variable.span, f"{variable.name} is {size}", size)
     for script in task.scripts:
         for launch in launches(script):
             yield from _launch(document, launch)
@@ -176,23 +213,23 @@ def _launch(document: Document, launch: Launch) -> Iterator[Finding]:
     words = [word.text for word in launch.args]
     if launch.program is None and launch.module is None:
         return
-    options: dict[str, tuple[str | None, Span]] = {}
+    options: dict[str, tuple[str | None, Span, Span]] = {}
     for at, word in enumerate(launch.args):
         name, equals, _ = word.text.partition("=")
         if name.startswith("--"):
             following = launch.args[at + 1] if at + 1 < len(launch.args) else None
             if equals:
-                options[name] = word.after(len(name) + 1).value, word.span
+                options[name] = word.after(len(name) + 1).value, word.span, word.span
             elif following is not None:
-                options[name] = following.value, word.span
-    texts = {name: text for name, (text, _) in options.items()}
+                options[name] = following.value, word.span, following.span
+    texts = {name: text for name, (text, *_) in options.items()}
     if any(re.search(r"(^|=)cpu$", word) for word in words) or names_large_model(document.source.text):
         return
-    for name, (text, span) in options.items():
+    for name, (text, span, number) in options.items():
         size = int(text) if text is not None and text.isdigit() else 0
         named = is_batch_size(name) or name in ("--micro-batch-size", "--micro_batch_size")
         if named and is_small(size, " ".join(words)) and not accumulated_elsewhere(texts, size):
-            yield _finding(document, span, f"{name} is {size}")
+            yield _finding(document, span, f"{name} is {size}", size, number=number)
 
 
 def _configuration(document: Document) -> Iterator[Finding]:
@@ -217,16 +254,19 @@ def _configuration(document: Document) -> Iterator[Finding]:
             and _is_small_setting(size, text)
             and not accumulated_elsewhere(options, size)
         ):
-            yield _finding(document, span, f"{key} is {size}")
+            yield _finding(document, span, f"{key} is {size}", size)
 
 
-def _finding(document: Document, span: Span, what: str, *related: Place) -> Finding:
+def _finding(
+    document: Document, span: Span, what: str, size: int, *related: Place, number: Span | None = None
+) -> Finding:
     return RULE.finding(
         document.path,
         span,
         f"{what}, which is small for a data-centre GPU",
         help="try twice or four times as many (with the learning rate scaled) until the memory is used; "
         "`gpulint estimate` says how many samples fit",
+        payload=SmallBatch(size, number or span),
         related=related,
     )
 
@@ -243,6 +283,7 @@ RULE = Rule(
     why="small batches cannot fill the GPU (improper batch size: 25.6 % of the study's 706 issues)",
     evidence=(Evidence("25.6 % of 706 issues in 400 jobs with GPU utilization of 50 % or less"),),
     check=check,
+    fix=Safety.UNSAFE,
     bad="""\
 train_loader = DataLoader(train_set, batch_size=8, shuffle=True)
 """,

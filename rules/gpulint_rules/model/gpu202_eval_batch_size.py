@@ -24,11 +24,13 @@ https://pytorch.org/tutorials/recipes/recipes/tuning_guide.html
 from __future__ import annotations
 
 import ast
+import dataclasses
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpulint.documents.base import Document
+from gpulint.estimates import BatchSizes
 from gpulint.facts.batches import Source, Split, split_of
 from gpulint.facts.scopes import ModuleScopes, last_name
 from gpulint.finding import Finding, Place, Severity
@@ -52,15 +54,31 @@ class EvalBatch:
     training: Source
     size: int = 0
     """The training batch size; 0 if it is only known as an expression."""
+    fits: int = 0
+    """The evaluation batch that fits, if it was estimated."""
 
 
 def check(document: Document, project: Project) -> Iterator[Finding]:
     scopes = project.scopes(document)
     found = _all(project, scopes) if scopes is not None else iter(())
+    if (fits := project.batch_that_fits(document.path)) is not None and fits.evaluation > 0:
+        found = (_informed(finding, fits) for finding in found)
     first = next(found, None)
     if first is not None and scopes is not None and not _only_evaluates(project, scopes):
         yield first
         yield from found
+
+
+def _informed(finding: Finding, fits: BatchSizes) -> Finding:
+    """The finding with the batch that fits."""
+    payload = finding.payload
+    if isinstance(payload, EvalBatch):
+        payload = dataclasses.replace(payload, fits=fits.eval_batch)
+    text = (
+        f"{fits.evaluation} samples fit {fits.card} in evaluation with a tenth of it free (estimated from"
+        f" {fits.target}): try {fits.eval_batch}"
+    )
+    return dataclasses.replace(finding, help=text, payload=payload)
 
 
 def _all(project: Project, scopes: ModuleScopes) -> Iterator[Finding]:

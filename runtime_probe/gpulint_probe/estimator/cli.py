@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 import ast
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
+from gpulint.estimates import BatchSizes, EstimateFailed
 from gpulint_probe.estimator.errors import EstimateError
 
 if TYPE_CHECKING:
@@ -87,13 +89,22 @@ def run(args: argparse.Namespace) -> int:
     """Run the command: 0, or 1 where the job does not fit the card, or 2 on errors (one line on stderr)."""
     try:
         import rich.console
+        import rich.progress
         import torch  # noqa: F401
     except ImportError as error:
         print(f"gpulint estimate needs {error.name}: pip install 'gpulint[probe]'", file=sys.stderr)
         return 2
     try:
-        with rich.console.Console(stderr=True).status("loading the model") as status:
-            estimate, suggestion, savings = _estimate(args, status.update)
+        with rich.progress.Progress(
+            "{task.description}",
+            rich.progress.BarColumn(),
+            rich.progress.TimeElapsedColumn(),
+            console=rich.console.Console(stderr=True),
+            transient=True,
+            disable=not sys.stderr.isatty(),
+        ) as bar:
+            task = bar.add_task("loading the model", total=None)  # how many steps a search needs shows at its end
+            estimate, suggestion, savings = _estimate(args, lambda text: bar.update(task, description=text))
     except EstimateError as error:
         print(f"gpulint estimate: {error}", file=sys.stderr)
         return 2
@@ -104,6 +115,38 @@ def run(args: argparse.Namespace) -> int:
     else:
         print_table(rich.console.Console(), estimate, suggestion, savings)
     return 1 if estimate.fits is False else 0
+
+
+class _Parser(argparse.ArgumentParser):
+    """Raises instead of ending the process."""
+
+    def error(self, message: str) -> NoReturn:
+        raise EstimateFailed(message)
+
+
+def batch_sizes(arguments: Sequence[str]) -> BatchSizes:
+    """The batches that fit the card named among the arguments of ``gpulint estimate``; runs the model factory.
+
+    Raises:
+        EstimateFailed: wrong arguments, no torch, or a job that cannot be simulated.
+    """
+    parser = _Parser(prog="gpulint")
+    add_parser(parser.add_subparsers(parser_class=_Parser))
+    args = parser.parse_args(["estimate", *arguments])
+    try:
+        import torch  # noqa: F401
+    except ImportError as error:
+        raise EstimateFailed(f"it needs {error.name}: pip install 'gpulint[probe]'") from None
+    from gpulint_probe.estimator.search import suggest_batch
+
+    try:
+        request = _request(args)
+        found = suggest_batch(request)
+        card = request.card()
+    except EstimateError as error:
+        raise EstimateFailed(str(error)) from None
+    assert card is not None
+    return BatchSizes(found.train_batch, found.eval_batch, card.name, request.target)
 
 
 def _estimate(args: argparse.Namespace, progress: Any) -> tuple[Estimate, Suggestion | None, dict[str, int]]:
