@@ -32,6 +32,8 @@ class BatchSizes:
     card: str
     target: str
     """The factory as it was named."""
+    recomputed: int = 0
+    """The training batch with activation checkpointing; 0 if that is on already or the model has no blocks for it."""
 
     @property
     def train_batch(self) -> int:

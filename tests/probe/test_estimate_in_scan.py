@@ -113,3 +113,42 @@ def test_the_flag_needs_a_factory(job: Path, capsys: pytest.CaptureFixture[str])
     (job / "gpulint.toml").write_text("")
     assert main(["scan", "--estimate"]) == 2
     assert "[tool.gpulint.estimate]" in capsys.readouterr().err
+
+
+BLOCKS = """\
+import torch
+
+class Block(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up, self.down = torch.nn.Linear(256, 1024), torch.nn.Linear(1024, 256)
+
+    def forward(self, x):
+        return x + self.down(torch.nn.functional.gelu(self.up(x)))
+
+def build():
+    return torch.nn.Sequential(*[Block() for _ in range(12)])
+"""
+LARGE = """\
+import torch
+from model import build
+from torch.utils.data import DataLoader
+from transformers import AutoModelForCausalLM
+
+model = AutoModelForCausalLM.from_pretrained("google/gemma-2b").cuda()
+for batch in DataLoader(data, batch_size=2):
+    model(**batch).loss.backward()
+    optimizer.step()
+"""
+
+
+def test_activation_checkpointing_says_what_it_gains(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (job / "model.py").write_text(BLOCKS)
+    (job / "train.py").write_text(LARGE)
+    (job / "gpulint.toml").write_text(
+        '[estimate]\ntarget = "model.py:build"\nmemory = "2GiB"\ninput = "64x256"\nloss = "mean"\n'
+    )
+    main(["scan", "--select", "GPU206", "--output-format", "json", "--exit-zero", "--estimate"])
+    (finding,) = json.loads(capsys.readouterr().out)
+    found = re.search(r"(\d+) samples would fit .* instead of (\d+)", finding["help"])
+    assert found is not None and int(found[1]) > int(found[2])

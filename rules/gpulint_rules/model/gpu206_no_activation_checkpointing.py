@@ -67,12 +67,18 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         return
     call, name = model
     size, place = batch
+    fits = project.batch_that_fits(document.path)
+    gain = (
+        f": {fits.recomputed} samples would fit {fits.card} instead of {fits.training} (estimated from {fits.target})"
+        if fits is not None and fits.recomputed > fits.training
+        else " until the memory is used"
+    )
     yield RULE.finding(
         document.path,
         scopes.module.span(call),
         f"{name} is trained {size} at a time, and keeps all its activations",
         help="call `model.gradient_checkpointing_enable()` (`gradient_checkpointing=True` in TrainingArguments) and"
-        " raise the batch size until the memory is used",
+        f" raise the batch size{gain}",
         related=(Place(place.path, place.span, f"the batch size is {size}"),),
     )
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import ast
+import contextlib
+import dataclasses
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -146,7 +148,11 @@ def batch_sizes(arguments: Sequence[str]) -> BatchSizes:
     except EstimateError as error:
         raise EstimateFailed(str(error)) from None
     assert card is not None
-    return BatchSizes(found.train_batch, found.eval_batch, card.name, request.target)
+    recomputed = 0
+    if not request.activation_checkpointing:
+        with contextlib.suppress(EstimateError):
+            recomputed = suggest_batch(dataclasses.replace(request, activation_checkpointing=True)).train_batch
+    return BatchSizes(found.train_batch, found.eval_batch, card.name, request.target, recomputed)
 
 
 def _estimate(args: argparse.Namespace, progress: Any) -> tuple[Estimate, Suggestion | None, dict[str, int]]:
