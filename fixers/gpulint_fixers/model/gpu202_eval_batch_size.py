@@ -63,7 +63,8 @@ def _option(scopes: ModuleScopes, size: ast.Attribute, fits: int) -> tuple[tuple
     if not isinstance(statement, ast.Expr) or not isinstance(call.func, ast.Attribute):
         return None
     quote = module.text(call.args[0])[-1]
-    line = f"{module.text(call.func)}({quote}{mine}{quote}, type=int, help={quote}default: {fits or f'twice {flag}'}{quote})"
+    default = fits or f"twice {flag}"
+    line = f"{module.text(call.func)}({quote}{mine}{quote}, type=int, help={quote}default: {default}{quote})"
     edit = insert_below(module, statement, line)
     return None if edit is None else ((edit,), text)
 
