@@ -48,6 +48,10 @@ class HostSampler:
             grown = _growth(before, after, name)
             return None if grown is None else grown / seconds
 
+        received = sent = None
+        if network and self._network:
+            # An interface that went away takes its counters along.
+            received, sent = (max(new - old, 0) / seconds for new, old in zip(network, self._network, strict=True))
         sample = HostSample(
             time_s=now,
             cpu_cores_used=rate("cpu_s") or 0.0,
@@ -55,8 +59,8 @@ class HostSampler:
             memory_bytes=sum(int(counters["memory"]) for counters in after.values()),
             disk_read_bytes_s=rate("read"),
             disk_write_bytes_s=rate("write"),
-            net_rx_bytes_s=max(network[0] - self._network[0], 0) / seconds,
-            net_tx_bytes_s=max(network[1] - self._network[1], 0) / seconds,
+            net_rx_bytes_s=received,
+            net_tx_bytes_s=sent,
             processes=len(after),
         )
         self._time, self._before, self._network = now, after, network
@@ -130,10 +134,14 @@ def _growth(before: dict[int, dict[str, float]], after: dict[int, dict[str, floa
     return sum(max(counters.get(own, 0) - before.get(pid, {}).get(own, 0), 0) for pid, counters in after.items())
 
 
-def _network() -> tuple[float, float]:
-    """Bytes received and sent over all interfaces but the loopback."""
+def _network() -> tuple[float, float] | None:
+    """Bytes received and sent over all interfaces but the loopback, where the system tells."""
     received = sent = 0
-    for name, counters in psutil.net_io_counters(pernic=True).items():
+    try:
+        interfaces = psutil.net_io_counters(pernic=True)
+    except OSError:
+        return None
+    for name, counters in interfaces.items():
         if name != "lo":
             received += counters.bytes_recv
             sent += counters.bytes_sent

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -153,7 +154,10 @@ class _Channel:
                 now = time.time()
                 rest = memoryview(piece)
                 while rest:
-                    rest = rest[os.write(self._target, rest) :]
+                    try:
+                        rest = rest[os.write(self._target, rest) :]
+                    except BlockingIOError:  # whoever gave us the output may have set it so
+                        select.select([], [self._target], [])
                 self._output(piece, now)
         except OSError:
             pass  # the end of a terminal, or a reader that went away: the job learns of that by its own next write

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import psutil
 
-from gpulint_probe.host import HostSampler
 from gpulint_probe.lifecycle import Job
 from gpulint_probe.recording import Recording, RecordingError, RecordingWriter
 from gpulint_probe.sources import SourceOptions, open_source
@@ -66,7 +65,7 @@ class Session:
         except BaseException:
             self._source.close()
             raise
-        watcher = Watcher(self._source, HostSampler(job.pid), self._recorder, self._args.interval, log)
+        watcher = Watcher(self._source, job.pid, self._recorder, self._args.interval, log)
         limit = None
         if self._args.duration is not None:
             limit = threading.Timer(self._args.duration, self._stop_early, [watcher])
@@ -88,8 +87,8 @@ class Session:
         """Until the process ends, the time is over, or Ctrl-C or SIGTERM asks for the report."""
         waited = {signal.SIGINT, signal.SIGTERM}
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, waited)
-        host = HostSampler(self._followed.pid) if self._followed else None
-        watcher = Watcher(self._source, host, self._recorder, self._args.interval)
+        pid = self._followed.pid if self._followed else None
+        watcher = Watcher(self._source, pid, self._recorder, self._args.interval)
         deadline = time.monotonic() + (self._args.duration or float("inf"))
         while time.monotonic() < deadline and _lives(self._followed):
             if signal.sigtimedwait(waited, min(_LOOK_S, max(deadline - time.monotonic(), 0.0))) is not None:

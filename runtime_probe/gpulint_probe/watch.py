@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 
 from gpulint_probe.host import HostSampler
 from gpulint_probe.marks import MarkFinder
@@ -83,18 +84,19 @@ class Log:
 
 
 class Watcher:
-    """The sampling thread. ``host`` is None where no process is watched, ``log`` where no output is read."""
+    """The sampling thread. ``pid`` is None where no process is watched, ``log`` where no output is read."""
 
     def __init__(
         self,
         source: Source,
-        host: HostSampler | None,
+        pid: int | None,
         recorder: Recorder,
         interval_s: float,
         log: Log | None = None,
     ) -> None:
         self._source = source
-        self._host = host
+        self._pid = pid
+        self._host: HostSampler | None = None
         self._log = log
         self._recorder = recorder
         self._interval = interval_s
@@ -111,24 +113,31 @@ class Watcher:
             self._recorder.add(notes=[f"the source {self._source.name} stopped answering"])
 
     def _run(self) -> None:
-        start = time.monotonic()
-        due = start + self._interval
+        due = time.monotonic() + self._interval
+        self._guarded(self._find_host)
         while not self._stop.wait(max(due - time.monotonic(), 0.0)):
-            self._tick()
+            self._guarded(self._tick)
             # Where sampling takes longer than the interval, ticks are left out rather than bunched.
             missed = max(int((time.monotonic() - due) / self._interval), 0)
             due += (missed + 1) * self._interval
-        self._tick(final=True)
-        self._source.close()
+        self._guarded(lambda: self._tick(final=True))
+        self._guarded(self._source.close)
+
+    def _find_host(self) -> None:
+        if self._pid is not None:
+            self._host = HostSampler(self._pid)
 
     def _tick(self, *, final: bool = False) -> None:
+        host = self._host.sample() if self._host and not final else None
+        pids = self._host.pids if self._host else ()
+        samples = self._source.sample(pids, final=final)
+        self._recorder.add(*samples, *([host] if host else []), notes=self._source.troubles())
+        if self._log:
+            self._log.read()
+
+    def _guarded(self, step: Callable[[], None]) -> None:
         try:
-            host = self._host.sample() if self._host and not final else None
-            pids = self._host.pids if self._host else ()
-            samples = self._source.sample(pids, final=final)
-            self._recorder.add(*samples, *([host] if host else []), notes=self._source.troubles())
-            if self._log:
-                self._log.read()
+            step()
         except Exception as error:
             # Whatever a driver or /proc comes up with: samples are lost, the job is not disturbed.
             trouble = f"sampling failed: {type(error).__name__}: {error}"

@@ -79,7 +79,10 @@ def test_what_a_child_used_is_counted_once_also_when_it_has_ended(job: _Stepped)
     assert 1.95 <= total <= 2.6
 
 
-def test_a_child_that_is_found_late_does_not_bring_its_whole_past_into_one_sample(job: _Stepped) -> None:
+def test_a_child_that_is_found_late_does_not_bring_its_whole_past_into_one_sample(
+    job: _Stepped, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gpulint_probe.host._TREE_S", 1000.0)
     sampler = HostSampler(job.process.pid)
     _cpu_s(sampler, 0)
     job.do("children.append(subprocess.Popen([sys.executable, '-c', BURN + '\\ninput()'], stdin=subprocess.PIPE))")

@@ -293,3 +293,31 @@ def test_the_monitor_does_not_import_torch() -> None:
     )
     found = subprocess.run(_python(code), capture_output=True, text=True, timeout=60)
     assert found.stdout == "[]\n"
+
+
+def test_output_that_would_block_is_waited_for() -> None:
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    command = [*PROBE, "--", *_python("import os; os.write(1, b'x' * 300_000)")]
+    with subprocess.Popen(command, stdout=writer) as process:
+        os.close(writer)
+        read = 0
+        while piece := os.read(reader, 4096):
+            read += len(piece)
+    os.close(reader)
+    assert (read, process.returncode) == (300_000, 0)
+
+
+def test_a_host_that_cannot_be_watched_costs_samples_and_not_the_job(tmp_path: Path) -> None:
+    output = tmp_path / "run.jsonl"
+    broken = (
+        "import gpulint_probe.watch as w\n"
+        "def fail(pid): raise ValueError('no /proc here')\n"
+        "w.HostSampler = fail\n"
+        "from gpulint.cli import main\n"
+        f"main(['probe', '--source', 'none', '-o', {str(output)!r}, '--', 'sh', '-c', 'echo end; exit 9'])"
+    )
+    code = broken.replace("main([", "raise SystemExit(main([") + ")"
+    found = subprocess.run(_python(code), capture_output=True, timeout=60)
+    assert (found.returncode, found.stdout) == (9, b"end\n")
+    assert Recording.read(output).notes == ["sampling failed: ValueError: no /proc here"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import statistics
 import subprocess
 import sys
 from collections.abc import Callable
@@ -130,7 +131,9 @@ def test_without_gpm_the_source_is_coarse_and_says_so(run: Run) -> None:
     assert any("coarse" in text for text in recording.blind_spots)
     assert any("GPM: Not Supported" in text for text in recording.notes)
     # Counters give a rate from the second sample on; the source's own first one does not count here.
-    assert recording.gpu_samples[0].pcie_rx_bytes_s == pytest.approx(1e6, rel=0.2)
+    rates = [sample.pcie_rx_bytes_s for sample in recording.gpu_samples]
+    assert None not in rates
+    assert statistics.median(rate for rate in rates if rate) == pytest.approx(1e6, rel=0.3)
 
 
 def test_a_gpu_that_is_lost_costs_its_own_samples_only(run: Run) -> None:

@@ -169,7 +169,7 @@ class NvmlSource:
         # Version 1 counts as used what the driver keeps for itself; old drivers have no other.
         memory = ask("nvmlDeviceGetMemoryInfo", nvml.nvmlMemory_v2) or ask("nvmlDeviceGetMemoryInfo")
         power, energy = ask("nvmlDeviceGetPowerUsage"), ask("nvmlDeviceGetTotalEnergyConsumption")
-        pcie = self._pcie(device, now) if activity is None else {}
+        pcie = self._pcie(device) if activity is None else {}
         values: dict[str, float | None] = {
             "utilization": utilization and utilization.gpu / 100,
             "power_w": None if power is None else power / 1000,
@@ -204,10 +204,11 @@ class NvmlSource:
             return None
         return sum(sizes)
 
-    def _pcie(self, device: _Device, now: float) -> dict[str, float | None]:
+    def _pcie(self, device: _Device) -> dict[str, float | None]:
         """Bytes per second since the last sample."""
         nvml = self._nvml
         ids = [nvml.NVML_FI_DEV_PCIE_COUNT_RX_BYTES, nvml.NVML_FI_DEV_PCIE_COUNT_TX_BYTES]
+        now = time.monotonic()
         fields = self._ask(device, "nvmlDeviceGetFieldValues", device.handle, ids)
         if fields is None or any(entry.nvmlReturn != nvml.NVML_SUCCESS for entry in fields):
             device.useless.add("nvmlDeviceGetFieldValues 2")
