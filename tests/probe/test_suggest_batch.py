@@ -54,7 +54,7 @@ def test_a_card_that_is_too_full_gets_a_smaller_batch() -> None:
 
 def test_without_a_factory_or_batch_it_says_what_is_needed() -> None:
     lines = " ".join(suggest(gpu_series(measured(12)), None, None).lines)
-    assert "--model train.py:build" in lines
+    assert "--estimate-with 'train.py:build" in lines
     assert "--batch-size N" in lines
     assert "a recording in which GPU memory was seen" in " ".join(suggest((), 8, linear).lines)
 
@@ -86,37 +86,62 @@ def options(*words: str) -> argparse.Namespace:
     return parser.parse_args(["--suggest-batch", *words])
 
 
-def test_with_the_real_estimator(tmp_path: Path) -> None:
+FACTORY = """\
+from torch import nn
+
+def build():
+    return nn.Sequential(nn.Linear(4096, 65536), nn.ReLU(), nn.Linear(65536, 10))
+"""
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Recording:
+    """A run whose folder holds the factory; 10 of 14 GiB were held at batch 512."""
     pytest.importorskip("torch")
-    factory = tmp_path / "net.py"
-    factory.write_text(
-        "from torch import nn\n\ndef build():\n    return nn.Sequential(nn.Linear(4096, 65536), nn.ReLU(), nn.Linear(65536, 10))\n"
-    )
+    (tmp_path / "net.py").write_text(FACTORY)
     recording = measured(10, card=14)
-    recording.command = ["python", "train.py", "--batch-size", "512"]
+    recording.command, recording.cwd = ["python", "net.py", "--batch-size", "512"], str(tmp_path)
+    return recording
+
+
+def reported(recording: Recording, *words: str) -> str:
     out = io.StringIO()
-    cli.report(recording, options("--model", f"{factory}:build", "--input", "4096"), out)
-    text = " ".join(out.getvalue().split())
-    assert "measured: 10.0 GiB of 14.0 GiB at batch 512" in text
-    assert "training: batch " in text
+    cli.report(recording, options(*words), out)
+    return " ".join(out.getvalue().split())
+
+
+def test_with_the_real_estimator(run: Recording) -> None:
     from gpulint_probe.estimator import estimate
 
-    first, second = (
-        estimate(f"{factory}:build", inputs=("4096",), batch_size=size).reserved_bytes for size in (512, 1024)
-    )
-    found = suggest(
-        analyse(recording).seen.series,
-        512,
-        cli._estimator(options("--model", f"{factory}:build", "--input", "4096"), 512),
-    )
+    target = f"{run.cwd}/net.py:build"
+    text = reported(run, "--estimate-with", f"{target} --input 4096")
+    assert "measured: 10.0 GiB of 14.0 GiB at batch 512" in text
+    assert "training: batch " in text
+    first, second = (estimate(target, inputs=("4096",), batch_size=size).reserved_bytes for size in (512, 1024))
+    found = suggest(analyse(run).seen.series, 512, cli._estimator([target, "--input", "4096"]))
     assert found.bytes_per_sample == pytest.approx((second - first) / 512)
     assert found.train_batch is not None
     assert found.eval_batch is not None
     assert 512 < found.train_batch < found.eval_batch
+    (Path(run.cwd) / "gpulint.toml").write_text('estimate = { target = "net.py:build", input = "4096" }\n')
+    assert reported(run) == text
 
 
-def test_errors_of_the_estimator_are_one_line(tmp_path: Path) -> None:
-    pytest.importorskip("torch")
-    out = io.StringIO()
-    cli.report(measured(10), options("--model", f"{tmp_path}/none.py:build", "--batch-size", "4"), out)
-    assert "no suggestion: " in out.getvalue()
+def test_of_several_factories_the_programs_own_counts(run: Recording) -> None:
+    (Path(run.cwd) / "gpulint.toml").write_text(
+        '[[estimate]]\ntarget = "no.py:build"\n[[estimate]]\ntarget = "net.py:build"\ninput = "4096"\n'
+    )
+    assert "training: batch " in reported(run)
+    assert "needed for a suggestion: a model factory" in reported(run, "--no-findings")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--estimate-with", "none.py:build"], "no suggestion: "),
+        (["--estimate-with", "net.py:build --no-such-option"], "unrecognized arguments: --no-such-option"),
+        (["--estimate-with", "net.py:build 'open"], "No closing quotation"),
+    ],
+)
+def test_wrong_arguments_are_one_line(run: Recording, words: list[str], message: str) -> None:
+    assert message in reported(run, *words)

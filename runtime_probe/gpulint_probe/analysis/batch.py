@@ -49,15 +49,18 @@ def batch_in_command(command: Sequence[str]) -> int | None:
     return found.pop() if len(found) == 1 else None
 
 
-def suggest(series: Sequence[GpuSeries], batch: int | None, estimate: Estimator | None) -> BatchAdvice:
+def suggest(
+    series: Sequence[GpuSeries], batch: int | None, estimate: Estimator | None, has_factory: bool = False
+) -> BatchAdvice:
     """Batches for training and evaluation that leave ``MARGIN`` of the fullest card free.
 
-    ``batch`` is what one GPU computed at a time in the recorded run. Raises EstimateError from ``estimate``.
+    ``batch`` is what one GPU computed at a time in the recorded run. Without ``estimate`` it says what is missing; the
+    factory is not, if ``has_factory``. Raises EstimateError from ``estimate``.
     """
     fullest = max((one for one in series if one.peak_memory), key=lambda one: one.peak_memory or 0.0, default=None)
     missing = []
-    if estimate is None:
-        missing.append("a model factory: --model train.py:build (or timm:NAME, hf:PATH/config.json) and its --input")
+    if estimate is None and not has_factory:
+        missing.append("a model factory: --estimate-with 'train.py:build --input 3x224x224', or the setting estimate")
     if batch is None:
         missing.append("the batch of one GPU in this run: --batch-size N (the command does not state it)")
     if fullest is None or fullest.peak_memory_bytes is None:

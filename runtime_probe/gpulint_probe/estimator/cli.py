@@ -126,11 +126,11 @@ class _Parser(argparse.ArgumentParser):
         raise EstimateFailed(message)
 
 
-def batch_sizes(arguments: Sequence[str]) -> BatchSizes:
-    """The batches that fit the card named among the arguments of ``gpulint estimate``; runs the model factory.
+def request_of(arguments: Sequence[str]) -> Request:
+    """What the arguments of ``gpulint estimate`` ask for.
 
     Raises:
-        EstimateFailed: wrong arguments, no torch, or a job that cannot be simulated.
+        EstimateFailed: wrong arguments, or no torch.
     """
     parser = _Parser(prog="gpulint")
     add_parser(parser.add_subparsers(parser_class=_Parser))
@@ -139,10 +139,22 @@ def batch_sizes(arguments: Sequence[str]) -> BatchSizes:
         import torch  # noqa: F401
     except ImportError as error:
         raise EstimateFailed(f"it needs {error.name}: pip install 'gpulint[probe]'") from None
+    try:
+        return _request(args)
+    except EstimateError as error:
+        raise EstimateFailed(str(error)) from None
+
+
+def batch_sizes(arguments: Sequence[str]) -> BatchSizes:
+    """The batches that fit the card named among the arguments of ``gpulint estimate``; runs the model factory.
+
+    Raises:
+        EstimateFailed: wrong arguments, no torch, or a job that cannot be simulated.
+    """
+    request = request_of(arguments)
     from gpulint_probe.estimator.search import suggest_batch
 
     try:
-        request = _request(args)
         found = suggest_batch(request)
         card = request.card()
     except EstimateError as error:

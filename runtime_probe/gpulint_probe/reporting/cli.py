@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shlex
 import shutil
 import sys
 from collections.abc import Sequence
@@ -26,13 +27,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--json", type=Path, metavar="FILE", help="write all figures and the verdict (- for stdout)")
     group.add_argument("-q", "--quiet", action="store_true", help="no summary")
     group.add_argument("--no-findings", action="store_true", help="do not scan the program for an explanation")
-    batch = parser.add_argument_group("batch size, as in gpulint estimate (the factory's code is run)")
+    batch = parser.add_argument_group("batch size (this runs the model factory)")
     batch.add_argument("--suggest-batch", action="store_true", help="the batch that fits, by measurement and estimate")
-    batch.add_argument("--model", metavar="TARGET", help="factory: train.py:build, timm:NAME, hf:PATH/config.json")
-    batch.add_argument("--input", action="append", default=[], dest="inputs", metavar="SPEC", help="shape of a sample")
+    batch.add_argument(
+        "--estimate-with",
+        metavar="ARGUMENTS",
+        help="of gpulint estimate, such as 'train.py:build --input 3x224x224' (default: the setting estimate)",
+    )
     batch.add_argument("--batch-size", type=_positive, metavar="N", help="batch of one GPU in this run")
-    batch.add_argument("--optimizer", default="adamw", help="(default: adamw)")
-    batch.add_argument("--precision", default="fp32", help="(default: fp32)")
 
 
 def report(recording: Recording, args: argparse.Namespace, stream: TextIO) -> None:
@@ -84,31 +86,52 @@ def compare_command(arguments: Sequence[str]) -> int:
 
 
 def _advice(analysis: Analysis, args: argparse.Namespace) -> BatchAdvice:
+    from gpulint.config import ConfigError
+    from gpulint.estimates import EstimateFailed
     from gpulint_probe.analysis.batch import BatchAdvice, batch_in_command, suggest
     from gpulint_probe.estimator.errors import EstimateError
 
     batch = args.batch_size or batch_in_command(analysis.recording.command)
     try:
-        estimate = _estimator(args, batch or 1) if args.model else None
-        return suggest(analysis.seen.series, batch, estimate)
-    except EstimateError as error:
+        arguments = shlex.split(args.estimate_with) if args.estimate_with else _configured(analysis)
+        estimate = _estimator(arguments) if arguments and batch else None
+        return suggest(analysis.seen.series, batch, estimate, bool(arguments))
+    except (EstimateError, EstimateFailed, ConfigError, ValueError) as error:
         return BatchAdvice([f"no suggestion: {error}"])
 
 
-def _estimator(args: argparse.Namespace, batch: int) -> Estimator:
-    """The estimator for the model that the options name. Raises EstimateError."""
-    from gpulint_probe.estimator.errors import EstimateError
+def _configured(analysis: Analysis) -> list[str]:
+    """The arguments of ``gpulint estimate`` in the settings of the job's folder: of the factory that the program holds,
+    else of the only one; empty if there is none. Raises ConfigError."""
+    from gpulint.config import load
+    from gpulint.estimates import factory_file
 
-    try:
-        from gpulint_probe.estimator.api import Request, build_job, trace_job
-        from gpulint_probe.estimator.cards import card_of_memory
-        from gpulint_probe.estimator.simulate import simulate
-    except ImportError as error:
-        raise EstimateError(f"--suggest-batch needs {error.name}: pip install 'gpulint[probe]'") from None
-    job = build_job(
-        Request(args.model, tuple(args.inputs), batch_size=batch, optimizer=args.optimizer, precision=args.precision)
-    )
-    context = card_of_memory(1).context_bytes
+    folder = Path(analysis.recording.cwd)
+    if not analysis.recording.cwd or not folder.is_dir():
+        return []
+    config = load(folder)
+    own = {(folder / name).resolve() for name in analysis.program.files}
+    found = []
+    for target, *options in config.estimate:
+        file = factory_file(target, config.base)
+        named = f"{file}:{target.rpartition(':')[2]}" if file is not None and ".py:" in target else target
+        if file is not None and file.resolve() in own:
+            return [named, *options]
+        found.append([named, *options])
+    return found[0] if len(found) == 1 else []
+
+
+def _estimator(arguments: Sequence[str]) -> Estimator:
+    """The estimator for a job by the arguments of ``gpulint estimate``. Raises EstimateError and EstimateFailed."""
+    from gpulint_probe.estimator.cli import request_of
+
+    request = request_of(arguments)
+    from gpulint_probe.estimator.api import build_job, trace_job
+    from gpulint_probe.estimator.cards import card_of_memory
+    from gpulint_probe.estimator.simulate import simulate
+
+    job = build_job(request)
+    context = request.context if request.context is not None else (request.card() or card_of_memory(1)).context_bytes
 
     def estimate(size: int, training: bool) -> int:
         return simulate(trace_job(job, size, training)).reserved + context
