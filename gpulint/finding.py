@@ -71,3 +71,5 @@ class Problem:
     column: int | None = None
     is_error: bool = True
     """False for a plain note (a Helm template or a huge file that was skipped)."""
+    cell: int | None = None
+    """In notebooks the index of the cell, where one is to blame; line and column then count within it."""

@@ -69,10 +69,16 @@ class Document:
         self.problems: list[Problem] = []
 
     def problem(
-        self, message: str, line: int | None = None, column: int | None = None, *, is_error: bool = True
+        self,
+        message: str,
+        line: int | None = None,
+        column: int | None = None,
+        *,
+        is_error: bool = True,
+        cell: int | None = None,
     ) -> None:
         """Record why (part of) this document could not be read."""
-        self.problems.append(Problem(self.path, message, line, column, is_error))
+        self.problems.append(Problem(self.path, message, line, column, is_error, cell))
 
     @cached_property
     def python(self) -> PythonModule | None:

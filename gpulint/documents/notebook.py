@@ -135,7 +135,10 @@ class NotebookDocument(Document):
         broken = [(cell, code.error) for cell, code in self._code if code.error]
         for cell, error in broken[:_SHOWN_ERRORS]:
             self.problem(
-                f"cell {cell.index}, line {error.lineno or 1}: syntax error: {error.msg}", error.lineno, error.offset
+                f"cell {cell.index}, line {error.lineno or 1}: syntax error: {error.msg}",
+                error.lineno,
+                error.offset,
+                cell=cell.index,
             )
         if len(broken) > _SHOWN_ERRORS:
             self.problem(f"{len(broken) - _SHOWN_ERRORS} more cells with syntax errors")
@@ -146,7 +149,8 @@ class NotebookDocument(Document):
             return PythonModule(self.path, source.text, source.span)
         except SyntaxError as error:
             place = source.span(*[SourceText(source.text).offset(error.lineno or 1, error.offset or 1)] * 2)
-            self.problem(f"cell {place.cell}, line {place.line}: syntax error: {error.msg}", place.line, place.column)
+            message = f"cell {place.cell}, line {place.line}: syntax error: {error.msg}"
+            self.problem(message, place.line, place.column, cell=place.cell)
             return None
 
     @cached_property

@@ -16,7 +16,7 @@ from lsprotocol.types import (
 
 from gpulint.engine import Result
 from gpulint.finding import Finding, Problem, Severity
-from gpulint.fix import Declined
+from gpulint.fix import Declined, Fix, Safety
 from gpulint.lsp.places import Places
 from gpulint.project import Project
 from gpulint.source import Span
@@ -39,6 +39,20 @@ class Checked:
     results: tuple[Result, ...] = ()
     problems: tuple[Problem, ...] = ()
 
+    @property
+    def shows(self) -> object:
+        """What the editor sees of it, with the text that it sees it in."""
+        return self.revision, self.results, self.problems
+
+    @property
+    def has_safe_fixes(self) -> bool:
+        return any(isinstance(item.fix, Fix) and item.fix.safety is Safety.SAFE for item in self.results)
+
+    def text(self, path: Path, cell: int | None) -> str:
+        """The document's text, or that of one of its cells."""
+        document = self.project.document(path)
+        return "" if document is None else document.cell_source(cell).text
+
 
 def diagnostics(
     path: Path, checked: Checked, places: Places, *, related: bool, syntax_errors: bool
@@ -46,7 +60,8 @@ def diagnostics(
     """(URI, diagnostic) of all that was found; a notebook's cells have URIs of their own."""
     for problem in checked.problems if syntax_errors else ():
         if problem.is_error:
-            where = places.location(path, Span(problem.line or 1, problem.column or 1, problem.line or 1, 1_000_000))
+            line = problem.line or 1
+            where = places.location(path, Span(line, problem.column or 1, line, 1_000_000, problem.cell))
             yield (
                 where.uri,
                 Diagnostic(

@@ -11,7 +11,9 @@ import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from gpulint import engine
+from gpulint import engine, fixing
+from gpulint.baseline import Baseline
+from gpulint.cli import narrowing
 from gpulint.cli.inputs import Inputs, add_arguments, add_settings, gather
 from gpulint.config import ConfigError
 from gpulint.documents import kind_of
@@ -43,6 +45,7 @@ class Workspace:
         self._options = list(options)
         self._texts: dict[Path, bytes] = {}
         self._stamps: dict[Path, Stamp | None] = {}
+        self._baseline: Baseline | None = None
         self._inputs = self._read(None)
         self._listed = frozenset(self._inputs.found.files)
         self._project = self._inputs.project
@@ -73,7 +76,11 @@ class Workspace:
         self._stamp(self._project.files)
 
     def show(self, texts: Mapping[Path, bytes]) -> None:
-        """Lay the texts of open documents over the files; what is not among them any more is read from disk again."""
+        """Lay the texts of open documents over the files; what is not among them any more is read from disk again.
+
+        Texts of files that are not in the folder do not count.
+        """
+        texts = {path: text for path, text in texts.items() if self._holds(path)}
         paths = texts.keys() | self._texts.keys()
         changed = {path for path in paths if texts.get(path) != self._texts.get(path)}
         if not changed:
@@ -104,7 +111,19 @@ class Workspace:
             report_unused_ignores=self._inputs.unused_ignores,
         )
         self._stamp(self._project.seen)
+        if self._baseline is not None:
+            report.results = self._baseline.split(report.results, self._project).new
         return report
+
+    def fixed(self, path: Path) -> Project:
+        """The project after all safe fixes of one file's findings that change no other file."""
+        return fixing.fix(
+            self._project,
+            [path] if self.reports(path) else [],
+            self._inputs.rules,
+            self._inputs.plugins.fixers,
+            refusal=lambda other: None if other == path else "it would change other files",
+        ).project
 
     def _read(self, before: Inputs | None) -> Inputs:
         parser = _Parser()
@@ -112,11 +131,18 @@ class Workspace:
         add_settings(parser)
         paths, data = ([self.folder], None) if self.alone is None else ([self.alone], b"")
         try:
+            args = parser.parse_args(self._options)
+            args.config = args.config and self.folder / args.config.expanduser()
+            found = gather(args, paths, data)
+            self._baseline = narrowing.load(None, found) if self.alone is None else None
             self.error = ""
-            return gather(parser.parse_args(self._options), paths, data)
+            return found
         except ConfigError as error:
             self.error = str(error)
         return before or gather(parser.parse_args(["--isolated"]), paths, data)
+
+    def _holds(self, path: Path) -> bool:
+        return path.is_relative_to(self.folder) if self.alone is None else path == self.alone
 
     def _with_texts(self, files: Sequence[Path]) -> tuple[Path, ...]:
         new = [path for path in self._texts if path not in self._listed and not path.exists()]

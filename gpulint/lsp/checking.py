@@ -1,0 +1,97 @@
+"""The worker's side of the server: texts in, findings out."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gpulint.documents.notebook import NotebookDocument
+from gpulint.engine import Report
+from gpulint.lsp.diagnostics import Checked
+from gpulint.lsp.workspace import Stop, Workspace, Workspaces
+from gpulint.project import Project
+
+
+@dataclass
+class Answer:
+    """What a check of some documents found."""
+
+    projects: dict[Path, Project] = field(default_factory=dict)
+    report: Report = field(default_factory=Report)
+    complaints: set[str] = field(default_factory=set)
+    """Settings that cannot be used and plugins that do not work."""
+
+    @property
+    def errors(self) -> list[str]:
+        """Rules and fixers that raised, with the file and where they did."""
+        return [f"internal error in {item.where} at {item.path}: {item.error}" for item in self.report.errors]
+
+    def checked(self, path: Path, revision: int) -> Checked:
+        """What belongs to one document."""
+        return Checked(
+            revision,
+            self.projects[path],
+            tuple(result for result in self.report.results if result.finding.path == path),
+            tuple(problem for problem in self.report.problems if problem.path == path),
+        )
+
+
+class Checker:
+    """Owns the workspaces; only one thread may use it."""
+
+    def __init__(self) -> None:
+        self.workspaces = Workspaces()
+        self._warm = False
+
+    def check(
+        self, contents: Mapping[Path, bytes], paths: Iterable[Path], *, refresh: bool = False, stop: Stop
+    ) -> Answer:
+        """Check documents of any workspaces, with all open documents as ``contents`` has them.
+
+        Raises:
+            Superseded: ``stop`` said so.
+        """
+        answer = Answer()
+        if refresh:
+            for workspace in self.workspaces:
+                workspace.refresh()
+        groups: dict[Workspace, list[Path]] = {}
+        for path in paths:
+            groups.setdefault(self.workspaces.of(path), []).append(path)
+        for workspace, group in groups.items():
+            workspace.show(contents)
+            answer.report.extend(workspace.check(group, stop))
+            answer.projects |= dict.fromkeys(group, workspace.project)
+            answer.complaints |= {workspace.error} - {""}
+            failures = workspace.inputs.plugins.failures
+            answer.complaints |= {f"plugin {failure.name} does not work: {failure.reason}" for failure in failures}
+        self._spare_the_garbage_collector()
+        return answer
+
+    def fix_all(self, contents: Mapping[Path, bytes], path: Path) -> dict[int | None, str]:
+        """New texts of a document, by cell, with all safe fixes done that change no other file."""
+        workspace = self.workspaces.of(path)
+        workspace.show(contents)
+        before, after = workspace.project, workspace.fixed(path)
+        return {
+            cell: new for cell in _cells(before, path) if (new := _text(after, path, cell)) != _text(before, path, cell)
+        }
+
+    def _spare_the_garbage_collector(self) -> None:
+        """Trees of syntax live long: walking them for garbage took a sixth of a check."""
+        if not self._warm:
+            gc.collect()
+            gc.freeze()
+            self._warm = True
+
+
+def _cells(project: Project, path: Path) -> list[int | None]:
+    document = project.document(path)
+    return [cell.index for cell in document.cells] if isinstance(document, NotebookDocument) else [None]
+
+
+def _text(project: Project, path: Path, cell: int | None) -> str:
+    document = project.document(path)
+    return "" if document is None else document.cell_source(cell).text

@@ -1,0 +1,58 @@
+;;; Emacs: open the file of $GPULINT_FILE with eglot, take the quick fix of GPU301 at its place, save.  -*- lexical-binding: t -*-
+;; What happened is told in $GPULINT_LOG.
+(package-initialize)
+(require 'eglot)
+(require 'cl-lib)
+(require 'json)
+
+(defvar my-seconds 60)
+(defvar my-log nil)
+
+(defun my-tell (key value)
+  (push (cons key value) my-log)
+  (with-temp-file (getenv "GPULINT_LOG") (insert (json-encode my-log))))
+
+(defun my-diagnostics ()
+  (flymake-start)
+  (flymake-diagnostics))
+
+(defun my-code (diagnostic)
+  (plist-get (cdr (assoc 'eglot-lsp-diag (flymake-diagnostic-data diagnostic))) :code))
+
+(defun my-find (code)
+  (cl-find code (my-diagnostics) :key #'my-code :test #'equal))
+
+(defmacro my-wait (what condition)
+  `(let ((until (+ (float-time) my-seconds)))
+     (while (not ,condition)
+       (when (> (float-time) until)
+         (my-tell 'missed ,what)
+         (kill-emacs 1))
+       (accept-process-output nil 0.1))))
+
+(let ((command (append (json-parse-string (getenv "GPULINT_COMMAND")) nil))
+      (eglot-sync-connect my-seconds)
+      (eglot-connect-timeout my-seconds)
+      (last-nonmenu-event ?x)
+      (create-lockfiles nil)
+      (make-backup-files nil))
+  (find-file (getenv "GPULINT_FILE"))
+  (python-mode)
+  (let ((eglot-server-programs `((python-mode . ,command))))
+    (apply #'eglot--connect (eglot--guess-contact)))
+  (my-wait "a diagnostic" (my-find "GPU301"))
+  (my-tell 'before (vconcat (mapcar #'my-code (my-diagnostics))))
+  (let* ((found (my-find "GPU301"))
+         (beg (flymake-diagnostic-beg found)))
+    (my-tell 'shown (buffer-substring-no-properties beg (flymake-diagnostic-end found)))
+    (goto-char beg)
+    (cl-letf (((symbol-function 'completing-read)
+               (lambda (_prompt _items &optional _p _r _i _h default &rest _) (my-tell 'title default) default)))
+      (eglot-code-actions beg nil "quickfix" t)))
+  (my-wait "the fix" (buffer-modified-p))
+  (eglot--signal-textDocument/didChange) ; a timer does this when Emacs is idle, which it never is in batch mode
+  (my-wait "the end of the diagnostic" (not (my-find "GPU301")))
+  (my-tell 'after (vconcat (mapcar #'my-code (my-diagnostics))))
+  (save-buffer)
+  (eglot-shutdown (eglot-current-server))
+  (my-tell 'done t))
