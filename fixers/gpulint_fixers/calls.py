@@ -22,7 +22,7 @@ def add_keyword(module: PythonModule, call: ast.Call, keyword_text: str) -> Edit
     close = module.offsets(call)[1] - 1
     arguments: list[ast.expr | ast.keyword] = [*call.args, *call.keywords]
     if not arguments:
-        at = _opening(text, module.offsets(call.func)[1]) + 1
+        at = opening(text, module.offsets(call.func)[1]) + 1
         end = close if not text[at:close].strip() else at
         return _edit(module, at, end, keyword_text)
     last = max(arguments, key=lambda argument: module.offsets(argument)[1])
@@ -49,7 +49,7 @@ def _edit(module: PythonModule, start: int, end: int, text: str) -> Edit:
     return Edit(module.path, module.span_at(start, end), text)
 
 
-def _opening(text: str, at: int) -> int:
+def opening(text: str, at: int) -> int:
     """The first opening parenthesis from ``at`` on that is not in a comment."""
     while text[at] != "(":
         at = _end_of_line(text, at) if text[at] == "#" else at + 1

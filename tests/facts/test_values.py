@@ -230,7 +230,11 @@ def test_defaults_of_other_option_libraries(tmp_path: Path, code: str, expected:
         ("base = {'pin': False}\nkw = {**base, 'x': 1}\nmake(data, **kw)", Passed.ALWAYS, [False]),
         ("def wrap(**kw):\n    return make(data, **kw)\nwrap(pin=True)", Passed.ALWAYS, [True]),
         ("def wrap(**kw):\n    return make(data, **kw)\n", Passed.UNKNOWN, []),
-        ("def f(kw):\n    make(data, **kw)\nk = {}\nif cuda:\n    k.update({'pin': True})\nf(k)", Passed.SOMETIMES, [True]),
+        (
+            "def f(kw):\n    make(data, **kw)\nk = {}\nif cuda:\n    k.update({'pin': True})\nf(k)",
+            Passed.SOMETIMES,
+            [True],
+        ),
         ("def f(kw):\n    make(data, **kw)\nk = {'x': 1}\nk.update(load())\nf(k)", Passed.UNKNOWN, []),
         ("def f(kw):\n    make(data, **kw)\nk = {'x': 1}\nf(k)", Passed.NEVER, []),
     ],

@@ -11,6 +11,7 @@ from gpulint.finding import Finding
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
 from gpulint.project import Project
 from gpulint_fixers.background import MODULE, bring_module
+from gpulint_fixers.calls import opening
 
 _NAME = "upload_in_background"
 _SOURCE_FIRST = frozenset({"upload_file", "upload_from_filename", "copy", "copy2", "copyfile", "copytree"})
@@ -38,11 +39,14 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     if isinstance(brought, Declined):
         return brought
     imports, files = brought
-    first = module.offsets(call.args[0])[0]
-    gap = module.source.text[module.source.text.index("(", module.offsets(call.func)[1]) + 1 : first]
+    # Not where the first argument starts: that may be inside of parentheses of its own.
+    inside = opening(module.source.text, module.offsets(call.func)[1]) + 1
+    rest = module.source.text[inside:]
+    gap = rest[: len(rest) - len(rest.lstrip())]
+    first = inside + len(gap)
     edits = (
         Edit(scopes.path, module.span(call.func), _NAME),
-        Edit(scopes.path, module.span_at(first, first), f"{module.text(call.func)},{gap if gap.isspace() else ' '}"),
+        Edit(scopes.path, module.span_at(first, first), f"{module.text(call.func)},{gap or ' '}"),
     )
     return Fix(_DESCRIPTION, Safety.UNSAFE, (*imports, *edits), files)
 
