@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from gpulint_probe.recording import GpuInfo, GpuSample, HostSample, Mark, Recording
+from hypothesis import strategies as st
 
 START = 1_700_000_000.0
 CARD = 80 << 30
@@ -32,6 +33,21 @@ class Phase:
 
 WORK = Phase(72, 0.9)
 SAVE = Phase(96, 0.0, disk_write=200e6, power_w=100.0)
+
+
+phases = st.builds(
+    Phase,
+    seconds=st.integers(1, 150),
+    activity=st.none() | st.floats(0, 1),
+    memory=st.floats(0, 1),
+    cpu=st.floats(0, 1),
+    disk_write=st.sampled_from([0.0, 5e6, 300e6]),
+    pcie=st.sampled_from([0.0, 8e9]),
+    mark=st.none()
+    | st.tuples(st.sampled_from("epoch step install download checkpoint eval log".split()), st.just("x")),
+    unseen=st.booleans(),
+)
+"""Any phase, for properties."""
 
 
 def record(

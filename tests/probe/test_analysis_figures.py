@@ -11,7 +11,7 @@ from gpulint_probe.recording import GpuInfo, GpuSample, Recording
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.probe.synthetic import CARD, START, Phase, record
+from tests.probe.synthetic import CARD, START, Phase, phases, record
 
 
 def only(recording: Recording) -> GpuFigures:
@@ -188,20 +188,6 @@ def test_a_gpu_whose_activity_is_never_seen_has_no_utilization() -> None:
     assert [gpu.utilization for gpu in analysis.gpus] == [None, pytest.approx(0.5)]
     assert analysis.gpus[0].never_used is None
     assert analysis.utilization == pytest.approx(0.5)
-
-
-phases = st.builds(
-    Phase,
-    seconds=st.integers(1, 150),
-    activity=st.none() | st.floats(0, 1),
-    memory=st.floats(0, 1),
-    cpu=st.floats(0, 1),
-    disk_write=st.sampled_from([0.0, 5e6, 300e6]),
-    pcie=st.sampled_from([0.0, 8e9]),
-    mark=st.none()
-    | st.tuples(st.sampled_from("epoch step install download checkpoint eval log".split()), st.just("x")),
-    unseen=st.booleans(),
-)
 
 
 @settings(max_examples=60, deadline=None)

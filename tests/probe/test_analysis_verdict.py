@@ -153,6 +153,16 @@ def test_busy_cores_and_a_waiting_gpu_are_input() -> None:
     assert loss.reasons == ("the job's CPU cores are 97 % busy while the GPU waits",)
 
 
+def test_few_busy_loader_processes_on_many_cores_are_input_too() -> None:
+    recording = record([Phase(300, 0.25, cpu=0.28)])  # 4.5 of 16 cores; 5 processes
+    (loss,) = verdict(recording)
+    assert (loss.cause, loss.reasons) == (
+        Cause.INPUT, ("the job's 5 processes keep 4.5 cores busy while the GPU waits",)
+    )  # fmt: skip
+    recording.host_samples = [replace(sample, processes=2) for sample in recording.host_samples]
+    assert causes(recording) == [Cause.SMALL_BATCH]
+
+
 def test_bursts_of_work_with_waits_between_are_input() -> None:
     assert causes(record([Phase(2, 0.9), Phase(3, 0.0)] * 60)) == [Cause.INPUT]
 

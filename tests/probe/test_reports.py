@@ -25,9 +25,11 @@ from gpulint_probe.reporting.comparison import comparison_page
 from gpulint_probe.reporting.html import html
 from gpulint_probe.reporting.page import page
 from gpulint_probe.reporting.svg import ticks
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from gpulint.cli import main
-from tests.probe.synthetic import SAVE, START, WORK, Phase, record
+from tests.probe.synthetic import SAVE, START, WORK, Phase, phases, record
 
 FINDING = StaticFinding(
     "GPU211", "blocking-checkpoint", "warning", "train.py", 140, "torch.save writes to a mount", "save in a thread", ""
@@ -192,7 +194,10 @@ def test_html_in_a_browser(analysis: Analysis, tmp_path: Path) -> None:
     assert re.match(r"2:04\s+GPU 0 SM activity 90 %, GPU 0 memory 32\.0 GiB", readout[1])
     assert "GPU 0: below full activity while busy" in readout[1]
     assert len(re.findall(r'<svg [^>]*role="img" aria-label="GPU [01] SM activity', dom)) == 2
-    assert re.search(r"<rect [^>]*fill=\"var\(--c-checkpoint\)\"><title>checkpoint pauses, train\.py:140 \(GPU211\), 2:12 to 3:48</title>", dom)
+    assert re.search(
+        r"<rect [^>]*fill=\"var\(--c-checkpoint\)\"><title>checkpoint pauses, train\.py:140 \(GPU211\), 2:12 to 3:48</title>",
+        dom,
+    )
     assert re.search(r'fill="var\(--unseen\)"', dom)
     picture = tmp_path / "report.png"
     browse(file, f"--screenshot={picture}", "--window-size=1200,1600")
@@ -298,8 +303,8 @@ def test_a_comparison_of_unlike_runs_says_so() -> None:
 
 def test_compare_command_reads_recordings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     paths = [tmp_path / "a.jsonl", tmp_path / "b.jsonl"]
-    for path, phases in zip(paths, ([WORK, SAVE] * 3, [WORK] * 3), strict=True):
-        record(phases).write(path)
+    for path, work in zip(paths, ([WORK, SAVE] * 3, [WORK] * 3), strict=True):
+        record(work).write(path)
     assert cli.compare_command([*map(str, paths), "--json"]) == 0
     rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)["rows"]}
     assert rows["duration"]["factor"] == pytest.approx(72 / 168)
@@ -339,3 +344,13 @@ def test_many_changes_are_drawn_by_what_prevails() -> None:
 def test_lanes_without_traffic_are_left_out() -> None:
     names = [lane.name for lane in lanes(analyse(record([Phase(60, 0.9, disk_read=50e6)])), 10)]
     assert names == ["SM activity", "memory", "CPU", "disk read"]
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.lists(phases, max_size=5), max_size=3), st.sampled_from([0.5, 5.0]), st.integers(40, 140))
+def test_every_recording_has_reports(gpus: list[list[Phase]], interval: float, width: int) -> None:
+    found = analyse(record(*gpus, interval=interval), Program(findings=(FINDING, OTHER, UNRELATED)))
+    assert max(map(len, page(found, width=width).splitlines())) <= width
+    assert html(found).endswith("</html>\n")
+    json.dumps(found.to_json(), allow_nan=False)
+    assert comparison_page(compare(found, found)).count("\n") >= 1

@@ -23,13 +23,17 @@ from gpulint_probe.recording import Recording
 LONG_PAUSE_S = 5.0
 """Shorter pauses without a word in the log are part of how the job computes: waits for a batch, not an event."""
 _BLIP_SAMPLES = 5
+"""Activity of fewer samples may be a blip, if it is farther from all other than this:"""
 _FAR_S = 30.0
 _FAR_LENGTHS = 10
 _LIKE_THE_OTHERS = 1.5
-_EVALUATES = "the log says that it evaluates"
+"""A last pause of up to this many times the longest one before it, for the same cause, is no tail."""
 _BURSTS = 0.3
+"""Waits that take this share of the working time are how the job computes: in bursts."""
 _MUCH_CPU = 0.8
 _MUCH_PCIE = 3e9
+"""Bytes per second: what pageable copies reach, and far more than most steps need."""
+_EVALUATES = "the log says that it evaluates"
 _WRITES = ("disk_write_bytes_s", "net_tx_bytes_s")
 _READS = ("disk_read_bytes_s", "net_rx_bytes_s")
 _Rates = Mapping[str, float | None]
@@ -200,8 +204,8 @@ def _by_host(host: Host, pause: Pause, usual: _Rates) -> tuple[Cause, str]:
     writes = host.burst(pause.start, pause.end, {name: usual[name] for name in _WRITES})
     if writes:
         return Cause.CHECKPOINT, f"{writes} during these pauses, little between them"
-    if (cpu := host.cpu([(pause.start, pause.end)])) is not None and cpu >= _MUCH_CPU:
-        return Cause.INPUT, f"the job's CPU cores are {percent(cpu)} busy meanwhile"
+    if busy := host.busy([(pause.start, pause.end)], _MUCH_CPU):
+        return Cause.INPUT, f"{busy} meanwhile"
     reads = host.burst(pause.start, pause.end, {name: usual[name] for name in _READS})
     if reads:
         return Cause.INPUT, f"{reads} during these pauses, little between them"
@@ -212,9 +216,8 @@ def _steady(seen: Seen, series: GpuSeries, work: Sequence[Stretch], steady: Sequ
     """The cause of low plateaus and short waits, which a job has all the time: one for each GPU."""
     if not steady:
         return Cause.LOW, ""
-    cpu = seen.host.cpu(_ranges(steady))
-    if cpu is not None and cpu >= _MUCH_CPU:
-        return Cause.INPUT, f"the job's CPU cores are {percent(cpu)} busy while the GPU waits"
+    if busy := seen.host.busy(_ranges(steady), _MUCH_CPU):
+        return Cause.INPUT, f"{busy} while the GPU waits"
     if (rate := _pcie(series, steady)) is not None and rate >= _MUCH_PCIE:
         return Cause.TRANSFER, f"{rate / 1e9:.1f} GB/s go to the GPU meanwhile"
     seconds = sum(stretch.seconds for stretch in steady)

@@ -7,10 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from gpulint_probe.analysis.conditions import cpu_share
 from gpulint_probe.analysis.series import HostPoint
+from gpulint_probe.analysis.words import percent
 from gpulint_probe.recording import Mark
 
 _BURST = 3.0
 _LEAST_BURST = 10e6
+_FEWEST_PROCESSES = 2
 _PREPARING = ("install", "download")
 _NAMES = {
     "disk_write_bytes_s": "disk writes of {} MB/s", "net_tx_bytes_s": "{} MB/s sent over the network",
@@ -112,6 +114,22 @@ class Host:
         points = [point for start, end in ranges for point in self.within(start, end)]
         seconds = sum(point.seconds for point in points)
         return sum(cpu_share(point) * point.seconds for point in points) / seconds if seconds else None
+
+    def busy(self, ranges: Sequence[tuple[float, float]], most: float) -> str:
+        """Says whether the job's cores, or all of its processes (but one, which starts the others), are busy for at
+        least the share ``most`` of the time; nothing if not. Few loader processes can be busy on many free cores."""
+        cpu = self.cpu(ranges)
+        if cpu is None:
+            return ""
+        if cpu >= most:
+            return f"the job's CPU cores are {percent(cpu)} busy"
+        points = [point for start, end in ranges for point in self.within(start, end)]
+        cores = sum(point.sample.cpu_cores_used * point.seconds for point in points)
+        others = sum(max(0, point.sample.processes - 1) * point.seconds for point in points)
+        seconds = sum(point.seconds for point in points)
+        if others >= _FEWEST_PROCESSES * seconds and cores >= most * others:
+            return f"the job's {others / seconds + 1:.0f} processes keep {cores / seconds:.1f} cores busy"
+        return ""
 
     def rate(self, name: str, ranges: Iterable[tuple[float, float]]) -> float | None:
         """Mean of a rate over stretches of time, in bytes per second; None where it was not seen."""

@@ -10,6 +10,8 @@ from gpulint_probe.analysis.pauses import Rhythm, rhythm
 from gpulint_probe.analysis.program import StaticFinding
 from gpulint_probe.analysis.words import duration, listed, number, percent
 
+_MOST_REASONS = 5
+"""Reasons of single pauses differ in their figures only."""
 WORTH_NAMING = 0.01
 """Causes of a smaller share are left out of the page, not of the JSON."""
 
@@ -23,7 +25,7 @@ CODES: dict[Cause, tuple[str, ...]] = {
     Cause.EVALUATION: ("GPU202", "GPU203"),
     Cause.INPUT: ("GPU303", "GPU311", "GPU304", "GPU321", "GPU307", "GPU301", "GPU302", "GPU306"),
     Cause.TRANSFER: ("GPU302", "GPU301", "GPU306", "GPU305"),
-    Cause.SMALL_BATCH: ("GPU201", "GPU202", "GPU305", "GPU207", "GPU414"),
+    Cause.SMALL_BATCH: ("GPU201", "GPU202", "GPU305", "GPU207", "GPU414", "GPU303", "GPU311", "GPU302", "GPU301"),
     Cause.PAUSES: ("GPU211", "GPU341", "GPU304", "GPU321", "GPU202", "GPU207", "GPU102"),
     Cause.LOW: ("GPU305", "GPU302", "GPU207", "GPU414", "GPU355", "GPU352", "GPU354", "GPU353", "GPU303", "GPU201"),
     Cause.BUSY: (),
@@ -90,7 +92,7 @@ def _loss(cause: Cause, pieces: list[Piece], whole: float, findings: list[Static
         sum(end - start for start, end in worst),
         tuple(sorted(by_gpu)),
         rhythm(worst),
-        tuple(dict.fromkeys(piece.reason for piece in pieces if piece.reason)),
+        tuple(dict.fromkeys(piece.reason for piece in pieces if piece.reason))[:_MOST_REASONS],
         all(piece.certain for piece in pieces),
         tuple(sorted(explaining, key=lambda finding: codes.index(finding.code))),
     )
@@ -133,7 +135,7 @@ def _how(loss: Loss) -> str:
         case Cause.TRANSFER:
             return f"in transfers between host and GPU{_likely(loss)}"
         case Cause.SMALL_BATCH:
-            return "to batches that are small for the card"
+            return f"to batches that are small for the card{_likely(loss)}"
         case Cause.LOW:
             return "to steadily low activity, cause not seen"
         case Cause.BUSY:

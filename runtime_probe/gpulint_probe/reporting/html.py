@@ -148,7 +148,7 @@ def _losses(analysis: Analysis) -> str:
 
 def _loss(loss: Loss) -> str:
     colour = f"background:var(--c-{COLOURS[loss.cause]})"
-    details = [f"Seen: {reason}." for reason in loss.reasons[:3]]
+    details = [f"Seen: {reason}." for reason in loss.reasons[:1]]
     if loss.findings and loss.findings[0].help:
         details.append(f"Do: {loss.findings[0].help}.")
     details += [f"Also: {finding}" for finding in loss.findings[1:]]

@@ -185,7 +185,7 @@ def _losses(console: Console, analysis: Analysis) -> None:
 
 
 def _details(loss: Loss) -> list[str]:
-    lines = [f"seen: {reason}" for reason in loss.reasons[:2]]
+    lines = [f"seen: {reason}" for reason in loss.reasons[:1]]
     if loss.findings and loss.findings[0].help:
         lines.append(f"do: {loss.findings[0].help}")
     lines += [f"also: {finding}" for finding in loss.findings[1:_MOST_FINDINGS]]
