@@ -189,6 +189,8 @@ class Devices:
             draw = transfer.draw
             if draw is None or draw.prepared or not transfer.to_gpu:
                 continue
+            if self._project.guards.without_gpu(scopes, transfer.node):
+                continue
             once = isinstance(draw.where.node, ast.Call) and not loops.contexts(draw.where.scopes, draw.where.node)
             if not once and not self._was_on_gpu(transfer, draw):
                 yield transfer

@@ -235,6 +235,8 @@ class Fetching:
         named = function is not None and bool(FETCHES.search(function.name))
         if is_data or named or names & {"urllib.request.urlretrieve", "urllib.urlretrieve"}:
             what = next((text for text in texts if "://" in text), "")
+            if not what and not is_data and not self._project.downloads.is_program(scopes):
+                return None  # a tool for anybody, who knows for what
             return Download(Ref(scopes, call), callee(call), what, "from the internet", "data")
         return None
 

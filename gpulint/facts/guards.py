@@ -96,6 +96,14 @@ def _excludes_cuda(test: ast.expr, holds: bool) -> bool:
     return not holds and bool(_CUDA_TEST.search(ast.unparse(test)))
 
 
+_BENCHMARK = re.compile(r"(^|[_-])(bench|benchmark|benchmarks|profile|profiler|profiling|latency)([_-]|$)")
+
+
+def is_benchmark(scopes: ModuleScopes) -> bool:
+    """Does a module's name say that it measures, for which it has to wait for the GPU?"""
+    return bool(_BENCHMARK.search(scopes.path.stem))
+
+
 class Guards:
     """Questions about conditions; values (is N one?) come from the project."""
 

@@ -30,7 +30,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpulint.documents.base import Document
-from gpulint.facts.guards import conditions
+from gpulint.facts.guards import conditions, is_benchmark
 from gpulint.facts.loops import Context, Role
 from gpulint.facts.scopes import ModuleScopes, last_name
 from gpulint.facts.syncs import Kind as SyncKind
@@ -53,7 +53,7 @@ class Waits:
 
 def check(document: Document, project: Project) -> Iterator[Finding]:
     scopes = project.scopes(document)
-    if scopes is None:
+    if scopes is None or is_benchmark(scopes):
         return
     statements: dict[ast.AST, list[tuple[Sync, Context]]] = {}
     for sync in Syncs(project).in_module(scopes):

@@ -27,6 +27,7 @@ from collections.abc import Iterator
 
 from gpulint.documents.base import Document
 from gpulint.facts.collectives import BARRIERS, REDUCTIONS, collective
+from gpulint.facts.guards import is_benchmark
 from gpulint.facts.loops import Context, Role
 from gpulint.facts.resolve import Ref
 from gpulint.facts.scopes import FUNCTIONS, ModuleScopes, last_name
@@ -40,7 +41,7 @@ _DETACHED = frozenset({"item", "detach", "data", "cpu", "clone"})
 
 def check(document: Document, project: Project) -> Iterator[Finding]:
     scopes = project.scopes(document)
-    if scopes is None:
+    if scopes is None or is_benchmark(scopes):
         return
     for call in scopes.calls:
         name = collective(scopes, call, project)
