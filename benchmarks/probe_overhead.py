@@ -10,7 +10,8 @@ one probed run, and every second pair starts with the probed one. Printed are th
 * the probe's CPU time per second of the run without what starting it takes, which is paid once. The start is measured
   on the command ``true``.
 
-The target is 1 % for all three on a run of a minute or more; the third does not depend on the length of the run.
+The target is 1 % for the first, and 1 % of a core for the third. The second falls with the length of the run, as it has
+the start in it.
 """
 
 from __future__ import annotations
