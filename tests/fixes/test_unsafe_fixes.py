@@ -1,0 +1,88 @@
+"""Programs repaired by unsafe fixes run, and what changes is what the fix says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+MakeJob = Callable[..., Any]
+
+PROGRAM = """\
+import argparse
+import torch
+from PIL import Image
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--batch-size", type=int, default=8)
+args = parser.parse_args()
+torch.manual_seed(0)
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+class Images(Dataset):
+    def __len__(self):
+        return 40
+
+    def __getitem__(self, index):
+        image = Image.open("image.png").convert("RGB")
+        return torch.full((3,), float(index)) + image.width, index
+
+
+def main():
+    loader = DataLoader(Images(), batch_size=args.batch_size, shuffle=True{workers})
+    val_loader = DataLoader(Images(), batch_size=args.batch_size, num_workers=1, persistent_workers=True)
+    model = nn.Linear(3, 40).to(device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-6)
+    for epoch in range(3):
+        order = []
+        for images, indices in loader:
+            order += indices.tolist()
+            loss = nn.functional.cross_entropy(model(images.to(device)), indices.to(device))
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        print(*order)
+    with torch.no_grad():
+        print(*(len(model(images.to(device))) for images, _ in val_loader))
+
+
+if __name__ == "__main__":
+    main()
+"""
+IMAGE = "from PIL import Image; Image.new('RGB', (4, 4)).save('image.png')\n"
+
+
+@pytest.mark.parametrize(("code", "workers"), [("GPU303", ""), ("GPU304", ", num_workers=2")])
+def test_workers_that_live_on_give_later_epochs_another_order(job: MakeJob, code: str, workers: str) -> None:
+    pytest.importorskip("torch")
+    pytest.importorskip("PIL")
+    made = job({"train.py": PROGRAM.format(workers=workers), "image.py": IMAGE})
+    made.run("image.py")
+    before, _ = made.run("train.py")
+    assert "later epochs are" in made.offer(code).description
+    assert made.repair(code) == 1
+    assert "persistent_workers=True" in made.text("train.py")
+    after, _ = made.run("train.py")
+    assert after.splitlines()[0] == before.splitlines()[0]
+    assert after.splitlines()[1:3] != before.splitlines()[1:3]
+    assert [sorted(line.split()) for line in after.splitlines()] == [
+        sorted(line.split()) for line in before.splitlines()
+    ]
+
+
+def test_evaluation_has_its_own_option(job: MakeJob) -> None:
+    pytest.importorskip("torch")
+    pytest.importorskip("PIL")
+    made = job({"train.py": PROGRAM.format(workers=""), "image.py": IMAGE})
+    made.run("image.py")
+    before, _ = made.run("train.py")
+    assert made.repair("GPU202") == 1
+    after, _ = made.run("train.py")
+    assert before.splitlines()[:3] == after.splitlines()[:3]
+    assert before.splitlines()[3] == "8 8 8 8 8"
+    assert after.splitlines()[3] == "16 16 8"
+    assert made.run("train.py", "--eval-batch-size", "40")[0].splitlines()[3] == "40"
