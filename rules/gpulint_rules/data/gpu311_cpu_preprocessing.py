@@ -33,11 +33,12 @@ from dataclasses import dataclass
 
 from gpulint.documents.base import Document
 from gpulint.facts.input_path import Heavy, InputPaths, is_held_out
-from gpulint.facts.scopes import FUNCTIONS, ModuleScopes, last_name
+from gpulint.facts.scopes import FUNCTIONS, FunctionNode, ModuleScopes, last_name
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
+from gpulint_rules.data.dali import pipeline
 
 _IMAGE_SETS = frozenset(
     (
@@ -49,8 +50,9 @@ _IMAGE_SETS = frozenset(
 _RESIZES = re.compile(
     r"(RandomResizedCrop|Resize|CenterCrop|RandomCrop|RandAugment|AutoAugment|TrivialAugment|ColorJitter)"
 )
+_IMAGES = "decodes and transforms images"
 _WORK_ADVICE = {
-    "decodes and transforms images": (
+    _IMAGES: (
         "decode and augment on the GPU (NVIDIA DALI, torchvision.transforms.v2 on batches) or store resized images"
     ),
     "computes on audio": "resample and extract features once before the job, or compute them on the GPU batch by batch",
@@ -87,10 +89,16 @@ def _per_item(scopes: ModuleScopes, project: Project) -> Iterator[Finding]:
             scopes.path,
             scopes.module.span(heavy.function),
             f"{name} {heavy.work} on the CPU for every {unit}",
-            help=_WORK_ADVICE[heavy.work],
+            help=_advice(heavy.work, owner, heavy.function),
             payload=Preprocessing(heavy.work, name),
             related=(Place(scopes.path, scopes.module.span(heavy.call), "here"),),
         )
+
+
+def _advice(work: str, owner: ast.ClassDef | None, function: FunctionNode) -> str:
+    if work != _IMAGES or owner is None or function.name != "__getitem__":
+        return _WORK_ADVICE[work]
+    return f"{_WORK_ADVICE[work]}; with DALI instead of {owner.name}:\n{pipeline(owner.name, function)}"
 
 
 def _image_sets(scopes: ModuleScopes, project: Project) -> Iterator[Finding]:
@@ -120,9 +128,8 @@ def _image_sets(scopes: ModuleScopes, project: Project) -> Iterator[Finding]:
 
 
 def _set_finding(scopes: ModuleScopes, call: ast.Call, message: str, name: str) -> Finding:
-    work = "decodes and transforms images"
     return RULE.finding(
-        scopes.path, scopes.module.span(call), message, help=_WORK_ADVICE[work], payload=Preprocessing(work, name)
+        scopes.path, scopes.module.span(call), message, help=_WORK_ADVICE[_IMAGES], payload=Preprocessing(_IMAGES, name)
     )
 
 

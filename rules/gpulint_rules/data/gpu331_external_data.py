@@ -135,9 +135,9 @@ def _advice(item: Download) -> str:
         if item.kind == "metric":
             return f"load {name!r} once before the job so that it is cached, and set HF_HUB_OFFLINE=1 in the job"
         return (
-            f"run `hf download {name}{kind}` before the job (login node, image build) with HF_HOME on "
-            "storage that the job sees, "
-            "and set HF_HUB_OFFLINE=1 in the job"
+            f"download it before the job, and forbid downloads in the job:\nhf download {name}{kind}"
+            "  # on the login node or in the image, with HF_HOME on storage that the job sees\n"
+            "export HF_HUB_OFFLINE=1  # in the job"
         )
     if item.kind == "weights":
         return "fetch the weights before the job into a cache that the job sees (TORCH_HOME, KERAS_HOME, a local file)"

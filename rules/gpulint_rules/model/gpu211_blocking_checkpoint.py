@@ -48,6 +48,9 @@ from gpulint.fix import Safety
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 
+_LONGEST = 120
+"""Characters of arguments that a snippet repeats."""
+
 
 @dataclass(frozen=True, slots=True)
 class BlockingCheckpoint:
@@ -98,11 +101,30 @@ def _report(project: Project, at: Ref, save: Save, contexts: list[Context]) -> I
         at.scopes.path,
         at.scopes.module.span(at.node),
         f"{Save(at).what} writes a checkpoint in the {loop} loop {where}",
-        help="write it to a local temporary file and let one background thread, joined at exit, move it to its place; "
-        "or use an asynchronous writer such as `torch.distributed.checkpoint.async_save`",
+        help=_advice(save),
         severity=Severity.WARNING if location.is_remote else Severity.INFO,
         payload=BlockingCheckpoint(save, location, tuple(contexts)),
         related=tuple(related),
+    )
+
+
+def _advice(save: Save) -> str:
+    """What to do, for a dictionary of PyTorch's with an asynchronous writer in the program's own names."""
+    text = (
+        "write it to a local temporary file and let one background thread, joined at exit, move it to its place; "
+        "or use an asynchronous writer such as `torch.distributed.checkpoint.async_save`"
+    )
+    if save.what != "torch.save" or len(save.node.args) < 2:
+        return text
+    state, path = ast.unparse(save.node.args[0]), ast.unparse(save.node.args[1])
+    if len(state) + len(path) > _LONGEST or not state.endswith((")", "}")):
+        return text
+    state = state if state.startswith("{") else f'{{"model": {state}}}'
+    return (
+        f"{text}, which writes a folder:\n"
+        "if pending is not None:\n"
+        "    pending.result()  # one at a time; also after the loop (process groups need cpu:gloo,cuda:nccl)\n"
+        f"pending = torch.distributed.checkpoint.async_save({state}, checkpoint_id={path})"
     )
 
 
