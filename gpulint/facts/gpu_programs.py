@@ -30,7 +30,8 @@ _COMPUTES = frozenset(
 _NAMED = frozenset(b"cuda gpu GPU GPUs num_gpus device_map".split())
 _OTHERS = frozenset(b"tpu TPU torch_xla torch_neuronx".split())
 _CLIENTS = frozenset(
-    b"MLClient ScriptRunConfig TrainingClient CustomTrainingJob CustomContainerTrainingJob CustomJob".split()
+    b"MLClient ScriptRunConfig TrainingClient CustomTrainingJob CustomContainerTrainingJob CustomJob "
+    b"aiplatform sagemaker".split()
 )
 """What submits a job to a service from a notebook or script that holds no GPU itself."""
 _OWN_WORK = frozenset(b"cuda device_map backward GradientTape Trainer training_step Accelerator".split())

@@ -20,6 +20,8 @@ _LOSS = re.compile(r"(^|_|[a-z])(loss|losses|err[A-Z]?|nll|kld|bce|elbo)(_|\d|$)
 _TENSOR_NAME = re.compile(
     r"loss|logit|^(out|outs|output|outputs|pred|preds|grad_norm|total_norm)$|mloss", re.IGNORECASE
 )
+_TELLS = re.compile(r"_?(format|print|log|str|show|display|describe)_|to_str")
+"""Functions that make text of what they are given."""
 _MAKES = re.compile(
     r"(^|_)(model|net|network|criterion|critic|discriminator|generator|encoder|decoder|module|loss|loss_?fn|loss_?func)$"
     r"|loss|^net[DG]$|^forward$|cross_entropy|clip_grad_norm_?$",
@@ -220,10 +222,16 @@ class Syncs:
             case ast.Subscript(value=base):
                 return self.is_tensor(scopes, base, depth + 1)
             case ast.BinOp(left=left, right=right):
+                if any(isinstance(part, ast.Constant) and isinstance(part.value, str) for part in (left, right)):
+                    return False  # text
                 return self.is_tensor(scopes, left, depth + 1) or self.is_tensor(scopes, right, depth + 1)
             case ast.Call(func=func, args=args):
                 name = last_name(func) if isinstance(func, ast.Name | ast.Attribute) else ""
-                if name in _ENDS or (isinstance(func, ast.Name) and name in ("float", "int", "str", "len")):
+                if (
+                    name in _ENDS
+                    or _TELLS.match(name)
+                    or (isinstance(func, ast.Name) and name in ("float", "int", "str", "len"))
+                ):
                     return False
                 if _MAKES.search(name) and not self._returns_host(scopes, node):
                     return True

@@ -147,7 +147,7 @@ def _python(document: Document, project: Project, scopes: ModuleScopes) -> Itera
     if declared and not _computes(project, scopes):
         declared = []
     for option, name, size in declared:
-        if is_small(size, text):
+        if size > 1 and is_small(size, text):
             yield _finding(document, project.values.place(option).span, f"{name} defaults to {size}", size)
     for call, batch in configured:
         if _is_small_setting(batch.size, text):

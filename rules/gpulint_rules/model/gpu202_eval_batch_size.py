@@ -172,7 +172,12 @@ def _check(project: Project, scopes: ModuleScopes, source: Source, training: lis
         if project.resolver.callees(scopes, source.node):
             return None
         return _finding(project, source, None, "one batch size serves training and evaluation")
-    if source.split is not Split.EVAL or _bounded(project, scopes, source) or _unused(scopes, source.node):
+    if (
+        source.split is not Split.EVAL
+        or _is_one_on_purpose(scopes, source)
+        or _bounded(project, scopes, source)
+        or _unused(scopes, source.node)
+    ):
         return None
     for other in training:
         if _same(source, other):
@@ -182,6 +187,15 @@ def _check(project: Project, scopes: ModuleScopes, source: Source, training: lis
         if sizes[0] and sizes[1] and max(sizes[0]) <= min(sizes[1]) and max(sizes[1]) > 1:
             return _smaller(project, source, other, max(sizes[0]), min(sizes[1]))
     return None
+
+
+def _is_one_on_purpose(scopes: ModuleScopes, source: Source) -> bool:
+    """Does a comment right above say that the batch of one has a reason?"""
+    size = source.batch.node
+    if not isinstance(size, ast.Constant) or size.value != 1:
+        return False
+    above = scopes.module.source.line(scopes.module.span(source.node).line - 1).strip()
+    return above.startswith("#") and "batch" in above
 
 
 def _bounded(project: Project, scopes: ModuleScopes, source: Source) -> bool:
