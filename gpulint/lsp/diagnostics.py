@@ -46,7 +46,12 @@ class Checked:
 
     @property
     def has_safe_fixes(self) -> bool:
-        return any(isinstance(item.fix, Fix) and item.fix.safety is Safety.SAFE for item in self.results)
+        """Is there a safe fix that changes this document alone?"""
+        fixes = [(item.finding.path, item.fix) for item in self.results if isinstance(item.fix, Fix)]
+        return any(
+            fix.safety is Safety.SAFE and not fix.files and all(edit.path == path for edit in fix.edits)
+            for path, fix in fixes
+        )
 
     def text(self, path: Path, cell: int | None) -> str:
         """The document's text, or that of one of its cells."""

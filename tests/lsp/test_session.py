@@ -9,7 +9,7 @@ import pytest
 from lsprotocol import types
 from pygls.exceptions import JsonRpcInvalidParams
 
-from tests.lsp.conftest import REPOSITORY, applied, place
+from tests.lsp.conftest import CAPABILITIES, REPOSITORY, applied, place
 
 WASTEFUL = """\
 import torch
@@ -215,6 +215,42 @@ async def test_an_editor_that_asks_later_gets_the_edit_later(editor, program, tm
     assert action.edit is None
     action = await editor.client.code_action_resolve_async(action)
     assert "empty_cache" not in applied(WASTEFUL, action.edit.changes[uri])
+
+
+async def test_a_quick_fix_that_changes_another_file_too(editor, tmp_path):
+    data = "from torch.utils.data import DataLoader\n\n\ndef loader():\n    return DataLoader([1], num_workers=2)\n"
+    train = "from data import loader\nfor batch in loader():\n    batch = batch.cuda()\n"
+    (tmp_path / "data.py").write_text(data)
+    await editor.initialize(tmp_path)
+    uri = editor.open(tmp_path / "train.py", train)
+    fix = next(item for item in await editor.actions(uri, place(train, "batch.cuda()")) if item.is_preferred)
+    texts = {uri: train, (tmp_path / "data.py").as_uri(): data}
+    for change in fix.edit.document_changes:
+        texts[change.text_document.uri] = applied(texts[change.text_document.uri], change.edits)
+        assert change.text_document.version == (1 if change.text_document.uri == uri else None)
+    assert [*texts.values()] == [
+        train.replace("cuda()", "cuda(non_blocking=True)"),
+        data.replace("num_workers=2", "num_workers=2, pin_memory=True"),
+    ]
+    # "Fix all" stays within its document, where nothing can be done.
+    assert await editor.actions(uri, EVERYTHING, only=["source.fixAll"]) == []
+
+
+@pytest.mark.parametrize("makes_files", [True, False])
+async def test_a_fix_with_a_new_file_needs_an_editor_that_makes_files(editor, tmp_path, makes_files):
+    shutil.copytree(REPOSITORY / "examples/half-the-gpus/wasteful", tmp_path / "job")
+    path = tmp_path / "job" / "job.yaml"
+    await editor.initialize(tmp_path, capabilities=CAPABILITIES if makes_files else types.ClientCapabilities())
+    uri = editor.open(path, language="yaml")
+    actions = await editor.actions(uri, place(path.read_text(), "pip install"))
+    fixes = [item for item in actions if item.title.endswith("(unsafe)")]
+    assert len(fixes) == makes_files
+    for fix in fixes:
+        create, fill, change = fix.edit.document_changes
+        assert isinstance(create, types.CreateFile) and create.options.overwrite is False
+        assert create.uri == fill.text_document.uri == (tmp_path / "job" / "Dockerfile.gpulint").as_uri()
+        assert "RUN pip install -r requirements.txt" in fill.edits[0].new_text
+        assert "pip install" not in applied(path.read_text(), change.edits)
 
 
 async def test_only_the_kinds_that_are_asked_for(editor, program, tmp_path):
