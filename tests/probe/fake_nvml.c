@@ -9,7 +9,7 @@
 
 enum { NOT_SUPPORTED = 3, NOT_FOUND = 6, INSUFFICIENT_SIZE = 7, UNKNOWN = 999 };
 typedef struct { char id[16]; int gpu, instance; } Device;
-typedef struct { double time; int used; } Sample;
+typedef struct { double time, previous; int used; } Sample;
 
 static Device devices[16][9];
 
@@ -190,13 +190,15 @@ int nvmlGpmQueryDeviceSupport(Device *device, Support *support) {
 int nvmlGpmSampleAlloc(Sample **sample) { *sample = calloc(1, sizeof **sample); return 0; }
 int nvmlGpmSampleFree(Sample *sample) { free(sample); return 0; }
 static Device *sampled[64];
+static double last[64];
 static int take(Device *device, Sample *sample) {
     double code;
     if (number(device->id, "err", &code) || number(device->id, "err.gpm", &code)) return (int)code;
     int slot = 0;
     while (sampled[slot] && sampled[slot] != device) slot++;
     sampled[slot] = device;
-    sample->time = seconds();
+    sample->previous = last[slot];
+    sample->time = last[slot] = seconds();
     sample->used = slot + 1;
     return 0;
 }
@@ -207,8 +209,9 @@ int nvmlGpmMigSampleGet(Device *device, unsigned instance, Sample *sample) {
 typedef struct { unsigned id, code; double value; const char *names[3]; } Metric;
 typedef struct { unsigned version, count; Sample *one, *two; Metric metrics[]; } Request;
 int nvmlGpmMetricsGet(Request *request) {
-    /* The documentation asks for 100 ms between two samples. */
+    /* The documentation asks for 100 ms between two samples; and they are to be the last two. */
     if (request->version != 1 || request->two->time - request->one->time < 0.1) return UNKNOWN;
+    if (request->two->previous != request->one->time) return UNKNOWN;
     Device *device = sampled[request->two->used - 1];
     for (unsigned i = 0; i < request->count; i++) {
         Metric *metric = &request->metrics[i];
