@@ -8,12 +8,14 @@ import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-
-import pathspec
+from typing import TYPE_CHECKING
 
 from gpulint.config import Config
 from gpulint.documents import kind_of
 from gpulint.finding import Problem
+
+if TYPE_CHECKING:
+    import pathspec
 
 MAX_BYTES = 5_000_000
 MAX_LINE = 1_000_000
@@ -21,7 +23,7 @@ HEAD = 4096
 
 QUIET_EXCLUDES = (
     ".git", ".hg", ".svn", ".tox", ".nox", ".eggs", ".direnv", "__pycache__",
-    ".mypy_cache", ".ruff_cache", ".pytest_cache", ".ipynb_checkpoints",
+    ".mypy_cache", ".ruff_cache", ".pytest_cache", ".ipynb_checkpoints", ".gpulint_cache",
 )  # fmt: skip
 """Folders of tools, which nobody expects to be read."""
 NOTED_EXCLUDES = (
@@ -78,6 +80,12 @@ def discover(paths: Sequence[Path], config: Config, root: Path, *, force_exclude
     return walk.run([path for path in paths if not (force_exclude and walk.leaves_out(path))])
 
 
+def _spec(lines: Sequence[str]) -> pathspec.GitIgnoreSpec:
+    import pathspec
+
+    return pathspec.GitIgnoreSpec.from_lines(lines)
+
+
 class _Walk:
     def __init__(self, config: Config, root: Path) -> None:
         self.top = root
@@ -89,7 +97,7 @@ class _Walk:
         self.quiet = frozenset(QUIET_EXCLUDES) if config.exclude is None else frozenset()
         self.noted = frozenset(NOTED_EXCLUDES) if config.exclude is None else frozenset()
         patterns = (*(config.exclude or ()), *config.extend_exclude)
-        self.excludes = pathspec.GitIgnoreSpec.from_lines(patterns) if patterns else None
+        self.excludes = _spec(patterns) if patterns else None
 
     def run(self, paths: Sequence[Path]) -> Discovery:
         for path in paths:
@@ -250,7 +258,7 @@ class _Ignores:
             return self
         try:
             lines = (folder / ".gitignore").read_bytes().decode("utf-8", "replace").splitlines()
-            return _Ignores(((folder, pathspec.GitIgnoreSpec.from_lines(lines)), *self.specs))
+            return _Ignores(((folder, _spec(lines)), *self.specs))
         except (OSError, ValueError):
             return self
 

@@ -7,8 +7,6 @@ gives the same results in the same order as one process. A rule that raises lose
 from __future__ import annotations
 
 import dataclasses
-import multiprocessing
-import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -151,6 +149,8 @@ class Run:
 
 
 def _internal(where: str, path: Path, error: Exception) -> InternalError:
+    import traceback
+
     frames = traceback.extract_tb(error.__traceback__)
     place = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
     # The text of a deep recursion is useless and long, so the trace is cut from the front.
@@ -191,7 +191,12 @@ def run(
 
 def _map(work: Run, units: Sequence[Path | int], jobs: int) -> Iterator[Report]:
     """The reports of all units, in order."""
-    if jobs <= 1 or len(units) < 2 or "fork" not in multiprocessing.get_all_start_methods():
+    if jobs <= 1 or len(units) < 2:
+        yield from map(work.unit, units)
+        return
+    import multiprocessing
+
+    if "fork" not in multiprocessing.get_all_start_methods():
         yield from map(work.unit, units)
         return
     global _forked

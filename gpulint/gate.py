@@ -18,6 +18,7 @@ class Gate:
     """The gate of one file; each token is looked for once."""
 
     def __init__(self, tree: Tree, path: Path, kind: Kind) -> None:
+        self._tree = tree
         self._kind = kind
         self._data = tree.utf8(path)
         # An identifier is found faster among the file's identifiers than in the whole file.
@@ -28,10 +29,18 @@ class Gate:
         """May the rule fire in this file?"""
         if self._kind not in rule.kinds:
             return False
-        groups = rule.code_tokens + rule.tokens if self._kind in CODE else rule.tokens
-        return all(any(map(self._has, group)) for group in groups)
+        code = self._kind in CODE
+        groups = rule.code_tokens + rule.tokens if code else rule.tokens
+        if not all(any(map(self.has, group)) for group in groups):
+            return False
+        return not code or rule.may_fire is None or rule.may_fire(self)
 
-    def _has(self, token: str) -> bool:
+    def tree_has(self, token: str) -> bool:
+        """Is a string in any file of the tree?"""
+        return self._tree.has(token.encode())
+
+    def has(self, token: str) -> bool:
+        """Is a string in the file?"""
         found = self._known.get(token)
         if found is None:
             plain = token.isascii() and token.isidentifier()

@@ -7,7 +7,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from gpulint.facts.resolve import Resolver
 from gpulint.tree import Tree
 
 if TYPE_CHECKING:
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from gpulint.facts.loaders import Loaders
     from gpulint.facts.loops import Loops
     from gpulint.facts.remote import Paths
+    from gpulint.facts.resolve import Resolver
     from gpulint.facts.staging import Staging
     from gpulint.facts.values import Values
     from gpulint.jobs import Job, Launched
@@ -54,6 +54,8 @@ class Project(Tree):
 
     @cached_property
     def resolver(self) -> Resolver:
+        from gpulint.facts.resolve import Resolver
+
         return Resolver(self)
 
     @cached_property

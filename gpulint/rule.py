@@ -115,6 +115,8 @@ class Rule:
     """Byte gate: the rule can only fire in a file that holds at least one string of *every* group. Empty: no gate."""
     code_tokens: tuple[tuple[str, ...], ...] = ()
     """More such groups, for Python files and notebooks only. A file that no rule's gate lets through is not parsed."""
+    may_fire: Callable[[Any], bool] | None = field(default=None, repr=False, compare=False)
+    """What tokens cannot say, asked of the file's :class:`gpulint.gate.Gate`; Python files and notebooks only."""
     fix: Safety = Safety.ADVICE
     """Best safety that the rule's fixer reaches."""
     default: bool = True

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import codecs
+import hashlib
+import os
 import re
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from gpulint.documents import kind_of, load
 from gpulint.documents.base import Document
-from gpulint.facts.scopes import Binding, ModuleScopes
 from gpulint.rule import Kind
 
 if TYPE_CHECKING:
     from gpulint.config import Config
+    from gpulint.facts.scopes import Binding, ModuleScopes
 
 MAX_USERS = 150
 """Most modules that are searched for callers of one function."""
+MAX_SEARCHES = 60
+"""Identifiers that are searched for one by one; for more of them an index of all identifiers pays off."""
 
 _EVIDENCE = b"DataLoader backward training_step dataloader train_loader data_loader loader".split()
 _IMPORT = re.compile(rb"\n[ \t]*(?:from|import)[ \t][^\n]*")
@@ -31,6 +35,31 @@ _APART = bytes(byte if byte < 128 and (chr(byte).isalnum() or byte == 95) else 3
 """Turns everything that no identifier holds into spaces."""
 _OF_ONE_FILE = ("_data", "_provided", "_documents", "_scopes", "_vocabulary", "_import_words")
 """Caches by path whose values depend on that one file alone."""
+
+
+def _digest(path: str) -> str | None:
+    try:
+        return hashlib.blake2b(Path(path).read_bytes(), digest_size=16).hexdigest()
+    except OSError:
+        return None
+
+
+def _entries(path: str) -> list[str] | None:
+    try:
+        # The cache itself is no answer to anything.
+        return sorted(name for name in os.listdir(path) if name != ".gpulint_cache")  # noqa: PTH208 - just names
+    except OSError:
+        return None
+
+
+ANSWERS: dict[str, Callable[[str], Any]] = {
+    "data": _digest,
+    "is_file": os.path.isfile,
+    "is_dir": os.path.isdir,
+    "exists": os.path.exists,
+    "entries": _entries,
+}
+"""What may be asked of the disk."""
 
 
 class Tree:
@@ -53,14 +82,17 @@ class Tree:
         self._definitions: dict[tuple[str, str], list[tuple[ModuleScopes, Binding]]] = {}
         self._import_words: dict[Path, frozenset[bytes]] = {}
         self._vocabulary: dict[Path, bytes] = {}
-        self._mentioning: dict[bytes, list[Path]] = {}
-        self._importers: dict[frozenset[bytes], list[Path]] = {}
+        self._mentions: dict[bytes, list[int]] = {}
+        self._importers: dict[frozenset[bytes], frozenset[int]] = {}
         self._folders: dict[Path, frozenset[str]] = {}
+        self._found: dict[bytes, bool] = {}
+        self._asked: dict[str, set[Path]] = {question: set() for question in ANSWERS}
         self._imported: dict[Path, frozenset[Path]] = {}
 
     def data(self, path: Path) -> bytes:
         """Content of a file; empty if it cannot be read (the engine reports that)."""
         if path not in self._data:
+            self._asked["data"].add(path)
             try:
                 self._data[path] = path.read_bytes()
             except OSError:
@@ -86,12 +118,18 @@ class Tree:
             for listing in (self._folders, self._module_paths, self._paths_from):
                 listing.clear()
 
+    def remember(self, path: Path, data: bytes) -> None:
+        """Take ``data`` as what the disk holds, which somebody has read already."""
+        self._data[path] = data
+
     def discard(self, path: Path) -> None:
         """Forget what was read of or provided for a file, so that the disk counts again."""
         for name in (*_OF_ONE_FILE, "_imported"):
             getattr(self, name).pop(path, None)
-        for index in (self._definitions, self._mentioning, self._importers):
+        for index in (self._definitions, self._mentions, self._importers, self._found):
             index.clear()
+        for name in ("_by_word", "_by_import"):
+            self.__dict__.pop(name, None)
 
     def successor(
         self, changed: Iterable[Path], files: Sequence[Path] | None = None, config: Config | None = None
@@ -111,7 +149,28 @@ class Tree:
     def is_file(self, path: Path) -> bool:
         """Is there such a file, on disk or provided?"""
         known = self._provided.get(path)
-        return path.is_file() if known is None else known
+        if known is not None:
+            return known
+        self._asked["is_file"].add(path)
+        return path.is_file()
+
+    def is_dir(self, path: Path) -> bool:
+        """Is there such a folder?"""
+        self._asked["is_dir"].add(path)
+        return path.is_dir()
+
+    def exists(self, path: Path) -> bool:
+        """Is there anything of that name?"""
+        self._asked["exists"].add(path)
+        return path.exists()
+
+    def asked(self) -> dict[str, dict[str, Any]]:
+        """What was asked of the disk besides the contents of ``files``: question -> path -> answer, fit for JSON."""
+        own = frozenset(self.files)
+        return {
+            question: {str(path): ANSWERS[question](str(path)) for path in sorted(paths) if path not in own}
+            for question, paths in self._asked.items()
+        }
 
     @property
     def seen(self) -> list[Path]:
@@ -142,6 +201,8 @@ class Tree:
             self._scopes[path] = None
             module = document.python
             if module is not None:
+                from gpulint.facts.scopes import ModuleScopes
+
                 try:
                     self._scopes[path] = ModuleScopes(module, self.module_name(path))
                 except RecursionError:
@@ -243,6 +304,7 @@ class Tree:
         """Names in a folder; empty if there is none."""
         if folder not in self._folders:
             try:
+                self._asked["entries"].add(folder)
                 names = {entry.name for entry in folder.iterdir()}
             except OSError:
                 names = set()
@@ -264,8 +326,11 @@ class Tree:
         if home & self.imported_words(package):
             home.add(scopes.path.parent.name.encode())  # re-exported: users name the package
         found = [scopes]
-        for path in self._importing(frozenset(home)):
-            if path == scopes.path or not any(self.holds(path, name) for name in wanted):
+        importing = self._importing(frozenset(home))
+        users = {number for name in wanted for number in self._mentioning(name) if number in importing}
+        for number in sorted(users):
+            path = self.python_files[number]
+            if path == scopes.path:
                 continue
             if len(found) > MAX_USERS:
                 break
@@ -275,19 +340,45 @@ class Tree:
 
     def mentioning(self, word: bytes) -> list[Path]:
         """Python files that hold an identifier, in order."""
-        if word not in self._mentioning:
-            whole, vocabulary = b"\n%b\n" % word, self.vocabulary
-            self._mentioning[word] = [path for path in self.python_files if whole in vocabulary(path)]
-        return self._mentioning[word]
+        files = self.python_files
+        return [files[number] for number in self._mentioning(word)]
 
-    def _importing(self, words: frozenset[bytes]) -> list[Path]:
-        """Python files with one of these identifiers on an import line, sorted by path."""
+    def _mentioning(self, word: bytes) -> Sequence[int]:
+        if word not in self._mentions:
+            if len(self._mentions) > MAX_SEARCHES:
+                return self._by_word.get(word, ())
+            whole, vocabulary = b"\n%b\n" % word, self.vocabulary
+            self._mentions[word] = [
+                number for number, path in enumerate(self.python_files) if whole in vocabulary(path)
+            ]
+        return self._mentions[word]
+
+    @cached_property
+    def _by_word(self) -> dict[bytes, list[int]]:
+        """Identifier -> positions of the Python files that hold it."""
+        table: dict[bytes, list[int]] = {}
+        for number, path in enumerate(self.python_files):
+            for word in self.vocabulary(path).split():
+                if word in table:
+                    table[word].append(number)
+                else:
+                    table[word] = [number]
+        return table
+
+    def _importing(self, words: frozenset[bytes]) -> frozenset[int]:
+        """Positions of the Python files with one of these identifiers on an import line."""
         if words not in self._importers:
-            candidates = {path for word in words for path in self.mentioning(word)}
-            self._importers[words] = sorted(
-                path for path in candidates if not words.isdisjoint(self.imported_words(path))
-            )
+            self._importers[words] = frozenset(number for word in words for number in self._by_import.get(word, ()))
         return self._importers[words]
+
+    @cached_property
+    def _by_import(self) -> dict[bytes, list[int]]:
+        """Identifier -> positions of the Python files that have it on an import line."""
+        table: dict[bytes, list[int]] = {}
+        for number, path in enumerate(self.python_files):
+            for word in self.imported_words(path):
+                table.setdefault(word, []).append(number)
+        return table
 
     def imported_words(self, path: Path) -> frozenset[bytes]:
         """Identifiers on the import lines of a file's bytes."""
@@ -304,6 +395,12 @@ class Tree:
             words = set(self.data(path).translate(_APART).split())
             known = self._vocabulary[path] = b"\n%b\n" % b"\n".join(words)
         return known
+
+    def has(self, text: bytes) -> bool:
+        """Are some bytes in any file of the tree?"""
+        if text not in self._found:
+            self._found[text] = any(text in self.data(path) for path in self.files)
+        return self._found[text]
 
     def holds(self, path: Path, word: bytes) -> bool:
         """Is an identifier in a file's bytes?"""
@@ -323,7 +420,8 @@ class Tree:
 
     @cached_property
     def python_files(self) -> tuple[Path, ...]:
-        return tuple(path for path in self.files if kind_of(path) in (Kind.PYTHON, Kind.NOTEBOOK))
+        """Python files and notebooks, sorted by path."""
+        return tuple(sorted(path for path in self.files if kind_of(path) in (Kind.PYTHON, Kind.NOTEBOOK)))
 
     def imported(self, path: Path) -> frozenset[Path]:
         """Modules of the tree that a module imports itself."""

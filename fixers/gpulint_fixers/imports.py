@@ -59,7 +59,7 @@ def _package(project: Project, scopes: ModuleScopes) -> str | Declined:
     prefixes = {prefix for importer in _importers(project, path) for prefix in _prefixes(project, importer, path)}
     is_program = bool(project.launched(path)) or "__main__" in scopes.module.source.text
     if is_program or not prefixes:
-        prefixes |= {""} if is_program or not (path.parent / "__init__.py").exists() else {"."}
+        prefixes |= {""} if is_program or not project.exists(path.parent / "__init__.py") else {"."}
     if len(prefixes) > 1:
         return Declined("the module is imported in several ways, so a module beside it has no one name")
     return prefixes.pop()

@@ -19,7 +19,7 @@ from gpulint import __version__
 CLEAN, FINDINGS, MISUSE, INTERNAL = 0, 1, 2, 3
 INTERRUPTED = 130
 ISSUES = "https://github.com/gpulint/gpulint/issues"
-COMMANDS = ("scan", "fix", "baseline", "rules", "explain", "config", "init", "completion", "lsp")
+COMMANDS = ("scan", "fix", "baseline", "rules", "explain", "config", "init", "completion", "lsp", "clean")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

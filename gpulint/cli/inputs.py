@@ -91,13 +91,39 @@ def _jobs(text: str) -> int:
     return int(text) or len(os.sched_getaffinity(0))
 
 
-def read(args: argparse.Namespace, *, report_unused_ignores: bool = False) -> Inputs:
-    """Find what the arguments mean.
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What can be told without any plugin: settings, and the files to report on (``found``) and to read."""
+
+    paths: tuple[Path, ...]
+    stdin: bytes | None
+    settings: Config
+    config: Config
+    found: Discovery
+    root: Path
+    files: tuple[Path, ...]
+
+
+def see(args: argparse.Namespace, paths: Sequence[Path], stdin: bytes | None) -> Seen:
+    """Settings and files.
+
+    Raises:
+        ConfigError: settings that cannot be meant.
+    """
+    settings, config = configuration(args, paths)
+    found, root = _discover(paths, config, stdin, args.force_exclude)
+    return Seen(
+        tuple(paths), stdin, settings, config, found, root, tuple(_surroundings(paths, found.files, config, root))
+    )
+
+
+def read(args: argparse.Namespace, *, report_unused_ignores: bool = False, seen: Seen | None = None) -> Inputs:
+    """Find what the arguments mean, as far as ``seen`` does not say so already.
 
     Raises:
         ConfigError: paths that do not exist, selectors that name nothing, settings that cannot be meant.
     """
-    return gather(args, *given_paths(args), report_unused_ignores=report_unused_ignores)
+    return _load(args, seen or see(args, *given_paths(args)), report_unused_ignores)
 
 
 def gather(
@@ -108,22 +134,24 @@ def gather(
     Raises:
         ConfigError: selectors that name nothing, settings that cannot be meant.
     """
+    return _load(args, see(args, paths, stdin), report_unused_ignores)
+
+
+def _load(args: argparse.Namespace, seen: Seen, report_unused_ignores: bool) -> Inputs:
     from gpulint import plugins
     from gpulint.project import Project
 
-    settings, config = configuration(args, paths)
     loaded = plugins.load()
-    check_choice(args, settings, loaded)
-    rules, unused_ignores = _rules(config, loaded)
-    found, root = _discover(paths, config, stdin, args.force_exclude)
-    project = Project(root, _surroundings(paths, found.files, config, root), config)
-    project.named = frozenset(paths)
+    check_choice(args, seen.settings, loaded)
+    rules, unused_ignores = _rules(seen.config, loaded)
+    project = Project(seen.root, seen.files, seen.config)
+    project.named = frozenset(seen.paths)
     project.gated = not args.no_gate
     if args.estimate or args.estimate_with:
-        _estimate(args, project, loaded, found)
-    if stdin is not None:
-        project.provide(paths[0], stdin)
-    return Inputs(tuple(paths), project, found, rules, report_unused_ignores or unused_ignores, loaded, stdin)
+        _estimate(args, project, loaded, seen.found)
+    if seen.stdin is not None:
+        project.provide(seen.paths[0], seen.stdin)
+    return Inputs(seen.paths, project, seen.found, rules, report_unused_ignores or unused_ignores, loaded, seen.stdin)
 
 
 def _estimate(args: argparse.Namespace, project: Project, loaded: Plugins, found: Discovery) -> None:

@@ -8,7 +8,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpulint.cli import CLEAN, FINDINGS, INTERNAL, MISUSE, inputs, outputs
+from gpulint.cli import CLEAN, FINDINGS, INTERNAL, MISUSE, caching, inputs, outputs
 from gpulint.cli.narrowing import Narrowing, add_narrowing
 from gpulint.cli.outputs import Output
 from gpulint.cli.terminal import Progress, add_troubles, colour, columns, no_garbage_collection, print_troubles
@@ -45,6 +45,7 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
     )
     parser.add_argument("--watch", action="store_true", help="scan again when a file changes, until Ctrl-C")
     inputs.add_settings(parser)
+    caching.add_arguments(parser.add_argument_group("cache"))
     parser.set_defaults(run=run)
 
 
@@ -81,21 +82,30 @@ def scan(args: argparse.Namespace) -> int:
 
 
 def _scanned(args: argparse.Namespace, wanted: list[Output]) -> tuple[Inputs, Narrowing, Report]:
+    seen = inputs.see(args, *inputs.given_paths(args))
+    fixes = not all(output.format in WITHOUT_FIXES for output in wanted)
+    outputs.check(wanted, seen.found.files)
+    cache = caching.Kept(args, seen, fixes)
+    if (kept := cache.get(args)) is not None:
+        given, report = kept
+        narrowing = Narrowing(args, given)
+        narrowing.apply(report)
+        return given, narrowing, report
     from gpulint import engine
 
-    given = inputs.read(args, report_unused_ignores=args.report_unused_ignores)
-    outputs.check(wanted, given.found.files)
+    given = inputs.read(args, report_unused_ignores=args.report_unused_ignores, seen=seen)
     narrowing = Narrowing(args, given)
     with no_garbage_collection(), Progress() as progress:
         report = engine.run(
             given.project,
             given.found.files,
             given.rules,
-            fixers={} if all(output.format in WITHOUT_FIXES for output in wanted) else given.plugins.fixers,
+            fixers=given.plugins.fixers if fixes else {},
             jobs=args.jobs,
             report_unused_ignores=given.unused_ignores,
             progress=progress.update,
         )
+        cache.put(report, given, args.jobs)
         narrowing.apply(report)
     return given, narrowing, report
 

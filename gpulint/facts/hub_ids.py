@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 _PART = r"[A-Za-z0-9][\w.-]*"
@@ -28,18 +29,18 @@ _FAMILY = re.compile(
 )
 
 
-def is_model_id(text: str, near: tuple[Path, ...] = ()) -> bool:
+def is_model_id(text: str, near: tuple[Path, ...] = (), exists: Callable[[Path], bool] = Path.exists) -> bool:
     """Does ``text`` name a model of a hub? Not if it exists as a folder below one of ``near``."""
-    if _FILE.search(text) or any((folder / text).exists() for folder in near):
+    if _FILE.search(text) or any(exists(folder / text) for folder in near):
         return False
     if match := _ID.fullmatch(text):
         return not _LOCAL_OWNER.fullmatch(match["owner"])
     return bool(_BARE.fullmatch(text) and _FAMILY.search(text) and ("-" in text or text.lower() == "gpt2"))
 
 
-def is_data_set_id(text: str, near: tuple[Path, ...] = ()) -> bool:
+def is_data_set_id(text: str, near: tuple[Path, ...] = (), exists: Callable[[Path], bool] = Path.exists) -> bool:
     """Does ``text`` name a data set of a hub? A bare name does, since a folder would be written as a path."""
-    if _FILE.search(text) or any((folder / text).exists() for folder in near):
+    if _FILE.search(text) or any(exists(folder / text) for folder in near):
         return False
     if match := _ID.fullmatch(text):
         return not _LOCAL_OWNER.fullmatch(match["owner"])

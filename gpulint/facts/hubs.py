@@ -43,11 +43,11 @@ class Hubs:
             if not isinstance(text, str) or self._is_written(scopes, call, text):
                 continue
             if kind == "weights":
-                hit = is_model_id(text, near) or (
+                hit = is_model_id(text, near, self._project.exists) or (
                     name == "SentenceTransformer" and bool(re.fullmatch(r"[\w.-]*-[\w.-]+", text))
                 )
             else:
-                hit = text not in tables.LOCAL_BUILDERS and is_data_set_id(text, near)
+                hit = text not in tables.LOCAL_BUILDERS and is_data_set_id(text, near, self._project.exists)
             if hit:
                 place = value.place if value.place.path != scopes.path or value.source != "literal" else None
                 return Download(Ref(scopes, call), callee(call), text, f"from {tables.HUB}", kind, place)

@@ -227,7 +227,7 @@ class Linker:
         if folder is None or folder.startswith("/"):
             return None
         path = document.path.parent / folder
-        return path if path.is_dir() else None
+        return path if self.project.is_dir(path) else None
 
     def _submitted(self, job: Job) -> Job:
         """The job with what ``sbatch --gres=... job.sh`` overrides taken as unknown."""

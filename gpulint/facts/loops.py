@@ -49,6 +49,8 @@ _EPOCH_HOOKS = frozenset(
     }
 )  # fmt: skip
 _BRAIN_HOOKS = frozenset({"compute_forward", "compute_objectives", "fit_batch", "evaluate_batch"})
+_FORWARD = ("forward", "__call__")
+_TRAINING_WORDS = b"backward minimize gradient train_on_batch value_and_grad epoch optim scaler train_ _step".split()
 _HOOKS = _STEP_HOOKS | _EPOCH_HOOKS | _BRAIN_HOOKS
 _HOOK_OWNERS = re.compile(r"LightningModule|LightningDataModule|Callback|Trainer$|Brain$|Learner$|keras\.Model$")
 
@@ -163,6 +165,8 @@ class Loops:
             return self._function_roles[function]
         if function in self._active or len(self._active) > MAX_HELPERS * 3:
             return frozenset()
+        if function.name in _FORWARD and not self._speaks_of_training(scopes):
+            return frozenset()
         self._active.add(function)
         try:
             found = {self.role(scopes, loop) for loop in self.inner_loops(scopes, function)} - {Role.OTHER, Role.EVAL}
@@ -176,6 +180,11 @@ class Loops:
             self._active.discard(function)
         self._function_roles[function] = frozenset(found)
         return self._function_roles[function]
+
+    def _speaks_of_training(self, scopes: ModuleScopes) -> bool:
+        """Do a module's words speak of training? If not, what its models run forward is not searched for steps."""
+        vocabulary = self._project.vocabulary(scopes.path)
+        return any(word in vocabulary for word in _TRAINING_WORDS)
 
     def _steps(self, scopes: ModuleScopes, owner: ast.AST) -> bool:
         """Does a training step happen directly in the body of a loop or function?"""

@@ -1,0 +1,105 @@
+"""``--no-cache`` and ``--cache-dir`` of scan, and what of a run the cache may answer."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from gpulint.cache import NAME, Cache, key_of
+from gpulint.cli.inputs import Inputs, Seen
+
+if TYPE_CHECKING:
+    from gpulint.engine import Report
+    from gpulint.plugins import Plugins
+
+
+def add_arguments(group: argparse._ArgumentGroup) -> None:
+    """Declare the options."""
+    group.add_argument("--no-cache", action="store_true", help="neither use nor keep earlier reports")
+    group.add_argument(
+        "--cache-dir", type=Path, metavar="FOLDER", help=f"(default: {NAME} at the project's root, if it is a project)"
+    )
+
+
+class Kept:
+    """The cache as one scan may use it."""
+
+    def __init__(self, args: argparse.Namespace, seen: Seen, fixes: bool) -> None:
+        self._seen = seen
+        self._folder = None if _is_off(args, seen) else _folder(args, seen)
+        if self._folder is not None:
+            data = {path: _read(path) for path in seen.files}
+            more = (seen.root, seen.paths, fixes, args.report_unused_ignores, args.no_gate, _search_path())
+            self._key = key_of(seen.config, seen.files, seen.found.files, data, *more)
+            self._data = data
+
+    def get(self, args: argparse.Namespace) -> tuple[Inputs, Report] | None:
+        """The report of the very same scan, if it is kept, with inputs that know the rules by their words alone."""
+        if self._folder is None or (kept := Cache(self._folder).get(self._key)) is None:
+            return None
+        from types import SimpleNamespace
+
+        from gpulint.project import Project
+
+        report, rules = kept
+        seen = self._seen
+        project = Project(seen.root, seen.files, seen.config)
+        for path, data in self._data.items():
+            project.remember(path, data)
+        # Importing the plugins is what the cache saves.
+        loaded = cast("Plugins", SimpleNamespace(rules=[*rules], fixers={}, failures=[]))
+        return Inputs(seen.paths, project, seen.found, rules, args.report_unused_ignores, loaded, None), report
+
+    def put(self, report: Report, given: Inputs, jobs: int) -> None:
+        """Keep the report, if it tells the whole truth: nothing failed, and this process saw all that was asked."""
+        if self._folder is None or report.errors or given.plugins.failures or jobs > 1:
+            return
+        if any(given.project.data(path) != data for path, data in self._data.items()):
+            return  # changed while it was scanned
+        code = {_home(part) for part in _checks(given.plugins)}
+        Cache(self._folder).put(self._key, report, given.rules, given.project, sorted(code))
+
+
+def _is_off(args: argparse.Namespace, seen: Seen) -> bool:
+    others = args.add_ignores, args.diff, args.estimate, args.estimate_with, seen.stdin is not None
+    return bool(args.no_cache or any(others))
+
+
+def _folder(args: argparse.Namespace, seen: Seen) -> Path | None:
+    from gpulint.discover import is_project
+
+    if args.cache_dir is not None:
+        folder: Path = args.cache_dir
+        return folder.absolute()
+    return seen.root / NAME if is_project(seen.root) else None
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b"\0unreadable"
+
+
+def _search_path() -> list[str]:
+    """Where plugins may come from, without the folder that ``python -m`` starts in."""
+    return sorted(set(sys.path) - {"", str(Path.cwd())})
+
+
+def _checks(loaded: Plugins) -> Iterable[Callable[..., Any]]:
+    yield from (rule.check for rule in loaded.rules)
+    yield from (fixer.fix for fixer in loaded.fixers.values())
+    yield _home
+
+
+def _home(function: Callable[..., Any]) -> Path:
+    """The folder of the package that a function comes from, or its file."""
+    top = sys.modules.get(function.__module__.partition(".")[0])
+    path = Path(getattr(top, "__file__", None) or function.__code__.co_filename)
+    return path.parent if path.name == "__init__.py" else path
+
+
+__all__: Sequence[str] = ["Kept", "add_arguments"]

@@ -1,0 +1,34 @@
+"""The byte gate saves time and changes nothing that is found."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gpulint.cli import main
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+@pytest.mark.parametrize("job", sorted(path.name for path in EXAMPLES.iterdir() if path.is_dir()))
+def test_findings_are_those_of_the_reference_without_a_gate(job: str, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["scan", "--no-cache", "--select", "ALL", "--output-format", "json", str(EXAMPLES / job)]
+    main(options)
+    gated = capsys.readouterr()
+    main([*options, "--no-gate"])
+    assert capsys.readouterr() == gated
+
+
+def test_a_syntax_error_is_reported_where_a_rule_could_fire_or_the_file_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "settings.py"
+    path.write_text("x = (\n")
+    assert main(["scan", str(tmp_path)]) == 0
+    assert "syntax error" not in capsys.readouterr().err
+    assert main(["scan", str(path)]) == 1
+    assert "settings.py:1:5: error: syntax error" in capsys.readouterr().err
+    path.write_text("from torch.utils.data import DataLoader\nx = (\n")
+    assert main(["scan", str(tmp_path)]) == 1
+    assert "syntax error" in capsys.readouterr().err
