@@ -36,6 +36,8 @@ from gpulint.fix import Safety
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 
+_FEW = 32
+"""Batches that are looked at rather than trained on."""
 MAX_STEPS = 40
 """Most calls of one pipeline that are followed."""
 _SOURCES = ("tf.data.", "tensorflow.data.", "tensorflow_datasets.load", "tfds.load")
@@ -56,6 +58,8 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         return
     seen: set[ast.AST] = set()
     for read in _reads(scopes):
+        if _is_glance(project, scopes, read):
+            continue
         calls = _pipeline(project, scopes, read)
         if not calls or any(_ends_with(call, "prefetch") for call in calls):
             continue
@@ -94,6 +98,14 @@ def _reads(scopes: ModuleScopes) -> Iterator[ast.expr]:
             if isinstance(call.func, ast.Attribute):
                 yield from call.args[:1]
                 yield from (keyword.value for keyword in call.keywords if keyword.arg in ("x", "validation_data"))
+
+
+def _is_glance(project: Project, scopes: ModuleScopes, read: ast.expr) -> bool:
+    """``dataset.take(1)``: a look at a few batches, or the warm-up of a model."""
+    if not isinstance(read, ast.Call) or last_name(read.func) != "take" or not read.args:
+        return False
+    known = project.values.of(scopes, read.args[0])
+    return known.every(lambda count: isinstance(count, int) and 0 <= count <= _FEW)
 
 
 def _pipeline(project: Project, scopes: ModuleScopes, read: ast.expr) -> list[Ref]:

@@ -73,6 +73,8 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
 def _guarded(project: Project, scopes: ModuleScopes, call: ast.Call) -> bool:
     if project.guards.debug(scopes, call) or project.guards.off_by_default(scopes, call):
         return True
+    if _in_own_demo(project, scopes, call):
+        return True
     function = scopes.function(call)
     if function is not None and _is_signal_handler(project, scopes, function.name):
         return True
@@ -86,6 +88,12 @@ def _guarded(project: Project, scopes: ModuleScopes, call: ast.Call) -> bool:
             return True
         inner = up
     return False
+
+
+def _in_own_demo(project: Project, scopes: ModuleScopes, call: ast.Call) -> bool:
+    """``if __name__ == "__main__"`` of a module that others import and that trains nothing itself."""
+    demo = any(isinstance(up, ast.If) and "__name__" in ast.unparse(up.test) for up in scopes.module.ancestors(call))
+    return demo and not project.loops.trains(scopes) and any(project.gpu_programs.users(scopes))
 
 
 def _is_signal_handler(project: Project, scopes: ModuleScopes, name: str) -> bool:
