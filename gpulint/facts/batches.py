@@ -184,7 +184,7 @@ class Batches:
         return None
 
     def _is_loader(self, scopes: ModuleScopes, call: ast.Call) -> bool:
-        return any(loader.node is call for loader in self._project.loaders.in_module(scopes))
+        return self._project.loaders.is_loader(scopes, call)
 
     # -- what the batches are for --------------------------------------------------------------------------------------
 

@@ -120,6 +120,7 @@ class Loaders:
     def __init__(self, project: Project) -> None:
         self._project = project
         self._by_module: dict[int, list[Loader]] = {}
+        self._nodes: dict[int, set[ast.Call]] = {}
         self._active: set[ast.AST] = set()
 
     def in_module(self, scopes: ModuleScopes) -> list[Loader]:
@@ -129,6 +130,13 @@ class Loaders:
             found = [loader for call in scopes.calls if (loader := self._loader(scopes, call)) is not None]
             self._by_module[id(scopes)] = sorted(found, key=lambda loader: (loader.node.lineno, loader.node.col_offset))
         return self._by_module[id(scopes)]
+
+    def is_loader(self, scopes: ModuleScopes, call: ast.Call) -> bool:
+        """Is the call one of those?"""
+        found = self._nodes.get(id(scopes))
+        if found is None:
+            found = self._nodes[id(scopes)] = {loader.node for loader in self.in_module(scopes)}
+        return call in found
 
     def _loader(self, scopes: ModuleScopes, call: ast.Call) -> Loader | None:
         func = call.func

@@ -53,7 +53,7 @@ class Options:
         else:
             return
         for home in self._homes(ref.scopes, base):
-            declared = list(self._declared(home, name))
+            declared = self._own(ref.scopes, base, list(self._declared(home, name)))
             if declared:
                 for option in declared:
                     yield from self._option(option, name)
@@ -129,6 +129,17 @@ class Options:
                 yield ref.scopes
         if plausible and id(scopes) not in seen:
             yield scopes
+
+    def _own(self, scopes: ModuleScopes, base: ast.expr, declared: list[Ref]) -> list[Ref]:
+        """Of several parsers' options of one name those of the parser that made the namespace, where that shows."""
+        if len(declared) < 2:
+            return declared
+        parsed = {
+            made.scopes.function(made.node)
+            for made in self._project.resolver.origins(scopes, base)
+            if isinstance(made.node, ast.Call) and last_name(made.node.func) in _PARSE
+        }
+        return [option for option in declared if option.scopes.function(option.node) in parsed] or declared
 
     def _declared(self, scopes: ModuleScopes, name: str) -> Iterator[Ref]:
         found = self._table(scopes).get(name)

@@ -254,3 +254,25 @@ def test_a_generated_module_of_deep_nesting_is_survived(tmp_path: Path) -> None:
     assert document is not None
     assert project.scopes(document) is None
     assert "nested too deeply" in document.problems[0].message
+
+
+def test_a_namespace_has_the_defaults_of_the_parser_that_made_it(tmp_path: Path) -> None:
+    tree = Tree(
+        tmp_path,
+        main="""\
+import argparse
+
+def train():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--size", default=16)
+    args = parser.parse_args()
+    look(args.size)
+
+def serve():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--size", default=1)
+    args = parser.parse_args()
+    look(args.size)
+""",
+    )
+    assert (tree.constants(0), tree.constants(1)) == ([16], [1])
