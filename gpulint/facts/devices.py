@@ -68,13 +68,20 @@ class Devices:
     def __init__(self, project: Project) -> None:
         self._project = project
         self._transfers: dict[int, tuple[Transfer, ...]] = {}
+        self._active: set[ast.AST] = set()
 
     def of(self, scopes: ModuleScopes, node: ast.AST) -> frozenset[Device]:
         """The devices that an expression may name."""
-        found: set[Device] = set()
-        for ref in self._project.resolver.origins(scopes, node):
-            found |= self._classify(ref)
-        return frozenset(found)
+        if node in self._active:
+            return frozenset()  # `device = torch.device(device)` in functions that call each other
+        self._active.add(node)
+        try:
+            found: set[Device] = set()
+            for ref in self._project.resolver.origins(scopes, node):
+                found |= self._classify(ref)
+            return frozenset(found or {Device.UNKNOWN})
+        finally:
+            self._active.discard(node)
 
     def may_be_gpu(self, scopes: ModuleScopes, node: ast.AST) -> bool:
         """May the expression name a GPU?"""

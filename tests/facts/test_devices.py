@@ -79,3 +79,21 @@ def test_batch_transfers_leave_out_models_results_and_the_way_back(tree: MakeTre
     assert [transfer.node.lineno for transfer in found] == [5]
     (loader,) = made.project.loaders.in_module(made.module())
     assert list(made.project.devices.transfers_of(loader)) == found
+
+
+def test_functions_that_pass_a_device_round_in_a_circle_come_to_an_end(tree: MakeTree) -> None:
+    made = tree(
+        """
+        import torch
+
+        def first(x, device):
+            device = torch.device(device)
+            return second(x.to(device), device=torch.device(device))
+
+        def second(x, device="cuda:0"):
+            device = torch.device(device)
+            return first(x.to(device), device=torch.device(device))
+        """
+    )
+    transfers = made.project.devices.transfers(made.module())
+    assert all(transfer.to_gpu for transfer in transfers) and len(transfers) == 2
