@@ -198,7 +198,10 @@ class Devices:
                 continue
             if self._project.guards.without_gpu(scopes, transfer.node):
                 continue
-            once = isinstance(draw.where.node, ast.Call) and not loops.contexts(draw.where.scopes, draw.where.node)
+            where = draw.where.node
+            once = isinstance(where, ast.Call) and not loops.contexts(draw.where.scopes, where)
+            if isinstance(where, ast.For | ast.AsyncFor) and isinstance(where.body[-1], ast.Break):
+                once = True  # only the first batch is looked at
             if not once and not self._was_on_gpu(transfer, draw):
                 yield transfer
 

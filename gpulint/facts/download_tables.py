@@ -104,6 +104,8 @@ NOT_DATA_SETS = frozenset(
 KERAS_DATA_SETS = ("tensorflow.keras.datasets.", "keras.datasets.", "tensorflow.contrib.keras.datasets.")
 KERAS_MODELS = ("tensorflow.keras.applications.", "keras.applications.", "keras.api.applications.")
 
+NOT_FACTORIES = ("list_", "is_", "patch_", "replace_", "adapt_", "convert_", "get_preprocessing")
+"""How functions of those packages start that make no model."""
 PRETRAINED = (
     "torchvision.models",
     "timm.",

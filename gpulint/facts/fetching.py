@@ -169,7 +169,7 @@ class Fetching:
                 ):
                     return Download(Ref(scopes, call), name, name, "from the Keras mirrors", "weights")
                 return None
-        if not any(full.startswith(tables.PRETRAINED) for full in names) or name.startswith(("list_", "is_")):
+        if not any(full.startswith(tables.PRETRAINED) for full in names) or name.startswith(tables.NOT_FACTORIES):
             return None
         for parameter in ("pretrained", "weights", "encoder_weights"):
             argument = self._project.arguments.of(scopes, call, parameter)
