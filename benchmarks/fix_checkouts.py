@@ -1,17 +1,22 @@
 """What ``gpulint fix --apply`` does to whole trees: run on copies, checked with tools that are not gpulint's.
 
-    python benchmarks/fix_checkouts.py TREE... [--diffs FOLDER]
+    python benchmarks/fix_checkouts.py TREE... [--diffs FOLDER] [--sample 15] [--processes 2] [--keep FOLDER]
 
 For safe fixes, and then on a fresh copy with ``--unsafe-fixes``: files changed, files that could be compiled (Python),
 parsed (YAML, notebooks) or checked (``bash -n``) before and no longer can, comments lost, changes to a notebook outside
-of its sources, and files that a second run would change again. Prints Markdown tables. ``--diffs`` keeps the diffs.
+of its sources, and files that a second run would change again. Prints Markdown tables. ``--diffs`` keeps the diffs,
+``--sample`` names random fixes of each kind to read, and ``--keep`` goes on where an earlier call was stopped.
 """
 
 from __future__ import annotations
 
 import argparse
+import difflib
 import io
 import json
+import pickle
+import random
+import resource
 import shutil
 import subprocess
 import sys
@@ -19,7 +24,9 @@ import tempfile
 import tokenize
 import warnings
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +49,8 @@ class Outcome:
     states: Counter[tuple[str, str]] = field(default_factory=Counter)
     """By (code, state)."""
     dropped: list[str] = field(default_factory=list)
+    places: list[tuple[str, str]] = field(default_factory=list)
+    """What was repaired: the safety of the fix, and tree, path, line and rule."""
 
 
 def main() -> None:
@@ -49,14 +58,38 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("trees", nargs="+", type=Path)
     parser.add_argument("--diffs", type=Path)
+    parser.add_argument("--sample", type=int, default=0)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--keep", type=Path)
     args = parser.parse_args()
     warnings.simplefilter("ignore")
-    for mode, options in MODES.items():
-        outcomes = []
-        for tree in args.trees:
-            outcomes.append(measure(tree, options, args.diffs / mode.replace(" ", "-") if args.diffs else None))
-            print(f"{tree.name}: {mode}: {outcomes[-1].fixes} fixes", file=sys.stderr, flush=True)
-        print(f"\n## {mode}\n\n{table(outcomes)}\n{by_rule(outcomes)}", flush=True)
+
+    def outcome(case: tuple[str, Path]) -> Outcome:
+        mode, tree = case
+        kept = args.keep / f"{tree.name}.{mode}.pickle" if args.keep else None
+        if kept is not None and kept.exists():
+            found: Outcome = pickle.loads(kept.read_bytes())
+            return found
+        found = measure(tree, MODES[mode], args.diffs / mode.replace(" ", "-") if args.diffs else None)
+        print(f"{tree.name}: {mode}: {found.fixes} fixes", file=sys.stderr, flush=True)
+        if kept is not None:
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            kept.write_bytes(pickle.dumps(found))
+        return found
+
+    cases = list(product(MODES, args.trees))
+    with ThreadPoolExecutor(args.processes) as pool:
+        outcomes = dict(zip(cases, pool.map(outcome, cases), strict=True))
+    for mode in MODES:
+        ours = [outcomes[mode, tree] for tree in args.trees]
+        print(f"\n## {mode}\n\n{table(ours)}\n{by_rule(ours)}")
+    for safety, mode in zip(("safe", "unsafe"), MODES, strict=True):
+        places = sorted(place for tree in args.trees for kind, place in outcomes[mode, tree].places if kind == safety)
+        chosen = random.Random(args.seed).sample(places, min(args.sample, len(places)))
+        print(f"{len(places)} {safety} fixes", *(f"- {place}" for place in chosen), sep="\n")
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    print(f"{used.ru_utime + used.ru_stime:.0f} CPU seconds", file=sys.stderr)
 
 
 def measure(tree: Path, options: tuple[str, ...], diffs: Path | None) -> Outcome:
@@ -69,18 +102,28 @@ def measure(tree: Path, options: tuple[str, ...], diffs: Path | None) -> Outcome
         for finding in found:
             outcome.states[finding["code"], finding["state"]] += 1
             outcome.fixes += finding["applied"]
+            place = f"{finding['path']}:{finding['line']}: {finding['code']}"
             if finding["state"] == "dropped":
-                outcome.dropped.append(f"{finding['path']}:{finding['line']}: {finding['code']}: {finding['reason']}")
+                outcome.dropped.append(f"{place}: {finding['reason']}")
+            if finding["applied"]:
+                outcome.places.append((finding["fix"]["safety"], f"{outcome.tree} {place}"))
         fixes = [finding["fix"] for finding in found if finding["applied"]]
-        paths = {part["path"] for fix in fixes for part in (*fix["edits"], *fix["files"])}
-        for name in sorted(paths):
+        paths = sorted({part["path"] for fix in fixes for part in (*fix["edits"], *fix["files"])})
+        for name in paths:
             compare(name, tree / name, copy / name, outcome)
         again = gpulint(copy, "--diff", *options)
         outcome.again = again.stdout.count(b"\n+++ ") + again.stdout.startswith(b"+++ ")
         if diffs is not None and paths:
             diffs.mkdir(parents=True, exist_ok=True)
-            (diffs / f"{tree.name}.diff").write_bytes(gpulint(tree, "--diff", *options).stdout)
+            text = "".join(difference(name, tree / name, copy / name) for name in paths)
+            (diffs / f"{tree.name}.diff").write_text(text, "utf-8")
     return outcome
+
+
+def difference(name: str, before: Path, after: Path) -> str:
+    """What was changed in one file."""
+    texts = [path.read_text("utf-8", "replace").splitlines(True) if path.exists() else [] for path in (before, after)]
+    return "".join(difflib.unified_diff(*texts, f"a/{name}", f"b/{name}", n=10))
 
 
 def gpulint(folder: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:

@@ -13,6 +13,12 @@ from gpulint.fix import Declined, Edit
 from gpulint.project import Project
 from gpulint_fixers.calls import add_keyword
 
+_IS_AVAILABLE = "torch.cuda.is_available()"
+_MODULES = ("multiprocessing.", "torch.multiprocessing.")
+_STARTS = frozenset(
+    {"os.fork", "concurrent.futures.ProcessPoolExecutor", *(m + n for m in _MODULES for n in ("Process", "Pool"))}
+)
+_METHODS = frozenset(m + n for m in _MODULES for n in ("set_start_method", "get_context"))
 _CUDA = re.compile(r"cuda|gpu", re.IGNORECASE)
 
 
@@ -20,6 +26,8 @@ def pin(project: Project, loader: Loader) -> Edit | Declined:
     """Pass ``pin_memory``: ``True``, or the program's own test for a GPU where it may run without one."""
     module = loader.scopes.module
     value = _value(project, loader)
+    if value == _IS_AVAILABLE and _forks(project, loader):
+        return Declined(f"the module starts processes by fork, which could not use the GPU after `{_IS_AVAILABLE}`")
     argument = project.loaders.feeding.argument(loader, "pin_memory", 7)
     if not argument.refs:
         return add_keyword(module, loader.node, f"pin_memory={value}")
@@ -39,7 +47,16 @@ def _value(project: Project, loader: Loader) -> str:
         return "True"
     # Without CUDA PyTorch only warns of it, so True does no harm where torch has no name of its own.
     imported = any(binding.target == "torch" for binding in loader.scopes.top.bindings.get("torch", []))
-    return "torch.cuda.is_available()" if imported else "True"
+    return _IS_AVAILABLE if imported else "True"
+
+
+def _forks(project: Project, loader: Loader) -> bool:
+    """May the module that makes the loader start processes by fork, as Python on Linux did by default before 3.14?"""
+    scopes = loader.scopes
+    if not project.resolver.calls_to(scopes, _STARTS):
+        return False
+    methods = project.resolver.calls_to(scopes, _METHODS)
+    return not any(isinstance(n, ast.Constant) and n.value in ("spawn", "forkserver") for m in methods for n in m.args)
 
 
 def _test(project: Project, loader: Loader, transfer: Transfer) -> str | None:

@@ -32,6 +32,32 @@ def remove_statement(module: PythonModule, statement: ast.stmt) -> Edit | None:
     return Edit(module.path, module.span_at(first, last), "")
 
 
+def with_own_comment(source: SourceText, edit: Edit) -> Edit:
+    """A removal together with the comment behind, and the one above if nothing else stands below that one.
+
+    Left alone, the comment would describe what is gone.
+    """
+    span = edit.span
+    if edit.text:
+        return edit
+    first, below = span.line, span.end_line
+    if span.end_column > 1:
+        if not source.line(below)[span.end_column - 1 :].lstrip().startswith("#"):
+            return edit
+        below += 1
+    indent = _indent(source.line(first))
+    if not source.line(below).strip() or _indent(source.line(below)) < indent:
+        while source.line(first - 1).lstrip().startswith("#") and _indent(source.line(first - 1)) == indent:
+            first -= 1
+        if first == 1 and source.line(1).startswith("#!"):
+            first = span.line
+    return Edit(edit.path, Span(first, 1, below, 1, span.cell), "")
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())
+
+
 def _alone(module: PythonModule, statement: ast.stmt) -> bool:
     parent = module.parents.get(statement)
     for name in ("body", "orelse", "finalbody"):

@@ -161,7 +161,7 @@ for epoch in range(3):
     + PINNED
     + NET
     + """\
-torch.autograd.set_detect_anomaly(True)  # NaN in week 3
+torch.autograd.set_detect_anomaly(True)
 for epoch in range(3):
     for x, y in loader:
         x, y = x.to(device, non_blocking=True), y.to(device, non_blocking=True)

@@ -6,6 +6,7 @@ import ast
 
 from gpulint_rules.data.gpu303_single_process_loading import SingleProcess
 
+from gpulint.facts.loaders import Loader
 from gpulint.finding import Finding
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
 from gpulint.project import Project
@@ -38,12 +39,21 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         edits = (Edit(module.path, module.span(passed), workers),)
         if persistent:
             edits += (add_keyword(module, loader.node, persistent),)
+    unguarded = "" if _guarded(loader) else "; needs an `if __name__ == '__main__'` where processes are spawned"
     return Fix(
         f"load with workers ({why}), which have random states of their own and live on, so that later epochs are "
-        "shuffled differently",
+        f"shuffled differently{unguarded}",
         Safety.UNSAFE,
         (*imports, *edits),
     )
+
+
+def _guarded(loader: Loader) -> bool:
+    """Is the loader made in a function, or behind a main guard? Spawned workers run the module's top level again."""
+    scopes = loader.scopes
+    ups = list(scopes.module.ancestors(loader.node))
+    tests = [ast.unparse(up.test) for up in ups if isinstance(up, ast.If)]
+    return scopes.function(loader.node) is not None or any("__name__" in test for test in tests)
 
 
 FIXER = Fixer("GPU303", fix)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 
 from gpulint_rules.data.gpu307_tf_data_not_prefetched import Pipeline
 
@@ -11,6 +12,13 @@ from gpulint.finding import Finding
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
 from gpulint.project import Project
 from gpulint_fixers.calls import add_keyword
+
+_OLD = (
+    "__version__|VERSION|compat|contrib|data\\.experimental|enable_eager_execution|enable_v2_behavior|app|flags|logging"
+    "|placeholder|get_variable|variable_scope|global_variables_initializer|random_normal|random_uniform|layers"
+    "|(Interactive)?Session|ConfigProto|GPUOptions|RunOptions|losses\\.[a-z]\\w*|train\\.\\w+(Optimizer|Session|Hook)"
+    "|train\\.get_\\w+"
+)
 
 
 def fix(finding: Finding, project: Project) -> Fix | Declined:
@@ -23,12 +31,20 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     if tensorflow is None:
         return Declined("tensorflow is not imported by a name of its own here")
     module = scopes.module
+    old = _may_be_old(scopes, tensorflow)
     if payload.is_map:
-        edit = add_keyword(module, call, f"num_parallel_calls={tensorflow}.data.AUTOTUNE")
+        autotune = "experimental.AUTOTUNE" if old else "AUTOTUNE"
+        edit = add_keyword(module, call, f"num_parallel_calls={tensorflow}.data.{autotune}")
         return Fix("map samples on all cores; a function with a state of its own may differ", Safety.UNSAFE, (edit,))
     end = module.offsets(call)[1]
-    edit = Edit(module.path, module.span_at(end, end), f".prefetch({tensorflow}.data.AUTOTUNE)")
+    size = "1" if old else f"{tensorflow}.data.AUTOTUNE"
+    edit = Edit(module.path, module.span_at(end, end), f".prefetch({size})")
     return Fix("prepare batches while the GPU computes", Safety.SAFE, (edit,))
+
+
+def _may_be_old(scopes: ModuleScopes, tensorflow: str) -> bool:
+    """Does the module use what only TensorFlow 1 has, or ask for the version? ``tf.data.AUTOTUNE`` came with 2.4."""
+    return re.search(rf"\b{re.escape(tensorflow)}\.({_OLD})\b", scopes.module.source.text) is not None
 
 
 def _tensorflow(scopes: ModuleScopes) -> str | None:

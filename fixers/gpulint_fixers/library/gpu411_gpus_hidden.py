@@ -12,7 +12,7 @@ from gpulint.finding import Finding, Place
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
 from gpulint.project import Project
 from gpulint_fixers.entries import remove_entry, remove_variable
-from gpulint_fixers.statements import remove_assignment, remove_statement
+from gpulint_fixers.statements import remove_assignment, remove_statement, with_own_comment
 
 
 def fix(finding: Finding, project: Project) -> Fix | Declined:
@@ -22,6 +22,7 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     edit = _removal(finding, found, document)
     if edit is None:
         return Declined("the setting shares its line with others, or stands in a list of them")
+    edit = with_own_comment(document.source, edit)
     return Fix("remove the setting, so that the program sees the job's GPUs", Safety.UNSAFE, (edit,))
 
 

@@ -10,7 +10,7 @@ from gpulint.finding import Finding, Place
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
 from gpulint.project import Project
 from gpulint.rule import Kind
-from gpulint_fixers.statements import remove_lines, remove_statement
+from gpulint_fixers.statements import remove_lines, remove_statement, with_own_comment
 
 
 def fix(finding: Finding, project: Project) -> Fix | Declined:
@@ -40,6 +40,9 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
             edit = Edit(finding.path, type(span)(span.line, span.column, span.end_line, span.end_column + gap), "")
     if edit is None:
         return Declined("the switch does not stand in a statement of its own")
+    whole = with_own_comment(document.cell_source(edit.span.cell), edit)
+    if whole != edit:
+        return Fix(f"remove {mode.what} with its comment", Safety.UNSAFE, (whole,))
     return Fix(f"remove {mode.what}", Safety.SAFE, (edit,))
 
 

@@ -15,7 +15,8 @@ Host memory has no room for one more batch; the mapped function must see the sam
 
 Fix safety
 ``prefetch`` is safe: same batches, same order. ``num_parallel_calls`` keeps the order as well, but a mapped function
-with a state of its own (random numbers, Python code) may give other values: unsafe.
+with a state of its own (random numbers, Python code) may give other values: unsafe. ``tf.data.AUTOTUNE`` came with
+TensorFlow 2.4; files that use names of TensorFlow 1 or ask for the version get ``prefetch(1)``, which each has.
 
 References
 https://www.tensorflow.org/guide/data_performance
@@ -67,7 +68,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             continue
         last = calls[0]
         assert isinstance(last.node, ast.Call)
-        if last.node in seen:
+        if last.node in seen or _takes_one(last.node):
             continue
         seen.add(last.node)
         yield RULE.finding(
@@ -111,6 +112,7 @@ def _is_glance(project: Project, scopes: ModuleScopes, read: ast.expr) -> bool:
 def _pipeline(project: Project, scopes: ModuleScopes, read: ast.expr) -> list[Ref]:
     """Calls of the pipeline behind an expression, the last one first; [] unless it starts in ``tf.data``."""
     found: list[Ref] = []
+    continued: set[ast.AST] = set()
     todo = list(project.resolver.origins(scopes, read))
     rooted = False
     seen: set[ast.AST] = set()
@@ -124,8 +126,16 @@ def _pipeline(project: Project, scopes: ModuleScopes, read: ast.expr) -> list[Re
             found.append(Ref(ref.scopes, ref.node))
         elif isinstance(ref.node.func, ast.Attribute):
             found.append(Ref(ref.scopes, ref.node))
-            todo += project.resolver.origins(ref.scopes, ref.node.func.value)
-    return found if rooted else []
+            before = project.resolver.origins(ref.scopes, ref.node.func.value)
+            continued |= {origin.node for origin in before if origin.node is not ref.node}
+            todo += before
+    # A name that is bound anew step by step leads, from within a function, to each of the steps.
+    return sorted(found, key=lambda call: call.node in continued) if rooted else []
+
+
+def _takes_one(call: ast.Call) -> bool:
+    """Is it ``take(1)``, after which there is nothing to prepare ahead?"""
+    return last_name(call.func) == "take" and any(isinstance(n, ast.Constant) and n.value == 1 for n in call.args)
 
 
 def _is_source(project: Project, ref: Ref) -> bool:

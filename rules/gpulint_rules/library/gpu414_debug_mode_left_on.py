@@ -16,7 +16,8 @@ While hunting a bug. A switch behind a debug flag, an option that is off by defa
 reported.
 
 Fix safety
-Removing the anomaly mode, blocking launches and the distributed debug mode is safe: results do not change.
+Removing the anomaly mode, blocking launches and the distributed debug mode is safe: results do not change. Unsafe
+where a comment of its own would go as well, as it may say why the mode is on.
 Re-enabling cuDNN is unsafe, since other kernels give other rounding; profilers are left to you.
 
 References

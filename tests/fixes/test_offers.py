@@ -1,0 +1,75 @@
+"""Where a repair is offered as unsafe, or not at all, because of the code around it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from gpulint.fix import Safety
+
+MakeJob = Callable[..., Any]
+
+FORKING = """\
+import torch
+import {module} as mp
+from torch.utils.data import DataLoader
+
+loader = DataLoader(dataset, batch_size=64)
+
+def work(device):
+    for images, labels in loader:
+        loss = criterion(model(images.to(device)), labels.to(device))
+        loss.backward()
+
+for rank in range(2):
+    mp.Process(target=work, args=("cuda" if use_gpu else "cpu",)).start()
+"""
+
+
+@pytest.mark.parametrize("module", ["multiprocessing", "torch.multiprocessing"])
+def test_a_program_that_forks_is_not_made_to_ask_for_a_gpu_first(job: MakeJob, module: str) -> None:
+    assert "by fork" in job({"train.py": FORKING.format(module=module)}).refusal("GPU301")
+
+
+COLLATED = """\
+from torch.utils.data import DataLoader
+
+loader = DataLoader(data, collate_fn=collate, pin_memory=True)
+for {target} in enumerate(loader):
+    loss = model(**batch.to("cuda"))
+    loss.backward()
+"""
+
+
+@pytest.mark.parametrize(
+    ("target", "safety"), [("step, batch", Safety.UNSAFE), ("step, (batch, weights)", Safety.SAFE)]
+)
+def test_a_whole_batch_from_a_collate_function_may_be_no_tensor(job: MakeJob, target: str, safety: Safety) -> None:
+    assert job({"train.py": COLLATED.format(target=target)}).offer("GPU302").safety is safety
+
+
+LOADING = """\
+from torch.utils.data import DataLoader
+from torchvision.datasets import ImageFolder
+{before}
+    loader = DataLoader(ImageFolder("train"), batch_size=64, pin_memory=True)
+    for images, labels in loader:
+        model(images.cuda(non_blocking=True)).backward()
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "said"), [("def main():", False), ('if __name__ == "__main__":', False), ("with log():", True)]
+)
+def test_workers_of_a_script_without_main_guard_say_what_they_need(job: MakeJob, before: str, said: bool) -> None:
+    fix = job({"train.py": LOADING.format(before=before)}).offer("GPU303")
+    assert ("__main__" in fix.description) is said
+
+
+@pytest.mark.parametrize(("comment", "safety"), [("", Safety.SAFE), ("# find the hang\n", Safety.UNSAFE)])
+def test_a_comment_goes_along_only_if_asked(job: MakeJob, comment: str, safety: Safety) -> None:
+    switch = f'import os\n\n{comment}os.environ["CUDA_LAUNCH_BLOCKING"] = "1"\n'
+    files = {"train.py": switch, "run.sh": "#SBATCH --gres=gpu:1\npython train.py\n"}
+    assert job(files).offer("GPU414").safety is safety
