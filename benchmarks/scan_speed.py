@@ -1,29 +1,37 @@
-"""Cost of ``gpulint scan`` beside that of parsing the same code with ``ast``.
+"""Cost of gpulint beside that of parsing the same code with ``ast``, and beside other linters.
 
-    python benchmarks/scan_speed.py [--runs N] [--select CODES] TREE [TREE ...]
+    python benchmarks/scan_speed.py [--runs N] [--script FILE] [--peer NAME=COMMAND]... [--growth] [--docs FILE] TREE...
 
 Each tree (a folder that is already on disk; nothing is fetched) is measured ``N`` times (default 3), in turns:
 
 * *parse*: a fresh interpreter calls ``ast.parse`` on every ``.py`` file of the tree that gpulint discovers;
-* *scan*: ``python -m gpulint scan --jobs 1`` over the tree, start of the interpreter included.
+* *cold*: ``python -m gpulint scan --no-cache`` over the tree, start of the interpreter included;
+* *warm*: the same with a cache that an earlier scan has filled;
+* each peer's command, with the tree appended.
 
-Printed per tree: medians of CPU time (user and system), wall time and peak resident memory of either, both times per
-1,000 lines of Python, and the ratio of the CPU times. Wall time means little on a busy machine; CPU time and the ratio
-hold. POSIX only (``os.wait4`` counts the CPU time and memory of a child).
+Printed per tree: medians of CPU time (user and system), wall time and peak resident memory, and the ratio of the CPU
+time to that of parsing. Then the same for a single script and for ``gpulint --version`` beside a bare interpreter, for
+an edit of one file held by a language server (*keystroke*), and with ``--growth`` for generated trees of rising size.
+``--docs`` writes the tables into a page between its two marks.
+
+Wall time means little on a busy machine; CPU time and the ratio hold. POSIX only (``os.wait4`` counts a child's costs).
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+BEGIN, END = "<!-- begin: scan_speed.py -->\n", "<!-- end: scan_speed.py -->\n"
 _PARSE = """
 import ast, sys, warnings
 warnings.simplefilter("ignore")
@@ -36,6 +44,39 @@ for path in sys.stdin.read().split("\\0"):
 """
 _PEAK_UNIT = 1 if sys.platform == "darwin" else 1024
 """Bytes that ``ru_maxrss`` counts in."""
+_SCAN = [sys.executable, "-m", "gpulint", "scan", "--jobs", "1"]
+_TRAINER = """\
+import torch
+from torch.utils.data import DataLoader
+from library.module_0 import layer_0
+
+def train(model, data):
+    loader = DataLoader(data, batch_size=8)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for epoch in range(3):
+        for batch in loader:
+            loss = model(layer_0(batch.cuda())).sum()
+            loss.backward()
+            optimizer.step()
+            print(loss.item())
+"""
+_MODULE = """\
+import torch
+from torch import nn
+{imports}
+
+class Block{n}(nn.Module):
+    def __init__(self, width={n}):
+        super().__init__()
+        self.first, self.second = nn.Linear(width, 64), nn.Linear(64, width)
+
+    def forward(self, x):
+        return layer_{n}(self.second(torch.relu(self.first(x))))
+
+def layer_{n}(x):
+    return x.reshape(-1).float() * {n}
+"""
+"""Library code; every module imports the one before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +112,15 @@ def median(costs: Sequence[Cost]) -> Cost:
     )
 
 
+def paired(runs: int, ways: dict[str, Callable[[], Cost]]) -> dict[str, Cost]:
+    """Medians of several ways that are measured in turns, so that a slow minute of the machine meets all of them."""
+    found: dict[str, list[Cost]] = {name: [] for name in ways}
+    for _ in range(runs):
+        for name, way in ways.items():
+            found[name].append(way())
+    return {name: median(costs) for name, costs in found.items()}
+
+
 def python_files(tree: Path) -> list[Path]:
     """The ``.py`` files that a scan of ``tree`` covers."""
     from gpulint.config import load
@@ -80,35 +130,129 @@ def python_files(tree: Path) -> list[Path]:
     return [path for path in found.files if path.suffix == ".py"]
 
 
-def report(tree: Path, runs: int, select: str) -> str:
-    """Measure one tree; two lines of a table."""
+def rows(what: str, costs: dict[str, Cost], base: str) -> Iterator[str]:
+    """Lines of a Markdown table."""
+    yield f"| {what} | CPU s | of {base} | wall s | peak MiB |"
+    yield "|---|---:|---:|---:|---:|"
+    for name, cost in costs.items():
+        ratio = cost.cpu_s / max(costs[base].cpu_s, 0.001)
+        yield f"| {name} | {cost.cpu_s:.2f} | {ratio:.2f} | {cost.wall_s:.2f} | {cost.peak / 2**20:.0f} |"
+    yield ""
+
+
+def tree_costs(tree: Path, runs: int, select: list[str], peers: dict[str, list[str]]) -> Iterator[str]:
+    """A tree's table."""
     files = python_files(tree)
     lines = sum(path.read_bytes().count(b"\n") for path in files)
     listing = "\0".join(map(str, files)).encode()
-    scan_command = [sys.executable, "-m", "gpulint", "scan", "--jobs", "1", "--select", select, str(tree)]
-    parses, scans = [], []
-    for _ in range(runs):
-        parses.append(measure([sys.executable, "-c", _PARSE], listing))
-        scans.append(measure(scan_command))
-    parse, scan = median(parses), median(scans)
-    thousands = max(lines, 1) / 1000
-    head = f"{tree.name}: {len(files):,} Python files, {lines:,} lines, CPU ratio {scan.cpu_s / parse.cpu_s:.1f}"
-    rows = [
-        f"  {name:5}  CPU {cost.cpu_s:7.2f} s ({cost.cpu_s / thousands * 1000:6.1f} ms per 1,000 lines)"
-        f"  wall {cost.wall_s:7.2f} s ({cost.wall_s / thousands * 1000:6.1f} ms)  peak {cost.peak / 2**20:6.0f} MiB"
-        for name, cost in (("parse", parse), ("scan", scan))
-    ]
-    return "\n".join([head, *rows])
+    with tempfile.TemporaryDirectory() as cache:
+        scan = [*_SCAN, *select]
+        warm = [*scan, "--cache-dir", cache, str(tree)]
+        measure(warm)
+        ways: dict[str, Callable[[], Cost]] = {
+            "parse": lambda: measure([sys.executable, "-c", _PARSE], listing),
+            "cold": lambda: measure([*scan, "--no-cache", str(tree)]),
+            "warm": lambda: measure(warm),
+        }
+        for name, command in peers.items():
+            ways[name] = lambda command=command: measure([*command, str(tree)])  # type: ignore[misc]
+        costs = paired(runs, ways)
+    yield from rows(f"{tree.name}: {len(files):,} files, {lines:,} lines", costs, "parse")
+
+
+def script_costs(script: Path, runs: int) -> Iterator[str]:
+    """Tables of one script, of saying the version and of a keystroke."""
+    listing = str(script).encode()
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / script.name
+        copy.write_bytes(script.read_bytes())
+        costs = paired(
+            max(runs, 5),
+            {
+                "parse": lambda: measure([sys.executable, "-c", _PARSE], listing),
+                "cold": lambda: measure([*_SCAN, "--no-cache", str(copy)]),
+            },
+        )
+    lines = script.read_bytes().count(b"\n")
+    yield from rows(f"one script, {lines:,} lines", costs, "parse")
+    costs = paired(
+        max(runs, 15),
+        {
+            "bare Python": lambda: measure([sys.executable, "-c", "pass"]),
+            "gpulint --version": lambda: measure([sys.executable, "-m", "gpulint", "--version"]),
+            "importing all rules": lambda: measure(
+                [sys.executable, "-c", "from gpulint import plugins; plugins.load()"]
+            ),
+        },
+    )
+    yield from rows("starting", costs, "bare Python")
+    yield f"A keystroke in the same script, once the server is up: {keystroke_s(script) * 1000:.0f} ms of CPU time."
+    yield ""
+
+
+def keystroke_s(script: Path, edits: int = 15) -> float:
+    """CPU seconds from an edited text to its findings, as the language server has it."""
+    from gpulint import engine, plugins
+    from gpulint.config import Config
+    from gpulint.project import Project
+
+    loaded = plugins.load()
+    text = script.read_bytes()
+    project = Project(script.parent, [script], Config(base=script.parent))
+    found = []
+    for number in range(edits):
+        project = project.successor([script])
+        project.provide(script, text + b"# %d\n" % number)
+        started = time.process_time()
+        engine.run(project, [script], loaded.rules, fixers=loaded.fixers)
+        found.append(time.process_time() - started)
+    return statistics.median(found)
+
+
+def growth(sizes: Sequence[int]) -> Iterator[str]:
+    """Costs of generated trees of rising size."""
+    yield "| generated files | CPU s | ms per file | peak MiB |"
+    yield "|---:|---:|---:|---:|"
+    with tempfile.TemporaryDirectory() as folder:
+        library = Path(folder) / "library"
+        library.mkdir()
+        (Path(folder) / "train.py").write_text(_TRAINER)
+        made = 0
+        for size in sizes:
+            for made in range(made, size):  # noqa: B020 - goes on where the last size ended
+                imports = f"from library.module_{made - 1} import layer_{made - 1}" if made else ""
+                (library / f"module_{made}.py").write_text(_MODULE.format(n=made, imports=imports))
+            cost = measure([*_SCAN, "--no-cache", folder])
+            yield f"| {size:,} | {cost.cpu_s:.2f} | {1000 * cost.cpu_s / size:.2f} | {cost.peak / 2**20:.0f} |"
+            made = size
+    yield ""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Cost of a scan beside that of parsing the same files.")
-    parser.add_argument("trees", nargs="+", type=Path, metavar="TREE")
+    parser.add_argument("trees", nargs="*", type=Path, metavar="TREE")
     parser.add_argument("--runs", type=int, default=3, metavar="N", help="runs of each kind (default 3)")
-    parser.add_argument("--select", default="ALL", metavar="CODES", help="rules to run (default ALL)")
+    parser.add_argument("--select", metavar="RULES", help="rules to run (default: those that run by default)")
+    parser.add_argument("--script", type=Path, metavar="FILE", help="a training script to measure by itself")
+    parser.add_argument("--peer", action="append", default=[], metavar="NAME=COMMAND", help="another linter")
+    parser.add_argument("--growth", action="store_true", help="measure generated trees, up to 100,000 files")
+    parser.add_argument("--docs", type=Path, metavar="FILE", help="put the tables into this page")
     args = parser.parse_args()
-    for tree in args.trees:
-        print(report(tree.resolve(), max(args.runs, 1), args.select), flush=True)
+    peers = {name: shlex.split(command) for name, _, command in (peer.partition("=") for peer in args.peer)}
+    select = ["--select", args.select] if args.select else []
+    parts: list[Iterator[str]] = [tree_costs(tree.resolve(), max(args.runs, 1), select, peers) for tree in args.trees]
+    if args.script is not None:
+        parts.append(script_costs(args.script.resolve(), args.runs))
+    if args.growth:
+        parts.append(growth((100, 1_000, 10_000, 100_000)))
+    lines = []
+    for part in parts:
+        for line in part:
+            print(line, flush=True)
+            lines.append(line)
+    if args.docs is not None:
+        before, _, rest = args.docs.read_text().partition(BEGIN)
+        args.docs.write_text(before + BEGIN + "\n".join(lines).rstrip("\n") + "\n" + END + rest.partition(END)[2])
 
 
 if __name__ == "__main__":

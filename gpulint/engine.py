@@ -6,7 +6,10 @@ gives the same results in the same order as one process. A rule that raises lose
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -69,9 +72,27 @@ class Run:
     rules: Sequence[Rule]
     fixers: Mapping[str, Fixer] = field(default_factory=dict)
     """Fixers to try on each finding; empty where no fix will be shown."""
+    spent: defaultdict[str, float] | None = None
+    """CPU seconds by stage (the code of a rule, or ``reading``), if anybody wants to know."""
 
     def unit(self, unit: Path | int) -> Report:
         """Run the rules of one document (a path) or of one job (its index)."""
+        with self.timed("reading"):
+            return self._unit(unit)
+
+    @contextlib.contextmanager
+    def timed(self, stage: str) -> Iterator[None]:
+        """Count the time of a block for ``stage``, without that of the stages inside of it."""
+        if self.spent is None:
+            yield
+            return
+        before, inner = time.process_time(), sum(self.spent.values())
+        try:
+            yield
+        finally:
+            self.spent[stage] += time.process_time() - before - (sum(self.spent.values()) - inner)
+
+    def _unit(self, unit: Path | int) -> Report:
         return self.job(unit) if isinstance(unit, int) else self.document(unit)
 
     def document(self, path: Path) -> Report:
@@ -131,8 +152,9 @@ class Run:
     def check(self, rule: Rule, subject: Any, path: Path, report: Report) -> None:
         """Run one rule on one document or job."""
         try:
-            for finding in rule.check(subject, self.project):
-                report.results.append(Result(finding, self.fix(finding, report)))
+            with self.timed(rule.code):
+                for finding in rule.check(subject, self.project):
+                    report.results.append(Result(finding, self.fix(finding, report)))
         except Exception as error:
             report.errors.append(_internal(rule.code, path, error))
 
@@ -166,6 +188,7 @@ def run(
     jobs: int = 1,
     report_unused_ignores: bool = False,
     progress: Progress | None = None,
+    spent: defaultdict[str, float] | None = None,
 ) -> Report:
     """Scan ``files`` of ``project`` and return what is left after suppressions, per-file ignores and the severity.
 
@@ -173,12 +196,13 @@ def run(
     Python files in which no rule can fire, going by their bytes, are not parsed unless the project has
     them as ``named``; syntax errors in them go unseen.
     """
-    work = Run(project, rules, fixers or {})
+    work = Run(project, rules, fixers or {}, spent)
     units: list[Path | int] = list(files)
     report = Report()
     if any(rule.scope is Scope.JOB for rule in rules):
         try:
-            units += range(len(project.jobs))
+            with work.timed("linking jobs"):
+                units += range(len(project.jobs))
         except Exception as error:
             report.errors.append(_internal("job linking", project.root, error))
     for done, part in enumerate(_map(work, units, jobs), 1):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +22,7 @@ class Gate:
     def __init__(self, tree: Tree, path: Path, kind: Kind) -> None:
         self._tree = tree
         self._kind = kind
+        self.path = path
         self._data = tree.utf8(path)
         # An identifier is found faster among the file's identifiers than in the whole file.
         self._words = tree.vocabulary(path) if kind in CODE and not tree.is_utf16(path) else self._data
@@ -38,6 +41,27 @@ class Gate:
     def tree_has(self, token: str) -> bool:
         """Is a string in any file of the tree?"""
         return self._tree.has(token.encode())
+
+    def matches(self, pattern: re.Pattern[bytes]) -> bool:
+        """Is there a match in the file's bytes?"""
+        return pattern.search(self._data) is not None
+
+    def has_word(self, word: str) -> bool:
+        """Is an identifier in the file?"""
+        return b"\n%b\n" % word.encode() in self._words
+
+    def calls(self, names: Iterable[str]) -> bool:
+        """Is one of these identifiers followed by a parenthesis, in a line that is no example in a docstring?"""
+        return any(map(self._calls, names))
+
+    def _calls(self, name: str) -> bool:
+        if not self.has_word(name):
+            return False
+        for match in re.finditer(rb"\b%b\s*\(" % name.encode(), self._data):
+            line = self._data[self._data.rfind(b"\n", 0, match.start()) + 1 : match.start()]
+            if not line.lstrip().startswith((b">>>", b"...")):
+                return True
+        return False
 
     def has(self, token: str) -> bool:
         """Is a string in the file?"""

@@ -64,7 +64,7 @@ class Kept:
 
 
 def _is_off(args: argparse.Namespace, seen: Seen) -> bool:
-    others = args.add_ignores, args.diff, args.estimate, args.estimate_with, seen.stdin is not None
+    others = args.profile, args.add_ignores, args.diff, args.estimate, args.estimate_with, seen.stdin is not None
     return bool(args.no_cache or any(others))
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections import Counter
+import time
+from collections import Counter, defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +44,7 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
     ignores.add_argument(
         "--allow-dirty", action="store_true", help="write even to files with changes that git does not hold"
     )
+    parser.add_argument("--profile", action="store_true", help="say what took how much CPU time (without the cache)")
     parser.add_argument("--watch", action="store_true", help="scan again when a file changes, until Ctrl-C")
     inputs.add_settings(parser)
     caching.add_arguments(parser.add_argument_group("cache"))
@@ -82,7 +84,9 @@ def scan(args: argparse.Namespace) -> int:
 
 
 def _scanned(args: argparse.Namespace, wanted: list[Output]) -> tuple[Inputs, Narrowing, Report]:
+    clock = [time.process_time()]
     seen = inputs.see(args, *inputs.given_paths(args))
+    clock.append(time.process_time())
     fixes = not all(output.format in WITHOUT_FIXES for output in wanted)
     outputs.check(wanted, seen.found.files)
     cache = caching.Kept(args, seen, fixes)
@@ -94,6 +98,8 @@ def _scanned(args: argparse.Namespace, wanted: list[Output]) -> tuple[Inputs, Na
     from gpulint import engine
 
     given = inputs.read(args, report_unused_ignores=args.report_unused_ignores, seen=seen)
+    clock.append(time.process_time())
+    spent = defaultdict[str, float](float)
     narrowing = Narrowing(args, given)
     with no_garbage_collection(), Progress() as progress:
         report = engine.run(
@@ -101,12 +107,22 @@ def _scanned(args: argparse.Namespace, wanted: list[Output]) -> tuple[Inputs, Na
             given.found.files,
             given.rules,
             fixers=given.plugins.fixers if fixes else {},
-            jobs=args.jobs,
+            jobs=1 if args.profile else args.jobs,
             report_unused_ignores=given.unused_ignores,
             progress=progress.update,
+            spent=spent if args.profile else None,
         )
         cache.put(report, given, args.jobs)
         narrowing.apply(report)
+    if args.profile:
+        started, listed, loaded = clock
+        spent.update({"starting": started, "finding files": listed - started, "loading rules": loaded - listed})
+        spent["rest"] = time.process_time() - sum(spent.values())
+        print(
+            "CPU seconds\n"
+            + "".join(f"{cpu:8.3f} {stage}\n" for stage, cpu in sorted(spent.items(), key=lambda item: -item[1])),
+            file=sys.stderr,
+        )
     return given, narrowing, report
 
 

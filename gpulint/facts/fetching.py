@@ -40,7 +40,7 @@ _URL_CALLS = frozenset(
 _VECTORS = re.compile(r"^(glove|fasttext|charngram)\.", re.IGNORECASE)
 LIBRARIES = ("torch_geometric", "torchtext", "dgl", "ogb", "keras", "fastai")
 _FLAGS = frozenset({"download", "pretrained", "weights", "encoder_weights"})
-_NAMES = frozenset(
+NAMES = frozenset(
     {full.rpartition(".")[2] for full in (*tables.ALWAYS, *_SHELL, *_URL_CALLS)}
     | {*tables.HUB_CALLS, "load_data", "load_vectors"}
 )
@@ -274,6 +274,6 @@ def may_fetch(call: ast.Call, silent: bool) -> bool:
     name = last_name(call.func)
     if name == "get":  # of dictionaries, most of the time
         return isinstance(call.func, ast.Attribute) and last_name(call.func.value) in ("requests", "httpx")
-    if name in _NAMES or any(keyword.arg in _FLAGS for keyword in call.keywords):
+    if name in NAMES or any(keyword.arg in _FLAGS for keyword in call.keywords):
         return True
     return silent and (name[:1].isupper() or name in ("splits", "iters"))

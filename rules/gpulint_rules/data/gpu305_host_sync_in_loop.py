@@ -36,6 +36,7 @@ from gpulint.facts.scopes import ModuleScopes, last_name
 from gpulint.facts.syncs import Kind as SyncKind
 from gpulint.facts.syncs import Sync, Syncs
 from gpulint.finding import Finding, Place, Severity
+from gpulint.gate import Gate
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 
@@ -169,6 +170,17 @@ def _way(context: Context) -> tuple[Place, ...]:
     )
 
 
+_METHODS = (
+    ".item(", ".cpu(", ".tolist(", ".data[0]", "synchronize(", "get_scale(", "set_", ".is", ".info(", ".debug("
+)  # fmt: skip
+_OTHERS = re.compile(rb"(?<![\w.])(?:float|int|bool|print)\(")
+
+
+def _may_fire(gate: Gate) -> bool:
+    """Besides methods that wait, only functions count: ``x.float()`` does not, ``float(x)`` does."""
+    return any(map(gate.has, _METHODS)) or gate.matches(_OTHERS)
+
+
 RULE = Rule(
     code="GPU305",
     name="host-sync-in-loop",
@@ -193,6 +205,7 @@ RULE = Rule(
             ".debug(",
         ),
     ),
+    may_fire=_may_fire,
     summary="the host waits for the GPU on every training iteration",
     why="each wait empties the GPU's queue, which idles while the host queues the next step (27.9 % of 706 issues)",
     evidence=(Evidence("27.9 % of 706 issues in 400 jobs with GPU utilization of 50 % or less"),),

@@ -30,6 +30,7 @@ https://huggingface.co/docs/transformers/installation#offline-mode
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -38,10 +39,12 @@ from gpulint.documents.jobspec import JobSpecDocument
 from gpulint.facts.download_tables import HUB
 from gpulint.facts.downloads import Download
 from gpulint.facts.fetch_commands import download_tool
+from gpulint.facts.fetching import LIBRARIES, NAMES
 from gpulint.facts.guards import conditions
 from gpulint.facts.scopes import ModuleScopes, last_name
 from gpulint.finding import Finding, Severity
 from gpulint.fix import Safety
+from gpulint.gate import Gate
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 
@@ -171,6 +174,32 @@ def _tests_existence(condition: str) -> bool:
     return any(f" {flag} " in f" {condition} " for flag in ("-d", "-e", "-f", "-s"))
 
 
+_FETCHES = re.compile(rb"(?:download|fetch)\w*\s*\(|\bdownload\s*=[^=]", re.IGNORECASE)
+_ASKS = re.compile(rb"\b(?:pretrained|weights|encoder_weights)\s*=[^=]")
+_OWNERS = ("torchvision", "timm", "segmentation_models_pytorch", "torchaudio", "keras")
+_GENERAL = {
+    "load": ("hub", "clip", "gensim", "tensorflow_datasets", "tensorflow_hub", "evaluate"),
+    "get": ("requests", "httpx"),
+    "stream": ("httpx",),
+    **dict.fromkeys(("run", "call", "check_call", "check_output", "Popen"), ("subprocess",)),
+    **dict.fromkeys(("system", "popen"), ("os",)),
+}
+"""Names that many things have -> the libraries of which they fetch something."""
+
+
+def _may_fire(gate: Gate) -> bool:
+    if gate.calls(NAMES - _GENERAL.keys()) or any(map(gate.has, LIBRARIES)):
+        return True
+    if (gate.has("ownload") or gate.has("fetch")) and gate.matches(_FETCHES):
+        return True
+    if any(gate.has_word(name) and any(map(gate.has, homes)) for name, homes in _GENERAL.items()):
+        return True
+    if gate.has("check_") and (gate.tree_has("download=True") or gate.tree_has("download: bool = True")):
+        return True
+    owned = any(map(gate.has, _OWNERS)) or any(owner in gate.path.parts for owner in _OWNERS)
+    return owned and gate.matches(_ASKS)
+
+
 RULE = Rule(
     code="GPU331",
     name="external-data",
@@ -178,44 +207,7 @@ RULE = Rule(
     dimension=Dimension.DATA,
     severity=Severity.WARNING,
     kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK, Kind.SHELL, Kind.JOBSPEC}),
-    code_tokens=(
-        (
-            "download",
-            "fetch",
-            "check_",
-            "pretrained",
-            "weights",
-            "load_",
-            "hub",
-            "untar_data",
-            "get_file",
-            "Loader",
-            "FastText",
-            "GloVe",
-            "Layer",
-            "LLM",
-            "SentenceTransformer",
-            "CrossEncoder",
-            "pipeline",
-            "from_hparams",
-            "url",
-            "requests",
-            "httpx",
-            "subprocess",
-            "system",
-            "popen",
-            "read_data_sets",
-            "_datasets",
-            "evaluate",
-            "clip",
-            "keras",
-            "torchtext",
-            "torch_geometric",
-            "dgl",
-            "ogb",
-            "fastai",
-        ),
-    ),
+    may_fire=_may_fire,
     summary="GPU job fetches data or weights from outside",
     why="the GPUs are held while data or weights come over the internet, often once for every rank",
     evidence=(Evidence("External Data Usage is one of 15 categories in 706 issues of 400 jobs"),),

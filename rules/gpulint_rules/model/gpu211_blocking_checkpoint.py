@@ -33,6 +33,7 @@ https://pytorch.org/docs/stable/distributed.checkpoint.html
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -45,6 +46,7 @@ from gpulint.facts.resolve import Ref
 from gpulint.facts.scopes import ModuleScopes
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
+from gpulint.gate import Gate
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 
@@ -139,6 +141,19 @@ def _statement(context: Context) -> ast.stmt:
     return context.loop.node
 
 
+_SAVERS = ("ModelCheckpoint", "BackupAndRestore", "RayTrainReport", "TrainingArguments", "SFTConfig", "DPOConfig")
+_SAVES = re.compile(
+    rb"(?:save|dump)\w*\s*\(|\b_?(?:make_)?(?:checkpoint|snapshot)\s*\(|(?:write|store|export)\w*(?:checkpoint|ckpt|model|"
+    rb"state|weight|snapshot|on_master|optimizer|pretrained|recovery|best|last|peft|lora|adapter)\w*\s*\(",
+    re.IGNORECASE,
+)
+
+
+def _may_fire(gate: Gate) -> bool:
+    """Something must be called that saves, or be set up to save."""
+    return any(map(gate.has, _SAVERS)) or gate.matches(_SAVES)
+
+
 RULE = Rule(
     code="GPU211",
     name="blocking-checkpoint",
@@ -147,6 +162,7 @@ RULE = Rule(
     severity=Severity.INFO,
     kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK}),
     tokens=(("save", "dump", "checkpoint", "Checkpoint", "TrainingArguments", "Config", "RayTrainReport"),),
+    may_fire=_may_fire,
     summary="checkpoint written in the training loop while the GPUs wait",
     why="all GPUs wait until the file is written (model checkpointing is 16.4 % of the study's 706 issues)",
     evidence=(Evidence("16.4 % of 706 issues in 400 jobs with GPU utilization of 50 % or less"),),
