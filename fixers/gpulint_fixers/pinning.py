@@ -19,12 +19,16 @@ _STARTS = frozenset(
     {"os.fork", "concurrent.futures.ProcessPoolExecutor", *(m + n for m in _MODULES for n in ("Process", "Pool"))}
 )
 _METHODS = frozenset(m + n for m in _MODULES for n in ("set_start_method", "get_context"))
+_SPARSE = re.compile(r"\b(ToSparseTensor|to_sparse(_\w+)?|sparse_\w+_tensor)\(")
+"""https://github.com/pytorch/pytorch/issues/115330"""
 _CUDA = re.compile(r"cuda|gpu", re.IGNORECASE)
 
 
 def pin(project: Project, loader: Loader) -> Edit | Declined:
     """Pass ``pin_memory``: ``True``, or the program's own test for a GPU where it may run without one."""
     module = loader.scopes.module
+    if _SPARSE.search(module.source.text):
+        return Declined("batches may hold sparse tensors, which older versions of PyTorch cannot pin")
     value = _value(project, loader)
     if value == _IS_AVAILABLE and _forks(project, loader):
         return Declined(f"the module starts processes by fork, which could not use the GPU after `{_IS_AVAILABLE}`")

@@ -73,3 +73,37 @@ def test_a_comment_goes_along_only_if_asked(job: MakeJob, comment: str, safety: 
     switch = f'import os\n\n{comment}os.environ["CUDA_LAUNCH_BLOCKING"] = "1"\n'
     files = {"train.py": switch, "run.sh": "#SBATCH --gres=gpu:1\npython train.py\n"}
     assert job(files).offer("GPU414").safety is safety
+
+
+SPARSE = """\
+import torch
+import torch_geometric.transforms as T
+from torch_geometric.loader import DataLoader
+
+dataset = OGBG("ogbg-molhiv", pre_transform=T.ToSparseTensor())
+loader = DataLoader(dataset, batch_size=32, shuffle=True)
+for data in loader:
+    loss = model(data.to("cuda"))
+    loss.backward()
+"""
+
+
+def test_batches_that_may_hold_sparse_tensors_are_not_pinned(job: MakeJob) -> None:
+    assert "sparse" in job({"train.py": SPARSE}).refusal("GPU301")
+
+
+KERAS = """\
+import tensorflow as tf
+
+batch_size = 32
+model.fit(
+    train_gen.flow(x_train, y_train, batch_size=batch_size),
+    validation_data=test_gen.flow(x_test, y_test, batch_size=batch_size),
+    validation_steps={steps},
+)
+"""
+
+
+def test_an_evaluation_that_counts_its_batches_keeps_their_size(job: MakeJob) -> None:
+    assert "how many batches" in job({"train.py": KERAS.format(steps="len(x_test) // batch_size")}).refusal("GPU202")
+    assert job({"train.py": KERAS.format(steps="None")}).offer("GPU202").safety is Safety.UNSAFE

@@ -22,6 +22,8 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     if not isinstance(found, EvalBatch):
         return Declined("one batch size serves training and evaluation; which to change is a choice")
     source = found.evaluation
+    if _counts_batches(source.call.scopes):
+        return Declined("evaluation is told how many batches to draw: with larger ones it would see more samples")
     if found.size:
         if project.values.of(source.batch.scopes, source.batch.node).any(lambda value: value == 1):
             return Declined("evaluation may be written for one sample at a time")
@@ -38,6 +40,16 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         return _fix((*named[0], Edit(finding.path, module.span(node), named[1])), found.fits)
     twice = double(str(found.size) if found.size else found.training.text)
     return _replace(finding, module.span(node), str(found.fits) if found.fits else twice, found.fits)
+
+
+def _counts_batches(scopes: ModuleScopes) -> bool:
+    """Does the module tell Keras a number of evaluation batches?"""
+    return any(
+        keyword.arg in ("validation_steps", "steps") and getattr(keyword.value, "value", 0) is not None
+        for name in ("fit", "fit_generator", "evaluate", "evaluate_generator")
+        for call in scopes.calls_by_name.get(name, [])
+        for keyword in call.keywords
+    )
 
 
 def _named(scopes: ModuleScopes, call: ast.Call, size: ast.expr, fits: int) -> tuple[tuple[Edit, ...], str] | None:

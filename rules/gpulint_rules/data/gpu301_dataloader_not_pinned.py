@@ -16,7 +16,8 @@ memory is so short that page-locked buffers would make the machine swap.
 Fix safety
 Safe where the batches are seen moving from host to GPU, or go to a framework that moves them: page-locked batches
 hold the same values. Where the program may also run without a GPU, the fix pins only if there is one, unless the
-module forks processes, which could not use the GPU after that question. Unsafe where a
+module forks processes, which could not use the GPU after that question. Nothing is changed where batches may hold
+sparse tensors, which older versions of PyTorch cannot pin. Unsafe where a
 data set or ``collate_fn`` of unknown origin could put tensors on the GPU itself.
 
 References
