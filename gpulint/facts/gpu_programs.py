@@ -40,6 +40,8 @@ _SEPARATE = re.compile(
     r"stage|staging|cache)([_-]|$)",
     re.IGNORECASE,
 )
+_PREPARES = re.compile(r"(data_?generators?|data_?prep\w*|pre_?process\w*)$", re.IGNORECASE)
+"""Folders whose programs make the data that others train on."""
 _INSTALLED = frozenset({"setup.py", "hubconf.py", "noxfile.py", "conftest.py"})
 _CHOSEN = re.compile(rb"""(device|devices|accelerator)\W{1,4}(auto|gpu|cuda)""")
 _WORD = re.compile(rb"[A-Za-z_][A-Za-z0-9_]*")
@@ -63,7 +65,7 @@ class GpuPrograms:
 
     def is_separate(self, path: Path) -> bool:
         """Does a file's name say that it is a step of its own (``download_data.py``), run before GPUs are held?"""
-        return bool(_SEPARATE.search(path.stem))
+        return bool(_SEPARATE.search(path.stem) or _PREPARES.match(path.parent.name))
 
     def _runs(self, scopes: ModuleScopes) -> bool:
         if computes_on_gpu(scopes.module.source.text.encode("utf-8", "replace")):

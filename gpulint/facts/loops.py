@@ -138,7 +138,9 @@ class Loops:
 
     def _find_role(self, scopes: ModuleScopes, loop: LoopNode) -> Role:
         if self._steps(scopes, loop):
-            return Role.STEP
+            # `for stride in (1, 2)` tries variants; no training takes its steps that way.
+            variants = isinstance(loop, ast.For) and isinstance(loop.iter, ast.List | ast.Tuple)
+            return Role.OTHER if variants else Role.STEP
         inner = {self.role(scopes, child) for child in self.inner_loops(scopes, loop)} - {Role.OTHER, Role.EVAL}
         for call in self.calls_in(scopes, loop):
             for helper in self._project.resolver.callees(scopes, call):

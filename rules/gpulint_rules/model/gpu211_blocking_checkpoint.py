@@ -39,6 +39,7 @@ from dataclasses import dataclass
 
 from gpulint.documents.base import Document
 from gpulint.facts.checkpoints import Save
+from gpulint.facts.guards import conditions
 from gpulint.facts.loops import Context, Role
 from gpulint.facts.remote import UNKNOWN, Location
 from gpulint.facts.repeated import training_contexts
@@ -50,6 +51,7 @@ from gpulint.gate import Gate
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 
+_TPU = re.compile(r"(^|_|\b)(tpu|xla|xm)(_|\b)", re.IGNORECASE)
 _LONGEST = 120
 """Characters of arguments that a snippet repeats."""
 
@@ -88,6 +90,8 @@ def _report(project: Project, at: Ref, save: Save, contexts: list[Context]) -> I
     location = _location(project, save)
     if location.is_local or (save.only_remote and not location.is_remote) or project.guards.debug(at.scopes, at.node):
         return
+    if _is_for_tpu(save.call):
+        return
     assert isinstance(at.node, ast.Call)
     loop = "training" if any(context.role is Role.STEP for context in contexts) else "epoch"
     where = f"to remote storage ({location.text})" if location.is_remote else "and waits for the disk"
@@ -108,6 +112,13 @@ def _report(project: Project, at: Ref, save: Save, contexts: list[Context]) -> I
         payload=BlockingCheckpoint(save, location, tuple(contexts)),
         related=tuple(related),
     )
+
+
+def _is_for_tpu(at: Ref) -> bool:
+    """A function or branch for TPUs."""
+    function = at.scopes.function(at.node)
+    tests = [ast.unparse(test) for test, holds in conditions(at.scopes, at.node) if holds]
+    return any(_TPU.search(text) for text in (*tests, function.name if function is not None else ""))
 
 
 def _advice(save: Save) -> str:
