@@ -3,7 +3,8 @@
     python benchmarks/fix_checkouts.py TREE... [--diffs FOLDER] [--sample 15] [--processes 2] [--keep FOLDER]
 
 For safe fixes, and then on a fresh copy with ``--unsafe-fixes``: files changed, files that could be compiled (Python),
-parsed (YAML, notebooks) or checked (``bash -n``) before and no longer can, comments lost, changes to a notebook outside
+parsed (YAML, notebooks) or checked (``bash -n``) before and no longer can, keywords that a call now gets twice (it
+compiles, and raises TypeError), comments lost, changes to a notebook outside
 of its sources, and files that a second run would change again. Prints Markdown tables. ``--diffs`` keeps the diffs,
 ``--sample`` names random fixes of each kind to read, and ``--keep`` goes on where an earlier call was stopped.
 """
@@ -11,6 +12,7 @@ of its sources, and files that a second run would change again. Prints Markdown 
 from __future__ import annotations
 
 import argparse
+import ast
 import difflib
 import io
 import json
@@ -43,6 +45,7 @@ class Outcome:
     changed: int = 0
     fixes: int = 0
     broken: list[str] = field(default_factory=list)
+    twice: list[str] = field(default_factory=list)
     comments_lost: list[str] = field(default_factory=list)
     outside: list[str] = field(default_factory=list)
     again: int = 0
@@ -123,7 +126,7 @@ def measure(tree: Path, options: tuple[str, ...], diffs: Path | None) -> Outcome
 def difference(name: str, before: Path, after: Path) -> str:
     """What was changed in one file."""
     texts = [path.read_text("utf-8", "replace").splitlines(True) if path.exists() else [] for path in (before, after)]
-    return "".join(difflib.unified_diff(*texts, f"a/{name}", f"b/{name}", n=10))
+    return "".join(difflib.unified_diff(texts[0], texts[1], f"a/{name}", f"b/{name}", n=10))
 
 
 def gpulint(folder: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
@@ -142,6 +145,8 @@ def compare(name: str, before: Path, after: Path, outcome: Outcome) -> None:
     outcome.changed += old != new
     if before.exists() and readable(before, old) and not readable(after, new):
         outcome.broken.append(name)
+    if after.suffix == ".py" and name not in outcome.broken:
+        outcome.twice += [f"{name}: {place}" for place in (passed_twice(new) - passed_twice(old)).elements()]
     if after.suffix == ".ipynb" and without_sources(json.loads(old)) != without_sources(json.loads(new)):
         outcome.outside.append(name)
     lost = comments(after.suffix, old) - comments(after.suffix, new)
@@ -163,6 +168,39 @@ def readable(path: Path, data: bytes) -> bool:
     except (SyntaxError, ValueError, yaml.YAMLError):
         return False
     return True
+
+
+def passed_twice(data: bytes) -> Counter[str]:
+    """Keywords that a call names and gets once more from a mapping (``f(**options, key=1)``), where the module's own
+    dictionaries of that name show it."""
+    try:
+        tree = ast.parse(data)
+    except (SyntaxError, ValueError):
+        return Counter()
+    held: dict[str, list[ast.AST]] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            held.setdefault(node.targets[0].id, []).append(node.value)
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "update":
+            held.setdefault(ast.unparse(node.func.value), []).extend(node.args)
+
+    def keys(name: str, depth: int = 0) -> set[str]:
+        found = set()
+        for part in (part for value in held.get(name, []) for part in ast.walk(value)):
+            if isinstance(part, ast.Dict):
+                found |= {str(key.value) for key in part.keys if isinstance(key, ast.Constant)}
+        others = [value.id for value in held.get(name, []) if isinstance(value, ast.Name)]
+        return found.union(*(keys(other, depth + 1) for other in others if depth < 5))
+
+    return Counter(
+        f"{keyword.arg} in {ast.unparse(call.func)}"
+        for call in ast.walk(tree)
+        if isinstance(call, ast.Call)
+        for mapping in call.keywords
+        if mapping.arg is None and isinstance(mapping.value, ast.Name)
+        for keyword in call.keywords
+        if keyword.arg in keys(mapping.value.id)
+    )
 
 
 def comments(suffix: str, data: bytes) -> Counter[str]:
@@ -198,12 +236,18 @@ def without_sources(content: dict[str, Any]) -> dict[str, Any]:
 def table(outcomes: list[Outcome]) -> str:
     """One line per tree, and the sum."""
     lines = [
-        "| tree | fixes | files changed | no longer readable | comments lost | notebooks changed elsewhere"
-        " | files a second run changes | dropped |",
-        "|---|---|---|---|---|---|---|---|",
+        "| tree | fixes | files changed | no longer readable | keyword passed twice | comments lost"
+        " | notebooks changed elsewhere | files a second run changes | dropped |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
     rows = [
-        (one.fixes, one.changed, len(one.broken), len(one.comments_lost), len(one.outside), one.again, len(one.dropped))
+        (
+            one.fixes,
+            one.changed,
+            *map(len, (one.broken, one.twice, one.comments_lost, one.outside)),
+            one.again,
+            len(one.dropped),
+        )
         for one in outcomes
     ]
     for one, row in zip(outcomes, rows, strict=True):
@@ -214,6 +258,7 @@ def table(outcomes: list[Outcome]) -> str:
         for one in outcomes
         for what, places in (
             ("no longer readable", one.broken),
+            ("keyword passed twice", one.twice),
             ("comment lost", one.comments_lost),
             ("changed elsewhere", one.outside),
             ("dropped", one.dropped),

@@ -3,7 +3,7 @@
     python benchmarks/fix_peers.py TREE... [--torchfix PATH] [--torch-preflight PATH] [--diffs FOLDER]
 
 Runs each tool that is given, in one process, on a copy of each tree's Python files: files changed, files that no longer
-compile, comments lost, and files that a second run changes again. Prints a Markdown table.
+compile, keywords passed twice, comments lost, and files that a second run changes again. Prints a Markdown table.
 """
 
 from __future__ import annotations
@@ -34,17 +34,19 @@ def main() -> None:
     parser.add_argument("--diffs", type=Path)
     args = parser.parse_args()
     warnings.simplefilter("ignore")
-    print("| tool | tree | files changed | no longer compile | comments lost | changed by a second run | CPU s |")
-    print("|---|---|--:|--:|--:|--:|--:|")
+    columns = "files changed | no longer compile | keyword passed twice | comments lost | changed by a second run"
+    print(f"| tool | tree | {columns} | CPU s |")
+    print("|---|---|--:|--:|--:|--:|--:|--:|")
     notes = []
     for tree in args.trees:
         for option, (tool, arguments) in TOOLS.items():
             if (path := getattr(args, option)) is None:
                 continue
             outcome, seconds = measure(tree, [path.absolute(), *arguments], args.diffs and args.diffs / tool)
-            counts = (outcome.changed, len(outcome.broken), len(outcome.comments_lost), outcome.again)
+            counts = (outcome.changed, *map(len, (outcome.broken, outcome.twice, outcome.comments_lost)), outcome.again)
             print(f"| {tool} | {outcome.tree} | {' | '.join(map(str, counts))} | {seconds:.0f} |", flush=True)
             notes += [f"- {tool}: {outcome.tree}: no longer compiles: {place}" for place in outcome.broken]
+            notes += [f"- {tool}: {outcome.tree}: keyword passed twice: {place}" for place in outcome.twice]
             notes += [f"- {tool}: {outcome.tree}: comment lost: {place}" for place in outcome.comments_lost]
     print("", *notes, sep="\n")
 

@@ -107,3 +107,15 @@ model.fit(
 def test_an_evaluation_that_counts_its_batches_keeps_their_size(job: MakeJob) -> None:
     assert "how many batches" in job({"train.py": KERAS.format(steps="len(x_test) // batch_size")}).refusal("GPU202")
     assert job({"train.py": KERAS.format(steps="None")}).offer("GPU202").safety is Safety.UNSAFE
+
+
+JSRUN = """\
+#BSUB -nnodes 1
+export CUDA_VISIBLE_DEVICES=0,1,2,3,4,5
+jsrun -n 1 --tasks_per_rs 1 --cpu_per_rs 42 --gpu_per_rs 1 python3 train.py
+"""
+
+
+def test_tasks_of_one_resource_set_are_not_multiplied(job: MakeJob) -> None:
+    training = "for batch in loader:\n    model(batch.cuda()).backward()\n"
+    assert "share the GPUs" in job({"job.sh": JSRUN, "train.py": f"import torch\n{training}"}).refusal("GPU103")

@@ -18,6 +18,8 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     found = finding.payload
     if not isinstance(found, TooFew):
         return Declined("there is no number of processes to change")
+    if found.launcher == "jsrun":
+        return Declined("more tasks would share the GPUs of their resource set: ask for more sets, of a GPU each")
     document = project.document(found.place.path)
     if document is None or found.place.span.cell is not None:
         return Declined("the launcher is not in a plain file")
