@@ -119,3 +119,18 @@ jsrun -n 1 --tasks_per_rs 1 --cpu_per_rs 42 --gpu_per_rs 1 python3 train.py
 def test_tasks_of_one_resource_set_are_not_multiplied(job: MakeJob) -> None:
     training = "for batch in loader:\n    model(batch.cuda()).backward()\n"
     assert "share the GPUs" in job({"job.sh": JSRUN, "train.py": f"import torch\n{training}"}).refusal("GPU103")
+
+
+SPLITS = """\
+from torch.utils.data import DataLoader
+
+train_loader = DataLoader(train, batch_size=batch_size, drop_last=True)
+val_loader = DataLoader(val, batch_size=batch_size, drop_last={drop})
+for images, labels in train_loader:
+    model(images.cuda()).backward()
+"""
+
+
+@pytest.mark.parametrize("drop", [True, False])
+def test_larger_evaluation_batches_say_that_more_samples_are_dropped(job: MakeJob, drop: bool) -> None:
+    assert ("drop_last" in job({"train.py": SPLITS.format(drop=drop)}).offer("GPU202").description) is drop

@@ -6,6 +6,7 @@ It is what fits if that was estimated, else twice the training one.
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 
 from gpulint_rules.model.gpu202_eval_batch_size import EvalBatch, double
 
@@ -18,6 +19,16 @@ from gpulint_fixers.statements import insert_below
 
 
 def fix(finding: Finding, project: Project) -> Fix | Declined:
+    found, made = finding.payload, _enlarge(finding, project)
+    if not isinstance(found, EvalBatch) or not isinstance(made, Fix):
+        return made
+    drops = project.arguments.of(found.evaluation.call.scopes, found.evaluation.node, "drop_last")
+    if any(isinstance(ref.node, ast.Constant) and ref.node.value is True for ref in drops.refs):
+        return replace(made, description=f"{made.description}; more samples fall to drop_last")
+    return made
+
+
+def _enlarge(finding: Finding, project: Project) -> Fix | Declined:
     found = finding.payload
     if not isinstance(found, EvalBatch):
         return Declined("one batch size serves training and evaluation; which to change is a choice")
