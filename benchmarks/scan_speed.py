@@ -20,6 +20,8 @@ Wall time means little on a busy machine; CPU time and the ratio hold. POSIX onl
 from __future__ import annotations
 
 import argparse
+import atexit
+import functools
 import os
 import shlex
 import statistics
@@ -88,10 +90,29 @@ class Cost:
     peak: float
 
 
+@functools.cache
+def installed() -> dict[str, str]:
+    """An environment in which gpulint's bytecode is kept, as it is once a package is installed.
+
+    Else PYTHONDONTWRITEBYTECODE, which containers often set, would have every run compile gpulint's own source.
+    """
+    folder = tempfile.TemporaryDirectory()
+    atexit.register(folder.cleanup)
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    environment["PYTHONPYCACHEPREFIX"] = folder.name
+    with tempfile.TemporaryDirectory() as tree:
+        (Path(tree) / "train.py").write_text(_TRAINER)
+        subprocess.run([*_SCAN, "--no-cache", tree], env=environment, stdout=subprocess.DEVNULL, check=False)
+    return environment
+
+
 def measure(command: Sequence[str], stdin: bytes = b"") -> Cost:
     """Run a command to its end; raises RuntimeError if it fails otherwise than by finding something."""
+    environment = installed()
     started = time.perf_counter()
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment
+    )
     assert process.stdin is not None
     process.stdin.write(stdin)
     process.stdin.close()
