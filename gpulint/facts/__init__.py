@@ -6,8 +6,8 @@ through the tree; ``values`` ``arguments`` ``options`` ``configs`` ``environment
 Training: ``loops`` ``repeated`` ``guards`` ``inference`` ``after_training`` tell what runs in a training step, an
 epoch, once, or never.
 
-Data: ``loaders`` ``feeding`` ``devices`` ``syncs`` ``batches`` ``batch_bounds`` ``input_path`` ``checkpoints``
-``collectives`` follow data to the GPU and results from it.
+Data: ``loaders`` ``fastai`` ``feeding`` ``devices`` ``syncs`` ``batches`` ``deepspeed`` ``batch_bounds``
+``input_path`` ``checkpoints`` ``collectives`` follow data to the GPU and results from it.
 
 Outside: ``remote`` ``downloads`` ``fetching`` ``hubs`` ``staging`` ``uploads`` ``fetch_commands`` tell what leaves
 or enters the machine.
