@@ -88,7 +88,7 @@ def add_commands(plugins: Plugins, commands: argparse._SubParsersAction[Any]) ->
     """Let every plugin declare its sub-commands; one that raises joins ``plugins.failures``."""
     hook = "gpulint_commands"
     for name, plugin in plugins.manager.list_name_plugin():
-        if plugins.manager.parse_hookimpl_opts(plugin, hook) is None:
+        if not _implements(plugins, plugin, hook):
             continue
         try:
             getattr(plugin, hook)(subparsers=commands)
@@ -113,9 +113,14 @@ def _register(plugins: Plugins, name: str, plugin: object) -> None:
             plugins.fixers[fixer.code] = fixer
 
 
+def _implements(plugins: Plugins, plugin: object, hook: str) -> bool:
+    # pluggy 1.6 raises for what a plugin lacks.
+    return hasattr(plugin, hook) and plugins.manager.parse_hookimpl_opts(plugin, hook) is not None
+
+
 def _offered(plugins: Plugins, name: str, plugin: object, hook: str) -> Iterator[Any]:
     """What one plugin's implementation of ``hook`` returns, without the failures it reports."""
-    if plugins.manager.parse_hookimpl_opts(plugin, hook) is None:
+    if not _implements(plugins, plugin, hook):
         return
     implementation: Callable[[], Iterable[Any]] = getattr(plugin, hook)
     try:
