@@ -73,8 +73,8 @@ def sites(
 
 
 def _aliases(where: ModuleScopes, wanted: str) -> set[str]:
-    """Names under which a module may call something imported as ``wanted``."""
-    return {wanted} | where.imported_as.get(wanted, set())
+    """Names under which a module may call what is defined as ``wanted``."""
+    return {wanted} | where.aliases.get(wanted, set())
 
 
 def _is_local(resolver: Resolver, where: ModuleScopes, call: ast.Call, function: FunctionNode) -> bool:

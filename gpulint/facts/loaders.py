@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from gpulint.facts.loops import Role, is_loader_name, unwrap_iterable
+from gpulint.facts.rearranging import rearranged
 from gpulint.facts.resolve import Ref
 from gpulint.facts.scopes import FUNCTIONS, Bound, LoopNode, ModuleScopes, last_name
 
@@ -341,6 +342,10 @@ class Loaders:
                 return self._first(self.batch(scopes, arg, depth + 1) for arg in args)
             case ast.List(elts=parts) | ast.Tuple(elts=parts):
                 return self._first(self.batch(scopes, part, depth + 1) for part in parts)
+            case ast.Call(func=ast.Name() | ast.Attribute(value=ast.Name())):
+                return self._first(
+                    self.batch(scopes, passed, depth + 1) for passed in rearranged(self._project, scopes, node)
+                )
         return None
 
     @staticmethod

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import enum
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeAlias
@@ -137,7 +137,7 @@ class ModuleScopes:
 
     @cached_property
     def aliases(self) -> dict[str, set[str]]:
-        """Last component of what is imported or assigned -> names it goes by in this module (``DL`` for
+        """Last component of what is imported or assigned -> names it goes by in this module, in any scope (``DL`` for
         ``DataLoader``)."""
         table: dict[str, set[str]] = {}
         for scope in self.scope_of.values():
@@ -145,18 +145,10 @@ class ModuleScopes:
                 for binding in bindings:
                     if binding.kind is Bound.IMPORT:
                         table.setdefault(binding.target.rsplit(".", 1)[-1], set()).add(name)
-                    elif binding.kind is Bound.ASSIGN and isinstance(binding.value, ast.Name | ast.Attribute):
-                        table.setdefault(last_name(binding.value), set()).add(name)
-        return table
-
-    @cached_property
-    def imported_as(self) -> dict[str, set[str]]:
-        """Last component of what the module imports -> names it goes by at the top level."""
-        table: dict[str, set[str]] = {}
-        for name, bindings in self.top.bindings.items():
-            for binding in bindings:
-                if binding.kind is Bound.IMPORT:
-                    table.setdefault(binding.target.rsplit(".", 1)[-1], set()).add(name)
+                    elif binding.kind is Bound.ASSIGN and binding.value is not None:
+                        for value in branches(binding.value):
+                            if isinstance(value, ast.Name | ast.Attribute):
+                                table.setdefault(last_name(value), set()).add(name)
         return table
 
     @cached_property
@@ -408,6 +400,15 @@ def last_name(node: ast.expr) -> str:
     if isinstance(node, ast.Attribute):
         return node.attr
     return node.id if isinstance(node, ast.Name) else ""
+
+
+def branches(node: ast.expr) -> Iterator[ast.expr]:
+    """The expressions that ``a if x else b`` chooses from; else the expression itself."""
+    if isinstance(node, ast.IfExp):
+        yield from branches(node.body)
+        yield from branches(node.orelse)
+    else:
+        yield node
 
 
 def dotted(node: ast.expr) -> str:

@@ -10,7 +10,8 @@ process and one replica per GPU and overlaps the gradient exchange with the back
 7.1 % of the study's 706 issues.
 
 When it is right not to change
-A single GPU (``device_ids=[0]``), or a quick experiment on two GPUs where the few lines of DDP set-up are not worth it.
+A single GPU (``device_ids=[0]``), a model that only infers, or a quick experiment on two GPUs where the few lines of
+DDP set-up are not worth it.
 
 Fix safety
 Advice only: DDP needs a launcher, a sampler and one process per GPU.
@@ -22,9 +23,11 @@ https://pytorch.org/tutorials/intermediate/ddp_tutorial.html
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
 from gpulint.documents.base import Document
+from gpulint.facts.scopes import ModuleScopes
 from gpulint.finding import Finding, Severity
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
@@ -50,6 +53,8 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         devices = project.arguments.value(scopes, call, "device_ids", 2 if functional else 1)
         if devices.every(lambda value: isinstance(value, tuple) and len(value) == 1):
             continue
+        if _only_infers(project, scopes, call):
+            continue
         model = scopes.module.text(call.args[0]) if call.args else ""
         wrapped = f"`{model}`" if 0 < len(model) < 40 else "the model"
         yield RULE.finding(
@@ -58,6 +63,23 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             f"{'data_parallel' if functional else 'DataParallel'} drives all GPUs for {wrapped} from one process",
             help=f"wrap {wrapped} in DistributedDataParallel and start `torchrun --nproc_per_node=gpu`",
         )
+
+
+def _only_infers(project: Project, scopes: ModuleScopes, call: ast.Call) -> bool:
+    """Is the wrapped model a variable of a function that does nothing but call it without gradients?"""
+    assigned, function = scopes.module.parents.get(call), scopes.function(call)
+    if function is None or not isinstance(assigned, ast.Assign) or not isinstance(assigned.targets[0], ast.Name):
+        return False
+    name, runs = assigned.targets[0].id, 0
+    for node in ast.walk(function):
+        if not isinstance(node, ast.Name) or node.id != name or node.lineno <= (assigned.end_lineno or 0):
+            continue
+        up = scopes.module.parents.get(node)
+        if isinstance(up, ast.Call) and up.func is node and project.guards.no_grad(scopes, up):
+            runs += 1
+        elif not (isinstance(up, ast.Attribute) and up.attr == "eval"):
+            return False
+    return runs > 0
 
 
 RULE = Rule(

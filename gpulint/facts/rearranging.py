@@ -1,0 +1,69 @@
+"""Helpers that only put their arguments into another container (``{"x": batch[0], "y": batch[1]}``)."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from gpulint.facts.reaching import reaching
+from gpulint.facts.scopes import FUNCTIONS, Bound, FunctionNode, ModuleScopes
+
+if TYPE_CHECKING:
+    from gpulint.project import Project
+
+MAX_NODES = 120
+"""A longer body does more than rearrange."""
+MAX_DEPTH = 6
+_WORKS = (*FUNCTIONS, ast.For, ast.While, ast.With, ast.Lambda, ast.AugAssign)
+_CHEAP = frozenset({"isinstance", "len", "type", "dict", "tuple", "list", "ValueError", "TypeError", "hasattr"})
+
+
+def rearranged(project: Project, scopes: ModuleScopes, call: ast.Call) -> Iterator[ast.expr]:
+    """The arguments of ``call`` that come back in a tuple, list or dictionary, or as they are. None for methods, and
+    for functions that call anything of note: what they return may live on another device."""
+    for callee in project.resolver.callees(scopes, call):
+        function = callee.node
+        if not isinstance(function, FUNCTIONS) or isinstance(callee.scopes.module.parents.get(function), ast.ClassDef):
+            continue
+        if not _only_rearranges(function):
+            continue
+        names = dict.fromkeys(
+            name
+            for value in project.resolver.returns(function)
+            for name in _parameters(callee.scopes, value, MAX_DEPTH)
+        )
+        for name in names:
+            passed = project.resolver.argument_of(function, call, name, bound=False)
+            if passed is not None and not isinstance(passed, ast.Starred):
+                yield passed
+
+
+def _only_rearranges(function: FunctionNode) -> bool:
+    inside = [node for statement in function.body for node in ast.walk(statement)]
+    return len(inside) <= MAX_NODES and not any(
+        isinstance(node, _WORKS)
+        or (isinstance(node, ast.Call) and not (isinstance(node.func, ast.Name) and node.func.id in _CHEAP))
+        for node in inside
+    )
+
+
+def _parameters(scopes: ModuleScopes, node: ast.expr | None, depth: int) -> Iterator[str]:
+    """Parameters that an expression is, or holds as they are."""
+    if node is None or depth == 0:
+        return
+    match node:
+        case ast.Name(id=name):
+            for binding in reaching(scopes, scopes.scope(node).lookup(name), node):
+                if binding.kind is Bound.PARAMETER:
+                    yield name
+                elif binding.kind is Bound.ASSIGN and binding.value is not node:
+                    yield from _parameters(scopes, binding.value, depth - 1)
+        case ast.Subscript(value=base) | ast.Attribute(value=base) | ast.Starred(value=base):
+            yield from _parameters(scopes, base, depth - 1)
+        case ast.Dict(values=parts) | ast.Tuple(elts=parts) | ast.List(elts=parts):
+            for part in parts:
+                yield from _parameters(scopes, part, depth - 1)
+        case ast.IfExp(body=body, orelse=orelse):
+            yield from _parameters(scopes, body, depth - 1)
+            yield from _parameters(scopes, orelse, depth - 1)
