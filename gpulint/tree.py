@@ -25,6 +25,7 @@ MAX_SEARCHES = 60
 """Identifiers that are searched for one by one; for more of them an index of all identifiers pays off."""
 
 _EVIDENCE = b"DataLoader backward training_step dataloader train_loader data_loader loader".split()
+_NO_GRADIENTS, _EVALUATES = b"no_grad inference_mode".split(), b"evaluate validate evaluation inference predict".split()
 _IMPORT = re.compile(rb"\n[ \t]*(?:from|import)[ \t][^\n]*")
 _TESTS = re.compile(
     r"(^|/)(tests?|test_?data|testing|unit_tests|functional_tests|test_utils|ci)/"
@@ -413,10 +414,14 @@ class Tree:
     @cached_property
     def training_modules(self) -> tuple[ModuleScopes, ...]:
         """Modules whose bytes say that they may train or evaluate a model or feed one."""
-        found = (
-            self.scopes_at(path) for path in self.python_files if any(self.holds(path, word) for word in _EVIDENCE)
-        )
+        found = (self.scopes_at(path) for path in self.python_files if self._feeds(path))
         return tuple(scopes for scopes in found if scopes is not None)
+
+    def _feeds(self, path: Path) -> bool:
+        return any(self.holds(path, word) for word in _EVIDENCE) or (
+            any(self.holds(path, word) for word in _NO_GRADIENTS)
+            and any(self.holds(path, word) for word in _EVALUATES)
+        )
 
     @cached_property
     def python_files(self) -> tuple[Path, ...]:

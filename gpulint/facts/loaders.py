@@ -252,6 +252,9 @@ class Loaders:
                     for name in names
                 ):
                     return True
+                made = self._project.resolver.origins(ref.scopes, ref.node.func)
+                if any(isinstance(one.node, ast.ClassDef) and _uses_dali(one.scopes) for one in made):
+                    return True
         return False
 
     def prepared(self, scopes: ModuleScopes, source: ast.expr) -> bool:
@@ -397,6 +400,11 @@ class Loaders:
         finally:
             self._active.discard(function)
         return None
+
+
+def _uses_dali(scopes: ModuleScopes) -> bool:
+    """Does the module of a program's own iterator import DALI, whose pipelines end on the GPU?"""
+    return any(binding.target.startswith("nvidia.dali") for binding in scopes.imports)
 
 
 def _is_alias(scopes: ModuleScopes, func: ast.expr) -> bool:

@@ -27,6 +27,8 @@ _MAKES = re.compile(
     r"|loss|^net[DG]$|^forward$|cross_entropy|clip_grad_norm_?$",
     re.IGNORECASE,
 )
+_REDUCES = re.compile(r"(^|_)(all_?)?reduced?(_|$)|^reduce[A-Z]")
+"""Functions of a program's own that average a value over its processes."""
 _HOST_ROOTS = frozenset({"numpy", "np", "random", "math", "cv2", "pandas", "time", "os", "sklearn", "scipy"})
 _ENDS = frozenset(
     {
@@ -43,6 +45,11 @@ _ENDS = frozenset(
         "ndim",
         "device",
         "dtype",
+        "type",
+        "stride",
+        "get_device",
+        "is_contiguous",
+        "data_ptr",
     }
 )
 _REDUCTIONS = frozenset({"sum", "mean", "max", "min", "norm", "all", "any", "argmax", "eq"})
@@ -185,6 +192,8 @@ class Syncs:
                     roots = {name.split(".", 1)[0] for name in self._project.resolver.names(scopes, func)}
                     if roots & _HOST_ROOTS or self._is_made_on_host(scopes, node):
                         return True
+                    if self._moves(scopes, node):
+                        return False
                     return self.is_host(scopes, func.value, depth + 1)
                 return last_name(func) in ("float", "int", "len", "sum_of", "range")
             case ast.Attribute(value=base) | ast.Subscript(value=base):
@@ -207,6 +216,13 @@ class Syncs:
         """Does the call make a tensor without naming a device?"""
         made = self._project.resolver.call_names(scopes, call) & _CREATORS
         return bool(made) and not any(keyword.arg in ("device", None) for keyword in call.keywords)
+
+    def _moves(self, scopes: ModuleScopes, call: ast.Call) -> bool:
+        """Does the call move a batch to what may be a GPU?"""
+        if last_name(call.func) not in ("to", "cuda", "type"):
+            return False
+        moves = self._project.devices.transfers(scopes)
+        return any(move.node is call and move.to_gpu and move.draw is not None for move in moves)
 
     def is_tensor(self, scopes: ModuleScopes, node: ast.expr, depth: int = 0) -> bool:
         """Is there evidence that the value is a tensor that a model or loss computed, still on the GPU?"""
@@ -235,6 +251,10 @@ class Syncs:
                     return False
                 if _MAKES.search(name) and not self._returns_host(scopes, node):
                     return True
+                if self._moves(scopes, node):
+                    return True
+                if isinstance(func, ast.Name) and (name in ("sum", "max", "min", "abs") or _REDUCES.search(name)):
+                    return any(self.is_tensor(scopes, argument, depth + 1) for argument in args[:1])
                 if isinstance(func, ast.Attribute) and self.is_tensor(scopes, func.value, depth + 1):
                     return True
                 torch = any(found.startswith("torch.") for found in self._project.resolver.names(scopes, func))
@@ -247,9 +267,10 @@ class Syncs:
             if binding.kind is Bound.ASSIGN and binding.value is not None and binding.value is not node:
                 if isinstance(binding.value, ast.Constant):
                     continue
-                if binding.path and not isinstance(binding.value, ast.Call):
+                value, path = _element(binding.value, binding.path)
+                if path and not isinstance(value, ast.Call):
                     continue
-                if self.is_tensor(scopes, binding.value, depth + 1) and (not binding.path or _TENSOR_NAME.search(name)):
+                if self.is_tensor(scopes, value, depth + 1) and (not path or _TENSOR_NAME.search(name)):
                     evidence = True
                 else:
                     return False
@@ -257,9 +278,18 @@ class Syncs:
                 evidence = bool(_LOSS.search(name)) and not _SETTING.search(name)
                 if evidence and self._is_passed_from_host(scopes, node):
                     return False
-            elif binding.kind is not Bound.AUGMENT:
+            elif binding.kind is Bound.AUGMENT:
+                evidence = evidence or self._was_tensor(scopes, binding.node, node, depth)
+            else:
                 return False
         return evidence
+
+    def _was_tensor(self, scopes: ModuleScopes, statement: ast.AST, node: ast.Name, depth: int) -> bool:
+        """``loss /= steps``: was the name a tensor before, or is what is added to it?"""
+        if not isinstance(statement, ast.AugAssign) or not isinstance(statement.target, ast.Name):
+            return False
+        parts = [statement.value] if statement.target is node else [statement.target, statement.value]
+        return any(self.is_tensor(scopes, part, depth + 3) for part in parts)
 
     def _is_passed_from_host(self, scopes: ModuleScopes, parameter: ast.Name) -> bool:
         """Do all callers pass a number that they have read already (``log(step, loss.item())``)?"""
@@ -278,6 +308,13 @@ class Syncs:
                 if returned and all(self.is_host(callee.scopes, value) for value in returned):
                     return True
         return False
+
+
+def _element(value: ast.expr, path: tuple[int, ...]) -> tuple[ast.expr, tuple[int, ...]]:
+    """What ``a, b = x, y`` gives a name, as far as the value is written out, and the rest of the path."""
+    while path and isinstance(value, ast.Tuple | ast.List) and 0 <= path[0] < len(value.elts):
+        value, path = value.elts[path[0]], path[1:]
+    return value, path
 
 
 def _framework_steps(scopes: ModuleScopes) -> bool:
