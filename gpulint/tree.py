@@ -419,8 +419,7 @@ class Tree:
 
     def _feeds(self, path: Path) -> bool:
         return any(self.holds(path, word) for word in _EVIDENCE) or (
-            any(self.holds(path, word) for word in _NO_GRADIENTS)
-            and any(self.holds(path, word) for word in _EVALUATES)
+            any(self.holds(path, word) for word in _NO_GRADIENTS) and any(self.holds(path, word) for word in _EVALUATES)
         )
 
     @cached_property

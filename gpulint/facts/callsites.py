@@ -118,6 +118,8 @@ def _handed_over(
             if given is None and len(call.args) > 1 and isinstance(call.args[1], ast.Tuple):
                 given = call.args[1]
             passed = list(given.elts) if isinstance(given, ast.Tuple | ast.List) else []
+        elif last_name(call.func).endswith("Trainer"):  # Ray Train
+            passed = [keyword.value for keyword in call.keywords if keyword.arg == "train_loop_config"]
         made = HandedOver(func=value, args=passed, keywords=[])
         made.shifted = bool(resolver.call_names(where, call) & _SPAWN)
         ast.copy_location(made, call)

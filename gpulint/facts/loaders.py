@@ -292,6 +292,8 @@ class Loaders:
                 if binding.kind is Bound.ASSIGN and self._prepares(scopes, value, binding.path):
                     return True
                 if binding.kind is Bound.ASSIGN and value is not None and not binding.path:
+                    if self._comes_prepared(scopes, value):
+                        return True
                     inner = unwrap_iterable(value)
                     if (
                         isinstance(inner, ast.Name | ast.Attribute)
@@ -310,6 +312,17 @@ class Loaders:
         at = path[0] if path else 0
         made = value.args[at] if at < len(value.args) else None
         return isinstance(made, ast.Call) and bool(self.loaders_of(scopes, made))
+
+    def _comes_prepared(self, scopes: ModuleScopes, value: ast.expr) -> bool:
+        """``loader = make_loader()``: does the function hand back what it has let a framework prepare?"""
+        if not isinstance(value, ast.Call):
+            return False
+        return any(
+            isinstance(made, ast.Call) and last_name(made.func) in PREPARE
+            for callee in self._project.resolver.callees(scopes, value)
+            if isinstance(callee.node, FUNCTIONS)
+            for made in self._project.resolver.returns(callee.node)
+        )
 
     # -- batches -------------------------------------------------------------------------------------------------------
 

@@ -237,6 +237,11 @@ class Syncs:
                 return attr in ("data", "grad", "T") and self.is_tensor(scopes, base, depth + 1)
             case ast.Subscript(value=base):
                 return self.is_tensor(scopes, base, depth + 1)
+            case ast.IfExp(body=body, orelse=orelse):
+                parts = (body, orelse)
+                return any(self.is_tensor(scopes, part, depth + 1) for part in parts) and not any(
+                    self.is_host(scopes, part, depth + 1) for part in parts
+                )
             case ast.BinOp(left=left, right=right):
                 if any(isinstance(part, ast.Constant) and isinstance(part.value, str) for part in (left, right)):
                     return False  # text

@@ -132,6 +132,11 @@ def test_constants_within_a_module(tmp_path: Path, code: str, expected: list[obj
             "import torch.multiprocessing as mp\ndef run(rank, n):\n    look(n)\nmp.spawn(run, args=(64,), nprocs=4)\n",
             [64],
         ),
+        (
+            "def run(config):\n    look(config['n'])\n"
+            "TorchTrainer(train_loop_per_worker=run, train_loop_config={'n': 8})\n",
+            [8],
+        ),
         ("def f(n):\n    f(n)\n    look(n)\nf(1)\n", [1, ...]),
     ],
 )

@@ -1,7 +1,8 @@
-"""Ray: RayJob and RayService objects on Kubernetes, and the cluster launcher's own YAML."""
+"""Ray: RayJob and RayService objects on Kubernetes, the cluster launcher's own YAML, and Anyscale jobs."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from gpulint.documents.specs import kubernetes
@@ -18,6 +19,8 @@ def read(root: Node) -> list[Task]:
         return _kubernetes(root)
     if root.at("available_node_types") or (root.at("cluster_name") and root.at("provider", "type")):
         return _launcher(root)
+    if root.at("entrypoint") and root.at("compute_config").kind == "map":
+        return _anyscale(root)
     return []
 
 
@@ -56,6 +59,30 @@ def _kubernetes(root: Node) -> list[Task]:
             )
         )
     return programs + containers
+
+
+def _anyscale(root: Node) -> list[Task]:
+    """The job of an Anyscale configuration; of its GPUs is known only that some are held from the start."""
+    compute, runtime = root.at("compute_config"), root.at("runtime_env")
+    started = [node for node in compute.at("worker_nodes").elements if (node.at("min_nodes").integer or 0) > 0]
+    requests = [machine_request(node, "instance_type")[0] for node in (compute.at("head_node"), *started)]
+    gpus = next((Count(None, found.span, found.text) for found in requests if found), None)
+    return [
+        Task(
+            name=root.at("name").text,
+            span=root.at("entrypoint").span,
+            resources=Resources(gpus=gpus),
+            scripts=shell(root.at("entrypoint")),
+            env=env_map(root.at("env_vars") or runtime.at("env_vars")),
+            image=root.at("image_uri").text or None,
+            packages=_packages(runtime) + items_with_spans(_one_or_more(root.at("requirements"))),
+            system="ray",
+        )
+    ]
+
+
+def _one_or_more(node: Node) -> Sequence[Node]:
+    return node.elements or ([node] if node else [])
 
 
 def _held(containers: list[Task]) -> tuple[Resources, Count | None]:

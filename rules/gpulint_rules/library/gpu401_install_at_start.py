@@ -118,8 +118,8 @@ def _declared(document: Document, project: Project) -> Iterator[Finding]:
             document.path,
             span,
             f"{_listed(names)} installed at start while the job holds its GPUs",
-            help=_advice((f"RUN pip install {' '.join(names)}",)),
-            payload=Installed("pip", (f"RUN pip install {' '.join(names)}",)),
+            help=_advice((_pip(names),)),
+            payload=Installed("pip", (_pip(names),)),
             related=(evidence,),
         )
 
@@ -137,13 +137,15 @@ def _runtime_environments(document: Document, scopes: ModuleScopes, project: Pro
                 and key.value in ("pip", "conda", "uv")
                 and not isinstance(value, ast.Constant)
             ):
-                names = _strings(value)
+                names = _strings(value) or [
+                    name for ref in project.resolver.origins(scopes, value) for name in _strings(ref.node)
+                ]
                 if names and not any("tpu" in name for name in names):
                     yield _finding(
                         document,
                         scopes.module.span(key),
                         f"runtime_env installs {_listed(names)} on the GPU workers at start",
-                        Installed(str(key.value), (f"RUN pip install {' '.join(names)}",)),
+                        Installed(str(key.value), (_pip(names),)),
                     )
 
 
@@ -195,6 +197,11 @@ def _strings(node: ast.AST) -> list[str]:
 def _listed(names: list[str]) -> str:
     shown = ", ".join(names[:3])
     return f"{shown} and {len(names) - 3} more" if len(names) > 3 else shown
+
+
+def _pip(names: list[str]) -> str:
+    """The line of a Dockerfile for packages and files that list some."""
+    return "RUN pip install " + " ".join(f"-r {name}" if name.endswith((".txt", ".lock")) else name for name in names)
 
 
 def _finding(document: Document, span: Span, message: str, payload: Installed, held: Held | None = None) -> Finding:
