@@ -164,9 +164,7 @@ class _Walk:
         inside = [folder for folder in path.parents if folder != self.top and folder.is_relative_to(self.top)]
         folders = [path, *inside] if path.is_dir() else inside
         out = self.excluded(path) or any(
-            folder.name in self.quiet | self.noted
-            or self.excluded(folder, is_folder=True)
-            or (folder / "pyvenv.cfg").is_file()
+            folder.name in self.quiet | self.noted or self.excluded(folder, is_folder=True) or _is_environment(folder)
             for folder in folders
         )
         if out:
@@ -176,7 +174,7 @@ class _Walk:
     def skip_folder(self, path: Path) -> bool:
         if path.name in self.quiet or self.excluded(path, is_folder=True):
             return True
-        if path.name in self.noted or (path / "pyvenv.cfg").is_file():
+        if path.name in self.noted or _is_environment(path):
             self.found.note(path, "skipped: third-party or generated code (name the folder to scan it)")
             return True
         return False
@@ -218,6 +216,14 @@ def is_left_out(path: Path, config: Config, root: Path) -> bool:
 def may_be_read(path: Path) -> bool:
     """Can a file of this name be one that gpulint reads, a program's JSON settings included?"""
     return kind_of(path) is not None or path.suffix.lower() not in _NEVER_SCRIPTS - {".json"}
+
+
+def _is_environment(folder: Path) -> bool:
+    """Is the folder a virtual environment? A folder that may not be entered is none."""
+    try:
+        return (folder / "pyvenv.cfg").is_file()
+    except OSError:
+        return False
 
 
 def _head(path: Path) -> bytes:

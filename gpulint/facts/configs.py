@@ -58,31 +58,35 @@ class Configs:
             if found is not None:
                 yield Value(found[0], Place(path, found[1], "set here"), "config")
 
-    def _paths(self, ref: Ref, base: ast.expr) -> Iterator[Path]:
+    def _paths(self, ref: Ref, base: ast.expr, seen: frozenset[ast.AST] = frozenset()) -> Iterator[Path]:
         """Files of the tree that the mapping ``base`` may have been loaded from."""
         for origin in self._project.resolver.origins(ref.scopes, base):
             node = origin.node
+            if node in seen:
+                continue  # `config = dict(config)` in a loop
             if isinstance(node, ast.Call):
                 names = self._project.resolver.call_names(origin.scopes, node)
                 if names & _LOADS and node.args:
                     yield from self._opened(origin, node.args[0])
                 elif names & _WRAPS and node.args:
-                    yield from self._paths(origin, node.args[0])
+                    yield from self._paths(origin, node.args[0], seen | {node})
             elif isinstance(node, ast.arg):
                 yield from self._hydra(origin, node)
 
-    def _opened(self, ref: Ref, node: ast.expr) -> Iterator[Path]:
+    def _opened(self, ref: Ref, node: ast.expr, seen: frozenset[ast.AST] = frozenset()) -> Iterator[Path]:
         """Files behind ``open(path)``, an open handle, ``Path(path).read_text()`` or a path itself."""
         for origin in self._project.resolver.origins(ref.scopes, node):
             inner = origin.node
+            if inner in seen:
+                continue  # `file = file.open()`
             if (
                 isinstance(inner, ast.Call)
                 and isinstance(inner.func, ast.Attribute)
                 and inner.func.attr in ("open", "read", "read_text")
             ):
-                yield from self._opened(origin, inner.func.value)
+                yield from self._opened(origin, inner.func.value, seen | {inner})
             elif isinstance(inner, ast.Call) and last_name(inner.func) in ("open", "FileIO") and inner.args:
-                yield from self._opened(origin, inner.args[0])
+                yield from self._opened(origin, inner.args[0], seen | {inner})
             elif isinstance(inner, ast.expr):
                 for value in self._project.values.of(origin.scopes, inner).values:
                     if isinstance(value.value, str) and "{}" not in value.value:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpulint.facts.guards import conditions
 from gpulint.facts.scopes import ModuleScopes
 
 if TYPE_CHECKING:
@@ -62,6 +64,12 @@ class GpuPrograms:
         if scopes.path not in self._known:
             self._known[scopes.path] = self._runs(scopes)
         return self._known[scopes.path]
+
+    def runs_at(self, scopes: ModuleScopes, node: ast.AST) -> bool:
+        """Does a place of the module run in such a program? Importers do not run what only the main program does."""
+        if any(holds and "__main__" in ast.unparse(test) for test, holds in conditions(scopes, node)):
+            return self.runs(scopes) and self._computes(scopes.path)
+        return self.runs(scopes)
 
     def is_separate(self, path: Path) -> bool:
         """Does a file's name say that it is a step of its own (``download_data.py``), run before GPUs are held?"""

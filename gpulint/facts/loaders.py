@@ -241,10 +241,10 @@ class Loaders:
         return Draw(Ref(scopes, loop), loaders, self.prepared(scopes, source)) if loaders else None
 
     def _on_device(self, scopes: ModuleScopes, source: ast.expr) -> bool:
-        """Iterators that put batches on a device themselves (torchtext, tf.data, DALI, JAX)."""
+        """Iterators that put batches on a device themselves (torchtext, tf.data, DALI, JAX, GraphLearn)."""
         for ref in self._project.resolver.origins(scopes, source):
             if isinstance(ref.node, ast.Call):
-                if any(keyword.arg in ("device", "device_id") for keyword in ref.node.keywords):
+                if any(keyword.arg in ("device", "device_id", "to_device") for keyword in ref.node.keywords):
                     return True
                 names = self._project.resolver.call_names(ref.scopes, ref.node)
                 if any(

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpulint.facts.configs import Configs
+from gpulint.facts.memo import Memo
 from gpulint.facts.options import Options
 from gpulint.facts.resolve import Ref
 from gpulint.facts.scopes import ModuleScopes
@@ -40,6 +41,10 @@ class Value:
     value: object
     place: Place
     source: str = "literal"
+
+
+_MAX_COMBINATIONS = 256
+"""Of the possible operands of one operation; chains of sums of variables that are set often would have billions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +79,7 @@ class Values:
         self._project = project
         self.options = Options(project)
         self.configs = Configs(project)
-        self._active: set[ast.AST] = set()
+        self._memo = Memo()
 
     def place(self, ref: Ref, message: str = "") -> Place:
         """Where a node stands, for a related place."""
@@ -90,20 +95,16 @@ class Values:
         values: list[Value] = []
         unknown: list[Ref] = []
         for ref in self._project.resolver.origins(scopes, node, path):
-            found = list(self._constants(ref))
+            found = self._constants(ref)
             values.extend(found)
             if not found:
                 unknown.append(ref)
         return Known(tuple(dict.fromkeys(values_key(values))), tuple(unknown))
 
-    def _constants(self, ref: Ref) -> Iterator[Value]:
-        if ref.node in self._active or (ref.path and not isinstance(ref.node, ast.Attribute)):
-            return
-        self._active.add(ref.node)
-        try:
-            yield from self._evaluate(ref)
-        finally:
-            self._active.discard(ref.node)
+    def _constants(self, ref: Ref) -> tuple[Value, ...]:
+        if ref.path and not isinstance(ref.node, ast.Attribute):
+            return ()
+        return self._memo.ask(ref.node, lambda: tuple(self._evaluate(ref)), ())
 
     def _evaluate(self, ref: Ref) -> Iterator[Value]:
         scopes = ref.scopes
@@ -137,7 +138,7 @@ class Values:
 
     def _binary(self, ref: Ref, node: ast.BinOp) -> Iterator[Value]:
         left, right = self.of(ref.scopes, node.left), self.of(ref.scopes, node.right)
-        if not left.complete or not right.complete:
+        if not left.complete or not right.complete or len(left.values) * len(right.values) > _MAX_COMBINATIONS:
             return
         apply = _BINARY.get(type(node.op))
         for a in left.values:

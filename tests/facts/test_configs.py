@@ -83,3 +83,8 @@ def test_what_cannot_be_followed_stays_unknown(tmp_path: Path, code: str) -> Non
     known = looked(tmp_path, code)
     assert not known.values
     assert known.unknown
+
+
+def test_a_mapping_that_wraps_itself_comes_to_an_end(tmp_path: Path) -> None:
+    code = "for _ in range(2):\n    cfg = dict(cfg)\n    f = f.open()\n    look(cfg['lr'] + json.load(f)['a'])"
+    assert not looked(tmp_path, f"import json\n{code}").values

@@ -281,3 +281,9 @@ def serve():
 """,
     )
     assert (tree.constants(0), tree.constants(1)) == ([16], [1])
+
+
+def test_long_chains_of_sums_come_to_an_end(tmp_path: Path) -> None:
+    # Each variable stands twice in the next one: without answers kept, the last asks for the first 2 ** 40 times.
+    steps = "".join(f"a{n + 1} = a{n} + a{n}\n" for n in range(40))
+    assert Tree(tmp_path, main=f"a0 = 1\n{steps}look(a40)\n").constants() == [2**40]

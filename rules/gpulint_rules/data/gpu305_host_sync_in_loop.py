@@ -12,7 +12,8 @@ idles until the host has queued the next kernels. Inefficient host-GPU data tran
 the study: 27.9 % of 706 issues in 400 jobs.
 
 When it is right not to change
-The value is needed at that iteration (a stopping criterion, a skipped step); the iteration is so long that one wait
+The value is needed at that iteration (a stopping criterion, a skipped step; actions for an environment on the host
+are never reported); the iteration is so long that one wait
 does not show.
 
 Fix safety
@@ -30,6 +31,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpulint.documents.base import Document
+from gpulint.facts.acting import moves_environment
 from gpulint.facts.guards import conditions, is_benchmark
 from gpulint.facts.loops import Context, Role
 from gpulint.facts.scopes import ModuleScopes, last_name
@@ -98,6 +100,8 @@ def _every_step(project: Project, scopes: ModuleScopes, sync: Sync) -> Context |
             guards.periodic(site.scopes, site.node) or guards.off_by_default(site.scopes, site.node)
             for site in context.calls
         ):
+            continue
+        if moves_environment(scopes, sync.node, context.calls):
             continue
         return context
     return None

@@ -74,6 +74,8 @@ def _python(document: Document, scopes: ModuleScopes, project: Project) -> Itera
             continue
         if project.guards.without_gpu(scopes, item.node) or _is_library_option(project, scopes, item):
             continue
+        if not project.gpu_programs.runs_at(scopes, item.node):
+            continue
         yield _finding(document, scopes, item)
 
 

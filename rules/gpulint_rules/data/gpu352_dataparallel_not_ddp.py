@@ -42,6 +42,8 @@ _NAMES = frozenset(
         "torch_geometric.nn.DataParallel",
     }
 )
+_NO_TRAINING = frozenset({"eval", "cuda", "to", "half", "load_state_dict"})
+"""Methods of a model that say nothing of training."""
 
 
 def check(document: Document, project: Project) -> Iterator[Finding]:
@@ -66,18 +68,31 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
 
 
 def _only_infers(project: Project, scopes: ModuleScopes, call: ast.Call) -> bool:
-    """Is the wrapped model a variable of a function that does nothing but call it without gradients?"""
+    """Is the wrapped model a variable (attribute) whose function (class) only calls it, without gradients?"""
     assigned, function = scopes.module.parents.get(call), scopes.function(call)
-    if function is None or not isinstance(assigned, ast.Assign) or not isinstance(assigned.targets[0], ast.Name):
+    if function is None or not isinstance(assigned, ast.Assign):
         return False
-    name, runs = assigned.targets[0].id, 0
-    for node in ast.walk(function):
-        if not isinstance(node, ast.Name) or node.id != name or node.lineno <= (assigned.end_lineno or 0):
+    target = ast.unparse(assigned.targets[0])
+    attribute = isinstance(assigned.targets[0], ast.Attribute)
+    home: ast.AST | None = function
+    if attribute:
+        home = next((up for up in scopes.module.ancestors(function) if isinstance(up, ast.ClassDef)), None)
+    elif not isinstance(assigned.targets[0], ast.Name):
+        return False
+    runs = 0
+    for node in ast.walk(home) if home is not None else ():
+        if not isinstance(node, ast.Attribute if attribute else ast.Name) or ast.unparse(node) != target:
+            continue
+        if isinstance(node.ctx, ast.Store) or (not attribute and node.lineno <= (assigned.end_lineno or 0)):
             continue
         up = scopes.module.parents.get(node)
         if isinstance(up, ast.Call) and up.func is node and project.guards.no_grad(scopes, up):
             runs += 1
-        elif not (isinstance(up, ast.Attribute) and up.attr == "eval"):
+        elif not (
+            up is call
+            or (isinstance(up, ast.Attribute) and up.attr in _NO_TRAINING)
+            or (isinstance(up, ast.Call) and project.resolver.call_names(scopes, up) & {"torch.onnx.export"})
+        ):
             return False
     return runs > 0
 

@@ -1,0 +1,67 @@
+"""Values that an environment of reinforcement learning takes: a simulator on the host cannot go on without them."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Sequence
+
+from gpulint.facts.resolve import Ref
+from gpulint.facts.scopes import ModuleScopes, last_name
+
+_ENVIRONMENT = re.compile(r"(^|_|[a-z])envs?($|_|\d)|^v?envs?|environment|simulator|emulator|^game$", re.IGNORECASE)
+_STEPS = ("step", "step_async", "send_actions")
+MAX_NAMES = 12
+"""Most variables that a value is followed through within one function."""
+
+
+def moves_environment(scopes: ModuleScopes, node: ast.AST, calls: Sequence[Ref]) -> bool:
+    """Does the value of ``node`` reach ``env.step(...)`` in its function or, returned, in one that calls it?
+
+    ``calls`` lead to the node's function, outermost first.
+    """
+    if not any(scopes.calls_by_name.get(name) for name in _STEPS) and not calls:
+        return False
+    for site in (Ref(scopes, node), *reversed(calls)):
+        taken, returned = _goes(site.scopes, site.node)
+        if taken or not returned:
+            return taken
+    return False
+
+
+def _goes(scopes: ModuleScopes, node: ast.AST) -> tuple[bool, bool]:
+    """Is a value passed to an environment within its function, and is it returned by that?"""
+    function = scopes.function(node)
+    names = set[str]()
+    queue: list[ast.AST] = [node]
+    returned = False
+    while queue and len(names) <= MAX_NAMES:
+        for up in scopes.module.ancestors(queue.pop()):
+            if isinstance(up, ast.Call) and _steps_environment(up):
+                return True, False
+            if isinstance(up, ast.Return):
+                returned = True
+            if isinstance(up, ast.Assign | ast.AnnAssign):
+                targets = up.targets if isinstance(up, ast.Assign) else [up.target]
+                new = {part.id for target in targets for part in ast.walk(target) if isinstance(part, ast.Name)} - names
+                names |= new
+                queue += [
+                    part
+                    for part in ast.walk(function or scopes.module.tree)
+                    if isinstance(part, ast.Name)
+                    and isinstance(part.ctx, ast.Load)
+                    and part.id in new
+                    and scopes.function(part) is function
+                ]
+            if isinstance(up, ast.stmt):
+                break
+    return False, returned
+
+
+def _steps_environment(call: ast.Call) -> bool:
+    """``envs.step(actions)``, ``self.env.step(action)``."""
+    return (
+        isinstance(call.func, ast.Attribute)
+        and call.func.attr in _STEPS
+        and bool(_ENVIRONMENT.search(last_name(call.func.value)))
+    )
