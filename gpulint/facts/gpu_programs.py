@@ -39,13 +39,15 @@ _CLIENTS = frozenset(
 _OWN_WORK = frozenset(b"cuda device_map backward GradientTape Trainer training_step Accelerator".split())
 _SEPARATE = re.compile(
     r"(^|[_-])(download|downloads|downloader|fetch|prefetch|prepare|convert|export|setup|upload|"
-    r"stage|staging|cache)([_-]|$)",
+    r"stage|staging|cache|vocab|vocabulary)([_-]|$)",
     re.IGNORECASE,
 )
 _PREPARES = re.compile(r"(data_?generators?|data_?prep\w*|pre_?process\w*)$", re.IGNORECASE)
 """Folders whose programs make the data that others train on."""
 _INSTALLED = frozenset({"setup.py", "hubconf.py", "noxfile.py", "conftest.py"})
 _CHOSEN = re.compile(rb"""(device|devices|accelerator)\W{1,4}(auto|gpu|cuda)""")
+_TRAINS = re.compile(rb"\btrain\s*\(|import[^\n]*\btrain\b|Optimizer|optax")
+"""``train`` alone may be the name of a split, or ``tf.train.Example``."""
 _WORD = re.compile(rb"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -59,7 +61,7 @@ class GpuPrograms:
 
     def runs(self, scopes: ModuleScopes) -> bool:
         """Does the module run in a program that computes on a GPU?"""
-        if self._project.is_test(scopes.path) or scopes.path.name in _INSTALLED:
+        if self._project.is_test(scopes.path) or scopes.path.name in _INSTALLED or is_for_tpu(scopes):
             return False
         if scopes.path not in self._known:
             self._known[scopes.path] = self._runs(scopes)
@@ -122,10 +124,18 @@ class GpuPrograms:
         return any(self._project.module_path(candidate, user.path) == path for candidate in candidates if candidate)
 
 
+def is_for_tpu(scopes: ModuleScopes) -> bool:
+    """Is a module written for TPUs, without a word of GPUs?"""
+    text = scopes.module.source.text
+    return "torch_xla" in text and not set(_WORD.findall(text.encode("utf-8", "replace"))) & _NAMED
+
+
 def computes_on_gpu(text: bytes) -> bool:
     """Do the words of a program say that it uses a GPU (and no TPU) and trains, evaluates or generates?"""
     words = frozenset(_WORD.findall(text))
     if not words & _COMPUTES or (words & _OTHERS and not words & _NAMED):
+        return False
+    if words & _COMPUTES == {b"train"} and not _TRAINS.search(text):
         return False
     if words & _CLIENTS and not words & _OWN_WORK:
         return False

@@ -34,6 +34,10 @@ _CUDA_TEST = re.compile(r"\bcuda\.is_available\(\)$|\b(use|has|have)_?(cuda|gpu)
 _LAST = re.compile(
     r"\b(last|final|done|finished|best|is_best|patience|stop|early_stop\w*|improved|accept\w*)\b", re.IGNORECASE
 )
+_WARNS = frozenset({"warning", "warn", "error", "critical", "exception"})
+_ERROR = re.compile(r"^(err|error|errors|exc|exception|warning_list|problem)$", re.IGNORECASE)
+_MARK = re.compile(r"(^|_)(start|last|prev|previous)(_|$)", re.IGNORECASE)
+_MAXIMUM = re.compile(r"(^|[._ ])(max|total|num|n|last|final)_|len\(|epochs\b|iterations\b|\bsteps\b", re.IGNORECASE)
 _NO_GRAD = frozenset(
     {
         "torch.no_grad", "torch.inference_mode", "torch.autograd.no_grad", "torch.autograd.grad_mode.no_grad",
@@ -157,6 +161,32 @@ class Guards:
         """Is ``node`` under any condition at all, other than one on the processes (rank zero, several of them)?"""
         return any(not _PROCESSES.search(ast.unparse(test)) for test, _ in conditions(scopes, node, until))
 
+    def exceptional(self, scopes: ModuleScopes, node: ast.AST) -> bool:
+        """Does ``node`` run only when something went wrong: in a handler, after a test for an error, for a warning?"""
+        warns = False
+        for up in scopes.module.ancestors(node):
+            if isinstance(up, (*FUNCTIONS, ast.Lambda, ast.ClassDef)):
+                break
+            if isinstance(up, ast.ExceptHandler):
+                return True
+            warns = warns or (isinstance(up, ast.Call) and last_name(up.func) in _WARNS)
+        return any(warns or (holds and _is_error(test)) for test, holds in conditions(scopes, node))
+
+    def at_the_end(self, scopes: ModuleScopes, node: ast.AST) -> bool:
+        """Does ``node`` run only in the last round of a loop (``if step == max_steps``)?"""
+        for test, holds in conditions(scopes, node):
+            together = isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And)
+            for part in test.values if isinstance(test, ast.BoolOp) and together else [test]:
+                if (
+                    holds
+                    and isinstance(part, ast.Compare)
+                    and isinstance(part.ops[0], ast.Eq)
+                    and _is_counter(part.left)
+                    and _MAXIMUM.search(ast.unparse(part.comparators[0]))
+                ):
+                    return True
+        return False
+
     def no_grad(self, scopes: ModuleScopes, node: ast.AST) -> bool:
         """Are gradients switched off around ``node`` by a ``with`` or a decorator in its own function?"""
         resolver = self._project.resolver
@@ -200,7 +230,40 @@ class Guards:
                     return True
             elif isinstance(part, ast.Compare) and holds and isinstance(part.ops[0], ast.Eq) and _is_counter(part.left):
                 return True  # `step == 0`, `step == len(loader) - 1`: once
+            elif isinstance(part, ast.Compare) and _waits_since(scopes, part):
+                return True  # `if images < last_images + interval: continue`
         return bool(holds and _LAST.search(ast.unparse(test)))
+
+
+def _waits_since(scopes: ModuleScopes, test: ast.Compare) -> bool:
+    """A distance from a mark (``step - last_step >= 50``) that is set anew in the loop."""
+    if not isinstance(test.ops[0], ast.Lt | ast.LtE | ast.Gt | ast.GtE):
+        return False
+    for side in (test.left, *test.comparators):
+        if isinstance(side, ast.BinOp) and isinstance(side.op, ast.Add | ast.Sub):
+            for name in (part for part in (side.left, side.right) if isinstance(part, ast.Name)):
+                if _MARK.search(name.id) and _set_in_loop(scopes, name):
+                    return True
+    return False
+
+
+def _set_in_loop(scopes: ModuleScopes, name: ast.Name) -> bool:
+    for up in scopes.module.ancestors(name):
+        if isinstance(up, ast.For | ast.AsyncFor | ast.While):
+            return any(
+                isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store) and part.id == name.id
+                for part in ast.walk(up)
+            )
+        if isinstance(up, (*FUNCTIONS, ast.Lambda, ast.ClassDef)):
+            return False
+    return False
+
+
+def _is_error(test: ast.expr) -> bool:
+    """``if err:``, ``if error is not None:``."""
+    if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.IsNot):
+        test = test.left
+    return isinstance(test, ast.Name) and bool(_ERROR.search(test.id))
 
 
 def _named_test(scopes: ModuleScopes, name: ast.Name) -> ast.expr | None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from gpulint.facts.gpu_programs import is_for_tpu
 from gpulint.facts.loops import Role, is_loader_name, unwrap_iterable
 from gpulint.facts.rearranging import rearranged
 from gpulint.facts.resolve import Ref
@@ -128,7 +129,8 @@ class Loaders:
         """Calls of a module that make a torch-like data loader, in source order; ``super().__init__`` of a subclass
         counts."""
         if id(scopes) not in self._by_module:
-            found = [loader for call in scopes.calls if (loader := self._loader(scopes, call)) is not None]
+            calls = [] if is_for_tpu(scopes) else scopes.calls
+            found = [loader for call in calls if (loader := self._loader(scopes, call)) is not None]
             self._by_module[id(scopes)] = sorted(found, key=lambda loader: (loader.node.lineno, loader.node.col_offset))
         return self._by_module[id(scopes)]
 

@@ -89,6 +89,7 @@ def _every_step(project: Project, scopes: ModuleScopes, sync: Sync) -> Context |
         or guards.debug(scopes, sync.node)
         or guards.off_by_default(scopes, sync.node)
         or guards.ending(scopes, sync.node)
+        or guards.exceptional(scopes, sync.node)
     ):
         return None
     if any(_says_evaluation(test, holds) for test, holds in conditions(scopes, sync.node)):
@@ -97,7 +98,9 @@ def _every_step(project: Project, scopes: ModuleScopes, sync: Sync) -> Context |
         if context.role is not Role.STEP or _is_full_batch(context):
             continue
         if any(
-            guards.periodic(site.scopes, site.node) or guards.off_by_default(site.scopes, site.node)
+            guards.periodic(site.scopes, site.node)
+            or guards.off_by_default(site.scopes, site.node)
+            or guards.exceptional(site.scopes, site.node)
             for site in context.calls
         ):
             continue

@@ -66,6 +66,8 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         random = bool(names & _RANDOM)
         if not random and not names & _CONSTANT:
             continue
+        if any(name.endswith("_like") for name in names) and _is_where(made, transfer.node):
+            continue
         if any(keyword.arg in ("device", "generator", None) for keyword in made.keywords):
             continue
         context = _loop(project, scopes, transfer)
@@ -86,9 +88,22 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         )
 
 
+def _is_where(made: ast.Call, moved: ast.AST) -> bool:
+    """``torch.ones_like(x).to(x.device)``: it was made on that device."""
+    target = moved.args[0] if isinstance(moved, ast.Call) and moved.args else None
+    return (
+        isinstance(target, ast.Attribute)
+        and target.attr == "device"
+        and bool(made.args)
+        and ast.dump(target.value) == ast.dump(made.args[0])
+    )
+
+
 def _loop(project: Project, scopes: ModuleScopes, transfer: Transfer) -> Context | None:
     guards = project.guards
     if guards.periodic(scopes, transfer.node) or guards.debug(scopes, transfer.node):
+        return None
+    if guards.exceptional(scopes, transfer.node):
         return None
     for context in project.loops.contexts(scopes, transfer.node):
         seldom = any(guards.periodic(site.scopes, site.node) for site in context.calls)

@@ -28,6 +28,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpulint.documents.base import Document
+from gpulint.facts.collectives import GATHERS, REDUCTIONS
 from gpulint.facts.environment import is_explained, settings
 from gpulint.facts.guards import conditions
 from gpulint.facts.scopes import ModuleScopes
@@ -76,7 +77,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             value.source == "default" for value in known.values
         ):
             continue
-        if _chosen(scopes, call) or not _moves_to_gpu(scopes, project):
+        if _chosen(scopes, call) or not _moves_to_gpu(scopes, project) or _only_waits(scopes):
             continue
         backend = str(known.values[0].value)
         yield RULE.finding(
@@ -100,6 +101,16 @@ def _has_other_network(name: str, document: Document) -> bool:
 def _chosen(scopes: ModuleScopes, call: ast.Call) -> bool:
     """Is the call one branch of a choice by platform or availability?"""
     return any(any(word in ast.unparse(test).lower() for word in _CHOICES) for test, _ in conditions(scopes, call))
+
+
+def _only_waits(scopes: ModuleScopes) -> bool:
+    """Do the module's processes meet at barriers only, which exchange no tensors?"""
+    return bool(scopes.calls_by_name.get("barrier")) and not any(
+        name in scopes.calls_by_name for name in (*REDUCTIONS, *GATHERS, "broadcast", "send", "recv", *_WRAPS)
+    )
+
+
+_WRAPS = ("DistributedDataParallel", "DDP", "FullyShardedDataParallel", "FSDP", "fully_shard")
 
 
 def _moves_to_gpu(scopes: ModuleScopes, project: Project) -> bool:

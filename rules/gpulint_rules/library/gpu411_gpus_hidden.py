@@ -42,7 +42,8 @@ NAMES = frozenset({"CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_
 _NONE = frozenset({"", "-1", "none", "void", "nodevfiles", "no", "false", "null", "cpu"})
 _VALID = re.compile(r"\d+|GPU-[\w-]+|MIG-[\w/-]+|all", re.IGNORECASE)
 _ON_PURPOSE = re.compile(
-    r"\bcpu\b|cpu[-_ ]only|no[-_ ]gpu|without (?:a )?gpu|disable[sd]? (?:the )?gpu|force", re.IGNORECASE
+    r"\bcpu\b|cpu[-_ ]only|no[-_ ]gpu|without (?:a )?gpu|(?:disable[sd]?|hid(?:e[sd]?|ing)) (?:the )?gpu|force",
+    re.IGNORECASE,
 )
 _GPU_IMAGE = re.compile(r"cuda|nvidia|gpu|pytorch|rocm|nemo|tensorrt", re.IGNORECASE)
 _SERVES = re.compile(
@@ -103,10 +104,15 @@ def _in_python(document: Document, project: Project, setting: EnvironmentSetting
 
 
 def _explained(scopes: ModuleScopes, node: ast.AST) -> bool:
-    """Whether a comment on the line or the one above says that the CPU is meant."""
+    """Whether a comment on the line or above it (and above imports for it) says that the CPU is meant."""
     line = getattr(node, "lineno", 1)
     source = scopes.module.source
-    notes = [source.line(number).partition("#")[2] for number in (line, line - 1)]
+    notes = [source.line(line).partition("#")[2]]
+    for number in range(line - 1, max(line - 5, 0), -1):
+        text = source.line(number).strip()
+        notes.append(text.partition("#")[2])
+        if not text.startswith(("#", "import ")):
+            break
     return any(_ON_PURPOSE.search(note) for note in notes)
 
 

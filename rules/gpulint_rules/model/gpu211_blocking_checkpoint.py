@@ -90,7 +90,7 @@ def _report(project: Project, at: Ref, save: Save, contexts: list[Context]) -> I
     location = _location(project, save)
     if location.is_local or (save.only_remote and not location.is_remote) or project.guards.debug(at.scopes, at.node):
         return
-    if _is_for_tpu(save.call):
+    if _is_for_tpu(save.call) or project.guards.at_the_end(at.scopes, at.node):
         return
     assert isinstance(at.node, ast.Call)
     loop = "training" if any(context.role is Role.STEP for context in contexts) else "epoch"
