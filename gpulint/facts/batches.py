@@ -39,7 +39,9 @@ class Split(enum.Enum):
     BOTH = "training and evaluation"
 
 
-_NO_BATCHES = re.compile(r"^(add_argument|field|Option|option|print|dict)$|(dataset|sampler|config)$", re.IGNORECASE)
+_NO_BATCHES = re.compile(
+    r"^(add_argument|field|Option|option|print|dict|map|filter|map_batches)$|(dataset|sampler|config)$", re.IGNORECASE
+)
 """Calls that take a batch size without making batches."""
 _OF_ROLE = {Role.STEP: Split.TRAIN, Role.EVAL: Split.EVAL}
 
@@ -107,6 +109,7 @@ class Batches:
         for keyword in call.keywords:
             if keyword.arg and _BATCH_KEYWORD.search(keyword.arg) and (split := split_of(keyword.arg)) is not None:
                 yield Source(Ref(scopes, call), split, Ref(scopes, keyword.value), keyword.arg)
+        yield from self._positional(scopes, call)
         # Few calls have a split that anybody can name, and finding a batch size may take the whole tree.
         named = self._named(scopes, call)
         if named is None and not self._is_loader(scopes, call):
@@ -116,6 +119,19 @@ class Batches:
         if batch is not None and split is not None:
             yield Source(Ref(scopes, call), split, batch)
 
+    def _positional(self, scopes: ModuleScopes, call: ast.Call) -> Iterator[Source]:
+        """``make(train, test, size, size)`` where the parameters are ``train_batch_size`` and ``test_batch_size``."""
+        if not any("batch" in _label(argument).lower() for argument in call.args):
+            return
+        for callee in self._project.resolver.callees(scopes, call):
+            if not isinstance(callee.node, FUNCTIONS):
+                continue
+            names = [arg.arg for arg in callee.node.args.args]
+            names = names[1:] if names[:1] in (["self"], ["cls"]) else names
+            for name, argument in zip(names, call.args, strict=False):
+                if _BATCH_KEYWORD.search(name) and (split := split_of(name)) is not None:
+                    yield Source(Ref(scopes, call), split, Ref(scopes, argument), name)
+
     def shared(self, scopes: ModuleScopes) -> Iterator[Shared]:
         """Loaders that helpers of a module make for both splits alike."""
         for loader in self._project.loaders.in_module(scopes):
@@ -123,6 +139,8 @@ class Batches:
             batch = self._batch(scopes, loader.node)
             if function is None or batch is None or batch.scopes is not scopes or isinstance(batch.node, ast.IfExp):
                 continue
+            if self._project.guards.no_grad(scopes, loader.node):
+                continue  # Nothing is trained on the batches, whatever their split is called.
             if isinstance(batch.node, ast.Name) and batch.node.id in {arg.arg for arg in function.args.args}:
                 continue  # The calls say how large the batches are.
             if isinstance(batch.node, ast.Constant) and batch.node.value is None:
@@ -168,7 +186,7 @@ class Batches:
         if any(keyword.arg is None for keyword in call.keywords):
             argument = self._project.arguments.of(scopes, call, "batch_size")
             return argument.refs[0] if len(argument.refs) == 1 else None
-        if len(call.args) > 1 and self._target(scopes, call) is not None:
+        if call.args and self._target(scopes, call) is not None:
             return self._by_position(scopes, call)
         return None
 
@@ -241,6 +259,13 @@ class Batches:
                     return None
             inner = up
         return None
+
+
+def _label(node: ast.expr) -> str:
+    """What an argument is called: the last name, or the key that it is taken from a dictionary by."""
+    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
+        return str(node.slice.value)
+    return last_name(node)
 
 
 def _function(site: Ref) -> FunctionNode | None:

@@ -101,8 +101,14 @@ NOT_DATA_SETS = frozenset(
     ).split()
 )
 
-KERAS_DATA_SETS = ("tensorflow.keras.datasets.", "keras.datasets.", "tensorflow.contrib.keras.datasets.")
-KERAS_MODELS = ("tensorflow.keras.applications.", "keras.applications.", "keras.api.applications.")
+KERAS_DATA_SETS = (
+    "tensorflow.keras.datasets.", "keras.datasets.", "tensorflow.contrib.keras.datasets.", "keras_core.datasets.",
+    "tf_keras.datasets.",
+)  # fmt: skip
+KERAS_MODELS = (
+    "tensorflow.keras.applications.", "keras.applications.", "keras.api.applications.", "keras_core.applications.",
+    "tf_keras.applications.",
+)  # fmt: skip
 
 NOT_FACTORIES = ("list_", "is_", "patch_", "replace_", "adapt_", "convert_", "get_preprocessing")
 """How functions of those packages start that make no model."""

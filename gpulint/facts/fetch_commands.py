@@ -95,6 +95,8 @@ def download_tool(command: Command) -> str:
         return name if "download" in rest else ""
     if name in ("huggingface-cli", "hf"):
         return f"{name} download" if rest[:1] == ["download"] else ""
+    if name == "ollama":
+        return "ollama pull" if rest[:1] == ["pull"] else ""
     if name == "git":
         hub = rest[:1] == ["clone"] and "huggingface.co" in text
         return "git lfs" if rest[:2] in (["lfs", "pull"], ["lfs", "clone"], ["lfs", "fetch"]) or hub else ""

@@ -17,6 +17,8 @@ _EVERY = re.compile(
     r"(^|_)(every|interval|freq|frequency|period|steps_per|n_steps|log_steps|logging_steps|save_steps)(_|$)"
     r"|_(every|freq|interval|steps)$"
 )
+_AMOUNT = re.compile(r"^(max|total|num|global|warmup|train|training|completed|current)_(\w+_)?steps$")
+"""Names of how many steps there are, or have been; ``step > max_train_steps`` ends a loop."""
 _RANK = re.compile(
     r"(^|[._])(rank|local_rank|global_rank|is_main_process|is_local_main_process|is_main|is_master|master|main_process"
     r"|is_rank_zero|is_global_zero|is_primary|is_world_process_zero|get_rank)\b"
@@ -224,7 +226,11 @@ class Guards:
             elif isinstance(part, ast.Name) and (named := _named_test(scopes, part)) is not None:
                 if self._is_periodic(scopes, named, holds):
                     return True
-            elif isinstance(part, ast.Name | ast.Attribute) and _EVERY.search(last_name(part)):
+            elif (
+                isinstance(part, ast.Name | ast.Attribute)
+                and _EVERY.search(last_name(part))
+                and not _AMOUNT.match(last_name(part))
+            ):
                 known = self._project.values.of(scopes, part)
                 if not (known.complete and known.every(lambda value: value == 1)):
                     return True

@@ -27,6 +27,7 @@ _FAMILY = re.compile(
     r"transfo-xl|reformer|mpnet|minilm|ada-)",
     re.IGNORECASE,
 )
+_SINGLE = frozenset({"gpt2", "distilgpt2", "ctrl"})
 
 
 def is_model_id(text: str, near: tuple[Path, ...] = (), exists: Callable[[Path], bool] = Path.exists) -> bool:
@@ -35,7 +36,7 @@ def is_model_id(text: str, near: tuple[Path, ...] = (), exists: Callable[[Path],
         return False
     if match := _ID.fullmatch(text):
         return not _LOCAL_OWNER.fullmatch(match["owner"])
-    return bool(_BARE.fullmatch(text) and _FAMILY.search(text) and ("-" in text or text.lower() == "gpt2"))
+    return bool(_BARE.fullmatch(text) and _FAMILY.search(text) and ("-" in text or text.lower() in _SINGLE))
 
 
 def is_data_set_id(text: str, near: tuple[Path, ...] = (), exists: Callable[[Path], bool] = Path.exists) -> bool:

@@ -201,6 +201,8 @@ class Syncs:
             case ast.Constant():
                 return True
             case ast.BinOp(left=left, right=right):
+                if _is_number(left) or _is_number(right):
+                    return not any(self.is_tensor(scopes, part, depth + 1) for part in (left, right))
                 return self.is_host(scopes, left, depth + 1) and self.is_host(scopes, right, depth + 1)
             case ast.Name(id=name):
                 bindings = reaching(scopes, scopes.scope(node).lookup(name), node)
@@ -313,6 +315,15 @@ class Syncs:
                 if returned and all(self.is_host(callee.scopes, value) for value in returned):
                     return True
         return False
+
+
+def _is_number(node: ast.expr) -> bool:
+    """Is it a number that was just read: ``loss.item()``, ``float(loss)``, ``len(batch)``?"""
+    if not isinstance(node, ast.Call):
+        return False
+    return last_name(node.func) == "item" or (
+        isinstance(node.func, ast.Name) and node.func.id in ("float", "int", "len")
+    )
 
 
 def _element(value: ast.expr, path: tuple[int, ...]) -> tuple[ast.expr, tuple[int, ...]]:

@@ -72,7 +72,9 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
     feeding = project.loaders.feeding
     for loader in project.loaders.in_module(scopes):
         argument = feeding.argument(loader, "num_workers", WORKERS_POSITION)
-        if argument.passed in (Passed.UNKNOWN, Passed.SOMETIMES) or argument.unknown:
+        if argument.passed is Passed.UNKNOWN or argument.unknown:
+            continue
+        if argument.passed is Passed.SOMETIMES and not argument.refs:
             continue
         known = [project.values.of(ref.scopes, ref.node) for ref in argument.refs]
         if not all(value.every(lambda number: number == 0) for value in known):
