@@ -75,7 +75,7 @@ def session(command: Command) -> str | None:
         return "salloc"
     if name == "srun" and "--pty" in texts and texts[-1].rpartition("/")[2] in _SHELLS:
         return "srun --pty"
-    if name == "sshd" and "-D" in texts:
+    if "-D" in texts and (name == "sshd" or (name == "service" and {"ssh", "sshd"} & set(texts))):
         return "sshd"
     return None
 

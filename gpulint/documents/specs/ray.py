@@ -54,7 +54,7 @@ def _kubernetes(root: Node) -> list[Task]:
                 resources=resources,
                 env=env_map(runtime.at("env_vars")),
                 replicas=replicas,
-                packages=_packages(runtime),
+                packages=_packages_within(application),
                 system="ray",
             )
         )
@@ -96,6 +96,12 @@ def _held(containers: list[Task]) -> tuple[Resources, Count | None]:
     if len(groups) == 1 or first.gpus is None:
         return replace(first, cpus=None), groups[0].replicas
     return replace(first, cpus=None, gpus=Count(None, first.gpus.span, first.gpus.text)), None
+
+
+def _packages_within(application: Node) -> tuple[tuple[str, Span], ...]:
+    """Packages of an application's own environment, and of those that its arguments name (Ray Serve's LLMs)."""
+    runtimes = (node.at("runtime_env") for node in application.walk() if node.kind == "map")
+    return tuple(package for runtime in runtimes for package in _packages(runtime))
 
 
 def _packages(runtime: Node) -> tuple[tuple[str, Span], ...]:
