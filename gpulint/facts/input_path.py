@@ -33,8 +33,11 @@ _AUDIO = re.compile(
     r"functional\.resample|compliance\.kaldi\.)|python_speech_features\.|audiomentations\.)"
 )
 _TOKENIZE = re.compile(r"^(\w*tokenizer|tokenize|\w*_tokenize)$")
+_PROCESSOR = re.compile(r"^(\w*_)?(image_)?processor$")
+"""Hugging Face's processors of images and text."""
 _ENCODE = frozenset({"encode", "encode_plus", "batch_encode_plus", "tokenize"})
 _COLLATE = re.compile(r"^_?(\w+_)?collate(_\w+)?$")
+_COLLATOR = re.compile(r"Collat(or|e)")
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _HELD_OUT = re.compile(
     r"(val|valid|validation|test|eval|evaluation|dev|infer|inference|predict)(set|data|dataset|loader|ds|dl)?",
@@ -59,6 +62,8 @@ class InputPaths:
 
     def per_item(self, scopes: ModuleScopes) -> Iterator[Heavy]:
         """Functions that do heavy work for every item: ``__getitem__``, collate functions, item pipelines."""
+        if is_held_out(scopes.path.stem):
+            return
         for function in scopes.functions:
             if not self._is_per_item(scopes, function) or is_held_out(function.name):
                 continue
@@ -108,6 +113,12 @@ class InputPaths:
         name = last_name(call.func)
         if _TOKENIZE.search(name) and call.args:
             return "tokenises text"
+        if _PROCESSOR.search(name) and call.args + call.keywords:
+            given = {keyword.arg for keyword in call.keywords}
+            if given & {"images", "text", "return_tensors"}:
+                return (
+                    "tokenises text" if "text" in given and "images" not in given else "decodes and transforms images"
+                )
         if (
             name in _ENCODE
             and isinstance(call.func, ast.Attribute)
@@ -122,6 +133,8 @@ class InputPaths:
             return isinstance(parent, ast.ClassDef)
         if _COLLATE.search(function.name):
             return not isinstance(parent, ast.ClassDef) or self._is_used(scopes, function.name)
+        if function.name == "__call__" and isinstance(parent, ast.ClassDef):
+            return bool(_COLLATOR.search(parent.name))
         for decorator in function.decorator_list:  # SpeechBrain's dynamic items
             if isinstance(decorator, ast.Call) and last_name(decorator.func) == "takes":
                 return True

@@ -66,7 +66,7 @@ _HOST_METHODS = frozenset(
     {
         "items", "values", "keys", "float", "long", "half", "int", "double", "view", "reshape", "squeeze", "unsqueeze",
         "permute", "transpose", "contiguous", "pop", "get", "t", "flatten", "type", "requires_grad_", "copy", "clone",
-        "repeat", "expand", "narrow", "chunk", "split", "pin_memory", "bool"
+        "repeat", "expand", "narrow", "chunk", "split", "pin_memory", "bool", "bfloat16"
     }
 )  # fmt: skip
 
@@ -347,6 +347,10 @@ class Loaders:
                     return None
                 return Draw(Ref(scopes, node), loaders, self.prepared(scopes, inner))
             case ast.Call(func=ast.Attribute(value=base, attr=attr)) if attr in _HOST_METHODS:
+                return self.batch(scopes, base, depth + 1)
+            case ast.Call(func=ast.Attribute(value=base, attr="to"), args=[dtype]) if self._project.devices.is_dtype(
+                scopes, dtype
+            ):
                 return self.batch(scopes, base, depth + 1)
             case ast.Call(args=args, func=func) if last_name(func) in (
                 "Variable",

@@ -34,6 +34,8 @@ _LOADER_NAME = re.compile(
     r"(data_?_?loader|loader|_dl$|^dl$|data_?iter|iterator|batches|dataset|train_data|test_data|val_data)",
     re.IGNORECASE,
 )
+_SEVERAL = re.compile(r"(loaders|data_?sets|iterators)$", re.IGNORECASE)
+"""Names of what holds several loaders, one of which a loop takes at a time."""
 _EPOCH_NAME = re.compile(r"(^|_)(epoch|epochs|ep)(_|$|\d)|^epoch")
 _STEP_HOOKS = frozenset(
     {
@@ -154,7 +156,8 @@ class Loops:
             return Role.STEP
         if epoch_name:
             return Role.EPOCH
-        if self.over_loader(scopes, loop):
+        several = isinstance(loop, ast.For) and _SEVERAL.search(last_name(unwrap_iterable(loop.iter)))
+        if not several and self.over_loader(scopes, loop):
             return Role.EVAL if self._evaluates(scopes, loop) else Role.OTHER
         return Role.OTHER
 

@@ -18,7 +18,8 @@ from gpulint_fixers.workers import worker_count
 def fix(finding: Finding, project: Project) -> Fix | Declined:
     """Workers by the cores that the launcher asks for, else by those that the process may use."""
     payload = finding.payload
-    assert isinstance(payload, SingleProcess)
+    if not isinstance(payload, SingleProcess):
+        return Declined("how many cores the job has is not known")
     loader = payload.loader
     module = loader.scopes.module
     workers, why = worker_count(project, loader.scopes.path)

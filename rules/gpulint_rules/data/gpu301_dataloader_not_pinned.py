@@ -33,6 +33,7 @@ from dataclasses import dataclass
 from gpulint.documents.base import Document
 from gpulint.facts.devices import Transfer
 from gpulint.facts.loaders import Loader
+from gpulint.facts.scopes import ModuleScopes
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.project import Project
@@ -52,6 +53,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
     scopes = project.scopes(document)
     if scopes is None:
         return
+    yield from _arguments(document, scopes, project)
     feeding = project.loaders.feeding
     for loader in project.loaders.in_module(scopes):
         if feeding.is_pinned(loader) is not False:
@@ -74,6 +76,21 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         )
 
 
+def _arguments(document: Document, scopes: ModuleScopes, project: Project) -> Iterator[Finding]:
+    """``TrainingArguments(dataloader_pin_memory=False)``: Hugging Face trainers pin unless they are told not to."""
+    for call in scopes.calls:
+        for keyword in call.keywords:
+            if keyword.arg != "dataloader_pin_memory" or not isinstance(keyword.value, ast.Constant):
+                continue
+            if keyword.value.value is False and project.gpu_programs.runs(scopes):
+                yield RULE.finding(
+                    document.path,
+                    scopes.module.span(keyword),
+                    "the trainer's loaders do not pin memory (dataloader_pin_memory is False)",
+                    help="leave it out: the default is to pin",
+                )
+
+
 def _evidence(transfers: tuple[Transfer, ...], mover: Place | None) -> tuple[Place, ...]:
     seen = [
         Place(t.call.scopes.path, t.call.scopes.module.span(t.node), "its batches move to the GPU here")
@@ -89,7 +106,7 @@ RULE = Rule(
     dimension=Dimension.DATA,
     severity=Severity.WARNING,
     kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK}),
-    tokens=(("Loader",),),
+    tokens=(("Loader", "dataloader_pin_memory"),),
     summary="DataLoader feeds a GPU from pageable memory",
     why="copies from pageable memory block the host, so the GPU waits for every batch (27.9 % of 706 issues)",
     evidence=(Evidence("27.9 % of 706 issues in 400 jobs with GPU utilization of 50 % or less"),),

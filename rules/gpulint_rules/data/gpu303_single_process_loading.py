@@ -3,7 +3,8 @@ A ``torch.utils.data.DataLoader`` (or a loader that forwards to it) without ``nu
 ``num_workers=0``, whose batches go to a GPU.
 
 Knows PyTorch loops, and Accelerate, Fabric, Ray Train, Lightning and Ignite as movers of batches; the loaders of
-torchdata, PyG, DGL, MONAI and WebDataset; fastai's ``DataLoaders`` when they are told to use no workers.
+torchdata, PyG, DGL, MONAI and WebDataset; fastai's ``DataLoaders`` when they are told to use no workers; arguments of a
+Hugging Face trainer and YAML files of a training that say 0.
 
 Why it costs GPU time
 Samples are read, decoded and collated in the training process, between two steps, while the GPU waits. Inefficient
@@ -40,6 +41,7 @@ from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
+from gpulint.source import Span
 
 _TOY = re.compile(
     r"mock|dummy|synthetic|fake|random(data|token|image)|toy|TensorDataset|TUDataset|Planetoid|KarateClub",
@@ -54,6 +56,14 @@ MAX_STEPS = 12
 _CHEAP = frozenset(
     {"len", "int", "float", "tensor", "as_tensor", "from_numpy", "rand", "randn", "zeros", "ones", "randint"}
 )
+_ZERO = re.compile(r"workers['\"]?:[ \t]*0\b")
+_WORKERS = re.compile(r"(^|\.)(num_|n_)?((train_)?(data|dataloader|loader)_)?(num_)?workers$")
+_HELD_OUT = re.compile(r"val|test|eval|infer|predict", re.IGNORECASE)
+_TRAINS = re.compile(
+    r"(^|[._])(epochs?|num_epochs|number_of_epochs|lr|learning_rate|max_steps|optimizer|batch_size)(\.|$)"
+)
+_NO_TRAINING = re.compile(r"debug|smoke|tiny|mock|infer|eval|predict|cpu", re.IGNORECASE)
+_REASON = re.compile(r"debug|mac|windows|issue|not work|deadlock|hang|because|must", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +77,10 @@ class SingleProcess:
 def check(document: Document, project: Project) -> Iterator[Finding]:
     scopes = project.scopes(document)
     if scopes is None:
+        yield from _configuration(document, project)
         return
     yield from _fastai(document, scopes, project)
+    yield from _arguments(document, scopes, project)
     feeding = project.loaders.feeding
     for loader in project.loaders.in_module(scopes):
         argument = feeding.argument(loader, "num_workers", WORKERS_POSITION)
@@ -113,6 +125,46 @@ def _fastai(document: Document, scopes: ModuleScopes, project: Project) -> Itera
             help="leave `num_workers` out: fastai then takes the machine's cores",
             payload=SingleProcess(Loader(Ref(scopes, call), "fastai.DataLoaders"), argument.refs[0]),
         )
+
+
+def _arguments(document: Document, scopes: ModuleScopes, project: Project) -> Iterator[Finding]:
+    """``TrainingArguments(dataloader_num_workers=0)`` and the configurations that are like it."""
+    for call in scopes.calls:
+        for keyword in call.keywords:
+            if keyword.arg != "dataloader_num_workers" or not isinstance(keyword.value, ast.Constant):
+                continue
+            if keyword.value.value == 0 and project.gpu_programs.runs(scopes):
+                yield _written(document, scopes.module.span(keyword), "dataloader_num_workers is 0")
+
+
+def _configuration(document: Document, project: Project) -> Iterator[Finding]:
+    """``num_workers: 0`` in the configuration file of a training."""
+    if document.kind is not Kind.JOBSPEC or document.tasks or _NO_TRAINING.search(document.path.as_posix()):
+        return
+    if not _ZERO.search(document.source.text) or project.is_test(document.path):
+        return
+    from gpulint.documents.yamlvalues import flatten
+
+    values = flatten(document.source)
+    if not any(_TRAINS.search(key) for key in values):
+        return
+    seen = set[int]()
+    for key, (value, span) in values.items():
+        if isinstance(value, bool) or value != 0 or not _WORKERS.search(key) or _HELD_OUT.search(key):
+            continue
+        written, _, comment = document.source.line(span.line).partition("#")
+        if "!ref" not in written and not _REASON.search(comment) and span.line not in seen:
+            seen.add(span.line)
+            yield _written(document, span, f"{key} is 0")
+
+
+def _written(document: Document, span: Span, what: str) -> Finding:
+    return RULE.finding(
+        document.path,
+        span,
+        f"the training process loads its batches itself ({what})",
+        help="set it to the cores that the job has per GPU",
+    )
 
 
 def _needs_one_process(project: Project, loader: Loader) -> bool:
@@ -185,8 +237,9 @@ RULE = Rule(
     category=Category.HOST_GPU_TRANSFER,
     dimension=Dimension.DATA,
     severity=Severity.WARNING,
-    kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK}),
-    tokens=(("Loader", "dataloaders"),),
+    kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK, Kind.JOBSPEC}),
+    tokens=(("Loader", "dataloaders", "dataloader_num_workers", "workers"),),
+    code_tokens=(("Loader", "dataloaders", "dataloader_num_workers"),),
     summary="DataLoader prepares batches in the training process",
     why="the GPU waits while the training process itself reads and collates samples (27.9 % of the study's 706 issues)",
     evidence=(Evidence("27.9 % of 706 issues in 400 jobs with GPU utilization of 50 % or less"),),

@@ -51,6 +51,8 @@ _RESIZES = re.compile(
     r"(RandomResizedCrop|Resize|CenterCrop|RandomCrop|RandAugment|AutoAugment|TrivialAugment|ColorJitter)"
 )
 _IMAGES = "decodes and transforms images"
+_TOKENISES = ("tokenize", "encode", "encode_plus")
+_TEXTS = re.compile(r"train|sentences|texts|corpus|documents|reviews", re.IGNORECASE)
 _WORK_ADVICE = {
     _IMAGES: (
         "decode and augment on the GPU (NVIDIA DALI, torchvision.transforms.v2 on batches) or store resized images"
@@ -75,7 +77,12 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
     scopes = project.scopes(document)
     if scopes is None:
         return
-    found = [*_per_item(scopes, project), *_image_sets(scopes, project), *_maps(scopes, project)]
+    found = [
+        *_per_item(scopes, project),
+        *_image_sets(scopes, project),
+        *_maps(scopes, project),
+        *_passes(scopes, project),
+    ]
     if found and project.gpu_programs.runs(scopes):
         yield from found
 
@@ -215,6 +222,26 @@ def _maps_held_out(scopes: ModuleScopes, call: ast.Call) -> bool:
     return any(is_held_out(word) for word in words) or "streaming=True" in scopes.module.source.text
 
 
+def _passes(scopes: ModuleScopes, project: Project) -> Iterator[Finding]:
+    """``[tokenizer.encode(s) for s in train_texts]`` in the program that then trains."""
+    for name in _TOKENISES:
+        for call in scopes.calls_by_name.get(name, []):
+            loop = scopes.module.parents.get(call)
+            if not isinstance(loop, ast.ListComp) or loop.elt is not call or not isinstance(call.func, ast.Attribute):
+                continue
+            texts = last_name(loop.generators[0].iter)
+            if not last_name(call.func.value).endswith("tokenizer") or not _TEXTS.search(texts) or is_held_out(texts):
+                continue
+            if project.loops.trains(scopes) and not project.loops.contexts(scopes, loop):
+                yield RULE.finding(
+                    scopes.path,
+                    scopes.module.span(loop),
+                    f"`{texts}` is tokenised text by text in one process before training",
+                    help=_WORK_ADVICE["tokenises text"],
+                    payload=Preprocessing("tokenises text", texts),
+                )
+
+
 RULE = Rule(
     code="GPU311",
     name="cpu-preprocessing",
@@ -222,7 +249,17 @@ RULE = Rule(
     dimension=Dimension.DATA,
     severity=Severity.INFO,
     kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK}),
-    tokens=(("__getitem__", "collate", "ImageDataGenerator", ".map(", "takes(", *sorted(_IMAGE_SETS)),),
+    tokens=(
+        (
+            "__getitem__",
+            "collate",
+            "ImageDataGenerator",
+            ".map(",
+            "takes(",
+            *(f"tokenizer.{name}(" for name in _TOKENISES),
+            *sorted(_IMAGE_SETS),
+        ),
+    ),
     summary="CPU prepares training data item by item",
     why=(
         "the GPU waits whenever the CPU prepares batches more slowly than the model uses them (4.0 % of "
