@@ -29,7 +29,7 @@ _NO_GRADIENTS, _EVALUATES = b"no_grad inference_mode".split(), b"evaluate valida
 _IMPORT = re.compile(rb"\n[ \t]*(?:from|import)[ \t][^\n]*")
 _TESTS = re.compile(
     r"(^|/)(tests?|test_?data|testing|unit_tests|functional_tests|test_utils|ci)/"
-    r"|(^|/)(test_[^/]*|[^/]*_test|conftest)\.(py|ipynb|sh|ya?ml)$"
+    r"|(^|/)(test_[^/]*|[^/]*[_-]tests?|conftest)\.(py|ipynb|sh|ya?ml)$"
 )
 _WORD = re.compile(rb"[A-Za-z_][A-Za-z0-9_]*")
 _APART = bytes(byte if byte < 128 and (chr(byte).isalnum() or byte == 95) else 32 for byte in range(256))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -47,6 +48,7 @@ def is_accumulation(name: str) -> bool:
     return bool(_ACCUMULATES.search(name))
 
 
+@lru_cache(maxsize=16)
 def names_large_model(text: str) -> bool:
     """Does a text name a model that fills a GPU by itself (``llama``, ``13b``)?"""
     return bool(_LARGE.search(text))

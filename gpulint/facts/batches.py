@@ -177,7 +177,7 @@ class Batches:
         """The expression for a call's batch size."""
         for keyword in call.keywords:
             if keyword.arg in _BATCH_PARAMETERS:
-                return Ref(scopes, keyword.value)
+                return None if self._takes_batches(scopes, call) else Ref(scopes, keyword.value)
         if self._is_loader(scopes, call):
             argument = self._project.arguments.of(scopes, call, "batch_size", 1)
             return argument.refs[0] if len(argument.refs) == 1 else None
@@ -189,6 +189,13 @@ class Batches:
         if call.args and self._target(scopes, call) is not None:
             return self._by_position(scopes, call)
         return None
+
+    def _takes_batches(self, scopes: ModuleScopes, call: ast.Call) -> bool:
+        """``validate(model, loader, batch_size=8)``: the batches were made before."""
+        return any(
+            isinstance(part, ast.Name) and self._project.loaders.loaders_of(scopes, part)
+            for part in (*call.args, *(keyword.value for keyword in call.keywords))
+        )
 
     def _by_position(self, scopes: ModuleScopes, call: ast.Call) -> Ref | None:
         """The argument for a parameter named like a batch size of a function of the tree."""

@@ -13,8 +13,8 @@ def environment(command: Command, env: Mapping[str, str] | None) -> dict[str, Ar
     expander = script.expander(env)
     found = dict[str, ArgWord]()
     names = {item.name for item in script.assignments if item.exported and item.start < command.start}
-    for other in script.commands:
-        if other.start < command.start and other.words[0].value == "export":
+    for other in script.exports:
+        if other.start < command.start:
             names |= {word.value for word in other.words[1:] if word.value and word.value.isidentifier()}
     for name in sorted(names):
         value = expander.variable(name, command)

@@ -13,10 +13,8 @@ def working_dir(command: Command, env: Mapping[str, str] | None = None, base: st
     """Folder that ``command`` runs in: relative to the script's start (``base``), or below a marker; None: unknown."""
     current, previous, stack = base, base, list[str | None]()
     script = command.script
-    for change in script.commands:
-        name = change.words[0].value if change.words else None
-        if name not in ("cd", "pushd", "popd"):
-            continue
+    for change in script.folder_changes:
+        name = change.words[0].value
         certain = certainty(script, change, command.start, command.blocks)
         if certain is None:
             continue

@@ -166,6 +166,9 @@ class Comment:
     span: Span
 
 
+_CHANGES = frozenset({"cd", "pushd", "popd"})
+
+
 @dataclass(frozen=True, eq=False)
 class Script:
     """A piece of shell, wherever it came from; places are those of the file that holds it."""
@@ -220,6 +223,16 @@ class Script:
     def calls(self, function: str) -> Sequence[Command]:
         """Places that call a function of this script."""
         return self._calls.get(function, ())
+
+    @cached_property
+    def folder_changes(self) -> list[Command]:
+        """``cd``, ``pushd`` and ``popd``, in order."""
+        return [command for command in self.commands if command.words[:1] and command.words[0].value in _CHANGES]
+
+    @cached_property
+    def exports(self) -> list[Command]:
+        """``export`` commands, in order."""
+        return [command for command in self.commands if command.words[:1] and command.words[0].value == "export"]
 
     @cached_property
     def _calls(self) -> dict[str, list[Command]]:

@@ -95,9 +95,16 @@ def _is_asked_for(scopes: ModuleScopes, item: Download) -> bool:
 
 
 def _distinct(downloads: tuple[Download, ...]) -> Iterator[Download]:
-    """Without the workers' own construction of a data set that the main process has fetched."""
+    """Without the workers' own construction of a data set that the main process has fetched, and once for a function
+    that picks one of many classes for an id that it is given."""
     seen: dict[tuple[str, str], Download] = {}
+    told = list[Download]()
     for item in sorted(downloads, key=lambda item: item.call.scopes.function(item.node) is not None):
+        others = [other for other in downloads if _excludes(item, other)] if item.place is not None else []
+        if len(others) >= _MANY:
+            if any(other in told for other in others):
+                continue
+            told.append(item)
         function = item.call.scopes.function(item.node)
         key = (item.name, item.call.scopes.module.text(item.node.args[0]) if item.node.args else "")
         first = seen.setdefault(key, item)
@@ -108,6 +115,19 @@ def _distinct(downloads: tuple[Download, ...]) -> Iterator[Download]:
             or first.call.scopes.function(first.node) is not None
         ):
             yield item
+
+
+def _excludes(one: Download, other: Download) -> bool:
+    """Are two downloads of the same thing branches of one choice?"""
+    scopes = one.call.scopes
+    if one.what != other.what or scopes.function(one.node) is not scopes.function(other.node):
+        return False
+    tests = {id(test): holds for test, holds in conditions(scopes, one.node)}
+    return any(tests.get(id(test), holds) is not holds for test, holds in conditions(scopes, other.node))
+
+
+_MANY = 3
+"""Other classes that a function picks from."""
 
 
 def _embedded(document: JobSpecDocument, project: Project) -> Iterator[Finding]:

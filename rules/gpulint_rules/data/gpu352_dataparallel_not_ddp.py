@@ -42,7 +42,7 @@ _NAMES = frozenset(
         "torch_geometric.nn.DataParallel",
     }
 )
-_NO_TRAINING = frozenset({"eval", "cuda", "to", "half", "load_state_dict"})
+_NO_TRAINING = frozenset({"eval", "cuda", "to", "half"})
 """Methods of a model that say nothing of training."""
 
 
@@ -68,7 +68,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
 
 
 def _only_infers(project: Project, scopes: ModuleScopes, call: ast.Call) -> bool:
-    """Is the wrapped model a variable (attribute) whose function (class) only calls it, without gradients?"""
+    """Is the wrapped model only called without gradients, or unwrapped, in its function (an attribute: its class)?"""
     assigned, function = scopes.module.parents.get(call), scopes.function(call)
     if function is None or not isinstance(assigned, ast.Assign):
         return False
@@ -79,7 +79,7 @@ def _only_infers(project: Project, scopes: ModuleScopes, call: ast.Call) -> bool
         home = next((up for up in scopes.module.ancestors(function) if isinstance(up, ast.ClassDef)), None)
     elif not isinstance(assigned.targets[0], ast.Name):
         return False
-    runs = 0
+    runs = loads = 0
     for node in ast.walk(home) if home is not None else ():
         if not isinstance(node, ast.Attribute if attribute else ast.Name) or ast.unparse(node) != target:
             continue
@@ -88,13 +88,15 @@ def _only_infers(project: Project, scopes: ModuleScopes, call: ast.Call) -> bool
         up = scopes.module.parents.get(node)
         if isinstance(up, ast.Call) and up.func is node and project.guards.no_grad(scopes, up):
             runs += 1
+        elif isinstance(up, ast.Attribute) and up.attr in ("load_state_dict", "module"):
+            loads += up.attr == "module"
         elif not (
             up is call
             or (isinstance(up, ast.Attribute) and up.attr in _NO_TRAINING)
             or (isinstance(up, ast.Call) and project.resolver.call_names(scopes, up) & {"torch.onnx.export"})
         ):
             return False
-    return runs > 0
+    return runs + loads > 0
 
 
 RULE = Rule(

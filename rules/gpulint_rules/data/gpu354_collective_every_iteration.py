@@ -23,6 +23,7 @@ https://pytorch.org/docs/stable/distributed.html#collective-functions
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from gpulint.documents.base import Document
@@ -37,6 +38,7 @@ from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 from gpulint.source import Span
 
 _DETACHED = frozenset({"item", "detach", "data", "cpu", "clone"})
+_GRADIENT = re.compile(r"(^|_)(grad|grads|gradient|gradients)$", re.IGNORECASE)
 
 
 def check(document: Document, project: Project) -> Iterator[Finding]:
@@ -75,6 +77,10 @@ def _wasteful(name: str, scopes: ModuleScopes, call: ast.Call, context: Context,
 def _only_logged(scopes: ModuleScopes, call: ast.Call, place: Ref, context: Context, project: Project) -> bool:
     """Is the reduced value cut off from the graph, or the reduction placed after the gradients are applied?"""
     given = [node.args[0] for node in (place.node, call) if isinstance(node, ast.Call) and node.args]
+    if any(
+        _GRADIENT.search(last_name(part)) for value in given for part in ast.walk(value) if isinstance(part, ast.expr)
+    ):
+        return False  # training itself: gradients are averaged by hand
     if any(last_name(part) in _DETACHED for value in given for part in ast.walk(value) if isinstance(part, ast.expr)):
         return True
     if project.guards.no_grad(place.scopes, place.node):

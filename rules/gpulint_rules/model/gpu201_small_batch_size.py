@@ -30,6 +30,7 @@ import dataclasses
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from gpulint.documents.base import Document
 from gpulint.documents.tasks import Task
@@ -62,6 +63,10 @@ _BOUND_BY_MEMORY = 8
 """A configuration file that asks for fewer was tuned to a model that fills the memory."""
 _BATCH_SIZE = re.compile(r"batch[-_]?size|bsz", re.IGNORECASE)
 _TRAINS = re.compile(r"(^|[._])(epochs?|num_epochs|number_of_epochs|lr|learning_rate|max_steps|optimizer)(\.|$)")
+_NO_TRAINING = re.compile(r"(^|_)(prepare|preprocess|extract|convert|download|export)(_|$)", re.IGNORECASE)
+"""Programs that make data: their batches are no training's."""
+_BENCHMARK = re.compile(r"bench", re.IGNORECASE)
+"""Scripts that try batch sizes on purpose."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +217,8 @@ def _task(document: Document, task: Task) -> Iterator[Finding]:
 def _launch(document: Document, launch: Launch) -> Iterator[Finding]:
     words = [word.text for word in launch.args]
     if launch.program is None and launch.module is None:
+        return
+    if _NO_TRAINING.search(Path(launch.program or "").stem) or _BENCHMARK.search(document.path.stem):
         return
     options: dict[str, tuple[str | None, Span, Span]] = {}
     for at, word in enumerate(launch.args):
