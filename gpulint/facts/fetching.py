@@ -97,6 +97,8 @@ class Fetching:
             ".datasets." in full or full.startswith("tensorflow_datasets.") for full in names
         ):
             return None
+        if isinstance(call.func, ast.Subscript):
+            name = "the data set's class"
         return Download(Ref(scopes, call), name, name, "", "data")
 
     def _silent_data_set(self, scopes: ModuleScopes, call: ast.Call, names: frozenset[str]) -> Download | None:

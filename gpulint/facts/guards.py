@@ -36,6 +36,7 @@ _CUDA_TEST = re.compile(r"\bcuda\.is_available\(\)$|\b(use|has|have)_?(cuda|gpu)
 _LAST = re.compile(
     r"\b(last|final|done|finished|best|is_best|patience|stop|early_stop\w*|improved|accept\w*)\b", re.IGNORECASE
 )
+_DUE = re.compile(r"^(should|needs?|time_to|is_time_to)_\w*(log|print|display|show|report|plot|save|eval|valid|test)")
 _WARNS = frozenset({"warning", "warn", "error", "critical", "exception"})
 _ERROR = re.compile(r"^(err|error|errors|exc|exception|warning_list|problem)$", re.IGNORECASE)
 _MARK = re.compile(r"(^|_)(start|last|prev|previous)(_|$)", re.IGNORECASE)
@@ -215,13 +216,28 @@ class Guards:
                     return True
         return False
 
+    def _says_when(self, scopes: ModuleScopes, call: ast.Call) -> bool:
+        """``counter.shows()`` of the tree, which returns ``self.steps % self.every == 0``."""
+        return not call.args and any(
+            isinstance(callee.node, FUNCTIONS)
+            and len(callee.node.body) <= 2
+            and isinstance(callee.node.body[-1], ast.Return)
+            and callee.node.body[-1].value is not None
+            and any(isinstance(part, ast.Mod) for part in ast.walk(callee.node.body[-1].value))
+            for callee in self._project.resolver.callees(scopes, call)
+        )
+
     def _is_periodic(self, scopes: ModuleScopes, test: ast.expr, holds: bool) -> bool:
         for part in ast.walk(test):
             if isinstance(part, ast.BinOp) and isinstance(part.op, ast.Mod):
                 known = self._project.values.of(scopes, part.right)
                 if not (known.complete and known.every(lambda value: value == 1)):
                     return True
-            elif isinstance(part, ast.Call) and _EVERY.search(last_name(part.func)):
+            elif isinstance(part, ast.Call) and (
+                _EVERY.search(last_name(part.func))
+                or _DUE.search(last_name(part.func))
+                or self._says_when(scopes, part)
+            ):
                 return True
             elif isinstance(part, ast.Name) and (named := _named_test(scopes, part)) is not None:
                 if self._is_periodic(scopes, named, holds):

@@ -69,7 +69,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
 
 def _only_infers(project: Project, scopes: ModuleScopes, call: ast.Call) -> bool:
     """Is the wrapped model only called without gradients, or unwrapped, in its function (an attribute: its class)?"""
-    assigned, function = scopes.module.parents.get(call), scopes.function(call)
+    assigned, function = scopes.module.parents.get(_chained(scopes, call)), scopes.function(call)
     if function is None or not isinstance(assigned, ast.Assign):
         return False
     target = ast.unparse(assigned.targets[0])
@@ -97,6 +97,18 @@ def _only_infers(project: Project, scopes: ModuleScopes, call: ast.Call) -> bool
         ):
             return False
     return runs + loads > 0
+
+
+def _chained(scopes: ModuleScopes, call: ast.Call) -> ast.AST:
+    """``DataParallel(model).to(device)`` as a whole."""
+    whole: ast.AST = call
+    for up in scopes.module.ancestors(call):
+        if isinstance(up, ast.Attribute) and up.attr not in _NO_TRAINING:
+            break
+        if not isinstance(up, ast.Attribute | ast.Call) or (isinstance(up, ast.Call) and whole is not up.func):
+            break
+        whole = up
+    return whole
 
 
 RULE = Rule(
