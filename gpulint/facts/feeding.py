@@ -190,8 +190,10 @@ class Feeding:
         for transfer in self._project.devices.transfers(scopes):
             if not transfer.to_gpu or scopes.function(transfer.node) is not here:
                 continue
-            roots = (_root(transfer.value), _assigned_root(scopes, transfer.node))
-            if transfer.node is node or (root and root in roots):
+            assigned = _assigned_root(scopes, transfer.node)
+            if isinstance(transfer.value, ast.Attribute) and transfer.node is not node and assigned != root:
+                continue  # `y = data.y.to(device)` leaves the data where they are
+            if transfer.node is node or (root and root in (_root(transfer.value), assigned)):
                 fields = [arg.value for arg in transfer.node.args[1:] if isinstance(arg, ast.Constant)]
                 found |= {field for field in fields if isinstance(field, str)} or {"*"}
         return frozenset(found)

@@ -12,7 +12,8 @@ from gpulint.facts.gpu_programs import is_for_tpu
 from gpulint.facts.loops import Role, is_loader_name, unwrap_iterable
 from gpulint.facts.rearranging import rearranged
 from gpulint.facts.resolve import Ref
-from gpulint.facts.scopes import FUNCTIONS, Bound, LoopNode, ModuleScopes, last_name
+from gpulint.facts.scopes import FUNCTIONS, Bound, FunctionNode, LoopNode, ModuleScopes, last_name
+from gpulint.facts.unseen_calls import handed_by_name, takes_batch
 
 if TYPE_CHECKING:
     from gpulint.facts.feeding import Feeding
@@ -163,6 +164,8 @@ class Loaders:
             call = ref.node
             if isinstance(call, ast.arg):
                 found.extend(self._handed_along(ref.scopes, call))
+            elif isinstance(call, ast.Name) and call.id == "self" and (owner := ref.scopes.class_of(call)) is not None:
+                found.extend(self._passed_on(ref.scopes, owner))
             if not isinstance(call, ast.Call):
                 continue
             if (loader := self._loader(ref.scopes, call)) is not None:
@@ -175,12 +178,28 @@ class Loaders:
                     self._active.discard(source)
             else:
                 for made in resolver.origins(ref.scopes, call.func):
-                    if (
-                        isinstance(made.node, ast.ClassDef)
-                        and resolver.base_names(made.scopes, made.node) & TORCH_LOADERS
-                    ):
+                    if not isinstance(made.node, ast.ClassDef):
+                        continue
+                    if resolver.base_names(made.scopes, made.node) & TORCH_LOADERS:
                         found.append(Loader(ref, "torch.utils.data.DataLoader"))
+                    else:
+                        found.extend(self._passed_on(made.scopes, made.node))
         return tuple(dict.fromkeys(found))
+
+    def _passed_on(self, scopes: ModuleScopes, owner: ast.ClassDef) -> Iterator[Loader]:
+        """Loaders whose batches the ``__iter__`` of a class yields as they are."""
+        method = self._project.resolver.method(scopes, owner, "__iter__")
+        if method is None or method.node in self._active:
+            return
+        self._active.add(method.node)
+        try:
+            for loop in ast.walk(method.node):
+                if isinstance(loop, ast.For) and not any(
+                    isinstance(part, ast.Attribute) and part.attr in ("to", "cuda") for part in ast.walk(loop)
+                ):
+                    yield from self.loaders_of(method.scopes, unwrap_iterable(loop.iter))
+        finally:
+            self._active.discard(method.node)
 
     def _handed_along(self, scopes: ModuleScopes, parameter: ast.arg) -> Iterator[Loader]:
         """Loaders for a parameter of a function that is itself an argument: ``run(step=step, batches=loader)``."""
@@ -337,7 +356,7 @@ class Loaders:
             case ast.Name():
                 return self._name_batch(scopes, node, depth)
             case ast.Attribute(value=base) | ast.Subscript(value=base) | ast.Starred(value=base):
-                return self.batch(scopes, base, depth + 1)
+                return self.batch(scopes, base, depth + 1) or self._unseen_batch(scopes, node)
             case ast.IfExp(body=body, orelse=orelse):
                 return self.batch(scopes, body, depth + 1) or self.batch(scopes, orelse, depth + 1)
             case ast.Call(func=ast.Name(id="next"), args=[source, *_]):
@@ -373,6 +392,30 @@ class Loaders:
     @staticmethod
     def _first(draws: Iterator[Draw | None]) -> Draw | None:
         return next((draw for draw in draws if draw is not None), None)
+
+    def _unseen_batch(self, scopes: ModuleScopes, node: ast.expr) -> Draw | None:
+        """The draw of ``input["A"]`` in a method that nobody is seen to call."""
+        function = takes_batch(self._project, scopes, node)
+        if function is None:
+            return None
+        assert isinstance(node, ast.Subscript)
+        passed = handed_by_name(self._project, function, last_name(node.value))
+        return self._first(self.batch(where, value) for where, value in passed) or Draw(Ref(scopes, function))
+
+    @cached_property
+    def _runs(self) -> dict[FunctionNode, tuple[Ref, ...]]:
+        """``forward`` of a model of the tree -> the calls of such models that stand in loops over batches."""
+        table: dict[FunctionNode, list[Ref]] = {}
+        loops, resolver = self._project.loops, self._project.resolver
+        for scopes in self._project.training_modules:
+            for loop in scopes.loops:
+                if not isinstance(loop, ast.For) or not loops.over_loader(scopes, loop):
+                    continue
+                for call in loops.calls_in(scopes, loop):
+                    for callee in resolver.callees(scopes, call):
+                        if isinstance(callee.node, FUNCTIONS) and callee.node.name == "forward":
+                            table.setdefault(callee.node, []).append(Ref(scopes, call))
+        return {function: tuple(calls) for function, calls in table.items()}
 
     def _name_batch(self, scopes: ModuleScopes, node: ast.Name, depth: int) -> Draw | None:
         from gpulint.facts.reaching import reaching
@@ -411,7 +454,10 @@ class Loaders:
         self._active.add(function)
         try:
             bound = bool(function.args.args) and function.args.args[0].arg in ("self", "cls")
-            for site in self._project.resolver.call_sites(scopes, function):
+            sites = self._project.resolver.call_sites(scopes, function)
+            if not sites and function.name == "forward":
+                sites = self._runs.get(function, ())
+            for site in sites:
                 assert isinstance(site.node, ast.Call)
                 passed = self._project.resolver.argument_of(function, site.node, name, bound)
                 if passed is not None and (draw := self.batch(site.scopes, passed, depth + 1)) is not None:

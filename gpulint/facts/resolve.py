@@ -28,6 +28,7 @@ MAX_CALLERS = 25
 _SELF_METHODS = frozenset(
     {"to", "cuda", "eval", "train", "half", "float", "double", "bfloat16", "requires_grad_", "share_memory"}
 )
+_WRAPPERS = frozenset({"DataParallel", "DistributedDataParallel", "DDP"})
 _FIRST_ARGUMENT = frozenset({"copy.deepcopy", "copy.copy", "torch.compile", "torch.jit.script"})
 
 
@@ -191,6 +192,11 @@ class Resolver(Names):
         return ast.Starred(value=unpacked, ctx=ast.Load()) if unpacked is not None else None
 
     def _attribute_origins(self, scopes: ModuleScopes, node: ast.Attribute, path: tuple[int, ...]) -> Iterator[Ref]:
+        wrapped = list(self._wrapped(scopes, node)) if node.attr == "module" else []
+        for where, model in wrapped:
+            yield from self.origins(where, model, path)
+        if wrapped:
+            return
         stored, certain = self._stored(scopes, node)
         for value in stored:
             yield from self.origins(scopes, value, path)
@@ -211,6 +217,12 @@ class Resolver(Names):
                     yield from self._binding_origins(where, there, there.node, path)
         if not found and not stored:
             yield Ref(scopes, node, path)
+
+    def _wrapped(self, scopes: ModuleScopes, node: ast.Attribute) -> Iterator[tuple[ModuleScopes, ast.expr]]:
+        """``model.module`` of ``model = DataParallel(net)``."""
+        for ref in self.origins(scopes, node.value):
+            if isinstance(ref.node, ast.Call) and (found := self._unwrapped(ref))[1] is not ref.node:
+                yield found
 
     @staticmethod
     def _stored(scopes: ModuleScopes, node: ast.Attribute) -> tuple[list[ast.expr], bool]:
@@ -380,11 +392,18 @@ class Resolver(Names):
                             if isinstance(inner.node, FUNCTIONS):
                                 found.append(inner)
                         continue
-                    for where, owner in self.classes_of(ref.scopes, ref.node):
+                    for where, owner in self.classes_of(*self._unwrapped(ref)):
                         called = self.method(where, owner, "__call__") or self.method(where, owner, "forward")
                         if called is not None:
                             found.append(called)
         return list(dict.fromkeys(found))
+
+    def _unwrapped(self, ref: Ref) -> tuple[ModuleScopes, ast.expr]:
+        """The model in ``DataParallel(model)``; else the expression itself."""
+        assert isinstance(ref.node, ast.Call)
+        if ref.node.args and last_name(ref.node.func) in _WRAPPERS:
+            return ref.scopes, ref.node.args[0]
+        return ref.scopes, ref.node
 
     def call_sites(self, scopes: ModuleScopes, function: FunctionNode) -> tuple[Ref, ...]:
         """Calls in the tree that reach ``function``."""

@@ -1,0 +1,56 @@
+"""Methods of models that are chosen when the program runs (``model = find(name)(options); model.set_input(batch)``)."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from gpulint.facts.scopes import Bound, FunctionNode, ModuleScopes, branches
+
+if TYPE_CHECKING:
+    from gpulint.project import Project
+
+MAX_MENTIONING = 40
+"""Most files that are asked whether they call such a method."""
+_SETS_UP = re.compile(r"load|restore|resume|init|state|build|config|save|setup|hook|step$|log", re.IGNORECASE)
+_NO_BATCH = re.compile(r"state|checkpoint|ckpt|conf|kwargs|model|weight|param|opt|arg|loss|out|net", re.IGNORECASE)
+_MOVERS = re.compile(r"Lightning|Callback|Trainer|Brain|Learner|Engine|keras")
+"""Classes of frameworks that move batches before their hooks see them."""
+
+
+def takes_batch(project: Project, scopes: ModuleScopes, node: ast.expr) -> FunctionNode | None:
+    """The method whose parameter must be a batch: ``node`` takes something out of it by name (``input["A"]``), its
+    class takes training steps, and nobody is seen to call it."""
+    if not isinstance(node, ast.Subscript) or not isinstance(node.value, ast.Name):
+        return None
+    if not all(isinstance(key, ast.Constant) and isinstance(key.value, str) for key in branches(node.slice)):
+        return None
+    function, owner = scopes.function(node), scopes.class_of(node)
+    if function is None or owner is None or scopes.module.parents.get(function) is not owner:
+        return None
+    bindings = scopes.scope(node).lookup(node.value.id)
+    if len(bindings) != 1 or bindings[0].kind is not Bound.PARAMETER or _SETS_UP.search(function.name):
+        return None
+    if _NO_BATCH.search(node.value.id) or project.resolver.call_sites(scopes, function):
+        return None
+    steps = (call for call in scopes.calls if project.loops.is_step(scopes, call))
+    if not any(scopes.class_of(call) is owner for call in steps):
+        return None
+    if any(_MOVERS.search(base) for base in project.resolver.base_names(scopes, owner)):
+        return None
+    return function
+
+
+def handed_by_name(project: Project, function: FunctionNode, name: str) -> Iterator[tuple[ModuleScopes, ast.expr]]:
+    """What calls ``x.method(value)`` hand to parameter ``name`` where what ``x`` is cannot be known."""
+    resolver = project.resolver
+    for path in project.mentioning(function.name.encode())[:MAX_MENTIONING]:
+        if (scopes := project.scopes_at(path)) is None:
+            continue
+        for call in scopes.calls_by_name.get(function.name, []):
+            if isinstance(call.func, ast.Attribute) and not resolver.callees(scopes, call):
+                passed = resolver.argument_of(function, call, name, bound=True)
+                if passed is not None and not isinstance(passed, ast.Starred):
+                    yield scopes, passed
