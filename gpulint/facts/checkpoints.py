@@ -43,6 +43,7 @@ _RESULT_NAME = re.compile(
     r"samples|images?|labels|logits|accuracy)(_|$)",
     re.IGNORECASE,
 )
+_SETTINGS = frozenset("args opt opts config cfg hparams training_args options".split())
 _KERAS_CALLBACKS = re.compile(
     r"^(tensorflow\.|tensorflow\.python\.|tf_)?keras\.callbacks\.(ModelCheckpoint|BackupAndRestore)$"
 )
@@ -148,7 +149,7 @@ class Checkpoints:
             return None
         names = self._project.resolver.call_names(scopes, call)
         for known in names & _PATH.keys():
-            if known == "torch.save" and _saves_results(call):
+            if known == "torch.save" and (_saves_results(call) or _saves_settings(call)):
                 return None
             return Save(Ref(scopes, call), self._argument(scopes, call, *_PATH[known]))
         if names & _DUMPS:
@@ -209,6 +210,11 @@ def _saves_results(call: ast.Call) -> bool:
     return (
         bool(call.args) and not _saves_model(call) and any(_RESULT_NAME.search(name) for name in _words(call.args[0]))
     )
+
+
+def _saves_settings(call: ast.Call) -> bool:
+    """``torch.save(args, path)``: a few numbers."""
+    return bool(call.args) and last_name(call.args[0]) in _SETTINGS
 
 
 def _words(node: ast.expr) -> Iterator[str]:

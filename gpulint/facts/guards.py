@@ -36,6 +36,7 @@ _CUDA_TEST = re.compile(r"\bcuda\.is_available\(\)$|\b(use|has|have)_?(cuda|gpu)
 _LAST = re.compile(
     r"\b(last|final|done|finished|best|is_best|patience|stop|early_stop\w*|improved|accept\w*)\b", re.IGNORECASE
 )
+_MAKES = re.compile(r"(^|_)(build|init|create|setup|make|initialize)(_|$)")
 _DUE = re.compile(r"^(should|needs?|time_to|is_time_to)_\w*(log|print|display|show|report|plot|save|eval|valid|test)")
 _WARNS = frozenset({"warning", "warn", "error", "critical", "exception"})
 _ERROR = re.compile(r"^(err|error|errors|exc|exception|warning_list|problem)$", re.IGNORECASE)
@@ -190,6 +191,15 @@ class Guards:
                     return True
         return False
 
+    def once(self, scopes: ModuleScopes, node: ast.AST) -> bool:
+        """Is ``node`` part of what is made on first use (``if self._optimizer is None: self._build()``)?"""
+        for up in scopes.module.ancestors(node):
+            if isinstance(up, (*FUNCTIONS, ast.Lambda, ast.ClassDef)):
+                return False
+            if isinstance(up, ast.If) and _is_none(up.test) and not up.orelse and _makes(up.body):
+                return True
+        return False
+
     def no_grad(self, scopes: ModuleScopes, node: ast.AST) -> bool:
         """Are gradients switched off around ``node`` by a ``with`` or a decorator in its own function?"""
         resolver = self._project.resolver
@@ -279,6 +289,27 @@ def _set_in_loop(scopes: ModuleScopes, name: ast.Name) -> bool:
         if isinstance(up, (*FUNCTIONS, ast.Lambda, ast.ClassDef)):
             return False
     return False
+
+
+def _makes(body: list[ast.stmt]) -> bool:
+    """Do statements set an attribute, or call something like ``build_optimizer``?"""
+    return any(
+        (isinstance(part, ast.Attribute) and isinstance(part.ctx, ast.Store))
+        or (isinstance(part, ast.Call) and bool(_MAKES.search(last_name(part.func))))
+        for statement in body
+        for part in ast.walk(statement)
+    )
+
+
+def _is_none(test: ast.expr) -> bool:
+    """``self.thing is None``."""
+    return (
+        isinstance(test, ast.Compare)
+        and isinstance(test.left, ast.Attribute)
+        and isinstance(test.ops[0], ast.Is)
+        and isinstance(test.comparators[0], ast.Constant)
+        and test.comparators[0].value is None
+    )
 
 
 def _is_error(test: ast.expr) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -27,6 +28,9 @@ _SWITCHES = frozenset(
 )
 """Words by which a function says that it deals with gradients itself."""
 _FORWARD = frozenset({"forward", "encode", "decode"})
+
+_EXPLAINS = re.compile(r"grad_?cam|saliency|adversar|attack|attribution|integrated_?gradients", re.IGNORECASE)
+"""Methods that need the gradients of what they explain or fool."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +65,7 @@ def graphs_in_evaluation(project: Project, scopes: ModuleScopes) -> Iterator[Inf
 def _speaks_of_gradients(function: FunctionNode) -> bool:
     for node in ast.walk(function):
         name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
-        if name in _SWITCHES or (isinstance(node, ast.keyword) and node.arg in _SWITCHES):
+        if name in _SWITCHES or _EXPLAINS.search(name) or (isinstance(node, ast.keyword) and node.arg in _SWITCHES):
             return True
     return False
 

@@ -34,6 +34,7 @@ _LOADER_NAME = re.compile(
     r"(data_?_?loader|loader|_dl$|^dl$|data_?iter|iterator|batches|dataset|train_data|test_data|val_data)",
     re.IGNORECASE,
 )
+_ABOUT_DATA = re.compile(r"_(types?|names?|kinds?|keys?|paths?|files?|configs?|options|opts)$", re.IGNORECASE)
 _SEVERAL = re.compile(r"(loaders|data_?sets|iterators)$", re.IGNORECASE)
 """Names of what holds several loaders, one of which a loop takes at a time."""
 _EPOCH_NAME = re.compile(r"(^|_)(epoch|epochs|ep)(_|$|\d)|^epoch")
@@ -371,7 +372,7 @@ def is_epoch_loop(loop: LoopNode) -> bool:
 
 def is_loader_name(name: str) -> bool:
     """Does a variable's name say that batches come out of it?"""
-    return bool(_LOADER_NAME.search(name))
+    return bool(_LOADER_NAME.search(name)) and not _ABOUT_DATA.search(name)
 
 
 def unwrap_iterable(node: ast.expr) -> ast.expr:

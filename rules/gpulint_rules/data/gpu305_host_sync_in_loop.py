@@ -90,6 +90,7 @@ def _every_step(project: Project, scopes: ModuleScopes, sync: Sync) -> Context |
         or guards.off_by_default(scopes, sync.node)
         or guards.ending(scopes, sync.node)
         or guards.exceptional(scopes, sync.node)
+        or guards.once(scopes, sync.node)
     ):
         return None
     if any(_says_evaluation(test, holds) for test, holds in conditions(scopes, sync.node)):
@@ -101,6 +102,7 @@ def _every_step(project: Project, scopes: ModuleScopes, sync: Sync) -> Context |
             guards.periodic(site.scopes, site.node)
             or guards.off_by_default(site.scopes, site.node)
             or guards.exceptional(site.scopes, site.node)
+            or guards.once(site.scopes, site.node)
             for site in context.calls
         ):
             continue

@@ -66,7 +66,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         random = bool(names & _RANDOM)
         if not random and not names & _CONSTANT:
             continue
-        if any(name.endswith("_like") for name in names) and _is_where(made, transfer.node):
+        if any(name.endswith("_like") for name in names) and not _is_on_host(project, scopes, made):
             continue
         if any(keyword.arg in ("device", "generator", None) for keyword in made.keywords):
             continue
@@ -88,15 +88,10 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         )
 
 
-def _is_where(made: ast.Call, moved: ast.AST) -> bool:
-    """``torch.ones_like(x).to(x.device)``: it was made on that device."""
-    target = moved.args[0] if isinstance(moved, ast.Call) and moved.args else None
-    return (
-        isinstance(target, ast.Attribute)
-        and target.attr == "device"
-        and bool(made.args)
-        and ast.dump(target.value) == ast.dump(made.args[0])
-    )
+def _is_on_host(project: Project, scopes: ModuleScopes, made: ast.Call) -> bool:
+    """Is the tensor that ``torch.zeros_like(x)`` is like a batch fresh from a loader? It is made where that one is."""
+    draw = project.loaders.batch(scopes, made.args[0]) if made.args else None
+    return draw is not None and not draw.prepared
 
 
 def _loop(project: Project, scopes: ModuleScopes, transfer: Transfer) -> Context | None:

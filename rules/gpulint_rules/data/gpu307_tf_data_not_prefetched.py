@@ -25,6 +25,7 @@ https://www.tensorflow.org/guide/data_performance
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -53,9 +54,13 @@ class Pipeline:
     is_map: bool
 
 
+_SERVES = re.compile(r"(^|_)(export|exporter|serve|serving)(_|$)", re.IGNORECASE)
+"""Modules that read one request at a time."""
+
+
 def check(document: Document, project: Project) -> Iterator[Finding]:
     scopes = project.scopes(document)
-    if scopes is None:
+    if scopes is None or _SERVES.search(document.path.stem):
         return
     seen: set[ast.AST] = set()
     for read in _reads(scopes):

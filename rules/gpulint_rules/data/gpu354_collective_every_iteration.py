@@ -65,6 +65,8 @@ def _wasteful(name: str, scopes: ModuleScopes, call: ast.Call, context: Context,
     for ref in (Ref(scopes, call), *context.calls):
         if project.guards.periodic(ref.scopes, ref.node) or project.guards.off_by_default(ref.scopes, ref.node):
             return False
+        if project.guards.once(ref.scopes, ref.node):
+            return False
     if name in BARRIERS:
         return not project.guards.conditional(place.scopes, place.node, loop)
     if name not in REDUCTIONS:

@@ -46,6 +46,7 @@ _ON_PURPOSE = re.compile(
     re.IGNORECASE,
 )
 _GPU_IMAGE = re.compile(r"cuda|nvidia|gpu|pytorch|rocm|nemo|tensorrt", re.IGNORECASE)
+_GPU_WORDS = re.compile(r"cuda|gpu", re.IGNORECASE)
 _SERVES = re.compile(
     r"(^|[_/-])(serv(e|er|ing)|dispatcher|worker|compute_service|actor|export|convert|preprocess\w*|prepare\w*|plot\w*|viz)([_.-]|$)"
 )
@@ -97,6 +98,8 @@ def _in_python(document: Document, project: Project, setting: EnvironmentSetting
     if trouble.startswith("hides every GPU") and "twice" not in trouble:
         if _explained(scopes, node) or _SERVES.search(document.path.stem) or _in_helper(scopes, node):
             return
+        if document.kind is Kind.NOTEBOOK and len(_GPU_WORDS.findall(document.source.text)) < 2:
+            return  # a notebook that calls a library of the tree, on the CPU as it says
         program = project.gpu_use.of(document.path)
         if program.use is not Use.YES or not project.gpu_use.trains(program):
             return
