@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from gpulint.project import Project
 
 MAX_DEPTH = 8
+MAX_KEPT = 40
+"""Of more loaders kept under one name nobody knows which is meant."""
 
 TORCH_LOADERS = frozenset(
     {
@@ -166,6 +168,8 @@ class Loaders:
                 found.extend(self._handed_along(ref.scopes, call))
             elif isinstance(call, ast.Name) and call.id == "self" and (owner := ref.scopes.class_of(call)) is not None:
                 found.extend(self._passed_on(ref.scopes, owner))
+            elif isinstance(call, ast.Attribute) and is_loader_name(call.attr):
+                found.extend(self._kept_under(ref.scopes, call.attr))
             if not isinstance(call, ast.Call):
                 continue
             if (loader := self._loader(ref.scopes, call)) is not None:
@@ -200,6 +204,29 @@ class Loaders:
                     yield from self.loaders_of(method.scopes, unwrap_iterable(loop.iter))
         finally:
             self._active.discard(method.node)
+
+    def _kept_under(self, scopes: ModuleScopes, name: str) -> Iterator[Loader]:
+        """Loaders that classes beside the module, or beside what it imports, keep as ``self.train_loader``: what
+        ``data`` may be in ``data.train_loader`` when its class is chosen by name (``getattr(datasets, name)(...)``)."""
+        kept = self._kept.get(name, ())
+        if not 0 < len(kept) <= MAX_KEPT:
+            return
+        folders = {scopes.path.parent, *(path.parent for path in self._project.imported(scopes.path))}
+        yield from (loader for loader in kept if loader.scopes.path.parent in folders)
+
+    @cached_property
+    def _kept(self) -> dict[str, list[Loader]]:
+        """Name of an attribute -> the loaders that the classes of modules which are no programs keep under it."""
+        table: dict[str, list[Loader]] = {}
+        for scopes in self._project.training_modules:
+            if "__main__" in scopes.module.source.text:
+                continue
+            for (_, name), bindings in scopes.attributes.items():
+                for binding in bindings:
+                    if isinstance(binding.value, ast.Call) and is_loader_name(name):
+                        made = self._loader(scopes, binding.value)
+                        table.setdefault(name, []).extend([made] if made is not None else [])
+        return table
 
     def _handed_along(self, scopes: ModuleScopes, parameter: ast.arg) -> Iterator[Loader]:
         """Loaders for a parameter of a function that is itself an argument: ``run(step=step, batches=loader)``."""
