@@ -45,7 +45,9 @@ _SEPARATE = re.compile(
 _PREPARES = re.compile(r"(data_?generators?|data_?prep\w*|pre_?process\w*)$", re.IGNORECASE)
 """Folders whose programs make the data that others train on."""
 _INSTALLED = frozenset({"setup.py", "hubconf.py", "noxfile.py", "conftest.py"})
-_CHOSEN = re.compile(rb"""(device|devices|accelerator)\W{1,4}(auto|gpu|cuda)""")
+_CHOSEN = re.compile(rb"""(device|devices|accelerator)\W{1,4}(auto|gpu|cuda)|\.to\((\d|(local_)?rank)\)""")
+_NUMBERED = re.compile(rb"^\s*device = \d+\s*$", re.MULTILINE)
+"""A GPU by the number that PyTorch gives it."""
 _TRAINS = re.compile(rb"\btrain\s*\(|import[^\n]*\btrain\b|Optimizer|optax")
 """``train`` alone may be the name of a split, or ``tf.train.Example``."""
 _WORD = re.compile(rb"[A-Za-z_][A-Za-z0-9_]*")
@@ -139,4 +141,6 @@ def computes_on_gpu(text: bytes) -> bool:
         return False
     if words & _CLIENTS and not words & _OWN_WORK:
         return False
-    return bool(words & _GPU) or bool(_CHOSEN.search(text))
+    if words & _GPU or _CHOSEN.search(text):
+        return True
+    return b".to(device" in text and bool(_NUMBERED.search(text))
