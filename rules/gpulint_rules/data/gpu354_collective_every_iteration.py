@@ -45,6 +45,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
     scopes = project.scopes(document)
     if scopes is None or is_benchmark(scopes):
         return
+    told = set[ast.AST]()
     for call in scopes.calls:
         name = collective(scopes, call, project)
         contexts = project.loops.contexts(scopes, call) if name else ()
@@ -54,6 +55,9 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             continue
         # A helper that is also called where it does no harm: the calls in the loops are to blame.
         for context in found:
+            if context.calls and context.calls[0].node in told:
+                continue  # it reaches several collectives
+            told.update(call.node for call in context.calls[:1])
             yield _finding(name, context.calls[0] if context.calls else Ref(scopes, call), [context], Ref(scopes, call))
 
 
