@@ -25,7 +25,7 @@ class Gate:
         self.path = path
         self._data = tree.utf8(path)
         # An identifier is found faster among the file's identifiers than in the whole file.
-        self._words = tree.vocabulary(path) if kind in CODE and not tree.is_utf16(path) else self._data
+        self._words = tree.vocabulary(path) if kind in CODE else self._data
         self._known: dict[str, bool] = {}
 
     def lets(self, rule: Rule) -> bool:
@@ -52,12 +52,20 @@ class Gate:
 
     def calls(self, names: Iterable[str]) -> bool:
         """Is one of these identifiers followed by a parenthesis, in a line that is no example in a docstring?"""
-        return any(map(self._calls, names))
+        return any(self.has_word(name) and self._calls(name.encode()) for name in names)
 
-    def _calls(self, name: str) -> bool:
-        if not self.has_word(name):
-            return False
-        for match in re.finditer(rb"\b%b\s*\(" % name.encode(), self._data):
+    def calls_like(self, pattern: re.Pattern[bytes]) -> bool:
+        """The same for identifiers in which there is a match; they stand on a line each."""
+        words, seen = self._words, set[bytes]()
+        for match in pattern.finditer(words):
+            word = words[words.rfind(b"\n", 0, match.start()) + 1 : words.find(b"\n", match.end())]
+            if word not in seen and self._calls(word):
+                return True
+            seen.add(word)
+        return False
+
+    def _calls(self, word: bytes) -> bool:
+        for match in re.finditer(rb"\b%b\s*\(" % word, self._data):
             line = self._data[self._data.rfind(b"\n", 0, match.start()) + 1 : match.start()]
             if not line.lstrip().startswith((b">>>", b"...")):
                 return True

@@ -23,10 +23,13 @@ MAX_USERS = 150
 """Most modules that are searched for callers of one function."""
 MAX_SEARCHES = 60
 """Identifiers that are searched for one by one; for more of them an index of all identifiers pays off."""
+MAX_STARS = 5
+"""How many star imports are followed one after the other."""
 
 _EVIDENCE = b"DataLoader backward training_step dataloader train_loader data_loader loader".split()
 _NO_GRADIENTS, _EVALUATES = b"no_grad inference_mode".split(), b"evaluate validate evaluation inference predict".split()
-_IMPORT = re.compile(rb"\n[ \t]*(?:from|import)[ \t][^\n]*")
+_STAR = re.compile(rb"\bimport[\s\\]*\*")
+_IMPORT = re.compile(rb"\n[ \t]*(?:from|import)[ \t][^\n(]*(?:\([^)]*|[^\n]*)")
 _TESTS = re.compile(
     r"(^|/)(tests?|test_?data|testing|unit_tests|functional_tests|test_utils|ci)/"
     r"|(^|/)(test_[^/]*|[^/]*[_-]tests?|conftest)\.(py|ipynb|sh|ya?ml)$"
@@ -34,7 +37,7 @@ _TESTS = re.compile(
 _WORD = re.compile(rb"[A-Za-z_][A-Za-z0-9_]*")
 _APART = bytes(byte if byte < 128 and (chr(byte).isalnum() or byte == 95) else 32 for byte in range(256))
 """Turns everything that no identifier holds into spaces."""
-_OF_ONE_FILE = ("_data", "_provided", "_documents", "_scopes", "_vocabulary", "_import_words")
+_OF_ONE_FILE = ("_data", "_provided", "_documents", "_scopes", "_vocabulary", "_import_words", "_stars")
 """Caches by path whose values depend on that one file alone."""
 
 
@@ -84,6 +87,8 @@ class Tree:
         self._import_words: dict[Path, frozenset[bytes]] = {}
         self._vocabulary: dict[Path, bytes] = {}
         self._mentions: dict[bytes, list[int]] = {}
+        self._tests: dict[Path, bool] = {}
+        self._stars: dict[Path, tuple[str, ...]] = {}
         self._importers: dict[frozenset[bytes], frozenset[int]] = {}
         self._folders: dict[Path, frozenset[str]] = {}
         self._found: dict[bytes, bool] = {}
@@ -105,9 +110,11 @@ class Tree:
         return self.data(path)[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
     def utf8(self, path: Path) -> bytes:
-        """A file's bytes, in UTF-8 where they are in UTF-16."""
+        """A file's bytes, in UTF-8 where they are in UTF-16, and with a notebook's line ends as such."""
         data = self.data(path)
-        return data.decode("utf-16", "replace").encode("utf-8", "replace") if self.is_utf16(path) else data
+        if self.is_utf16(path):
+            data = data.decode("utf-16", "replace").encode("utf-8", "replace")
+        return data.replace(rb"\n", b"\n") if path.suffix == ".ipynb" else data
 
     def provide(self, path: Path, data: bytes | None) -> None:
         """Use ``data`` instead of what the disk holds (standard input, unsaved text); None: there is no such file."""
@@ -180,10 +187,10 @@ class Tree:
 
     def is_test(self, path: Path) -> bool:
         """Is a file a test by its path from the root? Tests hold no GPUs for long, so they are silent by default."""
-        try:
-            return bool(_TESTS.search(path.relative_to(self.root).as_posix()))
-        except ValueError:
-            return False
+        if path not in self._tests:
+            inside = path.is_relative_to(self.root)
+            self._tests[path] = inside and bool(_TESTS.search(path.relative_to(self.root).as_posix()))
+        return self._tests[path]
 
     def document(self, path: Path) -> Document | None:
         """The document of ``path``; None if it is of no kind that gpulint reads."""
@@ -248,34 +255,28 @@ class Tree:
 
     def _find_definitions(self, name: str, scopes: ModuleScopes) -> list[tuple[ModuleScopes, Binding]]:
         head, _, last = name.rpartition(".")
-        if not head:
-            return []
-        path = self.module_path(head, scopes.path)
-        where = self.scopes_at(path) if path is not None else None
-        if where is None:
-            return []
-        bindings = where.top.bindings.get(last)
-        if bindings:
+        path = self.module_path(head, scopes.path) if head else None
+        return self._bound_in(path, head, last) if path is not None else []
+
+    def _bound_in(self, path: Path, module: str, name: str, depth: int = 0) -> list[tuple[ModuleScopes, Binding]]:
+        """What a module binds to a name, itself or by a star import; a file that doesn't hold the name isn't parsed."""
+        where = self.scopes_at(path) if not name.isascii() or self.holds(path, name.encode()) else None
+        if where is not None and (bindings := where.top.bindings.get(name)):
             return [(where, binding) for binding in bindings]
-        for star in where.top.bindings.get("*", []):
-            target = self.absolute(star.target[:-2], where)
-            if target != head and (found := self._find_starred(f"{target}.{last}", where)):
+        for target in self._starred(path) if depth <= MAX_STARS else ():
+            there = self.module_path(target, path) if target != module else None
+            if there is not None and (found := self._bound_in(there, target, name, depth + 1)):
                 return found
         return []
 
-    def _find_starred(self, name: str, where: ModuleScopes, depth: int = 0) -> list[tuple[ModuleScopes, Binding]]:
-        head, _, last = name.rpartition(".")
-        path = self.module_path(head, where.path)
-        there = self.scopes_at(path) if path is not None else None
-        if there is None or depth > 5:
-            return []
-        if bindings := there.top.bindings.get(last):
-            return [(there, binding) for binding in bindings]
-        for star in there.top.bindings.get("*", []):
-            target = self.absolute(star.target[:-2], there)
-            if target != head and (found := self._find_starred(f"{target}.{last}", there, depth + 1)):
-                return found
-        return []
+    def _starred(self, path: Path) -> tuple[str, ...]:
+        """Absolute names of the modules that a module imports all of, in order."""
+        if path not in self._stars:
+            data = self.utf8(path)
+            where = self.scopes_at(path) if b"*" in data and _STAR.search(data) else None
+            stars = where.top.bindings.get("*", []) if where is not None else []
+            self._stars[path] = tuple(self.absolute(star.target[:-2], where) for star in stars if where is not None)
+        return self._stars[path]
 
     def module_path(self, name: str, importer: Path) -> Path | None:
         """File of an absolute module name: beside the importer first, then in the folders above it up to the root."""
@@ -322,12 +323,8 @@ class Tree:
         wanted = {name.encode() for name in names}
         if not wanted:
             return []
-        home = {scopes.name.rsplit(".", 1)[-1].encode()}
-        package = scopes.path.parent / "__init__.py"
-        if home & self.imported_words(package):
-            home.add(scopes.path.parent.name.encode())  # re-exported: users name the package
         found = [scopes]
-        importing = self._importing(frozenset(home))
+        importing = self._importing(self._home(scopes.path, scopes.name))
         users = {number for name in wanted for number in self._mentioning(name) if number in importing}
         for number in sorted(users):
             path = self.python_files[number]
@@ -339,6 +336,13 @@ class Tree:
                 found.append(other)
         return found
 
+    def _home(self, path: Path, name: str) -> frozenset[bytes]:
+        """What files that use a module have on an import line."""
+        home = frozenset({name.rsplit(".", 1)[-1].encode()})
+        package = path.parent / "__init__.py"
+        # Users of what is re-exported name the package.
+        return home | {path.parent.name.encode()} if home & self.imported_words(package) else home
+
     def mentioning(self, word: bytes) -> list[Path]:
         """Python files that hold an identifier, in order."""
         files = self.python_files
@@ -346,7 +350,7 @@ class Tree:
 
     def _mentioning(self, word: bytes) -> Sequence[int]:
         if word not in self._mentions:
-            if len(self._mentions) > MAX_SEARCHES:
+            if "_by_word" in self.__dict__ or len(self._mentions) > MAX_SEARCHES:
                 return self._by_word.get(word, ())
             whole, vocabulary = b"\n%b\n" % word, self.vocabulary
             self._mentions[word] = [
@@ -382,7 +386,7 @@ class Tree:
         return table
 
     def imported_words(self, path: Path) -> frozenset[bytes]:
-        """Identifiers on the import lines of a file's bytes."""
+        """Identifiers in the import statements of a file's bytes."""
         if path not in self._import_words:
             data = self.data(path)
             lines = _IMPORT.findall(b"\n" + data.removeprefix(b"\xef\xbb\xbf")) if b"import" in data else []
@@ -393,7 +397,7 @@ class Tree:
         """The identifiers in a file's bytes, each once and on a line of its own."""
         known = self._vocabulary.get(path)
         if known is None:
-            words = set(self.data(path).translate(_APART).split())
+            words = set(self.utf8(path).translate(_APART).split())
             known = self._vocabulary[path] = b"\n%b\n" % b"\n".join(words)
         return known
 

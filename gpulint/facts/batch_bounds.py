@@ -90,9 +90,7 @@ class BatchBounds:
         if self._project.is_test(scopes.path):
             return "a test"
         names = _identifiers(scopes)
-        if any(_RL.match(binding.target.split(".", 1)[0]) for binding in scopes.imports) or any(
-            _RL_NAME.search(name) for name in names
-        ):
+        if any(map(_RL.match, scopes.packages)) or any(_RL_NAME.search(name) for name in names):
             return "reinforcement learning"
         if any(_MICRO.search(name) for name in names):
             return "micro-batches"

@@ -182,7 +182,7 @@ class Batches:
             argument = self._project.arguments.of(scopes, call, "batch_size", 1)
             return argument.refs[0] if len(argument.refs) == 1 else None
         if isinstance(call.func, ast.Attribute) and call.func.attr in ("batch", "padded_batch") and call.args:
-            return Ref(scopes, call.args[0]) if "tensorflow" in _imported(scopes) else None
+            return Ref(scopes, call.args[0]) if "tensorflow" in scopes.packages else None
         if any(keyword.arg is None for keyword in call.keywords):
             argument = self._project.arguments.of(scopes, call, "batch_size")
             return argument.refs[0] if len(argument.refs) == 1 else None
@@ -293,7 +293,3 @@ def _both(splits: set[Split | None]) -> Split | None:
     if known >= {Split.TRAIN, Split.EVAL}:
         return Split.BOTH
     return known.pop() if len(known) == 1 else None
-
-
-def _imported(scopes: ModuleScopes) -> set[str]:
-    return {binding.target.split(".", 1)[0] for binding in scopes.imports}

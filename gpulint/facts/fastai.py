@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from gpulint.facts.scopes import ModuleScopes, last_name
 
-_PACKAGES = ("fastai", "fastbook")
+_PACKAGES = frozenset({"fastai", "fastbook"})
 
 
 def makes_batches(scopes: ModuleScopes, call: ast.Call) -> bool:
@@ -32,4 +32,4 @@ def calls(scopes: ModuleScopes) -> Iterator[ast.Call]:
 
 
 def _is_used(scopes: ModuleScopes) -> bool:
-    return any(binding.target.split(".", 1)[0] in _PACKAGES for binding in scopes.imports)
+    return not _PACKAGES.isdisjoint(scopes.packages)

@@ -110,6 +110,8 @@ class GpuPrograms:
             tried += 1
             if tried > MAX_CANDIDATES:
                 break
+            if path.suffix == ".py" and stem.encode() not in self._project.imported_words(path):
+                continue
             user = self._project.scopes_at(path)
             if user is None or scopes.path not in self._project.imported(path):
                 continue

@@ -46,7 +46,7 @@ class Inference:
 
 def graphs_in_evaluation(project: Project, scopes: ModuleScopes) -> Iterator[Inference]:
     """Evaluation loops of a module in which gradients are certainly enabled, once per outermost loop."""
-    if not any(binding.target.split(".", 1)[0] == "torch" for binding in scopes.imports):
+    if "torch" not in scopes.packages:
         return
     seen = set[ast.AST]()
     for mode in scopes.calls_by_name.get("eval", []):

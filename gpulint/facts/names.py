@@ -68,7 +68,8 @@ class Names:
             for module in stars:
                 absolute = self._project.absolute(module, scopes)
                 yield f"{absolute}.{name}"
-                yield from self._defined(f"{absolute}.{name}", scopes)
+                if name not in _BUILTINS:  # which hardly anybody overrides, and which half of the tree mentions
+                    yield from self._defined(f"{absolute}.{name}", scopes)
             if name in _BUILTINS:
                 yield name
         for binding in reaching(scopes, bindings, use):

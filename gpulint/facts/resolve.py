@@ -8,6 +8,7 @@ depth and in steps; cycles end quietly.
 from __future__ import annotations
 
 import ast
+import itertools
 from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
@@ -144,7 +145,7 @@ class Resolver(Names):
         if not isinstance(function, FUNCTIONS):
             yield Ref(scopes, binding.node, path)
             return
-        callers = self.call_sites(scopes, function)[:MAX_CALLERS]
+        callers = self.first_sites(scopes, function)
         omitted = not callers
         for site in callers:
             assert isinstance(site.node, ast.Call)
@@ -407,7 +408,12 @@ class Resolver(Names):
 
     def call_sites(self, scopes: ModuleScopes, function: FunctionNode) -> tuple[Ref, ...]:
         """Calls in the tree that reach ``function``."""
-        return self._memo.ask(("sites", function), lambda: self._all_sites(scopes, function), ())
+        return self._memo.ask(("sites", function), lambda: self._some_sites(scopes, function, None), ())
 
-    def _all_sites(self, scopes: ModuleScopes, function: FunctionNode) -> tuple[Ref, ...]:
-        return tuple(Ref(where, call) for where, call in sites(self._project, self, scopes, function))
+    def first_sites(self, scopes: ModuleScopes, function: FunctionNode) -> tuple[Ref, ...]:
+        """The first of these calls, which takes no search of the whole tree for what is called everywhere."""
+        return self._memo.ask(("first", function), lambda: self._some_sites(scopes, function, MAX_CALLERS), ())
+
+    def _some_sites(self, scopes: ModuleScopes, function: FunctionNode, most: int | None) -> tuple[Ref, ...]:
+        found = (Ref(where, call) for where, call in sites(self._project, self, scopes, function))
+        return tuple(itertools.islice(found, most))

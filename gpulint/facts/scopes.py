@@ -127,6 +127,11 @@ class ModuleScopes:
         return None
 
     @cached_property
+    def packages(self) -> frozenset[str]:
+        """First components of what the module imports."""
+        return frozenset(binding.target.split(".", 1)[0] for binding in self.imports)
+
+    @cached_property
     def calls_by_name(self) -> dict[str, list[ast.Call]]:
         """Calls by the last component of what they call (``torch.save(x)`` under ``save``)."""
         table: dict[str, list[ast.Call]] = {}

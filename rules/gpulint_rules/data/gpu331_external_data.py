@@ -196,7 +196,9 @@ def _tests_existence(condition: str) -> bool:
     return any(f" {flag} " in f" {condition} " for flag in ("-d", "-e", "-f", "-s"))
 
 
-_FETCHES = re.compile(rb"(?:download|fetch)\w*\s*\(|\bdownload\s*=[^=]", re.IGNORECASE)
+_FETCHING = ("ownload", "fetch", "Fetch")
+_FETCHES = re.compile(rb"download|fetch", re.IGNORECASE)
+_DOWNLOADS = re.compile(rb"\bdownload\s*=[^=]")
 _ASKS = re.compile(rb"\b(?:pretrained|weights|encoder_weights)\s*=[^=]")
 _OWNERS = ("torchvision", "timm", "segmentation_models_pytorch", "torchaudio", "keras")
 _GENERAL = {
@@ -212,9 +214,11 @@ _GENERAL = {
 def _may_fire(gate: Gate) -> bool:
     if gate.calls(NAMES - _GENERAL.keys()) or any(map(gate.has, LIBRARIES)):
         return True
-    if (gate.has("ownload") or gate.has("fetch")) and gate.matches(_FETCHES):
+    if any(map(gate.has, _FETCHING)) and gate.calls_like(_FETCHES):
         return True
-    if any(gate.has_word(name) and any(map(gate.has, homes)) for name, homes in _GENERAL.items()):
+    if gate.has_word("download") and gate.matches(_DOWNLOADS):
+        return True
+    if any(gate.calls((name,)) and any(map(gate.has_word, homes)) for name, homes in _GENERAL.items()):
         return True
     if gate.has("check_") and (gate.tree_has("download=True") or gate.tree_has("download: bool = True")):
         return True

@@ -33,6 +33,7 @@ from gpulint.facts.loops import Context, Role
 from gpulint.facts.resolve import Ref
 from gpulint.facts.scopes import FUNCTIONS, ModuleScopes, last_name
 from gpulint.finding import Finding, Place, Severity
+from gpulint.gate import Gate
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 from gpulint.source import Span
@@ -134,6 +135,10 @@ def _header(loop: Ref) -> Span:
     return module.span(node)
 
 
+def _may_fire(gate: Gate) -> bool:
+    return gate.calls((REDUCTIONS | BARRIERS) - {"join"})
+
+
 RULE = Rule(
     code="GPU354",
     name="collective-every-iteration",
@@ -142,6 +147,7 @@ RULE = Rule(
     severity=Severity.WARNING,
     kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK}),
     tokens=(("reduce", "allreduce", "barrier", "wait_for_everyone", "allreduce_"),),
+    may_fire=_may_fire,
     summary="collective operation in every iteration for logging",
     why=(
         "each collective waits for the slowest process; only gradients need one per step (data exchange: 7.1 % "

@@ -24,6 +24,7 @@ https://docs.python.org/3/library/pdb.html
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -32,6 +33,7 @@ from gpulint.facts.loops import Role
 from gpulint.facts.scopes import ModuleScopes
 from gpulint.finding import Finding, Severity
 from gpulint.fix import Safety
+from gpulint.gate import Gate
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 
@@ -52,7 +54,7 @@ class Stop:
 
 def check(document: Document, project: Project) -> Iterator[Finding]:
     scopes = project.scopes(document)
-    if scopes is None or not project.gpu_programs.runs(scopes):
+    if scopes is None:
         return
     for call in (call for name in _NAMES for call in scopes.calls_by_name.get(name, [])):
         names = project.resolver.call_names(scopes, call)
@@ -60,6 +62,8 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         asks = "input" in names and _in_training(project, scopes, call)
         if not (debugger or prompt or asks) or _guarded(project, scopes, call):
             continue
+        if not project.gpu_programs.runs(scopes):
+            return
         text = scopes.module.text(call).splitlines()[0]
         yield RULE.finding(
             document.path,
@@ -112,6 +116,15 @@ def _statement(scopes: ModuleScopes, call: ast.Call) -> ast.stmt | None:
     return parent if isinstance(parent, ast.Expr) else None
 
 
+_ASKS = re.compile(rb"(?<![\w.])(?:input|breakpoint)\s*\(")
+_OWNERS = ("pdb", "ipdb", "pudb", "debugpy", "IPython", "code", "distributed")
+
+
+def _may_fire(gate: Gate) -> bool:
+    """Most things called ``input`` or ``embed`` are methods."""
+    return any(map(gate.has_word, _OWNERS)) or gate.matches(_ASKS)
+
+
 RULE = Rule(
     code="GPU102",
     name="interactive-debugging",
@@ -120,6 +133,7 @@ RULE = Rule(
     severity=Severity.WARNING,
     kinds=frozenset({Kind.PYTHON}),
     tokens=(("breakpoint(", "set_trace(", "embed(", "interact(", "input(", "wait_for_client(", "start_ipython("),),
+    may_fire=_may_fire,
     summary="a debugger or prompt is left in a GPU program",
     why="the program waits for an answer, and the GPUs wait with it until the time limit",
     evidence=(Evidence("Interactive Job is one of the study's fifteen categories of low GPU utilization"),),

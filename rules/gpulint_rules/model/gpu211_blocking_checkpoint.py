@@ -153,16 +153,17 @@ def _statement(context: Context) -> ast.stmt:
 
 
 _SAVERS = ("ModelCheckpoint", "BackupAndRestore", "RayTrainReport", "TrainingArguments", "SFTConfig", "DPOConfig")
+_SAVING = ("ave", "ump", "heckpoint", "napshot", "rite", "tore", "xport")
 _SAVES = re.compile(
-    rb"(?:save|dump)\w*\s*\(|\b_?(?:make_)?(?:checkpoint|snapshot)\s*\(|(?:write|store|export)\w*(?:checkpoint|ckpt|model|"
-    rb"state|weight|snapshot|on_master|optimizer|pretrained|recovery|best|last|peft|lora|adapter)\w*\s*\(",
-    re.IGNORECASE,
+    rb"save|dump|^_?(?:make_)?(?:checkpoint|snapshot)$|(?:write|store|export)\w*(?:checkpoint|ckpt|model|"
+    rb"state|weight|snapshot|on_master|optimizer|pretrained|recovery|best|last|peft|lora|adapter)",
+    re.IGNORECASE | re.MULTILINE,
 )
 
 
 def _may_fire(gate: Gate) -> bool:
     """Something must be called that saves, or be set up to save."""
-    return any(map(gate.has, _SAVERS)) or gate.matches(_SAVES)
+    return any(map(gate.has, _SAVERS)) or (any(map(gate.has, _SAVING)) and gate.calls_like(_SAVES))
 
 
 RULE = Rule(
