@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from gpulint.facts.checkpoints import Checkpoints
     from gpulint.facts.devices import Devices
     from gpulint.facts.downloads import Downloads
+    from gpulint.facts.draws import Draws
+    from gpulint.facts.feeding import Feeding
     from gpulint.facts.gpu_jobs import GpuJobs
     from gpulint.facts.gpu_programs import GpuPrograms
     from gpulint.facts.gpuuse import GpuUse
@@ -87,6 +89,18 @@ class Project(Tree):
         from gpulint.facts.loaders import Loaders
 
         return Loaders(self)
+
+    @cached_property
+    def draws(self) -> Draws:
+        from gpulint.facts.draws import Draws
+
+        return Draws(self)
+
+    @cached_property
+    def feeding(self) -> Feeding:
+        from gpulint.facts.feeding import Feeding
+
+        return Feeding(self)
 
     @cached_property
     def devices(self) -> Devices:

@@ -232,7 +232,7 @@ class Batches:
 
     def _drawn(self, call: ast.Call) -> Split | None:
         """What the loops that draw from a loader do."""
-        roles = {draw.where: self._role(draw.where) for draw in self._project.loaders.draws.get(call, [])}
+        roles = {draw.where: self._role(draw.where) for draw in self._project.draws.by_loader.get(call, [])}
         splits = {
             Split.TRAIN if role is Role.STEP else Split.EVAL
             for role in roles.values()

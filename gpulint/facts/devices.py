@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from gpulint.facts.draws import Draw
 from gpulint.facts.gpu_programs import is_for_tpu
-from gpulint.facts.loaders import Draw, Loader
+from gpulint.facts.loaders import Loader
 from gpulint.facts.resolve import Ref
 from gpulint.facts.scopes import ModuleScopes, last_name
 
@@ -187,7 +188,7 @@ class Devices:
             flag = flag or (positional[1] if len(positional) > 1 else None)
         non_blocking = flag is not None and not self._project.values.of(scopes, flag).every(lambda value: not value)
         return Transfer(
-            Ref(scopes, call), func.value, devices, non_blocking, self._project.loaders.batch(scopes, func.value)
+            Ref(scopes, call), func.value, devices, non_blocking, self._project.draws.batch(scopes, func.value)
         )
 
     def batch_transfers(self, scopes: ModuleScopes) -> Iterator[Transfer]:
@@ -209,7 +210,7 @@ class Devices:
     def _was_on_gpu(self, transfer: Transfer, draw: Draw) -> bool:
         """Is the value a field of a sampled graph whose fields of that name live on the GPU?"""
         names = {child.attr for child in ast.walk(transfer.value) if isinstance(child, ast.Attribute)}
-        feeding = self._project.loaders.feeding
+        feeding = self._project.feeding
         fields = [feeding.gpu_fields(loader) for loader in draw.loaders]
         return bool(fields) and all(names & found or "*" in found for found in fields)
 

@@ -8,7 +8,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from gpulint.facts.arguments import Argument, Passed
-from gpulint.facts.loaders import PREPARE, Loader
+from gpulint.facts.loaders import Loader
+from gpulint.facts.prepared import PREPARE
 from gpulint.facts.resolve import Ref
 from gpulint.facts.scopes import FUNCTIONS, FunctionNode, ModuleScopes, last_name
 from gpulint.finding import Place

@@ -1,4 +1,4 @@
-"""Data loaders, the loops that draw batches from them, and whether an expression is (part of) such a batch."""
+"""Calls that make data loaders, and which of them the value of an expression may be."""
 
 from __future__ import annotations
 
@@ -9,17 +9,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from gpulint.facts.gpu_programs import is_for_tpu
-from gpulint.facts.loops import Role, is_loader_name, unwrap_iterable
-from gpulint.facts.rearranging import rearranged
+from gpulint.facts.loops import is_loader_name, unwrap_iterable
 from gpulint.facts.resolve import Ref
-from gpulint.facts.scopes import FUNCTIONS, Bound, FunctionNode, LoopNode, ModuleScopes, last_name
-from gpulint.facts.unseen_calls import handed_by_name, takes_batch
+from gpulint.facts.scopes import FUNCTIONS, Bound, ModuleScopes, last_name
 
 if TYPE_CHECKING:
-    from gpulint.facts.feeding import Feeding
     from gpulint.project import Project
 
-MAX_DEPTH = 8
 MAX_KEPT = 40
 """Of more loaders kept under one name nobody knows which is meant."""
 
@@ -62,16 +58,6 @@ _SAMPLING = (
     "NodeDataLoader",
     "EdgeDataLoader",
 )
-PREPARE = frozenset(
-    {"prepare", "setup_dataloaders", "prepare_data_loader", "_setup_dataloader", "MpDeviceLoader", "prepare_dataloader"}
-)
-_HOST_METHODS = frozenset(
-    {
-        "items", "values", "keys", "float", "long", "half", "int", "double", "view", "reshape", "squeeze", "unsqueeze",
-        "permute", "transpose", "contiguous", "pop", "get", "t", "flatten", "type", "requires_grad_", "copy", "clone",
-        "repeat", "expand", "narrow", "chunk", "split", "pin_memory", "bool", "bfloat16"
-    }
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,16 +93,6 @@ class Loader:
     def samples_graph(self) -> bool:
         """A graph sampler, whose feature tensors may already be on the GPU."""
         return self.name.rsplit(".", 1)[-1] in _SAMPLING
-
-
-@dataclass(frozen=True, slots=True)
-class Draw:
-    """A loop (or framework hook, or ``next(...)``) that takes batches from ``loaders``; none when they are unknown."""
-
-    where: Ref
-    loaders: tuple[Loader, ...] = ()
-    prepared: bool = False
-    """The loader went through Accelerate, Fabric or the like: its batches are on the device already."""
 
 
 class Loaders:
@@ -243,260 +219,6 @@ class Loaders:
                         yield from self.loaders_of(site.scopes, keyword.value)
         finally:
             self._active.discard(parameter)
-
-    @cached_property
-    def feeding(self) -> Feeding:
-        from gpulint.facts.feeding import Feeding
-
-        return Feeding(self._project)
-
-    # -- who draws from a loader ---------------------------------------------------------------------------------------
-
-    @cached_property
-    def draws(self) -> dict[ast.Call, list[Draw]]:
-        """Loader call -> the loops of the project that draw from it."""
-        table: dict[ast.Call, list[Draw]] = {}
-        for scopes in self._project.training_modules:
-            for loop in scopes.loops:
-                # What the loop does is not asked: a loop over no known loader is of no use here.
-                if (draw := self._known_draw(scopes, loop)) is not None:
-                    for loader in draw.loaders:
-                        table.setdefault(loader.node, []).append(draw)
-        return table
-
-    def draw(self, scopes: ModuleScopes, loop: LoopNode | ast.comprehension) -> Draw | None:
-        """How a loop takes batches, or None if it iterates over something else."""
-        if (known := self._known_draw(scopes, loop)) is not None:
-            return known
-        if isinstance(loop, ast.comprehension | ast.While):
-            return None
-        source = unwrap_iterable(loop.iter)
-        if last_name(source) in ("range", "trange") or self._on_device(scopes, source):
-            return None
-        if self._project.loops.over_loader(scopes, loop) and self._project.loops.role(scopes, loop) in (
-            Role.STEP,
-            Role.EVAL,
-        ):
-            return Draw(Ref(scopes, loop), (), self.prepared(scopes, source))
-        return None
-
-    def _known_draw(self, scopes: ModuleScopes, loop: LoopNode | ast.comprehension) -> Draw | None:
-        """How a loop takes batches from loaders of the tree."""
-        if isinstance(loop, ast.While):
-            return None
-        source = unwrap_iterable(loop.iter)
-        loaders = self.loaders_of(scopes, source)
-        return Draw(Ref(scopes, loop), loaders, self.prepared(scopes, source)) if loaders else None
-
-    def _on_device(self, scopes: ModuleScopes, source: ast.expr) -> bool:
-        """Iterators that put batches on a device themselves (torchtext, tf.data, DALI, JAX, GraphLearn)."""
-        for ref in self._project.resolver.origins(scopes, source):
-            if isinstance(ref.node, ast.Call):
-                if any(keyword.arg in ("device", "device_id", "to_device") for keyword in ref.node.keywords):
-                    return True
-                names = self._project.resolver.call_names(ref.scopes, ref.node)
-                if any(
-                    name.split(".", 1)[0] in ("tensorflow", "tf", "jax", "nvidia", "torchtext", "tensorflow_datasets")
-                    for name in names
-                ):
-                    return True
-                made = self._project.resolver.origins(ref.scopes, ref.node.func)
-                if any(isinstance(one.node, ast.ClassDef) and _uses_dali(one.scopes) for one in made):
-                    return True
-        return False
-
-    def prepared(self, scopes: ModuleScopes, source: ast.expr) -> bool:
-        """Did the loader go through ``accelerator.prepare`` or ``fabric.setup_dataloaders`` on its way here?"""
-        name = last_name(source)
-        for method in PREPARE:
-            for call in scopes.calls_by_name.get(method, []):
-                if any(last_name(argument) == name for argument in call.args):
-                    return True
-        if isinstance(source, ast.Name) and source not in self._active and self._wraps_prepared(scopes, source):
-            return True
-        function = scopes.function(source)
-        if function is None or not isinstance(source, ast.Name) or function in self._active:
-            return False
-        if source.id not in {arg.arg for arg in [*function.args.args, *function.args.kwonlyargs]}:
-            return False
-        self._active.add(function)
-        try:
-            for site in self._project.resolver.call_sites(scopes, function):
-                assert isinstance(site.node, ast.Call)
-                bound = bool(function.args.args) and function.args.args[0].arg == "self"
-                passed = self._project.resolver.argument_of(function, site.node, source.id, bound)
-                if passed is not None and self.prepared(site.scopes, passed):
-                    return True
-        finally:
-            self._active.discard(function)
-        return False
-
-    def _wraps_prepared(self, scopes: ModuleScopes, source: ast.Name) -> bool:
-        """Was the name assigned from a prepared loader, as it is or shortened by ``skip_first_batches``?"""
-        self._active.add(source)
-        try:
-            for binding in scopes.scope(source).lookup(source.id):
-                value = binding.value
-                if binding.kind is Bound.ASSIGN and self._prepares(scopes, value, binding.path):
-                    return True
-                if binding.kind is Bound.ASSIGN and value is not None and not binding.path:
-                    if self._comes_prepared(scopes, value):
-                        return True
-                    inner = unwrap_iterable(value)
-                    if (
-                        isinstance(inner, ast.Name | ast.Attribute)
-                        and last_name(inner) != source.id
-                        and self.prepared(scopes, inner)
-                    ):
-                        return True
-        finally:
-            self._active.discard(source)
-        return False
-
-    def _prepares(self, scopes: ModuleScopes, value: ast.expr | None, path: tuple[int, ...]) -> bool:
-        """``accelerator.prepare(model, DataLoader(...))``: is what comes out at ``path`` a loader made on the spot?"""
-        if not isinstance(value, ast.Call) or last_name(value.func) not in PREPARE:
-            return False
-        at = path[0] if path else 0
-        made = value.args[at] if at < len(value.args) else None
-        return isinstance(made, ast.Call) and bool(self.loaders_of(scopes, made))
-
-    def _comes_prepared(self, scopes: ModuleScopes, value: ast.expr) -> bool:
-        """``loader = make_loader()``: does the function hand back what it has let a framework prepare?"""
-        if not isinstance(value, ast.Call):
-            return False
-        return any(
-            isinstance(made, ast.Call) and last_name(made.func) in PREPARE
-            for callee in self._project.resolver.callees(scopes, value)
-            if isinstance(callee.node, FUNCTIONS)
-            for made in self._project.resolver.returns(callee.node)
-        )
-
-    # -- batches -------------------------------------------------------------------------------------------------------
-
-    def batch(self, scopes: ModuleScopes, node: ast.expr, depth: int = 0) -> Draw | None:
-        """The draw that an expression's tensors come from, if it is a batch, an element of one, or computed from one on
-        the host."""
-        if depth > MAX_DEPTH:
-            return None
-        match node:
-            case ast.Name():
-                return self._name_batch(scopes, node, depth)
-            case ast.Attribute(value=base) | ast.Subscript(value=base) | ast.Starred(value=base):
-                return self.batch(scopes, base, depth + 1) or self._unseen_batch(scopes, node)
-            case ast.IfExp(body=body, orelse=orelse):
-                return self.batch(scopes, body, depth + 1) or self.batch(scopes, orelse, depth + 1)
-            case ast.Call(func=ast.Name(id="next"), args=[source, *_]):
-                inner = unwrap_iterable(source)
-                loaders = self.loaders_of(scopes, inner)
-                if not loaders and (not is_loader_name(last_name(inner)) or self._on_device(scopes, inner)):
-                    return None
-                return Draw(Ref(scopes, node), loaders, self.prepared(scopes, inner))
-            case ast.Call(func=ast.Attribute(value=base, attr=attr)) if attr in _HOST_METHODS:
-                return self.batch(scopes, base, depth + 1)
-            case ast.Call(func=ast.Attribute(value=base, attr="to"), args=[dtype]) if self._project.devices.is_dtype(
-                scopes, dtype
-            ):
-                return self.batch(scopes, base, depth + 1)
-            case ast.Call(args=args, func=func) if last_name(func) in (
-                "Variable",
-                "zip",
-                "enumerate",
-                "list",
-                "tuple",
-                "stack",
-                "cat",
-            ):
-                return self._first(self.batch(scopes, arg, depth + 1) for arg in args)
-            case ast.List(elts=parts) | ast.Tuple(elts=parts):
-                return self._first(self.batch(scopes, part, depth + 1) for part in parts)
-            case ast.Call(func=ast.Name() | ast.Attribute(value=ast.Name())):
-                return self._first(
-                    self.batch(scopes, passed, depth + 1) for passed in rearranged(self._project, scopes, node)
-                )
-        return None
-
-    @staticmethod
-    def _first(draws: Iterator[Draw | None]) -> Draw | None:
-        return next((draw for draw in draws if draw is not None), None)
-
-    def _unseen_batch(self, scopes: ModuleScopes, node: ast.expr) -> Draw | None:
-        """The draw of ``input["A"]`` in a method that nobody is seen to call."""
-        function = takes_batch(self._project, scopes, node)
-        if function is None:
-            return None
-        assert isinstance(node, ast.Subscript)
-        passed = handed_by_name(self._project, function, last_name(node.value))
-        return self._first(self.batch(where, value) for where, value in passed) or Draw(Ref(scopes, function))
-
-    @cached_property
-    def _runs(self) -> dict[FunctionNode, tuple[Ref, ...]]:
-        """``forward`` of a model of the tree -> the calls of such models that stand in loops over batches."""
-        table: dict[FunctionNode, list[Ref]] = {}
-        loops, resolver = self._project.loops, self._project.resolver
-        for scopes in self._project.training_modules:
-            for loop in scopes.loops:
-                if not isinstance(loop, ast.For) or not loops.over_loader(scopes, loop):
-                    continue
-                for call in loops.calls_in(scopes, loop):
-                    for callee in resolver.callees(scopes, call):
-                        if isinstance(callee.node, FUNCTIONS) and callee.node.name == "forward":
-                            table.setdefault(callee.node, []).append(Ref(scopes, call))
-        return {function: tuple(calls) for function, calls in table.items()}
-
-    def _name_batch(self, scopes: ModuleScopes, node: ast.Name, depth: int) -> Draw | None:
-        from gpulint.facts.reaching import reaching
-
-        for binding in reaching(scopes, scopes.scope(node).lookup(node.id), node):
-            draw: Draw | None = None
-            if binding.kind is Bound.LOOP and binding.value is not None:
-                holder = binding.node
-                assert isinstance(holder, ast.For | ast.AsyncFor | ast.comprehension)
-                counter = binding.path[:1] == (0,) and last_name(holder.iter) in ("enumerate",)
-                if not counter:
-                    draw = self.draw(scopes, holder) or self.batch(scopes, unwrap_iterable(holder.iter), depth + 1)
-            elif binding.kind is Bound.ASSIGN and binding.value is not None and binding.value is not node:
-                draw = self.batch(scopes, binding.value, depth + 1)
-            elif binding.kind is Bound.PARAMETER:
-                draw = self._parameter_batch(scopes, node.id, binding.scope.node, depth)
-            if draw is not None:
-                return draw
-        return None
-
-    def _parameter_batch(self, scopes: ModuleScopes, name: str, function: ast.AST, depth: int) -> Draw | None:
-        if isinstance(function, ast.Lambda):
-            call = scopes.module.parents.get(function)
-            if isinstance(call, ast.Call) and last_name(call.func) in ("map", "apply_to_collection", "tree_map"):
-                return self._first(self.batch(scopes, arg, depth + 1) for arg in call.args if arg is not function)
-            return None
-        if not isinstance(function, FUNCTIONS) or function in self._active:
-            return None
-        loops = self._project.loops
-        if function.name in ("training_step", "validation_step", "test_step") and name == "batch":
-            return None  # Lightning moves the batch before the hook.
-        if name == "batch" and loops.is_brain_hook(scopes, function):
-            return Draw(Ref(scopes, function))
-        if [arg.arg for arg in function.args.args[1:]] == [name] and loops.is_engine_step(scopes, function):
-            return Draw(Ref(scopes, function))
-        self._active.add(function)
-        try:
-            bound = bool(function.args.args) and function.args.args[0].arg in ("self", "cls")
-            sites = self._project.resolver.call_sites(scopes, function)
-            if not sites and function.name == "forward":
-                sites = self._runs.get(function, ())
-            for site in sites:
-                assert isinstance(site.node, ast.Call)
-                passed = self._project.resolver.argument_of(function, site.node, name, bound)
-                if passed is not None and (draw := self.batch(site.scopes, passed, depth + 1)) is not None:
-                    return draw
-        finally:
-            self._active.discard(function)
-        return None
-
-
-def _uses_dali(scopes: ModuleScopes) -> bool:
-    """Does the module of a program's own iterator import DALI, whose pipelines end on the GPU?"""
-    return any(binding.target.startswith("nvidia.dali") for binding in scopes.imports)
 
 
 def _is_alias(scopes: ModuleScopes, func: ast.expr) -> bool:

@@ -181,7 +181,7 @@ class Syncs:
         """Is the value certainly in host memory: NumPy, a loader's own batch, or copied there before?"""
         if depth > MAX_DEPTH:
             return False
-        draw = self._project.loaders.batch(scopes, node)
+        draw = self._project.draws.batch(scopes, node)
         if draw is not None:
             return not draw.prepared and not (not draw.loaders and _framework_steps(scopes))
         match node:

@@ -85,7 +85,7 @@ def test_a_function_that_is_handed_over_runs_in_the_loop_of_that_call(make) -> N
 def test_pinning(make, code: str, pinned: bool | None) -> None:  # type: ignore[no-untyped-def]
     project = make(train=f"import torch\nfrom torch.utils.data import DataLoader\nloader = {code}\n")
     scopes = project.scopes_at(project.root / "train.py")
-    assert project.loaders.feeding.is_pinned(project.loaders.in_module(scopes)[0]) is pinned
+    assert project.feeding.is_pinned(project.loaders.in_module(scopes)[0]) is pinned
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_pinning(make, code: str, pinned: bool | None) -> None:  # type: ignore[
 def test_frameworks_that_move_batches(make, code: str, moved: bool) -> None:  # type: ignore[no-untyped-def]
     project = make(train=LOADER + code + "\n")
     scopes = project.scopes_at(project.root / "train.py")
-    assert (project.loaders.feeding.mover(project.loaders.in_module(scopes)[0]) is not None) is moved
+    assert (project.feeding.mover(project.loaders.in_module(scopes)[0]) is not None) is moved
 
 
 @pytest.mark.parametrize(

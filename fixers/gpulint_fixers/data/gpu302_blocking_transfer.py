@@ -46,7 +46,7 @@ def _may_be_an_object(project: Project, transfer: Transfer) -> bool:
         target = target.elts[-1]
     if not isinstance(target, ast.Name) or target.id != value.id:
         return False
-    argument = project.loaders.feeding.argument
+    argument = project.feeding.argument
     return any(not argument(loader, "collate_fn", 6).is_absent for loader in draw.loaders)
 
 
@@ -56,7 +56,7 @@ def _loaders(transfer: Transfer) -> tuple[Loader, ...]:
 
 def _pinned(project: Project, loader: Loader) -> list[Edit] | None:
     """Edits after which the loader pins its memory; None if that cannot be told or done."""
-    feeding = project.loaders.feeding
+    feeding = project.feeding
     state = feeding.is_pinned(loader)
     if state is not False:
         return [] if state else None

@@ -54,7 +54,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
     if scopes is None:
         return
     yield from _arguments(document, scopes, project)
-    feeding = project.loaders.feeding
+    feeding = project.feeding
     for loader in project.loaders.in_module(scopes):
         if feeding.is_pinned(loader) is not False:
             continue

@@ -81,7 +81,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         return
     yield from _fastai(document, scopes, project)
     yield from _arguments(document, scopes, project)
-    feeding = project.loaders.feeding
+    feeding = project.feeding
     for loader in project.loaders.in_module(scopes):
         argument = feeding.argument(loader, "num_workers", WORKERS_POSITION)
         if argument.passed is Passed.UNKNOWN or argument.unknown:
@@ -171,19 +171,19 @@ def _needs_one_process(project: Project, loader: Loader) -> bool:
     """Does the loader read a stream, hold its data on the GPU, or sample on the GPU itself?"""
     if any(keyword.arg in ("device", "use_uva") for keyword in loader.node.keywords):
         return True
-    for source in project.loaders.feeding.sources(loader):
+    for source in project.feeding.sources(loader):
         assert isinstance(source.node, ast.expr)
         for where, owner in project.resolver.classes_of(source.scopes, source.node):
             if any(base.endswith("IterableDataset") for base in project.resolver.base_names(where, owner)):
                 return True
-    return project.loaders.feeding.yields_gpu_tensors(loader)
+    return project.feeding.yields_gpu_tensors(loader)
 
 
 def _works_per_item(project: Project, loader: Loader) -> bool:
     """Is there anything to do per sample? Unknown data sets count as work."""
-    if not project.loaders.feeding.argument(loader, "collate_fn", 6).is_absent:
+    if not project.feeding.argument(loader, "collate_fn", 6).is_absent:
         return True
-    return not any(_is_trivial(project, source) for source in project.loaders.feeding.sources(loader))
+    return not any(_is_trivial(project, source) for source in project.feeding.sources(loader))
 
 
 def _is_trivial(project: Project, source: Ref) -> bool:

@@ -54,7 +54,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
     scopes = project.scopes(document)
     if scopes is None or not project.gpu_programs.runs(scopes):
         return
-    feeding = project.loaders.feeding
+    feeding = project.feeding
     for loader in project.loaders.in_module(scopes):
         workers = feeding.argument(loader, "num_workers", WORKERS_POSITION)
         if workers.passed is not Passed.ALWAYS or workers.unknown or not _several(project, workers.refs):
@@ -89,7 +89,7 @@ def _several(project: Project, refs: tuple[Ref, ...]) -> bool:
 def _epochs(project: Project, loader: Loader) -> Ref | None:
     """The loop over several epochs in which the batches of a loader are drawn."""
     loops = project.loops
-    for draw in project.loaders.draws.get(loader.node, []):
+    for draw in project.draws.by_loader.get(loader.node, []):
         where = draw.where
         for loop in loops.around(where.scopes, where.node):
             if (

@@ -90,7 +90,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
 
 def _is_on_host(project: Project, scopes: ModuleScopes, made: ast.Call) -> bool:
     """Is the tensor that ``torch.zeros_like(x)`` is like a batch fresh from a loader? It is made where that one is."""
-    draw = project.loaders.batch(scopes, made.args[0]) if made.args else None
+    draw = project.draws.batch(scopes, made.args[0]) if made.args else None
     return draw is not None and not draw.prepared
 
 
