@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from gpulint.documents import kind_of, undecodable
-from gpulint.finding import Finding, Problem
+from gpulint.finding import Finding, Place, Problem
 from gpulint.fix import Declined, Fix, Fixer
 from gpulint.gate import Gate
 from gpulint.rule import Kind, Rule, Scope
@@ -154,9 +154,19 @@ class Run:
         try:
             with self.timed(rule.code):
                 for finding in rule.check(subject, self.project):
+                    if self.is_optional(finding):
+                        continue
                     report.results.append(Result(finding, self.fix(finding, report)))
         except Exception as error:
             report.errors.append(_internal(rule.code, path, error))
+
+    def is_optional(self, finding: Finding) -> bool:
+        """Is the finding, or what it rests on, in text that a template writes only under a condition?"""
+        for place in (Place(finding.path, finding.span), *finding.related):
+            document = self.project.document(place.path)
+            if document is not None and document.is_optional(place.span):
+                return True
+        return False
 
     def fix(self, finding: Finding, report: Report) -> Fix | Declined | None:
         """The fix of a finding, if there is a fixer for it."""

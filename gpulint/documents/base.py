@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from gpulint.finding import Problem
 from gpulint.rule import Kind
-from gpulint.source import SourceText
+from gpulint.source import SourceText, Span
 
 if TYPE_CHECKING:
     from gpulint.documents.python import PythonModule
@@ -94,6 +94,20 @@ class Document:
     def tasks(self) -> tuple[Task, ...]:
         """What the document launches, with the resources it asks for."""
         return ()
+
+    @cached_property
+    def optional_parts(self) -> tuple[tuple[int, int], ...]:
+        """(start, end) of shell or YAML that a template writes only under a condition."""
+        from gpulint.documents.templates import optional_parts
+
+        return () if self.kind in (Kind.PYTHON, Kind.NOTEBOOK) else optional_parts(self.source.text)
+
+    def is_optional(self, span: Span) -> bool:
+        """Does a template write a place only under a condition, so that nobody can tell whether it is there?"""
+        if not self.optional_parts:
+            return False
+        at = self.source.offset(span.line, span.column)
+        return any(start <= at < end for start, end in self.optional_parts)
 
     def cell_source(self, cell: int | None) -> SourceText:
         """The text that spans with this ``cell`` count in: of one cell in a notebook, else of the whole file."""

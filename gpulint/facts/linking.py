@@ -12,6 +12,7 @@ from gpulint.documents import kind_of
 from gpulint.documents.base import Document
 from gpulint.documents.tasks import Count, Task
 from gpulint.facts.launches import Launch, launches
+from gpulint.facts.templated import is_zero_by_default
 from gpulint.facts.tree import Located, Tree
 from gpulint.finding import Place
 from gpulint.jobs import Job, JobCommand, JobLaunch, Setting, Stated
@@ -115,7 +116,7 @@ class Linker:
         return Job(
             document,
             task,
-            gpus=_stated(document, resources.gpus),
+            gpus=self._gpus(document, resources.gpus),
             cpus=_stated(document, resources.cpus),
             nodes=_stated(document, resources.nodes),
             tasks_per_node=_stated(document, resources.tasks_per_node),
@@ -228,6 +229,13 @@ class Linker:
             return None
         path = document.path.parent / folder
         return path if self.project.is_dir(path) else None
+
+    def _gpus(self, document: Document, number: Count | None) -> Stated | None:
+        """The GPUs of a task; 0 where a template leaves them out unless somebody asks for some."""
+        stated = _stated(document, number)
+        if stated is not None and stated.value is None and is_zero_by_default(self.project, document, stated.text):
+            return replace(stated, value=0)
+        return stated
 
     def _submitted(self, job: Job) -> Job:
         """The job with what ``sbatch --gres=... job.sh`` overrides taken as unknown."""

@@ -23,6 +23,7 @@ https://pytorch.org/tutorials/recipes/recipes/tuning_guide.html#create-tensors-d
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -43,6 +44,8 @@ _RANDOM = frozenset(
     "torch.rand torch.randn torch.randint torch.randperm torch.normal "
     "torch.rand_like torch.randn_like torch.randint_like".split()
 )
+_TIME = re.compile(r"\brange\(|time|step|sigma", re.IGNORECASE)
+"""What a sampler goes through."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +105,28 @@ def _loop(project: Project, scopes: ModuleScopes, transfer: Transfer) -> Context
         return None
     for context in project.loops.contexts(scopes, transfer.node):
         seldom = any(guards.periodic(site.scopes, site.node) for site in context.calls)
-        if context.role in (Role.STEP, Role.EVAL) and not seldom:
+        if (
+            context.role in (Role.STEP, Role.EVAL)
+            and not seldom
+            and not _once_per_sample(project, scopes, transfer, context)
+        ):
             return context
     return None
+
+
+def _once_per_sample(project: Project, scopes: ModuleScopes, transfer: Transfer, context: Context) -> bool:
+    """Does an evaluation step through time after this, as the sampler of a diffusion model does? Once counts little."""
+    innermost = next(project.loops.around(scopes, transfer.node), None)
+    if context.role is not Role.EVAL or (innermost is not None and innermost is not context.loop.node):
+        return False
+    beside = project.loops.inner_loops(scopes, innermost or scopes.function(transfer.node))
+    return any(
+        isinstance(loop, ast.For)
+        and loop is not context.loop.node
+        and loop.lineno > transfer.node.lineno
+        and _TIME.search(ast.unparse(loop.iter))
+        for loop in beside
+    )
 
 
 def _shortened(text: str) -> str:

@@ -65,7 +65,9 @@ def check(job: Job, project: Project) -> Iterator[Finding]:
     if waits is not None:
         if _only(job, waits):
             message = f"{_gpus(job)} held by `{endless(waits.command)}`: nothing computes"
-            yield _finding(job, waits.place, message, Severity.ERROR)
+            # A number that only the one who submits knows may be 0.
+            certain = job.gpus is not None and job.gpus.value is not None
+            yield _finding(job, waits.place, message, Severity.ERROR if certain else Severity.WARNING)
     elif not job.commands and job.task.image is not None and _NOTEBOOK_IMAGE.search(job.task.image.rpartition("/")[2]):
         yield _finding(job, _image_place(job), f"image {job.task.image!r} runs a notebook server on {_gpus(job)}")
 

@@ -1,6 +1,6 @@
 """What it detects
 ``os.environ["CUDA_VISIBLE_DEVICES"]`` set after CUDA was initialised by an earlier statement:
-``torch.cuda.is_available()``, ``device_count()``, ``.cuda()``, ``.to("cuda")``, ``tf.config.list_logical_devices``,
+``torch.cuda.is_available()``, ``current_device()``, ``.cuda()``, ``.to("cuda")``, ``tf.config.list_logical_devices``,
 ``jax.devices()``.
 
 Knows PyTorch, TensorFlow, JAX and CuPy as what initialises CUDA.
@@ -10,8 +10,8 @@ The driver reads the variable once, at its initialisation. Set later, all proces
 stay idle.
 
 When it is right not to change
-The process that is started next reads the variable; nothing before touches the GPU (``import torch`` alone does
-not).
+The process that is started next reads the variable; nothing before touches the GPU (``import torch`` and, since
+PyTorch 1.13, ``torch.cuda.device_count()`` alone do not: it asks NVML).
 
 Fix safety
 Unsafe: the program then runs on other devices than before, as it was meant to.
@@ -36,7 +36,7 @@ from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 
 _NAMES = frozenset({"CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"})
 _INITIALISES = frozenset(
-    """torch.cuda.is_available torch.cuda.device_count torch.cuda.current_device torch.cuda.get_device_name
+    """torch.cuda.is_available torch.cuda.current_device torch.cuda.get_device_name
     torch.cuda.init torch.cuda.set_device torch.cuda.get_device_properties torch.cuda.get_device_capability
     torch.cuda.empty_cache torch.cuda.synchronize torch.cuda.memory_allocated
     tensorflow.config.list_logical_devices tensorflow.test.is_gpu_available

@@ -46,6 +46,7 @@ from gpulint.facts.batch_bounds import (
 from gpulint.facts.batches import Split
 from gpulint.facts.launches import Launch, launches
 from gpulint.facts.loops import Role
+from gpulint.facts.overrides import is_overridden
 from gpulint.facts.scopes import ModuleScopes
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
@@ -171,7 +172,7 @@ def _python(document: Document, project: Project, scopes: ModuleScopes) -> Itera
             chosen = value.source == "environment" or (
                 value.value != 1 and (value.source == "literal" or (value.source == "default" and not declared))
             )
-            if value.place.path == document.path and chosen:
+            if value.place.path == document.path and chosen and not is_overridden(project, scopes, value.place):
                 span = (
                     value.place.span
                     if source.keyword or value.source == "default"

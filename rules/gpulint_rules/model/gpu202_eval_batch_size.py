@@ -60,6 +60,8 @@ class EvalBatch:
 
 def check(document: Document, project: Project) -> Iterator[Finding]:
     scopes = project.scopes(document)
+    if document.kind is Kind.NOTEBOOK and scopes is not None and not project.gpu_programs.runs(scopes):
+        return  # batches for an endpoint, or a model of scikit-learn
     found = _all(project, scopes) if scopes is not None else iter(())
     if (fits := project.batch_that_fits(document.path)) is not None and fits.evaluation > 0:
         found = (_informed(finding, fits) for finding in found)
