@@ -16,8 +16,10 @@ def set_keyword(module: PythonModule, call: ast.Call, name: str, value: str) -> 
     return add_keyword(module, call, f"{name}={value}")
 
 
-def add_keyword(module: PythonModule, call: ast.Call, keyword_text: str) -> Edit:
-    """Add ``keyword_text`` (``"pin_memory=True"``, or several with commas) as the last argument of ``call``."""
+def add_keyword(module: PythonModule, call: ast.Call, *keywords: str) -> Edit:
+    """Add ``keywords`` (``"pin_memory=True"``) as the last arguments of ``call``, on lines of their own if it has them
+    there."""
+    keyword_text = ", ".join(keywords)
     text = module.source.text
     close = module.offsets(call)[1] - 1
     arguments: list[ast.expr | ast.keyword] = [*call.args, *call.keywords]
@@ -38,6 +40,7 @@ def add_keyword(module: PythonModule, call: ast.Call, keyword_text: str) -> Edit
             return _edit(module, end, end, f", {keyword_text}")
         return _edit(module, comma + 1, comma + 1, f" {keyword_text},")
     line_break = _line_break(text, start - len(head))
+    keyword_text = f",{line_break}{head}".join(keywords)
     if comma is not None:
         at = _end_of_comment(text, comma + 1, close)
         return _edit(module, at, at, f"{line_break}{head}{keyword_text},")

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Iterator
 from pathlib import Path
 
 from gpulint.facts.gpus import processes
+from gpulint.facts.loaders import Loader
+from gpulint.facts.resolve import Ref
 from gpulint.jobs import Launched
 from gpulint.project import Project
 
@@ -12,6 +16,39 @@ MOST = 16
 """More workers than this seldom help one GPU, whatever the node has."""
 ANYWHERE = 'len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1'
 """Cores that the process may use; only Linux says which."""
+
+_POOL = frozenset({"apply", "apply_async", "map", "map_async", "imap", "imap_unordered", "starmap", "starmap_async"})
+_MAX_CALLERS = 4
+
+
+def may_have_no_workers(project: Project, loader: Loader) -> bool:
+    """Is the loader made in a daemonic process, of a ``multiprocessing.Pool`` say? Those may not have children."""
+    return any(_handed_to_daemon(ref) for ref in _around(project, Ref(loader.scopes, loader.node), 0))
+
+
+def _around(project: Project, at: Ref, depth: int) -> Iterator[Ref]:
+    """The functions that lead to a place."""
+    function = at.scopes.function(at.node)
+    if function is not None:
+        yield Ref(at.scopes, function)
+        if depth < _MAX_CALLERS:
+            for site in project.resolver.call_sites(at.scopes, function):
+                yield from _around(project, site, depth + 1)
+
+
+def _handed_to_daemon(function: Ref) -> bool:
+    """Does its module hand it to a pool's method, or to a process that it makes a daemon?"""
+    name, scopes = getattr(function.node, "name", ""), function.scopes
+    pools = "Pool" in scopes.calls_by_name
+    for called in (*(_POOL if pools else ()), "Process"):
+        for call in scopes.calls_by_name.get(called, []):
+            daemon = any(k.arg == "daemon" and getattr(k.value, "value", True) for k in call.keywords)
+            given = [*call.args[: 1 if called != "Process" else 0], *(k.value for k in call.keywords)]
+            if (pools if called != "Process" else daemon) and any(
+                isinstance(part, ast.Name) and part.id == name for value in given for part in ast.walk(value)
+            ):
+                return True
+    return False
 
 
 def worker_count(project: Project, program: Path) -> tuple[str, str]:

@@ -25,9 +25,9 @@ def module(text: str) -> tuple[PythonModule, ast.Call]:
     return made, next(call for call in calls if ast.unparse(call.func) == "f")
 
 
-def added(text: str, keyword: str = "pin=True") -> str:
+def added(text: str, *keywords: str) -> str:
     made, call = module(text)
-    return apply(text, [add_keyword(made, call, keyword)])
+    return apply(text, [add_keyword(made, call, *(keywords or ("pin=True",)))])
 
 
 @pytest.mark.parametrize(
@@ -110,3 +110,9 @@ def test_nothing_but_the_new_argument_changes(text: str) -> None:
     assert ast.unparse(after.keywords[-1]) == "pin=True"
     assert comments(result) == comments(text)
     assert result.replace("\r\n", "").count("\n") == text.replace("\r\n", "").count("\n") or "\r\n" not in text
+
+
+def test_several_keywords_stand_as_the_other_arguments_do() -> None:
+    assert added("f(a)", "b=1", "c=2") == "f(a, b=1, c=2)"
+    assert added("f(\n    a,\n)", "b=1", "c=2") == "f(\n    a,\n    b=1,\n    c=2,\n)"
+    assert added("f(a,\n  b)", "c=1", "d=2") == "f(a,\n  b,\n  c=1,\n  d=2)"

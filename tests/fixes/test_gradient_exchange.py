@@ -70,9 +70,20 @@ def test_two_processes_train_the_same_with_a_quarter_of_the_exchanges(job: MakeJ
         ("(step + 1) % 4", "(total := step + 1) % 4", "`total` changes"),
         ("for step, batch in enumerate(loader):", "step = 0\nfor batch in loader:\n    step += 1", "`step` changes"),
         ("model = DDP(", "from torch.distributed.fsdp import FSDP\nmodel = FSDP(", "plain DDP"),
+        (
+            "    loss.backward()\n",
+            "    loss.backward()\n    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)\n",
+            "gradients of every micro-step",
+        ),
         ("DDP(torch.nn.Linear(8, 1))", "torch.compile(DDP(torch.nn.Linear(8, 1)))", "plain DDP"),
     ],
 )
 def test_where_it_cannot_be_told_early_the_loop_stays(job: MakeJob, before: str, after: str, reason: str) -> None:
     assert before in PROGRAM
     assert reason in job({"train.py": PROGRAM.replace(before, after)}).refusal("GPU353")
+
+
+def test_clipping_what_was_exchanged_is_no_obstacle(job: MakeJob) -> None:
+    clip = "        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)\n"
+    made = job({"train.py": PROGRAM.replace("        optimizer.step()\n", f"{clip}        optimizer.step()\n")})
+    assert made.repair("GPU353") == 1

@@ -42,3 +42,10 @@ def test_an_install_in_front_of_the_program_goes_from_its_line(job: MakeJob) -> 
     assert made.repair("GPU401") == 1
     assert made.text("job.sh") == "#SBATCH --gres=gpu:1\npython train.py  # go\n"
     assert made.text("Dockerfile.gpulint").endswith("FROM ${BASE_IMAGE}\nRUN pip install wandb\n")
+
+
+def test_what_a_string_needs_to_be_whole_stays_in_it(job: MakeJob) -> None:
+    script = (
+        '#SBATCH --gres=gpu:8\nsrun bash -c "\n  ls &&\n  apt-get install -y infiniband-diags\n  "\nsrun python train.py\n'
+    )
+    assert "shares its line" in job({"job.sh": script, "train.py": "import torch\n"}).refusal("GPU401")

@@ -134,3 +134,113 @@ for images, labels in train_loader:
 @pytest.mark.parametrize("drop", [True, False])
 def test_larger_evaluation_batches_say_that_more_samples_are_dropped(job: MakeJob, drop: bool) -> None:
     assert ("drop_last" in job({"train.py": SPLITS.format(drop=drop)}).offer("GPU202").description) is drop
+
+
+MOVED = """\
+import torch
+from torch.utils.data import DataLoader
+
+
+def to_device(batch, device):
+    if isinstance(batch, dict):
+        return {{key: to_device(value, device) for key, value in batch.items()}}
+    return batch.to(device)
+
+
+def train(model, data):
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    loader = DataLoader(data, pin_memory=True)
+    for images, labels in loader:
+        model(to_device(images, device)).backward()
+
+
+def predict(model, images{default}):
+    return to_device(model(images), {device}).numpy()
+"""
+
+
+@pytest.mark.parametrize(
+    ("default", "device"), [("", '"cpu"'), ("", 'torch.device("cpu")'), (', device="cpu"', "device")]
+)
+def test_a_helper_that_also_brings_results_back_keeps_waiting(job: MakeJob, default: str, device: str) -> None:
+    made = job({"train.py": MOVED.format(default=default, device=device)})
+    assert "read too early" in made.refusal("GPU302")
+
+
+def test_a_helper_that_only_moves_batches_does_not_wait(job: MakeJob) -> None:
+    made = job({"train.py": MOVED.format(default="", device='"cpu"').partition("\n\ndef predict")[0]})
+    assert made.offer("GPU302").safety is Safety.SAFE
+
+
+PASSED_ON = """\
+from torch.utils.data import DataLoader
+
+
+def cuda(batch, *args, **kwargs):
+    return batch.cuda({passed})
+
+
+for images, labels in DataLoader(data, pin_memory=True):
+    model(cuda(images, non_blocking=True)).backward()
+"""
+
+
+@pytest.mark.parametrize("passed", ["*args", "**kwargs"])
+def test_options_that_callers_pass_are_not_passed_twice(job: MakeJob, passed: str) -> None:
+    assert "options of its callers" in job({"train.py": PASSED_ON.format(passed=passed)}).refusal("GPU302")
+
+
+NESTED = """\
+from torch.utils.data import DataLoader
+
+
+class NestedTensor:
+    def to(self, device{more}):
+        return NestedTensor(self.tensors.to(device), self.mask.to(device))
+
+
+def collate(samples):
+    return NestedTensor(samples), [sample.label for sample in samples]
+
+
+for samples, targets in DataLoader(data, collate_fn=collate, pin_memory=True):
+    model(samples.to("cuda")).backward()
+"""
+
+
+@pytest.mark.parametrize(("more", "safety"), [("", Safety.UNSAFE), (", **options", Safety.SAFE)])
+def test_a_class_of_the_program_may_not_know_the_option(job: MakeJob, more: str, safety: Safety) -> None:
+    assert job({"train.py": NESTED.format(more=more)}).offer("GPU302").safety is safety
+
+
+SEARCHING = """\
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+model = DDP(
+    model,
+    find_unused_parameters=True,{comment}
+)
+for batch in loader:
+    model(batch.cuda()).backward()
+"""
+
+
+def test_a_search_with_a_comment_is_left_on(job: MakeJob) -> None:
+    commented = job({"train.py": SEARCHING.format(comment="  # the second head is not always used")})
+    assert "comment" in commented.refusal("GPU351")
+    assert job({"train.py": SEARCHING.format(comment="")}).offer("GPU351").safety is Safety.UNSAFE
+
+
+HIDDEN = """\
+# {comment}
+import os
+os.environ["CUDA_VISIBLE_DEVICES"] = ""
+import torch
+
+loss.backward()
+"""
+
+
+def test_gpus_hidden_with_a_reason_stay_hidden(job: MakeJob) -> None:
+    assert "on purpose" in job({"train.py": HIDDEN.format(comment="Ignore all GPUs: slower here.")}).refusal("GPU411")
+    assert job({"train.py": HIDDEN.format(comment="Which GPU to use.")}).offer("GPU411").safety is Safety.UNSAFE

@@ -86,3 +86,66 @@ def test_evaluation_has_its_own_option(job: MakeJob) -> None:
     assert before.splitlines()[3] == "8 8 8 8 8"
     assert after.splitlines()[3] == "16 16 8"
     assert made.run("train.py", "--eval-batch-size", "40")[0].splitlines()[3] == "40"
+
+
+OWN_SIZE = """\
+import argparse
+from torch.utils.data import DataLoader
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--train_batch_size", type=int, default=512)
+parser.add_argument("--{name}", default=64, type=int)
+args = parser.parse_args()
+train_loader = DataLoader(train_set, batch_size=args.train_batch_size)
+val_loader = DataLoader(val_set, batch_size=args.{name})
+for images, labels in train_loader:
+    model(images.cuda()).backward()
+"""
+
+
+def test_an_option_for_evaluation_keeps_its_meaning(job: MakeJob) -> None:
+    made = job(
+        {
+            "options.py": OWN_SIZE.format(name="eval_batch_size").partition("train_loader =")[0],
+            "train.py": "from options import args\nfrom torch.utils.data import DataLoader\n\ntrain_loader ="
+            + OWN_SIZE.format(name="eval_batch_size").partition("train_loader =")[2],
+        }
+    )
+    assert made.repair("GPU202") == 1
+    assert "default=1024, type=int" in made.text("options.py")
+    assert "batch_size=args.eval_batch_size)" in made.text("train.py")
+
+
+POOL = """\
+import multiprocessing as mp
+import torch
+from torch.utils.data import DataLoader
+from torchvision.datasets import ImageFolder
+
+
+def train(size):
+    loader = DataLoader(ImageFolder("train"), batch_size=size, shuffle=True, pin_memory=True)
+    for images, labels in loader:
+        model(images.cuda(non_blocking=True)).backward()
+
+
+def run(size):
+    train(size)
+
+
+if __name__ == "__main__":
+    {start}
+"""
+
+
+@pytest.mark.parametrize(
+    "start",
+    ["mp.Pool(4).map(train, [16, 32])", "mp.Pool(4).map(run, [16, 32])", "mp.Process(target=run, daemon=True).start()"],
+)
+def test_daemonic_processes_get_no_workers(job: MakeJob, start: str) -> None:
+    assert "may not start workers" in job({"train.py": POOL.format(start=start)}).refusal("GPU303")
+
+
+@pytest.mark.parametrize("start", ["train(16)", "mp.Process(target=train, args=(16,)).start()", "mp.Pool().map(f, [])"])
+def test_other_processes_get_workers(job: MakeJob, start: str) -> None:
+    assert "num_workers" in job({"train.py": POOL.format(start=start)}).offer("GPU303").edits[-1].text

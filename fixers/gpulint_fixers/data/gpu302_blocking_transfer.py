@@ -7,9 +7,10 @@ import ast
 from gpulint_rules.data.gpu302_blocking_transfer import Blocking
 
 from gpulint.documents.python import PythonModule
-from gpulint.facts.devices import Transfer
+from gpulint.facts.devices import Device, Transfer
 from gpulint.facts.loaders import Loader
-from gpulint.facts.scopes import last_name
+from gpulint.facts.resolve import Ref
+from gpulint.facts.scopes import FunctionNode, last_name
 from gpulint.finding import Finding
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
 from gpulint.project import Project
@@ -21,6 +22,8 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     """Make the copies asynchronous. Safe if all their loaders pin memory, or do so after the same fix."""
     payload = finding.payload
     assert isinstance(payload, Blocking)
+    if reason := next(filter(None, (_obstacle(project, transfer) for transfer in payload.transfers)), None):
+        return Declined(reason)
     loaders = {loader.node: loader for transfer in payload.transfers for loader in _loaders(transfer)}
     pinned = [_pinned(project, loader) for loader in loaders.values()]
     module = payload.transfers[0].call.scopes.module
@@ -36,18 +39,70 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     return Fix(f"copy without blocking the host; {note}", Safety.UNSAFE, tuple(edits))
 
 
+def _obstacle(project: Project, transfer: Transfer) -> str | None:
+    """Why the option cannot be passed at all."""
+    call, scopes = transfer.node, transfer.call.scopes
+    if any(keyword.arg is None for keyword in call.keywords) or any(isinstance(arg, ast.Starred) for arg in call.args):
+        return "the call passes on options of its callers, which may have `non_blocking` among them"
+    function = scopes.function(call)
+    if _parameter(function, transfer.value) is None or not isinstance(call.func, ast.Attribute):
+        return None
+    target = [*call.args[:1], *(keyword.value for keyword in call.keywords if keyword.arg == "device")]
+    device = _parameter(function, target[0]) if target and call.func.attr == "to" else None
+    if device is not None and function is not None and _reaches_cpu(project, Ref(scopes, target[0])):
+        return (
+            f"`{getattr(function, 'name', 'the function')}` also moves tensors to the CPU, where a copy that nobody "
+            "waits for is read too early"
+        )
+    return None
+
+
+def _parameter(function: FunctionNode | None, value: ast.expr) -> str | None:
+    """The parameter of the function that a value is, or is taken out of."""
+    if function is None:
+        return None
+    own = function.args
+    names = {arg.arg for arg in (*own.posonlyargs, *own.args, *own.kwonlyargs)}
+    return next((part.id for part in ast.walk(value) if isinstance(part, ast.Name) and part.id in names), None)
+
+
+def _reaches_cpu(project: Project, device: Ref) -> bool:
+    """Does some caller, or a default, name the CPU alone (not where there is no GPU)?"""
+    if Device.CPU in (named := project.devices.of(device.scopes, device.node)) and Device.CUDA not in named:
+        return True
+    for ref in project.resolver.origins(device.scopes, device.node):
+        parent = ref.scopes.module.parents.get(ref.node)
+        passed = isinstance(parent, ast.Call | ast.keyword | ast.arguments)
+        if passed and project.devices.of(ref.scopes, ref.node) == {Device.CPU}:
+            return True
+    return False
+
+
 def _may_be_an_object(project: Project, transfer: Transfer) -> bool:
     """Is a whole batch moved that a ``collate_fn`` made, perhaps neither a tensor nor anything of PyTorch's?"""
     draw, value = transfer.draw, transfer.value
     if draw is None or not isinstance(value, ast.Name) or not isinstance(draw.where.node, ast.For | ast.AsyncFor):
         return False
+    argument = project.feeding.argument
+    if all(argument(loader, "collate_fn", 6).is_absent for loader in draw.loaders):
+        return False
     target = draw.where.node.target
     if isinstance(target, ast.Tuple) and last_name(draw.where.node.iter) == "enumerate":
         target = target.elts[-1]
-    if not isinstance(target, ast.Name) or target.id != value.id:
-        return False
-    argument = project.feeding.argument
-    return any(not argument(loader, "collate_fn", 6).is_absent for loader in draw.loaders)
+    return (isinstance(target, ast.Name) and target.id == value.id) or _strict_class(project, transfer)
+
+
+def _strict_class(project: Project, transfer: Transfer) -> bool:
+    """Has the program a class whose own method of that name takes no ``non_blocking``?"""
+    name = last_name(transfer.node.func)
+    for scopes in project.gpu_use.of(transfer.call.scopes.path).modules:
+        for owner in scopes.classes:
+            for method in owner.body:
+                if isinstance(method, ast.FunctionDef) and method.name == name and method.args.kwarg is None:
+                    taken = (*method.args.args, *method.args.kwonlyargs)
+                    if all(arg.arg != "non_blocking" for arg in taken):
+                        return True
+    return False
 
 
 def _loaders(transfer: Transfer) -> tuple[Loader, ...]:

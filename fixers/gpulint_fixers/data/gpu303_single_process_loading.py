@@ -12,7 +12,7 @@ from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
 from gpulint.project import Project
 from gpulint_fixers.calls import add_keyword
 from gpulint_fixers.imports import add_import
-from gpulint_fixers.workers import worker_count
+from gpulint_fixers.workers import may_have_no_workers, worker_count
 
 
 def fix(finding: Finding, project: Project) -> Fix | Declined:
@@ -21,6 +21,8 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     if not isinstance(payload, SingleProcess):
         return Declined("how many cores the job has is not known")
     loader = payload.loader
+    if may_have_no_workers(project, loader):
+        return Declined("it is made in a process of a multiprocessing pool, which may not start workers of its own")
     module = loader.scopes.module
     workers, why = worker_count(project, loader.scopes.path)
     imports = () if workers.isdecimal() else add_import(loader.scopes, "os")
@@ -31,7 +33,7 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     )
     edits: tuple[Edit, ...]
     if payload.workers is None:
-        edits = (add_keyword(module, loader.node, ", ".join(filter(None, [f"num_workers={workers}", persistent]))),)
+        edits = (add_keyword(module, loader.node, *filter(None, (f"num_workers={workers}", persistent))),)
     else:
         passed = payload.workers.node
         own = [*loader.node.args, *(keyword.value for keyword in loader.node.keywords)]

@@ -35,7 +35,10 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     if payload.is_map:
         autotune = "experimental.AUTOTUNE" if old else "AUTOTUNE"
         edit = add_keyword(module, call, f"num_parallel_calls={tensorflow}.data.{autotune}")
-        return Fix("map samples on all cores; a function with a state of its own may differ", Safety.UNSAFE, (edit,))
+        note = "; it needs TensorFlow 1.13 or later" if old else ""
+        return Fix(
+            f"map samples on all cores; a function with a state of its own may differ{note}", Safety.UNSAFE, (edit,)
+        )
     end = module.offsets(call)[1]
     size = "1" if old else f"{tensorflow}.data.AUTOTUNE"
     edit = Edit(module.path, module.span_at(end, end), f".prefetch({size})")

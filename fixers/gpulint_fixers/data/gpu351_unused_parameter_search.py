@@ -15,6 +15,9 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     if not isinstance(found, UnusedSearch) or document is None or document.python is None:
         return Declined("the finding does not say which call it is")
     assert found.keyword.arg is not None
+    text, end = document.python.source.text, document.python.offsets(found.keyword)[1]
+    if text[end:].split("\n", 1)[0].lstrip(", \t").startswith("#"):
+        return Declined("the comment behind it may say why it is on")
     edit = set_keyword(document.python, found.call, found.keyword.arg, found.off)
     return Fix(
         "switch the search off; DDP raises an error in the second step if a parameter is unused", Safety.UNSAFE, (edit,)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import re
 
 from gpulint_rules.data.gpu353_no_gradient_sync_skipping import Accumulation, HorovodOptimizer
 
+from gpulint.facts.guards import conditions
 from gpulint.facts.loops import Role
 from gpulint.facts.scopes import ModuleScopes, last_name
 from gpulint.finding import Finding
@@ -14,6 +16,7 @@ from gpulint.project import Project
 from gpulint_fixers.calls import set_keyword
 
 _ROUNDED = "their sums are rounded differently"
+_GRADIENTS = re.compile(r"^unscale_$|clip_grad|grad(ient)?s?_norm")
 _COMPRESSING = ("horovod.torch.", "horovod.tensorflow.", "horovod.keras.")
 
 
@@ -80,6 +83,8 @@ def _skip(project: Project, scopes: ModuleScopes, found: Accumulation) -> Fix | 
         return Declined("only a plain DDP model can be told so: under FSDP it costs memory")
     if changed := _changed(loop, found.last):
         return Declined(f"`{changed}` changes within the loop, before the parameters are updated")
+    if early := _reads_gradients(scopes, loop, found.last):
+        return Declined(f"`{early}` works on the gradients of every micro-step, which would then be each process's own")
     first = loop.body[0]
     start = module.offsets(first)[0]
     line = module.source.text.rfind("\n", 0, start) + 1
@@ -94,6 +99,17 @@ def _skip(project: Project, scopes: ModuleScopes, found: Accumulation) -> Fix | 
         Safety.UNSAFE,
         (edit,),
     )
+
+
+def _reads_gradients(scopes: ModuleScopes, loop: ast.For, last: ast.expr) -> str | None:
+    """What clips, unscales or measures gradients in micro-steps that are not the last one of an update."""
+    due = ast.unparse(last)
+    for call in scopes.calls:
+        if not _GRADIENTS.search(last_name(call.func)) or loop not in scopes.module.ancestors(call):
+            continue
+        if not any(holds and due in ast.unparse(test) for test, holds in conditions(scopes, call, loop)):
+            return ast.unparse(call.func)
+    return None
 
 
 def _changed(loop: ast.For, test: ast.expr) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 
 from gpulint_rules.library.gpu411_gpus_hidden import Hidden
 
@@ -14,11 +15,16 @@ from gpulint.project import Project
 from gpulint_fixers.entries import remove_entry, remove_variable
 from gpulint_fixers.statements import remove_assignment, remove_statement, with_own_comment
 
+_ON_PURPOSE = re.compile(r"#.*\b(ignore|hide|disable|without|no|not|force|only)\b.*\b(GPUs?|CPU)\b", re.IGNORECASE)
+
 
 def fix(finding: Finding, project: Project) -> Fix | Declined:
     found, document = finding.payload, project.document(finding.path)
     if not isinstance(found, Hidden) or document is None or finding.span.cell is not None:
         return Declined("the setting stands in a notebook")
+    above = [document.source.line(number).strip() for number in range(max(1, finding.span.line - 2), finding.span.line)]
+    if any(_ON_PURPOSE.match(line) for line in above):
+        return Declined("the comment above says that it is on purpose")
     edit = _removal(finding, found, document)
     if edit is None:
         return Declined("the setting shares its line with others, or stands in a list of them")

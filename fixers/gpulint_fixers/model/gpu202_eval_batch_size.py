@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from gpulint_rules.model.gpu202_eval_batch_size import EvalBatch, double
 
+from gpulint.facts.batches import Split, split_of
 from gpulint.facts.scopes import Bound, ModuleScopes
 from gpulint.finding import Finding
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
@@ -41,6 +42,8 @@ def _enlarge(finding: Finding, project: Project) -> Fix | Declined:
         known = project.values.of(source.batch.scopes, source.batch.node)
         if all(value.place.span == finding.span and value.place.path == finding.path for value in known.values):
             return _replace(finding, finding.span, str(found.fits or 2 * found.size), found.fits)
+        if not isinstance(source.batch.node, ast.Constant):
+            return _raise_setting(project, found)
     node = source.batch.node
     module = source.call.scopes.module
     if "kwargs" in source.keyword or "opt" in source.keyword or not isinstance(node, ast.expr):
@@ -51,6 +54,20 @@ def _enlarge(finding: Finding, project: Project) -> Fix | Declined:
         return _fix((*named[0], Edit(finding.path, module.span(node), named[1])), found.fits)
     twice = double(str(found.size) if found.size else found.training.text)
     return _replace(finding, module.span(node), str(found.fits) if found.fits else twice, found.fits)
+
+
+def _raise_setting(project: Project, found: EvalBatch) -> Fix | Declined:
+    """Another number where the size is set: put in the place of its name, it would make an option do nothing."""
+    source = found.evaluation
+    places = {value.place for value in project.values.of(source.batch.scopes, source.batch.node).values}
+    place = places.pop() if len(places) == 1 else None
+    document = project.document(place.path) if place is not None else None
+    if place is None or document is None or split_of(source.text) is not Split.EVAL:
+        return Declined(f"`{source.text}` may serve training as well: raise it where it is set")
+    text, at = document.cell_source(place.span.cell), place.span
+    if not text.text[text.offset(at.line, at.column) : text.offset(at.end_line, at.end_column)].isdecimal():
+        return Declined(f"what sets `{source.text}` is not a number on its own: raise it there")
+    return _fix((Edit(place.path, place.span, str(found.fits or 2 * found.size)),), found.fits)
 
 
 def _counts_batches(scopes: ModuleScopes) -> bool:

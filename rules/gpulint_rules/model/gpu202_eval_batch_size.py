@@ -291,13 +291,17 @@ def _compared(size: int, train: int) -> str:
     return f"uses the training batch size ({train})" if size == train else f"is {size}, training uses {train}"
 
 
+_ITEM = re.compile(r"[\w.]+\[[^\[\]()]+\]")
+"""``params["batch_size"]``"""
+
+
 def double(size: str) -> str:
     """An expression for twice ``size``."""
     return (
         str(2 * int(size))
         if size.isdigit()
         else f"2 * {size}"
-        if size.replace(".", "").isidentifier()
+        if size.replace(".", "").isidentifier() or _ITEM.fullmatch(size)
         else f"2 * ({size})"
     )
 
