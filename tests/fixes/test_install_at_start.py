@@ -45,7 +45,5 @@ def test_an_install_in_front_of_the_program_goes_from_its_line(job: MakeJob) -> 
 
 
 def test_what_a_string_needs_to_be_whole_stays_in_it(job: MakeJob) -> None:
-    script = (
-        '#SBATCH --gres=gpu:8\nsrun bash -c "\n  ls &&\n  apt-get install -y infiniband-diags\n  "\nsrun python train.py\n'
-    )
+    script = '#SBATCH --gres=gpu:8\nsrun bash -c "\n  ls &&\n  apt-get install -y infiniband-diags\n  "\nsrun python train.py\n'
     assert "shares its line" in job({"job.sh": script, "train.py": "import torch\n"}).refusal("GPU401")
