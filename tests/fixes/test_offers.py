@@ -48,6 +48,8 @@ for {target} in enumerate(loader):
 )
 def test_a_whole_batch_from_a_collate_function_may_be_no_tensor(job: MakeJob, target: str, safety: Safety) -> None:
     assert job({"train.py": COLLATED.format(target=target)}).offer("GPU302").safety is safety
+    unpinned = COLLATED.format(target=target).replace(", pin_memory=True", "")
+    assert job({"train.py": unpinned}).offer("GPU301").safety is safety
 
 
 LOADING = """\

@@ -149,3 +149,34 @@ def test_daemonic_processes_get_no_workers(job: MakeJob, start: str) -> None:
 @pytest.mark.parametrize("start", ["train(16)", "mp.Process(target=train, args=(16,)).start()", "mp.Pool().map(f, [])"])
 def test_other_processes_get_workers(job: MakeJob, start: str) -> None:
     assert "num_workers" in job({"train.py": POOL.format(start=start)}).offer("GPU303").edits[-1].text
+
+
+COLLATE = """\
+from torch.utils.data import DataLoader
+from torchvision.datasets import ImageFolder
+
+
+def outer(samples):
+    return samples
+
+
+def main():
+    {inner}
+    loader = DataLoader(ImageFolder("train"), batch_size=8, pin_memory=True, collate_fn={collate})
+    for images, labels in loader:
+        model(images.cuda(non_blocking=True)).backward()
+"""
+
+
+@pytest.mark.parametrize(
+    ("inner", "collate", "told"),
+    [
+        ("", "outer", False),
+        ("", "lambda samples: samples", True),
+        ("def inner(samples): return samples", "inner", True),
+        ("inner = lambda samples: samples", "inner", True),
+    ],
+)
+def test_functions_that_workers_cannot_be_sent_are_named(job: MakeJob, inner: str, collate: str, told: bool) -> None:
+    fix = job({"train.py": COLLATE.format(inner=inner or "pass", collate=collate)}).offer("GPU303")
+    assert ("`collate_fn` has to be" in fix.description) is told

@@ -7,7 +7,7 @@ from gpulint_rules.data.gpu301_dataloader_not_pinned import NotPinned
 from gpulint.finding import Finding
 from gpulint.fix import Declined, Fix, Fixer, Safety
 from gpulint.project import Project
-from gpulint_fixers.pinning import pin
+from gpulint_fixers.pinning import is_collated, is_whole, pin
 
 
 def fix(finding: Finding, project: Project) -> Fix | Declined:
@@ -18,6 +18,10 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     edit = pin(project, payload.loader)
     if isinstance(edit, Declined):
         return edit
+    transfers = project.devices.transfers_of(payload.loader)
+    if any(is_collated(project, transfer) and is_whole(transfer) for transfer in transfers):
+        note = "an older PyTorch may make a plain dict of a batch that has a class of its own"
+        return Fix(f"pin the loader's batches in host memory; {note}", Safety.UNSAFE, (edit,))
     return Fix("pin the loader's batches in host memory", Safety.SAFE, (edit,))
 
 

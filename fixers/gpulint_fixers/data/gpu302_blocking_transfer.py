@@ -15,21 +15,30 @@ from gpulint.finding import Finding
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
 from gpulint.project import Project
 from gpulint_fixers.calls import set_keyword
-from gpulint_fixers.pinning import pin
+from gpulint_fixers.pinning import is_collated, is_whole, pin
 
 
 def fix(finding: Finding, project: Project) -> Fix | Declined:
     """Make the copies asynchronous. Safe if all their loaders pin memory, or do so after the same fix."""
     payload = finding.payload
     assert isinstance(payload, Blocking)
-    if reason := next(filter(None, (_obstacle(project, transfer) for transfer in payload.transfers)), None):
-        return Declined(reason)
+    if any(_passes_options_on(transfer.node) for transfer in payload.transfers):
+        return Declined("the call passes on options of its callers, which may have `non_blocking` among them")
+    elsewhere = set[Device]().union(*(_elsewhere(project, transfer) for transfer in payload.transfers))
+    if Device.CPU in elsewhere:
+        return Declined("the function moves results to the CPU as well: not waited for, they are read too early")
     loaders = {loader.node: loader for transfer in payload.transfers for loader in _loaders(transfer)}
     pinned = [_pinned(project, loader) for loader in loaders.values()]
     module = payload.transfers[0].call.scopes.module
     edits = [_unblock(module, transfer.node) for transfer in payload.transfers]
-    if any(_may_be_an_object(project, transfer) for transfer in payload.transfers):
+    if any(
+        is_collated(project, transfer) and (is_whole(transfer) or _strict_class(project, transfer))
+        for transfer in payload.transfers
+    ):
         note = "a batch of a class of its own (BatchEncoding of an older transformers, say) may not know the option"
+        return Fix(f"copy without blocking the host; {note}", Safety.UNSAFE, tuple(edits))
+    if Device.UNKNOWN in elsewhere:
+        note = "results that the function moves to the CPU would have to be waited for"
         return Fix(f"copy without blocking the host; {note}", Safety.UNSAFE, tuple(edits))
     if pinned and None not in pinned:
         more = [edit for found in pinned if found is not None for edit in found]
@@ -39,57 +48,52 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     return Fix(f"copy without blocking the host; {note}", Safety.UNSAFE, tuple(edits))
 
 
-def _obstacle(project: Project, transfer: Transfer) -> str | None:
-    """Why the option cannot be passed at all."""
+def _passes_options_on(call: ast.Call) -> bool:
+    return any(keyword.arg is None for keyword in call.keywords) or any(isinstance(a, ast.Starred) for a in call.args)
+
+
+def _elsewhere(project: Project, transfer: Transfer) -> set[Device]:
+    """Where callers of a function like ``to_device(value, device)`` move what is no batch: {CPU} is a way back.
+
+    A copy back to the host that nobody waits for is read before it is there.
+    """
     call, scopes = transfer.node, transfer.call.scopes
-    if any(keyword.arg is None for keyword in call.keywords) or any(isinstance(arg, ast.Starred) for arg in call.args):
-        return "the call passes on options of its callers, which may have `non_blocking` among them"
-    function = scopes.function(call)
-    if _parameter(function, transfer.value) is None or not isinstance(call.func, ast.Attribute):
-        return None
     target = [*call.args[:1], *(keyword.value for keyword in call.keywords if keyword.arg == "device")]
-    device = _parameter(function, target[0]) if target and call.func.attr == "to" else None
-    if device is not None and function is not None and _reaches_cpu(project, Ref(scopes, target[0])):
-        return (
-            f"`{getattr(function, 'name', 'the function')}` also moves tensors to the CPU, where a copy that nobody "
-            "waits for is read too early"
-        )
-    return None
+    function = scopes.function(call)
+    if function is None or not target or not isinstance(call.func, ast.Attribute) or call.func.attr != "to":
+        return set()
+    value, device = _parameter(function, transfer.value), _parameter(function, target[0])
+    if value is None or device is None:
+        return set()
+    found, bound = set[Device](), scopes.class_of(function) is not None
+    sites = project.resolver.call_sites(scopes, function)
+    for site in sites:
+        assert isinstance(site.node, ast.Call)
+        moved = project.resolver.argument_of(function, site.node, value, bound)
+        if site.scopes.function(site.node) is function or moved is None or isinstance(moved, ast.Starred):
+            continue
+        if project.draws.batch(site.scopes, moved) is None:
+            named = project.resolver.argument_of(function, site.node, device, bound)
+            found |= _named(project, Ref(scopes, target[0]) if named is None else Ref(site.scopes, named))
+    return found if sites else {*project.devices.of(scopes, target[0])} - {Device.CPU}
 
 
-def _parameter(function: FunctionNode | None, value: ast.expr) -> str | None:
+def _parameter(function: FunctionNode, value: ast.expr) -> str | None:
     """The parameter of the function that a value is, or is taken out of."""
-    if function is None:
-        return None
     own = function.args
-    names = {arg.arg for arg in (*own.posonlyargs, *own.args, *own.kwonlyargs)}
+    names = {arg.arg for arg in (*own.posonlyargs, *own.args, *own.kwonlyargs)} - {"self", "cls"}
     return next((part.id for part in ast.walk(value) if isinstance(part, ast.Name) and part.id in names), None)
 
 
-def _reaches_cpu(project: Project, device: Ref) -> bool:
-    """Does some caller, or a default, name the CPU alone (not where there is no GPU)?"""
-    if Device.CPU in (named := project.devices.of(device.scopes, device.node)) and Device.CUDA not in named:
-        return True
+def _named(project: Project, device: Ref) -> set[Device]:
+    """The devices that a caller may name; the CPU alone if that is what some caller or default says."""
     for ref in project.resolver.origins(device.scopes, device.node):
         parent = ref.scopes.module.parents.get(ref.node)
-        passed = isinstance(parent, ast.Call | ast.keyword | ast.arguments)
-        if passed and project.devices.of(ref.scopes, ref.node) == {Device.CPU}:
-            return True
-    return False
-
-
-def _may_be_an_object(project: Project, transfer: Transfer) -> bool:
-    """Is a whole batch moved that a ``collate_fn`` made, perhaps neither a tensor nor anything of PyTorch's?"""
-    draw, value = transfer.draw, transfer.value
-    if draw is None or not isinstance(value, ast.Name) or not isinstance(draw.where.node, ast.For | ast.AsyncFor):
-        return False
-    argument = project.feeding.argument
-    if all(argument(loader, "collate_fn", 6).is_absent for loader in draw.loaders):
-        return False
-    target = draw.where.node.target
-    if isinstance(target, ast.Tuple) and last_name(draw.where.node.iter) == "enumerate":
-        target = target.elts[-1]
-    return (isinstance(target, ast.Name) and target.id == value.id) or _strict_class(project, transfer)
+        said = parent is None or ref.node is device.node or isinstance(parent, ast.Call | ast.keyword | ast.arguments)
+        if said and project.devices.of(ref.scopes, ref.node) == {Device.CPU}:
+            return {Device.CPU}
+    named = project.devices.of(device.scopes, device.node)
+    return {Device.CUDA} if Device.CUDA in named else set(named)
 
 
 def _strict_class(project: Project, transfer: Transfer) -> bool:

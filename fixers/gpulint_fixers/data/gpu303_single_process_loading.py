@@ -7,12 +7,15 @@ import ast
 from gpulint_rules.data.gpu303_single_process_loading import SingleProcess
 
 from gpulint.facts.loaders import Loader
+from gpulint.facts.scopes import FUNCTIONS
 from gpulint.finding import Finding
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
 from gpulint.project import Project
 from gpulint_fixers.calls import add_keyword
 from gpulint_fixers.imports import add_import
 from gpulint_fixers.workers import may_have_no_workers, worker_count
+
+_SENT = frozenset({"collate_fn", "worker_init_fn", "dataset", "sampler", "batch_sampler"})
 
 
 def fix(finding: Finding, project: Project) -> Fix | Declined:
@@ -45,10 +48,22 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     unguarded = "" if _guarded(loader) else "; needs an `if __name__ == '__main__'` where processes are spawned"
     return Fix(
         f"load with workers ({why}), which have random states of their own and live on, so that later epochs are "
-        f"shuffled differently{unguarded}",
+        f"shuffled differently{unguarded}{_not_pickled(loader)}",
         Safety.UNSAFE,
         (*imports, *edits),
     )
+
+
+def _not_pickled(loader: Loader) -> str:
+    """What spawned workers could not be sent, as Python 3.14 starts them on Linux unless told otherwise."""
+    for keyword in loader.node.keywords:
+        value, scopes = keyword.value, loader.scopes
+        bound = scopes.scope(value).lookup(value.id) if isinstance(value, ast.Name) else []
+        nodes = [value, *(part for binding in bound for part in (binding.node, binding.value))]
+        nested = any(isinstance(node, FUNCTIONS) and scopes.function(node) is not None for node in nodes)
+        if keyword.arg in _SENT and (nested or any(isinstance(node, ast.Lambda) for node in nodes)):
+            return f"; `{keyword.arg}` has to be a function of the module where processes are not forked"
+    return ""
 
 
 def _guarded(loader: Loader) -> bool:
