@@ -68,6 +68,8 @@ def _test(project: Project, loader: Loader, transfer: Transfer) -> str | None:
     scopes = transfer.call.scopes
     for test, holds in conditions(scopes, transfer.node):
         if holds and isinstance(test, ast.Name | ast.Attribute) and _CUDA.search(ast.unparse(test)):
+            if project.values.of(scopes, test).every(lambda value: not value):
+                return None  # an option that is off by default: the loader would be one that does not pin
             return ast.unparse(test) if _means_the_same(scopes, test, loader) else None
     if transfer.devices == {Device.CUDA} or not isinstance(transfer.node.func, ast.Attribute):
         return None

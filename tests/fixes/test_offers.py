@@ -246,3 +246,25 @@ loss.backward()
 def test_gpus_hidden_with_a_reason_stay_hidden(job: MakeJob) -> None:
     assert "on purpose" in job({"train.py": HIDDEN.format(comment="Ignore all GPUs: slower here.")}).refusal("GPU411")
     assert job({"train.py": HIDDEN.format(comment="Which GPU to use.")}).offer("GPU411").safety is Safety.UNSAFE
+
+
+GPU_OPTION = """\
+import argparse
+import torch
+from torch.utils.data import DataLoader
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--use_cuda", type=bool, default={default})
+args = parser.parse_args()
+for images in DataLoader(data):
+    if args.use_cuda:
+        images = images.cuda()
+    model(images).backward()
+"""
+
+
+@pytest.mark.parametrize(("default", "pinned"), [(True, "args.use_cuda"), (False, "True")])
+def test_an_option_that_is_off_by_default_does_not_say_what_is_pinned(job: MakeJob, default: bool, pinned: str) -> None:
+    made = job({"train.py": GPU_OPTION.format(default=default)})
+    assert made.repair("GPU301") == 1
+    assert f"DataLoader(data, pin_memory={pinned})" in made.text("train.py")
