@@ -268,3 +268,20 @@ def test_an_option_that_is_off_by_default_does_not_say_what_is_pinned(job: MakeJ
     made = job({"train.py": GPU_OPTION.format(default=default)})
     assert made.repair("GPU301") == 1
     assert f"DataLoader(data, pin_memory={pinned})" in made.text("train.py")
+
+
+STEPS = """\
+train_loader = DataLoader(train, batch_size=batch_size)
+val_loader = iter(DataLoader(val, batch_size=batch_size))
+{name} = len(val) // batch_size
+for images, labels in train_loader:
+    model(images.cuda()).backward()
+    for _ in range({name}):
+        model(next(val_loader)[0].cuda())
+"""
+
+
+def test_evaluation_that_counts_its_steps_keeps_its_batch_size(job: MakeJob) -> None:
+    head = "from torch.utils.data import DataLoader\n\n"
+    assert "how many batches" in job({"train.py": head + STEPS.format(name="steps_per_eval")}).refusal("GPU202")
+    assert job({"train.py": head + STEPS.format(name="log_every")}).offer("GPU202").safety is Safety.UNSAFE

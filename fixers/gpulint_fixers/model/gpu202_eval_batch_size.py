@@ -34,7 +34,7 @@ def _enlarge(finding: Finding, project: Project) -> Fix | Declined:
     if not isinstance(found, EvalBatch):
         return Declined("one batch size serves training and evaluation; which to change is a choice")
     source = found.evaluation
-    if _counts_batches(source.call.scopes):
+    if _counts_batches(source.call.scopes) or _divides(source.call.scopes, source.text):
         return Declined("evaluation is told how many batches to draw: with larger ones it would see more samples")
     if found.size:
         if project.values.of(source.batch.scopes, source.batch.node).any(lambda value: value == 1):
@@ -78,6 +78,19 @@ def _counts_batches(scopes: ModuleScopes) -> bool:
         for call in scopes.calls_by_name.get(name, [])
         for keyword in call.keywords
     )
+
+
+def _divides(scopes: ModuleScopes, size: str) -> bool:
+    """Is a number of evaluation steps worked out from the size (``steps_per_eval = samples // batch_size``)?"""
+    for node in scopes.module.nodes:
+        if not isinstance(node, ast.Assign) or split_of(ast.unparse(node.targets[0])) is not Split.EVAL:
+            continue
+        for part in ast.walk(node.value):
+            if isinstance(part, ast.BinOp) and isinstance(part.op, ast.FloorDiv | ast.Div):
+                divisor = ast.unparse(part.right)
+                if divisor == size or "batch" in size.lower() and "batch" in divisor.lower():
+                    return True
+    return False
 
 
 def _named(scopes: ModuleScopes, call: ast.Call, size: ast.expr, fits: int) -> tuple[tuple[Edit, ...], str] | None:

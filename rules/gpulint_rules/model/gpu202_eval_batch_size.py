@@ -291,8 +291,8 @@ def _compared(size: int, train: int) -> str:
     return f"uses the training batch size ({train})" if size == train else f"is {size}, training uses {train}"
 
 
-_ITEM = re.compile(r"[\w.]+\[[^\[\]()]+\]")
-"""``params["batch_size"]``"""
+_ITEM = re.compile(r"[\w.]+(\[[^\[\]()]+\]|\([^()]*\))")
+"""``params["batch_size"]``, ``int(size)``"""
 
 
 def double(size: str) -> str:
