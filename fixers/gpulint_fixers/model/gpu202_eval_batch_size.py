@@ -88,7 +88,7 @@ def _divides(scopes: ModuleScopes, size: str) -> bool:
         for part in ast.walk(node.value):
             if isinstance(part, ast.BinOp) and isinstance(part.op, ast.FloorDiv | ast.Div):
                 divisor = ast.unparse(part.right)
-                if divisor == size or "batch" in size.lower() and "batch" in divisor.lower():
+                if divisor == size or ("batch" in size.lower() and "batch" in divisor.lower()):
                     return True
     return False
 
