@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from gpulint.facts.draws import Draw
-from gpulint.facts.gpu_programs import is_for_tpu
+from gpulint.facts.gpu_programs import runs_elsewhere
 from gpulint.facts.loaders import Loader
 from gpulint.facts.resolve import Ref
 from gpulint.facts.scopes import ModuleScopes, last_name
@@ -194,7 +194,7 @@ class Devices:
     def batch_transfers(self, scopes: ModuleScopes) -> Iterator[Transfer]:
         """Transfers of loader batches from the host to what may be a GPU."""
         loops = self._project.loops
-        for transfer in () if is_for_tpu(scopes) else self.transfers(scopes):
+        for transfer in () if runs_elsewhere(scopes) else self.transfers(scopes):
             draw = transfer.draw
             if draw is None or draw.prepared or not transfer.to_gpu:
                 continue

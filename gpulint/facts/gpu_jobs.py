@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -12,9 +13,13 @@ from gpulint.finding import Place
 if TYPE_CHECKING:
     from gpulint.documents.base import Document
     from gpulint.documents.shell import Command
+    from gpulint.documents.shell.script import Block
     from gpulint.jobs import Job, JobLaunch
     from gpulint.project import Project
 
+_STAGE = re.compile(r"\$\{?(start_?|stop_?)?stage\b")
+_IS_ON = re.compile(r"""\[\[?\s+["']?\$\{?(\w+)\}?["']?\s+(?:==?|-eq)\s+["']?(?:true|1|yes|y)["']?\s+\]\]?""")
+_OFF = frozenset({"false", "0", "no", "n", ""})
 _DISTRIBUTED = frozenset({"torchrun", "accelerate", "deepspeed", "horovodrun", "composer", "fabric"})
 
 
@@ -25,6 +30,34 @@ class Held:
     command: Command
     job: Job
     evidence: Place
+
+
+def may_skip(job: Job, document: Document, command: Command) -> bool:
+    """Does a plain script start a command only in a stage of a recipe, or if a flag is set that is off?
+
+    Recipes are run by hand, stage by stage, on whatever machine suits it. A batch job holds its GPUs throughout.
+    """
+    if job.gpus is not None or job.task.system:
+        return False
+    calls = [
+        item.launch.command for item in job.launches if item.script is not None and item.script.path == document.path
+    ]
+    return any(
+        _is_stage(block) or _is_off(block, around) for around in (command, *calls) for block in around.conditions
+    )
+
+
+def _is_stage(block: Block) -> bool:
+    return bool(_STAGE.search(block.text))
+
+
+def _is_off(block: Block, command: Command) -> bool:
+    """``install=false`` and then ``if [ "$install" = true ]``."""
+    test = _IS_ON.fullmatch(block.text) if block.kind == "if" and block.branch == 0 else None
+    if test is None:
+        return False
+    set_to = [item.value.raw for item in command.script.assignments if item.name == test[1] and item.value is not None]
+    return bool(set_to) and all(text.strip("\"'").lower() in _OFF for text in set_to)
 
 
 class GpuJobs:
@@ -49,6 +82,8 @@ class GpuJobs:
         table: dict[Path, dict[tuple[int, int], Held]] = {}
         for job, evidence in self.held:
             for item in job.commands:
+                if may_skip(job, item.document, item.command):
+                    continue
                 span = item.command.span
                 table.setdefault(item.document.path, {}).setdefault(
                     (span.line, span.column), Held(item.command, job, evidence)

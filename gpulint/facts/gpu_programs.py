@@ -44,6 +44,8 @@ _SEPARATE = re.compile(
 )
 _PREPARES = re.compile(r"(data_?generators?|data_?prep\w*|pre_?process\w*)$", re.IGNORECASE)
 """Folders whose programs make the data that others train on."""
+_RESOURCES = ("resources_per_node", "resources_per_worker")
+"""What Kubeflow's and Ray's trainers give each worker."""
 _INSTALLED = frozenset({"setup.py", "hubconf.py", "noxfile.py", "conftest.py"})
 _CHOSEN = re.compile(rb"""(device|devices|accelerator)\W{1,4}(auto|gpu|cuda)|\.to\((\d|(local_)?rank)\)""")
 _NUMBERED = re.compile(rb"^\s*device = \d+\s*$", re.MULTILINE)
@@ -63,7 +65,7 @@ class GpuPrograms:
 
     def runs(self, scopes: ModuleScopes) -> bool:
         """Does the module run in a program that computes on a GPU?"""
-        if self._project.is_test(scopes.path) or scopes.path.name in _INSTALLED or is_for_tpu(scopes):
+        if self._project.is_test(scopes.path) or scopes.path.name in _INSTALLED or runs_elsewhere(scopes):
             return False
         if scopes.path not in self._known:
             self._known[scopes.path] = self._runs(scopes)
@@ -126,6 +128,25 @@ class GpuPrograms:
         name = self._project.absolute(target.removesuffix(".*"), user)
         candidates = (name, name.rpartition(".")[0])
         return any(self._project.module_path(candidate, user.path) == path for candidate in candidates if candidate)
+
+
+def runs_elsewhere(scopes: ModuleScopes) -> bool:
+    """Is a module written for TPUs, or for workers without GPUs?"""
+    return is_for_tpu(scopes) or _asks_for_cpus(scopes)
+
+
+def _asks_for_cpus(scopes: ModuleScopes) -> bool:
+    """Does a module hand its function to workers whose resources, all written out, hold no GPU?"""
+    text = scopes.module.source.text
+    if not any(name in text for name in _RESOURCES) or "use_gpu" in text:
+        return False
+    asked = [keyword.value for call in scopes.calls for keyword in call.keywords if keyword.arg in _RESOURCES]
+    return bool(asked) and all(
+        isinstance(value, ast.Dict)
+        and bool(value.keys)
+        and all(isinstance(key, ast.Constant) and "gpu" not in str(key.value).lower() for key in value.keys)
+        for value in asked
+    )
 
 
 def is_for_tpu(scopes: ModuleScopes) -> bool:

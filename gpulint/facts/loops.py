@@ -6,7 +6,7 @@ from __future__ import annotations
 import ast
 import enum
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
@@ -28,6 +28,9 @@ _STEP_CALL = re.compile(
 )
 _EVAL_NAME = re.compile(
     r"(^|_)(eval|evaluate|evaluation|valid|validate|validation|val|test|infer|inference|predict|prediction|accuracy)(_|$)"
+)
+_EVAL_STEP = re.compile(
+    r"^_?(eval|evaluation|val|valid|validation|test|infer|inference|predict)_?(step|batch|iter|iteration)(_fn)?$"
 )
 _TRAIN_NAME = re.compile(r"(^|_)(train|training|fit|finetune)(_|$)")
 _LOADER_NAME = re.compile(
@@ -146,7 +149,7 @@ class Loops:
             return Role.OTHER if variants else Role.STEP
         inner = {self.role(scopes, child) for child in self.inner_loops(scopes, loop)} - {Role.OTHER, Role.EVAL}
         for call in self.calls_in(scopes, loop):
-            for helper in self._project.resolver.callees(scopes, call):
+            for helper in self._helpers(scopes, call):
                 if isinstance(helper.node, FUNCTIONS):
                     inner |= self._helper_roles(helper.scopes, helper.node)
         epoch_name = is_epoch_loop(loop)
@@ -161,6 +164,10 @@ class Loops:
         if not several and self.over_loader(scopes, loop):
             return Role.EVAL if self._evaluates(scopes, loop) else Role.OTHER
         return Role.OTHER
+
+    def _helpers(self, scopes: ModuleScopes, call: ast.Call) -> Iterable[Ref]:
+        """Functions of the tree that a call may step in; what is called an evaluation's step takes no other."""
+        return () if _EVAL_STEP.search(last_name(call.func)) else self._project.resolver.callees(scopes, call)
 
     def _helper_roles(self, scopes: ModuleScopes, function: FunctionNode) -> set[Role]:
         """Roles of the loops that a call to ``function`` runs; OTHER stands for a bare training step."""
@@ -179,7 +186,7 @@ class Loops:
             if self._steps(scopes, function):
                 found.add(Role.OTHER)
             for call in self.calls_in(scopes, function):
-                for helper in self._project.resolver.callees(scopes, call):
+                for helper in self._helpers(scopes, call):
                     if isinstance(helper.node, FUNCTIONS):
                         found |= self._roles_of(helper.scopes, helper.node)
         finally:

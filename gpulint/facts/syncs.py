@@ -63,6 +63,7 @@ _CREATORS = frozenset(
     "torch.randn torch.randint torch.randperm torch.arange".split()
 )
 _SETTING = re.compile(r"scale|weight|fn|func|coef|type|name|lambda|alpha|interval", re.IGNORECASE)
+_FLOATS = frozenset({"float", "int", "Optional[float]", "float | None", "Optional[int]", "int | None"})
 
 
 class Kind(enum.Enum):
@@ -282,7 +283,7 @@ class Syncs:
                 else:
                     return False
             elif binding.kind is Bound.PARAMETER:
-                evidence = bool(_LOSS.search(name)) and not _SETTING.search(name)
+                evidence = bool(_LOSS.search(name)) and not _SETTING.search(name) and not _is_float(binding.node)
                 if evidence and self._is_passed_from_host(scopes, node):
                     return False
             elif binding.kind is Bound.AUGMENT:
@@ -315,6 +316,12 @@ class Syncs:
                 if returned and all(self.is_host(callee.scopes, value) for value in returned):
                     return True
         return False
+
+
+def _is_float(parameter: ast.AST) -> bool:
+    """``loss: float``, ``loss: Optional[float]``: a number by its annotation."""
+    note = parameter.annotation if isinstance(parameter, ast.arg) else None
+    return note is not None and ast.unparse(note).removeprefix("typing.") in _FLOATS
 
 
 def _is_number(node: ast.expr) -> bool:

@@ -30,7 +30,7 @@ from dataclasses import dataclass
 
 from gpulint.documents.base import Document
 from gpulint.facts.fetch_commands import copy_tool
-from gpulint.facts.gpu_jobs import Held
+from gpulint.facts.gpu_jobs import Held, may_skip
 from gpulint.finding import Finding, Severity
 from gpulint.fix import Safety
 from gpulint.jobs import Job, JobLaunch
@@ -92,6 +92,8 @@ def _preparations(document: Document, project: Project) -> Iterator[Finding]:
         for start in job.launches:
             span = start.launch.span
             if start.document is not document or (span.line, span.column) in seen or not _prepares(start, job, project):
+                continue
+            if may_skip(job, document, start.launch.command):
                 continue
             seen.add((span.line, span.column))
             assert start.program is not None

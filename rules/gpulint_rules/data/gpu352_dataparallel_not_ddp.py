@@ -68,15 +68,16 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
 
 
 def _only_infers(project: Project, scopes: ModuleScopes, call: ast.Call) -> bool:
-    """Is the wrapped model only called without gradients, or unwrapped, in its function (an attribute: its class)?"""
+    """Is the wrapped model only called without gradients, or unwrapped, in its function or module (an attribute: its
+    class)?"""
     assigned, function = scopes.module.parents.get(_chained(scopes, call)), scopes.function(call)
-    if function is None or not isinstance(assigned, ast.Assign):
+    if not isinstance(assigned, ast.Assign):
         return False
     target = ast.unparse(assigned.targets[0])
     attribute = isinstance(assigned.targets[0], ast.Attribute)
-    home: ast.AST | None = function
+    home: ast.AST | None = function or scopes.module.tree
     if attribute:
-        home = next((up for up in scopes.module.ancestors(function) if isinstance(up, ast.ClassDef)), None)
+        home = next((up for up in scopes.module.ancestors(call) if isinstance(up, ast.ClassDef)), None)
     elif not isinstance(assigned.targets[0], ast.Name):
         return False
     runs = loads = 0
@@ -84,6 +85,8 @@ def _only_infers(project: Project, scopes: ModuleScopes, call: ast.Call) -> bool
         if not isinstance(node, ast.Attribute if attribute else ast.Name) or ast.unparse(node) != target:
             continue
         if isinstance(node.ctx, ast.Store) or (not attribute and node.lineno <= (assigned.end_lineno or 0)):
+            continue
+        if function is None and not attribute and _is_another(scopes, node, assigned):
             continue
         up = scopes.module.parents.get(node)
         if isinstance(up, ast.Call) and up.func is node and project.guards.no_grad(scopes, up):
@@ -97,6 +100,12 @@ def _only_infers(project: Project, scopes: ModuleScopes, call: ast.Call) -> bool
         ):
             return False
     return runs + loads > 0
+
+
+def _is_another(scopes: ModuleScopes, node: ast.AST, assigned: ast.Assign) -> bool:
+    """Does a name stand for something of its own function, not for what the module assigned?"""
+    assert isinstance(node, ast.Name)
+    return not any(binding.value is assigned.value for binding in scopes.scope(node).lookup(node.id))
 
 
 def _chained(scopes: ModuleScopes, call: ast.Call) -> ast.AST:

@@ -97,7 +97,7 @@ def _commands(document: Document, project: Project) -> Iterator[Finding]:
 def _only_if_missing(held: Held) -> bool:
     """``python -c 'import x' || pip install x``: nothing is installed where the image has it."""
     return any(
-        (block.kind == "or" or "!" in block.text)
+        (block.kind == "or" or "!" in block.text or block.text.startswith("not "))
         and any(word in block.text for word in ("import ", "command -v", "which ", "pip show", " -d ", " -f "))
         for block in held.command.conditions
     )
