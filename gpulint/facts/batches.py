@@ -148,7 +148,10 @@ class Batches:
             sites: dict[Split, list[Ref]] = {}
             for site in self._project.resolver.call_sites(scopes, function):
                 assert isinstance(site.node, ast.Call)
-                if (split := self.split(site.scopes, site.node)) is not None:
+                split = self.split(site.scopes, site.node)
+                if split is Split.TRAIN and self._project.guards.no_grad(site.scopes, site.node):
+                    continue  # the training split is only evaluated
+                if split is not None:
                     sites.setdefault(split, []).append(site)
             for evaluation in sites.get(Split.EVAL, []):
                 beside = [site for site in sites.get(Split.TRAIN, []) if _function(site) is _function(evaluation)]

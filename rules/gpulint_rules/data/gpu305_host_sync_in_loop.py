@@ -95,6 +95,8 @@ def _every_step(project: Project, scopes: ModuleScopes, sync: Sync) -> Context |
         return None
     if any(_says_evaluation(test, holds) for test, holds in conditions(scopes, sync.node)):
         return None
+    if _is_for_a_kind(project, scopes, sync.node):
+        return None
     for context in project.loops.contexts(scopes, sync.node):
         if context.role is not Role.STEP or _is_full_batch(context):
             continue
@@ -103,6 +105,7 @@ def _every_step(project: Project, scopes: ModuleScopes, sync: Sync) -> Context |
             or guards.off_by_default(site.scopes, site.node)
             or guards.exceptional(site.scopes, site.node)
             or guards.once(site.scopes, site.node)
+            or _is_for_a_kind(project, site.scopes, site.node)
             for site in context.calls
         ):
             continue
@@ -110,6 +113,16 @@ def _every_step(project: Project, scopes: ModuleScopes, sync: Sync) -> Context |
             continue
         return context
     return None
+
+
+def _is_for_a_kind(project: Project, scopes: ModuleScopes, node: ast.AST) -> bool:
+    """``if isinstance(sampler, LossAware)`` of a class of the tree: which kind it is was chosen elsewhere."""
+    for test, holds in conditions(scopes, node):
+        if holds and isinstance(test, ast.Call) and last_name(test.func) == "isinstance" and len(test.args) == 2:
+            kinds = project.resolver.origins(scopes, test.args[1])
+            if any(isinstance(kind.node, ast.ClassDef) for kind in kinds):
+                return True
+    return False
 
 
 def _says_evaluation(test: ast.expr, holds: bool) -> bool:
