@@ -26,6 +26,8 @@ _NAME = re.compile(
     re.IGNORECASE,
 )
 _ACCUMULATES = re.compile(r"accum", re.IGNORECASE)
+_UPDATES = re.compile(r"(^--|\.)update[-_]freq(\.0)?$")
+"""What fairseq calls accumulation; elsewhere the name says how often logs or target networks are renewed."""
 _MICRO = re.compile(r"micro[-_]?batch", re.IGNORECASE)
 _RL = re.compile(r"^(gym|gymnasium|stable_baselines3|sb3_contrib|torchrl|tianshou|pettingzoo|minigrid|dm_control)$")
 _RL_NAME = re.compile(r"replay_?(buffer|memory)|rollout_?buffer", re.IGNORECASE)
@@ -66,7 +68,7 @@ def accumulated_elsewhere(options: Mapping[str, str | None], size: int) -> bool:
     """
     for name, text in options.items():
         number = int(text) if text is not None and text.isdigit() else None
-        if is_accumulation(name) and (number is None or (number > 1 and number * size > 4)):
+        if (is_accumulation(name) or _UPDATES.search(name)) and (number is None or (number > 1 and number * size > 4)):
             return True
         if re.search(r"global[-_]batch", name) and (number is None or number > 8 * size):
             return True

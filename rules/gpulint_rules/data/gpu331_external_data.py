@@ -72,6 +72,8 @@ def _python(document: Document, scopes: ModuleScopes, project: Project) -> Itera
     for item in _distinct(project.downloads.in_module(scopes)):
         if (offline and HUB in item.origin) or project.staging.of(item) is not None or _is_asked_for(scopes, item):
             continue
+        if _is_named(project, scopes, item):
+            continue
         if project.guards.without_gpu(scopes, item.node) or _is_library_option(project, scopes, item):
             continue
         if not project.gpu_programs.runs_at(scopes, item.node):
@@ -92,6 +94,16 @@ def _is_asked_for(scopes: ModuleScopes, item: Download) -> bool:
         if holds
         for part in ast.walk(test)
     )
+
+
+def _is_named(project: Project, scopes: ModuleScopes, item: Download) -> bool:
+    """Does the program only fetch what its user names, and not by default (``if args.model == "org/name"``)?"""
+    for test, holds in conditions(scopes, item.node):
+        if holds and isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.Eq):
+            other = test.comparators[0]
+            if isinstance(other, ast.Constant) and other.value == item.what:
+                return not project.values.of(scopes, test.left).any(lambda value: value == item.what)
+    return False
 
 
 def _distinct(downloads: tuple[Download, ...]) -> Iterator[Download]:

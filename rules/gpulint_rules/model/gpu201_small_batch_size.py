@@ -64,8 +64,11 @@ _BOUND_BY_MEMORY = 8
 """A configuration file that asks for fewer was tuned to a model that fills the memory."""
 _BATCH_SIZE = re.compile(r"batch[-_]?size|bsz", re.IGNORECASE)
 _TRAINS = re.compile(r"(^|[._])(epochs?|num_epochs|number_of_epochs|lr|learning_rate|max_steps|optimizer)(\.|$)")
-_NO_TRAINING = re.compile(r"(^|_)(prepare|preprocess|extract|convert|download|export)(_|$)", re.IGNORECASE)
-"""Programs that make data: their batches are no training's."""
+_NO_TRAINING = re.compile(
+    r"(^|_)(prepare|preprocess|extract|convert|download|export|eval|evaluate|evaluation|generate|predict)(_|$)",
+    re.IGNORECASE,
+)
+"""Programs that make data or evaluate: their batches are no training's."""
 _BENCHMARK = re.compile(r"bench", re.IGNORECASE)
 """Scripts that try batch sizes on purpose."""
 
