@@ -65,7 +65,8 @@ class Gate:
         return False
 
     def _calls(self, word: bytes) -> bool:
-        for match in re.finditer(rb"\b%b\s*\(" % word, self._data):
+        # The word comes first, as a search for fixed bytes is far faster than one for a word boundary.
+        for match in re.finditer(rb"%b(?<!\w%b)\s*\(" % (word, word), self._data):
             line = self._data[self._data.rfind(b"\n", 0, match.start()) + 1 : match.start()]
             if not line.lstrip().startswith((b">>>", b"...")):
                 return True

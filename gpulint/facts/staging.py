@@ -4,6 +4,7 @@ launcher."""
 from __future__ import annotations
 
 import re
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,14 +43,23 @@ class Staging:
     def _separate_step(self, download: Download) -> Place | None:
         """A program of the same folder, named for it, that makes the same call."""
         home = download.call.scopes.path
-        for path in self._project.python_files:
-            if path.parent != home.parent or path == home or not _FETCHES.search(path.stem):
+        for path in self._fetchers.get(home.parent, ()):
+            if path == home:
                 continue
             other = self._project.scopes_at(path)
             for item in self._project.downloads.in_module(other) if other is not None else ():
                 if item.name == download.name and (not item.what or not download.what or item.what == download.what):
                     return Place(path, item.call.scopes.module.span(item.node), "fetched here, before the job")
         return None
+
+    @cached_property
+    def _fetchers(self) -> dict[Path, list[Path]]:
+        """Folder -> its programs that are named for fetching."""
+        table: dict[Path, list[Path]] = {}
+        for path in self._project.python_files:
+            if _FETCHES.search(path.stem):
+                table.setdefault(path.parent, []).append(path)
+        return table
 
     def _launcher(self, download: Download) -> Place | None:
         """A launcher that copies an archive of that name before it starts the program."""
