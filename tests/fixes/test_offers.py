@@ -285,3 +285,17 @@ def test_evaluation_that_counts_its_steps_keeps_its_batch_size(job: MakeJob) -> 
     head = "from torch.utils.data import DataLoader\n\n"
     assert "how many batches" in job({"train.py": head + STEPS.format(name="steps_per_eval")}).refusal("GPU202")
     assert job({"train.py": head + STEPS.format(name="log_every")}).offer("GPU202").safety is Safety.UNSAFE
+
+
+MADE = """\
+import torch
+
+for images in loader:
+    steps = torch.{made}.to("cuda")
+    model(images.cuda(), steps).backward()
+"""
+
+
+@pytest.mark.parametrize(("made", "safety"), [("zeros(8)", Safety.SAFE), ("linspace(0, 1, 8)", Safety.UNSAFE)])
+def test_what_a_gpu_computes_may_be_rounded_otherwise(job: MakeJob, made: str, safety: Safety) -> None:
+    assert job({"train.py": MADE.format(made=made)}).offer("GPU306").safety is safety

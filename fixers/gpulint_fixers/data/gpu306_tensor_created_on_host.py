@@ -7,10 +7,13 @@ import ast
 from gpulint_rules.data.gpu306_tensor_created_on_host import OnHost
 
 from gpulint.documents.python import PythonModule
+from gpulint.facts.scopes import last_name
 from gpulint.finding import Finding
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
 from gpulint.project import Project
 from gpulint_fixers.calls import add_keyword
+
+_COMPUTED = frozenset({"linspace", "logspace"})
 
 
 def fix(finding: Finding, project: Project) -> Fix | Declined:
@@ -34,6 +37,8 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     )
     if payload.random:
         return Fix("make it on the GPU, whose generator draws other numbers", Safety.UNSAFE, edits)
+    if last_name(made.func) in _COMPUTED:
+        return Fix("make it on the GPU, which may round the last digit of a value otherwise", Safety.UNSAFE, edits)
     return Fix("make it on the GPU", Safety.SAFE, edits)
 
 
