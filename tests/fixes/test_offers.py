@@ -299,3 +299,20 @@ for images in loader:
 @pytest.mark.parametrize(("made", "safety"), [("zeros(8)", Safety.SAFE), ("linspace(0, 1, 8)", Safety.UNSAFE)])
 def test_what_a_gpu_computes_may_be_rounded_otherwise(job: MakeJob, made: str, safety: Safety) -> None:
     assert job({"train.py": MADE.format(made=made)}).offer("GPU306").safety is safety
+
+
+EXPLAINED = """\
+import torch
+from torch.utils.data import DataLoader
+
+model = torch.nn.Linear(8, 2).to("cuda")
+model.eval()
+for images, labels in DataLoader(data, pin_memory=True):
+    predicted = model(images.to("cuda", non_blocking=True))
+    {more}
+"""
+
+
+def test_evaluation_that_explains_the_model_keeps_its_gradients(job: MakeJob) -> None:
+    assert "`cam`" in job({"train.py": EXPLAINED.format(more="print(cam(x=images))")}).refusal("GPU203")
+    assert job({"train.py": EXPLAINED.format(more="print(predicted)")}).offer("GPU203").safety is Safety.UNSAFE

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import ast
+import re
 
 from gpulint.facts.inference import Inference
 from gpulint.facts.loops import Role
-from gpulint.facts.scopes import FunctionNode
+from gpulint.facts.scopes import FunctionNode, last_name
 from gpulint.finding import Finding
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
 from gpulint.project import Project
 from gpulint.source import Span
+
+_EXPLAINING = re.compile(
+    r"(^|_)(grad_?)?cam(_|$)|saliency|attribut|explain|(^|_)shap(_|$)|GradCAM|hessian|jacobian", re.I
+)
 
 
 def fix(finding: Finding, project: Project) -> Fix | Declined:
@@ -19,9 +24,19 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     if not any(binding.target == "torch" for binding in found.scopes.top.bindings.get("torch", [])):
         return Declined("the module does not import torch by its own name")
     function = found.function
+    if explains := _explains(found, function or found.loop):
+        return Declined(f"`{explains}` may need the gradients")
     if function is not None and not _trains(project, found, function):
         return _decorate(finding, project, found, function)
     return _wrap(finding, found)
+
+
+def _explains(found: Inference, region: ast.AST) -> str | None:
+    """What looks into the model by its gradients (class activation maps, attributions), as far as names tell."""
+    for call in found.scopes.calls:
+        if _EXPLAINING.search(last_name(call.func)) and region in found.scopes.module.ancestors(call):
+            return ast.unparse(call.func)
+    return None
 
 
 def _trains(project: Project, found: Inference, function: FunctionNode) -> bool:
