@@ -18,7 +18,8 @@ The batch is changed on the host right after it was sent; a tensor moves from th
 Fix safety
 Safe where every loader that the batch may come from pins its memory, or can be made to in the same fix. Unsafe
 elsewhere: without pinned memory the copy blocks all the same. Unsafe also for whole batches that a ``collate_fn``
-makes, as their class may not know the option (``BatchEncoding`` of an older transformers).
+makes, as their class may not know the option (``BatchEncoding`` of an older transformers). A function that callers
+also use to move results back to the CPU is left alone: a copy that nobody waits for is read too early.
 
 References
 https://pytorch.org/tutorials/intermediate/pinmem_nonblock.html

@@ -17,7 +17,8 @@ between processes; the samples are on the GPU already; the data set is not safe 
 Fix safety
 Unsafe: samples then come from other processes, whose random state, open files and memory are their own, and the
 number is a guess unless the launcher says how many cores the job has. Workers that live on draw their seed once instead
-of at the start of every epoch, so that from the second epoch on the same seed gives another order.
+of at the start of every epoch, so that from the second epoch on the same seed gives another order. Loaders made in
+the processes of a ``multiprocessing.Pool`` stay as they are: those may not start workers.
 
 References
 https://pytorch.org/docs/stable/data.html#multi-process-data-loading

@@ -15,6 +15,7 @@ Random numbers must be those of the CPU generator, so that runs on different mac
 
 Fix safety
 Safe for constant values: the tensor holds the same. Unsafe for random numbers: the GPU's generator draws others.
+Unsafe for ``linspace`` too, which a GPU may round otherwise.
 
 References
 https://pytorch.org/tutorials/recipes/recipes/tuning_guide.html#create-tensors-directly-on-the-target-device

@@ -18,7 +18,8 @@ Fix safety
 Unsafe: sums are rounded in another order. Under DDP a line at the start of the loop tells the model whether this
 micro-step exchanges gradients (``require_backward_grad_sync``, which is what ``no_sync`` sets). Horovod gets
 ``backward_passes_per_step`` where the loop shows how many there are, else compression, which rounds gradients to
-float16. Under FSDP there is advice, since skipping costs memory.
+float16. Under FSDP there is advice, since skipping costs memory. Nothing is changed where gradients are clipped or
+unscaled in every micro-step.
 
 References
 https://pytorch.org/docs/stable/generated/torch.nn.parallel.DistributedDataParallel.html#torch.nn.parallel.DistributedDataParallel.no_sync

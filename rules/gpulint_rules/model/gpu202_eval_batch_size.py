@@ -15,7 +15,8 @@ The metric needs the batch (one image at a time, batch statistics); the split is
 full-neighbourhood inference on graphs; both loaders are one on purpose.
 
 Fix safety
-Unsafe: metrics that are averaged per batch change a little, and the larger batch must fit.
+Unsafe: metrics that are averaged per batch change a little, and the larger batch must fit. Nothing is changed where a
+number of evaluation steps is worked out from the batch size.
 
 References
 https://pytorch.org/tutorials/recipes/recipes/tuning_guide.html

@@ -13,7 +13,8 @@ Evaluation differentiates on purpose: adversarial examples, input gradients, met
 
 Fix safety
 Safe where no caller propagates gradients through what the function returns: ``@torch.no_grad()`` on the function
-changes no value. Unsafe where callers are unknown.
+changes no value. Unsafe where callers are unknown. Left alone where the model is explained by its gradients (class
+activation maps, attributions).
 
 References
 https://pytorch.org/docs/stable/notes/autograd.html#locally-disable-grad-doc
