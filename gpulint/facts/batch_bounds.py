@@ -1,4 +1,4 @@
-"""Why a batch may be small on purpose: accumulation, huge models, reinforcement learning, tests."""
+"""Why a batch may be small on purpose: accumulation, huge models, reinforcement learning, tests, the CPU."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpulint.facts.gpu_programs import computes, names_device
+from gpulint.facts.loops import Role, unwrap_iterable
 from gpulint.facts.resolve import Ref
 from gpulint.facts.scopes import ModuleScopes, last_name
 
@@ -100,7 +102,42 @@ class BatchBounds:
             return "a model that fills the GPU"
         if any(_FAKE.search(name) for name in names):
             return "made-up data"
+        if self._is_for_cpu(scopes):
+            return "a program of the CPU"
         return "accumulation" if self._accumulates(scopes, names) else ""
+
+    def _is_for_cpu(self, scopes: ModuleScopes) -> bool:
+        """Does a program with its own training loop in PyTorch leave everything where PyTorch makes it?"""
+        if "torch" not in scopes.packages or not any(
+            self._project.loops.role(scopes, loop) is Role.STEP for loop in scopes.loops
+        ):
+            return False
+        texts = [scopes.module.source.text.encode("utf-8", "replace")]
+        texts += map(self._project.data, self._project.imported(scopes.path))
+        return not any(map(names_device, texts)) and not self._project.gpu_programs.runs(scopes)
+
+    def only_looked_at(self, scopes: ModuleScopes, call: ast.Call) -> bool:
+        """Does a module that computes nothing only draw from the loader that ``call`` makes, to see what it yields?"""
+        assigned = scopes.module.parents.get(call)
+        if not isinstance(assigned, ast.Assign) or len(assigned.targets) != 1:
+            return False
+        target = assigned.targets[0]
+        if not isinstance(target, ast.Name) or computes(scopes.module.source.text.encode("utf-8", "replace")):
+            return False
+        if any(self._project.loops.role(scopes, loop) is not Role.OTHER for loop in scopes.loops):
+            return False
+        # A pass in a loop (of epochs) is work.
+        drawn = {
+            id(unwrap_iterable(loop.iter))
+            for loop in scopes.loops
+            if isinstance(loop, ast.For) and not any(self._project.loops.around(scopes, loop))
+        }
+        uses = [
+            node
+            for node in scopes.module.nodes
+            if isinstance(node, ast.Name) and node.id == target.id and isinstance(node.ctx, ast.Load)
+        ]
+        return bool(uses) and all(id(use) in drawn or _is_glance(scopes, use) for use in uses)
 
     def _accumulates(self, scopes: ModuleScopes, names: Iterable[str]) -> bool:
         """Is accumulation there and not set to one step?"""
@@ -116,6 +153,12 @@ class BatchBounds:
     def _sizes(self, scopes: ModuleScopes, node: ast.expr) -> list[int]:
         values = self._project.values.of(scopes, node).constants
         return [value for value in values if isinstance(value, int) and not isinstance(value, bool)]
+
+
+def _is_glance(scopes: ModuleScopes, use: ast.Name) -> bool:
+    """``len(loader)``, ``iter(loader)``."""
+    up = scopes.module.parents.get(use)
+    return isinstance(up, ast.Call) and use in up.args and last_name(up.func) in ("len", "iter", "next")
 
 
 def _settings(scopes: ModuleScopes) -> Iterable[ast.expr]:

@@ -30,6 +30,7 @@ _COMPUTES = frozenset(
     b"Trainer SFTTrainer value_and_grad eval forward train_on_batch predict apply_gradients train".split()
 )
 _NAMED = frozenset(b"cuda gpu GPU GPUs num_gpus device_map".split())
+_DEVICE = frozenset(b"device devices dev local_rank mps ctx".split())
 _OTHERS = frozenset(b"tpu TPU torch_xla torch_neuronx".split())
 _CLIENTS = frozenset(
     b"MLClient ScriptRunConfig TrainingClient CustomTrainingJob CustomContainerTrainingJob CustomJob "
@@ -155,12 +156,25 @@ def is_for_tpu(scopes: ModuleScopes) -> bool:
     return "torch_xla" in text and not set(_WORD.findall(text.encode("utf-8", "replace"))) & _NAMED
 
 
+def computes(text: bytes) -> bool:
+    """Do the words of a program say that it trains, evaluates or generates?"""
+    return _computes(frozenset(_WORD.findall(text)), text)
+
+
+def _computes(words: frozenset[bytes], text: bytes) -> bool:
+    found = words & _COMPUTES
+    return bool(found) and (found != {b"train"} or bool(_TRAINS.search(text)))
+
+
+def names_device(text: bytes) -> bool:
+    """Do the words of a program name a GPU, what may be one, or a library that chooses one by itself?"""
+    return bool(frozenset(_WORD.findall(text)) & (_GPU | _NAMED | _OTHERS | _DEVICE)) or b".to(" in text
+
+
 def computes_on_gpu(text: bytes) -> bool:
     """Do the words of a program say that it uses a GPU (and no TPU) and trains, evaluates or generates?"""
     words = frozenset(_WORD.findall(text))
-    if not words & _COMPUTES or (words & _OTHERS and not words & _NAMED):
-        return False
-    if words & _COMPUTES == {b"train"} and not _TRAINS.search(text):
+    if not _computes(words, text) or (words & _OTHERS and not words & _NAMED):
         return False
     if words & _CLIENTS and not words & _OWN_WORK:
         return False

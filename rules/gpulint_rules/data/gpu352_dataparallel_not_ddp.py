@@ -10,8 +10,8 @@ process and one replica per GPU and overlaps the gradient exchange with the back
 7.1 % of the study's 706 issues.
 
 When it is right not to change
-A single GPU (``device_ids=[0]``), a model that only infers, or a quick experiment on two GPUs where the few lines of
-DDP set-up are not worth it.
+A single GPU (``device_ids=[0]``), a model that only infers or only writes its weights, or a quick experiment on two
+GPUs where the few lines of DDP set-up are not worth it.
 
 Fix safety
 Advice only: DDP needs a launcher, a sampler and one process per GPU.
@@ -91,8 +91,9 @@ def _only_infers(project: Project, scopes: ModuleScopes, call: ast.Call) -> bool
         up = scopes.module.parents.get(node)
         if isinstance(up, ast.Call) and up.func is node and project.guards.no_grad(scopes, up):
             runs += 1
-        elif isinstance(up, ast.Attribute) and up.attr in ("load_state_dict", "module"):
-            loads += up.attr == "module"
+        elif isinstance(up, ast.Attribute) and up.attr in ("load_state_dict", "state_dict", "module"):
+            # Weights alone are read and written under the names that the wrapper gives them: nothing runs.
+            loads += up.attr == "module" or (up.attr == "state_dict" and not attribute and len(assigned.targets) == 1)
         elif not (
             up is call
             or (isinstance(up, ast.Attribute) and up.attr in _NO_TRAINING)

@@ -12,9 +12,9 @@ A small batch cannot fill the GPU's cores, and launching kernels dominates. Impr
 study's 706 issues in 400 jobs; raising it is the most frequent repair.
 
 When it is right not to change
-Gradients are accumulated over micro-batches, the model fills the memory by itself, or the method asks for small
-batches (reinforcement learning, one graph or image at a time). Only a measurement decides: `gpulint estimate` says
-what fits.
+Gradients are accumulated over micro-batches, the model fills the memory by itself, the method asks for small batches
+(reinforcement learning, one graph or image at a time), or the program trains on the CPU. Only a measurement decides:
+`gpulint estimate` says what fits.
 
 Fix safety
 Unsafe: another batch size needs another learning rate. There is a fix only where the user has the batch that fits
@@ -168,6 +168,8 @@ def _python(document: Document, project: Project, scopes: ModuleScopes) -> Itera
     for source in sources:
         known = project.values.of(source.batch.scopes, source.batch.node)
         if not known.every(lambda value: isinstance(value, int) and is_small(value, text)):
+            continue
+        if project.batch_bounds.only_looked_at(scopes, source.node):
             continue
         used = Place(document.path, scopes.module.span(source.node), "the batches are made here")
         for value in known.values:
