@@ -18,7 +18,9 @@ GATHERS = frozenset(
 BARRIERS = frozenset({"barrier", "monitored_barrier", "wait_for_everyone", "join"})
 _MODULES = ("torch.distributed.", "horovod.", "hvd.", "accelerate.", "lightning.", "xm.", "torch_xla.")
 _OBJECTS = frozenset({"accelerator", "fabric", "hvd", "dist", "distributed"})
-_WRAPPERS = frozenset({b"DistributedDataParallel", b"DDP", b"FullyShardedDataParallel", b"FSDP", b"fully_shard"})
+WRAPPERS = frozenset({"DistributedDataParallel", "DDP", "FullyShardedDataParallel", "FSDP", "fully_shard"})
+"""What makes a model exchange its gradients."""
+_WRAPPERS = frozenset(name.encode() for name in WRAPPERS)
 
 
 def collective(scopes: ModuleScopes, call: ast.Call, project: Project) -> str:

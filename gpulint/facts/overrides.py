@@ -41,7 +41,7 @@ def is_overridden(project: Project, scopes: ModuleScopes, place: Place) -> bool:
         where = project.scopes_at(path)
         for node in where.module.nodes if where is not None and not project.is_test(path) else ():
             assert where is not None
-            says = _says(where, node, name, function, parameter, method)
+            says = _says(project, where, node, name, function, parameter, method)
             if says is False:
                 return False
             overridden = overridden or says is True
@@ -64,7 +64,13 @@ def _parameter(scopes: ModuleScopes, place: Place) -> tuple[FunctionNode, str] |
 
 
 def _says(
-    scopes: ModuleScopes, node: ast.AST, name: str, function: FunctionNode, parameter: str, method: bool
+    project: Project,
+    scopes: ModuleScopes,
+    node: ast.AST,
+    name: str,
+    function: FunctionNode,
+    parameter: str,
+    method: bool,
 ) -> bool | None:
     """True where a node sets the parameter or may, False where it leaves it out, None where it does not matter."""
     if isinstance(node, ast.Constant):
@@ -73,21 +79,14 @@ def _says(
         return None
     up = scopes.module.parents.get(node)
     if isinstance(up, ast.Call) and up.func is node:
-        passed = _passes(function, up, parameter)
+        bound = bool(function.args.args) and function.args.args[0].arg in ("self", "cls")
+        passed = project.resolver.argument_of(function, up, parameter, bound) is not None
         return passed if passed or not method else None
     if isinstance(up, ast.Attribute) or method:
         return None
     if isinstance(up, ast.ClassDef):
         return True if parameter in ast.unparse(up) else None
     return True
-
-
-def _passes(function: FunctionNode, call: ast.Call, parameter: str) -> bool:
-    """Does a call pass the parameter, or arguments that may hold it?"""
-    from gpulint.facts.resolve import Resolver
-
-    bound = bool(function.args.args) and function.args.args[0].arg in ("self", "cls")
-    return Resolver.argument_of(function, call, parameter, bound) is not None
 
 
 def _is_export(scopes: ModuleScopes, node: ast.Constant) -> bool:

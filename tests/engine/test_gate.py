@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -32,3 +33,22 @@ def test_a_syntax_error_is_reported_where_a_rule_could_fire_or_the_file_is_named
     path.write_text("from torch.utils.data import DataLoader\nx = (\n")
     assert main(["scan", str(tmp_path)]) == 1
     assert "syntax error" in capsys.readouterr().err
+
+
+def test_a_cell_that_is_one_string_is_read_like_one_of_lines(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = [
+        "from clip import *\n",
+        "load('ViT-B/32')\n",
+        "loss = net.cuda()(x)\n",
+        "loss.backward()\n",
+    ]
+    for name, source in (("lines", lines), ("string", "".join(lines))):
+        cell = {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None, "source": source}
+        notebook = {"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+        (tmp_path / f"{name}.ipynb").write_text(json.dumps(notebook))
+    main(["scan", "--no-cache", "--select", "GPU331", "--output-format", "concise", str(tmp_path)])
+    shown = capsys.readouterr().out
+    assert "lines.ipynb" in shown
+    assert "string.ipynb" in shown

@@ -287,3 +287,8 @@ def test_long_chains_of_sums_come_to_an_end(tmp_path: Path) -> None:
     # Each variable stands twice in the next one: without answers kept, the last asks for the first 2 ** 40 times.
     steps = "".join(f"a{n + 1} = a{n} + a{n}\n" for n in range(40))
     assert Tree(tmp_path, main=f"a0 = 1\n{steps}look(a40)\n").constants() == [2**40]
+
+
+def test_callers_that_import_in_parentheses_count(tmp_path: Path) -> None:
+    tree = Tree(tmp_path, main="def f(n):\n    look(n)\n", user="from . import (\n    main,\n)\n\nmain.f(3)\n")
+    assert tree.constants() == [3]

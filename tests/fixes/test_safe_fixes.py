@@ -38,6 +38,17 @@ print(*(value.item().hex() for parameter in model.parameters() for value in para
 LOADER = "loader = DataLoader(TensorDataset(inputs, targets), batch_size=16, shuffle=True, pin_memory={pin})\n"
 PINNED = LOADER.format(pin="torch.cuda.is_available()")
 
+LOOP = """\
+for epoch in range(3):
+    for x, y in loader:
+        x, y = x.to(device), y.to(device)
+        loss = criterion(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    print(loss.item().hex())
+"""
+
 PROGRAMS = {
     "GPU102": HEAD
     + PINNED
@@ -117,31 +128,9 @@ for epoch in range(3):
     "GPU301": HEAD
     + "loader = DataLoader(TensorDataset(inputs, targets), batch_size=16, shuffle=True)\n"
     + NET
-    + """\
-for epoch in range(3):
-    for x, y in loader:
-        x, y = x.to(device), y.to(device)
-        loss = criterion(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-    print(loss.item().hex())
-"""
+    + LOOP
     + TAIL,
-    "GPU302": HEAD
-    + LOADER.format(pin="False")
-    + NET
-    + """\
-for epoch in range(3):
-    for x, y in loader:
-        x, y = x.to(device), y.to(device)
-        loss = criterion(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-    print(loss.item().hex())
-"""
-    + TAIL,
+    "GPU302": HEAD + LOADER.format(pin="False") + NET + LOOP + TAIL,
     "GPU306": HEAD
     + PINNED
     + NET

@@ -28,7 +28,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpulint.documents.base import Document
-from gpulint.facts.collectives import GATHERS, REDUCTIONS
+from gpulint.facts.collectives import GATHERS, REDUCTIONS, WRAPPERS
 from gpulint.facts.environment import is_explained, settings
 from gpulint.facts.guards import conditions
 from gpulint.facts.scopes import ModuleScopes
@@ -106,11 +106,8 @@ def _chosen(scopes: ModuleScopes, call: ast.Call) -> bool:
 def _only_waits(scopes: ModuleScopes) -> bool:
     """Do the module's processes meet at barriers only, which exchange no tensors?"""
     return bool(scopes.calls_by_name.get("barrier")) and not any(
-        name in scopes.calls_by_name for name in (*REDUCTIONS, *GATHERS, "broadcast", "send", "recv", *_WRAPS)
+        name in scopes.calls_by_name for name in (*REDUCTIONS, *GATHERS, "broadcast", "send", "recv", *WRAPPERS)
     )
-
-
-_WRAPS = ("DistributedDataParallel", "DDP", "FullyShardedDataParallel", "FSDP", "fully_shard")
 
 
 def _moves_to_gpu(scopes: ModuleScopes, project: Project) -> bool:
