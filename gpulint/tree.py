@@ -209,10 +209,10 @@ class Tree:
             self._scopes[path] = None
             module = document.python
             if module is not None:
-                from gpulint.facts.scopes import ModuleScopes
+                from gpulint.facts.collecting import collect_scopes
 
                 try:
-                    self._scopes[path] = ModuleScopes(module, self.module_name(path))
+                    self._scopes[path] = collect_scopes(module, self.module_name(path))
                 except RecursionError:
                     document.problem("nested too deeply to be analysed; skipped", is_error=False)
         return self._scopes[path]

@@ -15,6 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpulint.facts.collecting import collect_scopes
 from gpulint.facts.gpu_libraries import (
     CPU_ONLY,
     FRAMEWORKS,
@@ -117,7 +118,7 @@ class GpuUse:
         if start.program is not None:
             return self.of(start.program)
         if start.module is not None:
-            return self._program([ModuleScopes(start.module)])
+            return self._program([collect_scopes(start.module)])
         return None
 
     def uses(self, job: Job) -> Use:

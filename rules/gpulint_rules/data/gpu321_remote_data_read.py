@@ -30,6 +30,7 @@ from dataclasses import dataclass
 
 from gpulint.documents.base import Document
 from gpulint.documents.jobspec import JobSpecDocument
+from gpulint.facts.collecting import collect_scopes
 from gpulint.facts.scopes import ModuleScopes, last_name
 from gpulint.finding import Finding, Severity
 from gpulint.fix import Safety
@@ -70,7 +71,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         return
     if isinstance(document, JobSpecDocument) and any(job.document is document for job, _ in project.gpu_jobs.held):
         for module in document.modules:
-            yield from _ray(document, ModuleScopes(module, module.path.stem), project)
+            yield from _ray(document, collect_scopes(module, module.path.stem), project)
     yield from _arguments(document, project)
 
 

@@ -36,6 +36,7 @@ from dataclasses import dataclass
 
 from gpulint.documents.base import Document
 from gpulint.documents.jobspec import JobSpecDocument
+from gpulint.facts.collecting import collect_scopes
 from gpulint.facts.download_tables import HUB
 from gpulint.facts.downloads import Download
 from gpulint.facts.fetch_commands import download_tool
@@ -147,7 +148,7 @@ def _embedded(document: JobSpecDocument, project: Project) -> Iterator[Finding]:
     if not any(job.document is document for job, _ in project.gpu_jobs.held):
         return
     for module in document.modules:
-        scopes = ModuleScopes(module, module.path.stem)
+        scopes = collect_scopes(module, module.path.stem)
         for item in project.downloads.in_module(scopes):
             yield _finding(document, scopes, item)
 
