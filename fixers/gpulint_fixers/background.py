@@ -8,8 +8,8 @@ from functools import cache
 from importlib.resources import files
 
 from gpulint.facts.loops import Context
-from gpulint.facts.resolve import Ref
-from gpulint.facts.scopes import LOOPS, FunctionNode, ModuleScopes, last_name
+from gpulint.facts.passing import argument_of
+from gpulint.facts.scopes import LOOPS, FunctionNode, ModuleScopes, Ref, last_name
 from gpulint.fix import Declined, Edit, NewFile
 from gpulint.project import Project
 from gpulint_fixers.imports import import_sibling
@@ -102,8 +102,7 @@ def _texts(project: Project, scopes: ModuleScopes, path: ast.expr) -> Iterator[t
     if isinstance(path, ast.Name) and function is not None:
         for site in project.resolver.call_sites(scopes, function):
             assert isinstance(site.node, ast.Call)
-            bound = bool(function.args.args) and function.args.args[0].arg == "self"
-            passed = project.resolver.argument_of(function, site.node, path.id, bound)
+            passed = argument_of(function, site.node, path.id)
             if passed is not None and not isinstance(passed, ast.Starred):
                 yield site.scopes, {ast.unparse(passed)}
 

@@ -1,8 +1,8 @@
 """Facts: what code means, computed once per module or project and asked by rules. Unknown stays unknown.
 
-Values: ``scopes`` ``collecting`` ``reaching`` ``names`` ``resolve`` ``callsites`` ``memo`` tell what a name or
-expression may be, through the tree; ``values`` ``arguments`` ``options`` ``configs`` ``environment`` find constants
-and who sets them.
+Values: ``scopes`` ``collecting`` ``reaching`` ``names`` ``classes`` ``resolve`` ``callsites`` ``passing`` ``memo``
+tell what a name or expression may be, through the tree; ``values`` ``arguments`` ``options`` ``configs``
+``environment`` find constants and who sets them.
 
 Training: ``loops`` ``repeated`` ``guards`` ``inference`` ``after_training`` tell what runs in a training step, an
 epoch, once, or never.

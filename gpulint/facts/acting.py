@@ -6,8 +6,7 @@ import ast
 import re
 from collections.abc import Sequence
 
-from gpulint.facts.resolve import Ref
-from gpulint.facts.scopes import ModuleScopes, last_name
+from gpulint.facts.scopes import ModuleScopes, Ref, last_name
 
 _ENVIRONMENT = re.compile(r"(^|_|[a-z])envs?($|_|\d)|^v?envs?|environment|simulator|emulator|^game$", re.IGNORECASE)
 _STEPS = ("step", "step_async", "send_actions")

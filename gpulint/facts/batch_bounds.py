@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 from gpulint.facts.gpu_programs import computes, names_device
 from gpulint.facts.loops import Role, unwrap_iterable
-from gpulint.facts.resolve import Ref
-from gpulint.facts.scopes import ModuleScopes, last_name
+from gpulint.facts.scopes import ModuleScopes, Ref, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from gpulint.facts import fastai
 from gpulint.facts.loops import Role
-from gpulint.facts.resolve import Ref
-from gpulint.facts.scopes import FUNCTIONS, Bound, FunctionNode, ModuleScopes, last_name
+from gpulint.facts.passing import RECEIVERS, argument_of
+from gpulint.facts.scopes import FUNCTIONS, Bound, FunctionNode, ModuleScopes, Ref, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -162,8 +162,7 @@ class Batches:
     def _passes_alike(self, scopes: ModuleScopes, function: FunctionNode, batch: Ref, one: Ref, other: Ref) -> bool:
         """Do two calls of ``function`` give its ``batch`` expression the same value?"""
         scope = scopes.scope_of[function]
-        bound = [arg.arg for arg in function.args.args][:1] in (["self"], ["cls"])
-        for name in {part.id for part in ast.walk(batch.node) if isinstance(part, ast.Name)} - {"self", "cls"}:
+        for name in {part.id for part in ast.walk(batch.node) if isinstance(part, ast.Name)} - {*RECEIVERS}:
             bindings = scope.bindings.get(name, [])
             if any(binding.kind is not Bound.PARAMETER for binding in bindings):
                 return False
@@ -171,7 +170,7 @@ class Batches:
                 passed = []
                 for site in (one, other):
                     assert isinstance(site.node, ast.Call)
-                    passed.append(self._project.resolver.argument_of(function, site.node, name, bound))
+                    passed.append(argument_of(function, site.node, name))
                 if None in passed or ast.unparse(passed[0]) != ast.unparse(passed[1]):  # type: ignore[arg-type]
                     return False
         return True

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from gpulint.facts.passing import RECEIVERS, HandedOver
 from gpulint.facts.scopes import FunctionNode, ModuleScopes, last_name
 
 if TYPE_CHECKING:
@@ -24,15 +25,6 @@ _SPAWN = frozenset({"torch.multiprocessing.spawn", "torch.multiprocessing.spawn.
 LOOKED_AT = re.compile(r"(^|_)(save|log|print|signature|source|getsource|inspect|isinstance|describe)(_|$)|^get_?doc")
 """Names of what is handed a function to look at it, not to call it."""
 _RUNS = frozenset({"Thread", "Process", "Timer", "start_new_thread", "submit", "notebook_launcher", "run"})
-
-
-class HandedOver(ast.Call):
-    """Stands for the call that ``spawn(f, args=(a, b))`` or ``run(step=f)`` makes of ``f``.
-
-    ``shifted`` when the caller puts an argument of its own (the rank) before ``args``.
-    """
-
-    shifted = False
 
 
 def sites(
@@ -97,7 +89,7 @@ def _is_received(
         return False
     if home is None or function.name == "__init__":
         return bool(resolver.names(where, func) & targets)
-    if isinstance(func.value, ast.Name) and func.value.id in ("self", "cls"):
+    if isinstance(func.value, ast.Name) and func.value.id in RECEIVERS:
         owner = where.class_of(call)
         method = resolver.method(where, owner, func.attr) if owner is not None else None
         return method is not None and method.node is function

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpulint.facts.loops import Role
-from gpulint.facts.resolve import Ref
-from gpulint.facts.scopes import FUNCTIONS, ModuleScopes, dotted, last_name
+from gpulint.facts.scopes import FUNCTIONS, ModuleScopes, Ref, dotted, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project

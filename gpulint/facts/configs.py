@@ -12,8 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpulint.facts.resolve import Ref
-from gpulint.facts.scopes import FUNCTIONS, last_name
+from gpulint.facts.scopes import FUNCTIONS, Ref, last_name
 from gpulint.finding import Place
 from gpulint.source import SourceText, Span
 

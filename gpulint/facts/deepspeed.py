@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpulint.facts.resolve import Ref
-from gpulint.facts.scopes import ModuleScopes
+from gpulint.facts.scopes import ModuleScopes, Ref
 from gpulint.finding import Place
 
 if TYPE_CHECKING:

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 from gpulint.facts.draws import Draw
 from gpulint.facts.gpu_programs import runs_elsewhere
 from gpulint.facts.loaders import Loader
-from gpulint.facts.resolve import Ref
-from gpulint.facts.scopes import ModuleScopes, last_name
+from gpulint.facts.scopes import ModuleScopes, Ref, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project

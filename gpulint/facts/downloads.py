@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from gpulint.facts.fetched import Download, callee
 from gpulint.facts.fetching import FETCHES, GRAPH_BASE, LIBRARIES, Fetching, may_fetch
-from gpulint.facts.resolve import Ref
-from gpulint.facts.scopes import FUNCTIONS, FunctionNode, ModuleScopes
+from gpulint.facts.scopes import FUNCTIONS, FunctionNode, ModuleScopes, Ref
 
 if TYPE_CHECKING:
     from gpulint.project import Project

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from gpulint.facts.loaders import Loader
 from gpulint.facts.loops import Role, is_loader_name, unwrap_iterable
+from gpulint.facts.passing import argument_of
 from gpulint.facts.prepared import Prepared
 from gpulint.facts.rearranging import rearranged
-from gpulint.facts.resolve import Ref
-from gpulint.facts.scopes import FUNCTIONS, Bound, FunctionNode, LoopNode, ModuleScopes, last_name
+from gpulint.facts.scopes import FUNCTIONS, Bound, FunctionNode, LoopNode, ModuleScopes, Ref, last_name
 from gpulint.facts.unseen_calls import handed_by_name, takes_batch
 
 if TYPE_CHECKING:
@@ -209,13 +209,12 @@ class Draws:
             return Draw(Ref(scopes, function))
         self._active.add(function)
         try:
-            bound = bool(function.args.args) and function.args.args[0].arg in ("self", "cls")
             sites = self._project.resolver.call_sites(scopes, function)
             if not sites and function.name == "forward":
                 sites = self._runs.get(function, ())
             for site in sites:
                 assert isinstance(site.node, ast.Call)
-                passed = self._project.resolver.argument_of(function, site.node, name, bound)
+                passed = argument_of(function, site.node, name)
                 if passed is not None and (draw := self.batch(site.scopes, passed, depth + 1)) is not None:
                     return draw
         finally:

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from gpulint.facts.arguments import Argument, Passed
 from gpulint.facts.loaders import Loader
 from gpulint.facts.prepared import PREPARE
-from gpulint.facts.resolve import Ref
-from gpulint.facts.scopes import FUNCTIONS, FunctionNode, ModuleScopes, last_name
+from gpulint.facts.scopes import FUNCTIONS, FunctionNode, ModuleScopes, Ref, last_name
 from gpulint.finding import Place
 
 if TYPE_CHECKING:

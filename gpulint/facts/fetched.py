@@ -5,8 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 
-from gpulint.facts.resolve import Ref
-from gpulint.facts.scopes import last_name
+from gpulint.facts.scopes import Ref, last_name
 from gpulint.finding import Place
 
 

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from gpulint.facts import download_tables as tables
 from gpulint.facts.fetched import Download, callee
 from gpulint.facts.hubs import Hubs
-from gpulint.facts.resolve import Ref
-from gpulint.facts.scopes import ModuleScopes, last_name
+from gpulint.facts.scopes import ModuleScopes, Ref, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 from gpulint.facts.gpu_programs import is_for_tpu
 from gpulint.facts.loops import is_loader_name, unwrap_iterable
-from gpulint.facts.resolve import Ref
-from gpulint.facts.scopes import FUNCTIONS, Bound, ModuleScopes, last_name
+from gpulint.facts.scopes import FUNCTIONS, Bound, ModuleScopes, Ref, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project

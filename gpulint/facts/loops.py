@@ -12,8 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from gpulint.facts.callsites import LOOKED_AT
-from gpulint.facts.resolve import Ref
-from gpulint.facts.scopes import FUNCTIONS, LOOPS, FunctionNode, LoopNode, ModuleScopes, last_name
+from gpulint.facts.scopes import FUNCTIONS, LOOPS, FunctionNode, LoopNode, ModuleScopes, Ref, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project

@@ -12,8 +12,7 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from gpulint.facts.resolve import Ref
-from gpulint.facts.scopes import FUNCTIONS, ModuleScopes, dotted, last_name
+from gpulint.facts.scopes import FUNCTIONS, ModuleScopes, Ref, dotted, last_name
 
 if TYPE_CHECKING:
     from gpulint.facts.values import Value

@@ -9,7 +9,7 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
-from gpulint.facts.callsites import HandedOver
+from gpulint.facts.passing import HandedOver, argument_of
 from gpulint.facts.scopes import FunctionNode, ModuleScopes, last_name
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def is_overridden(project: Project, scopes: ModuleScopes, place: Place) -> bool:
         where = project.scopes_at(path)
         for node in where.module.nodes if where is not None and not project.is_test(path) else ():
             assert where is not None
-            says = _says(project, where, node, name, function, parameter, method)
+            says = _says(where, node, name, function, parameter, method)
             if says is False:
                 return False
             overridden = overridden or says is True
@@ -64,13 +64,7 @@ def _parameter(scopes: ModuleScopes, place: Place) -> tuple[FunctionNode, str] |
 
 
 def _says(
-    project: Project,
-    scopes: ModuleScopes,
-    node: ast.AST,
-    name: str,
-    function: FunctionNode,
-    parameter: str,
-    method: bool,
+    scopes: ModuleScopes, node: ast.AST, name: str, function: FunctionNode, parameter: str, method: bool
 ) -> bool | None:
     """True where a node sets the parameter or may, False where it leaves it out, None where it does not matter."""
     if isinstance(node, ast.Constant):
@@ -79,8 +73,7 @@ def _says(
         return None
     up = scopes.module.parents.get(node)
     if isinstance(up, ast.Call) and up.func is node:
-        bound = bool(function.args.args) and function.args.args[0].arg in ("self", "cls")
-        passed = project.resolver.argument_of(function, up, parameter, bound) is not None
+        passed = argument_of(function, up, parameter) is not None
         return passed if passed or not method else None
     if isinstance(up, ast.Attribute) or method:
         return None

@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from gpulint.facts.loops import unwrap_iterable
+from gpulint.facts.passing import argument_of
 from gpulint.facts.scopes import FUNCTIONS, Bound, ModuleScopes, last_name
 
 if TYPE_CHECKING:
@@ -41,8 +42,7 @@ class Prepared:
         try:
             for site in self._project.resolver.call_sites(scopes, function):
                 assert isinstance(site.node, ast.Call)
-                bound = bool(function.args.args) and function.args.args[0].arg == "self"
-                passed = self._project.resolver.argument_of(function, site.node, source.id, bound)
+                passed = argument_of(function, site.node, source.id)
                 if passed is not None and self.is_prepared(site.scopes, passed):
                     return True
         finally:

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from gpulint.facts.passing import argument_of
 from gpulint.facts.reaching import reaching
 from gpulint.facts.scopes import FUNCTIONS, Bound, FunctionNode, ModuleScopes
 
@@ -34,7 +35,7 @@ def rearranged(project: Project, scopes: ModuleScopes, call: ast.Call) -> Iterat
             for name in _parameters(callee.scopes, value, MAX_DEPTH)
         )
         for name in names:
-            passed = project.resolver.argument_of(function, call, name, bound=False)
+            passed = argument_of(function, call, name)
             if passed is not None and not isinstance(passed, ast.Starred):
                 yield passed
 

@@ -9,8 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gpulint.facts.resolve import Ref
-from gpulint.facts.scopes import ModuleScopes, last_name
+from gpulint.facts.scopes import ModuleScopes, Ref, last_name
 from gpulint.finding import Place
 
 if TYPE_CHECKING:

@@ -6,11 +6,10 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from gpulint.facts.callsites import HandedOver
 from gpulint.facts.guards import conditions
 from gpulint.facts.loops import Context, Role, is_epoch_loop
-from gpulint.facts.resolve import Ref
-from gpulint.facts.scopes import FUNCTIONS, LOOPS, ModuleScopes, last_name
+from gpulint.facts.passing import HandedOver
+from gpulint.facts.scopes import FUNCTIONS, LOOPS, ModuleScopes, Ref, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project

@@ -11,13 +11,14 @@ import ast
 import itertools
 from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from gpulint.documents.python import children
-from gpulint.facts.callsites import HandedOver, sites
-from gpulint.facts.names import Names
+from gpulint.facts.callsites import sites
+from gpulint.facts.classes import Classes
+from gpulint.facts.passing import RECEIVERS, argument_of
 from gpulint.facts.reaching import reaching
-from gpulint.facts.scopes import FUNCTIONS, Binding, Bound, FunctionNode, ModuleScopes, last_name
+from gpulint.facts.scopes import FUNCTIONS, Binding, Bound, FunctionNode, ModuleScopes, Ref, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -33,15 +34,7 @@ _WRAPPERS = frozenset({"DataParallel", "DistributedDataParallel", "DDP"})
 _FIRST_ARGUMENT = frozenset({"copy.deepcopy", "copy.copy", "torch.compile", "torch.jit.script"})
 
 
-class Ref(NamedTuple):
-    """A syntax node in its module. ``path`` picks an element when the value was unpacked and could not be followed."""
-
-    scopes: ModuleScopes
-    node: ast.AST
-    path: tuple[int, ...] = ()
-
-
-class Resolver(Names):
+class Resolver(Classes):
     """Answers for the modules of one project; every answer is cached."""
 
     def __init__(self, project: Project) -> None:
@@ -149,7 +142,7 @@ class Resolver(Names):
         omitted = not callers
         for site in callers:
             assert isinstance(site.node, ast.Call)
-            argument = self.argument_of(function, site.node, binding.node.arg, self._bound_method(function, site))
+            argument = argument_of(function, site.node, binding.node.arg)
             if argument is None:
                 omitted = True
             elif isinstance(argument, ast.Starred):
@@ -159,38 +152,8 @@ class Resolver(Names):
         if omitted:
             if binding.value is not None:
                 yield from self.origins(scopes, binding.value, path)
-            elif not callers or binding.node.arg not in ("self", "cls"):
+            elif not callers or binding.node.arg not in RECEIVERS:
                 yield Ref(scopes, binding.node, path)
-
-    def _bound_method(self, function: FunctionNode, site: Ref) -> bool:
-        """Does the call leave out the first parameter (``obj.method(...)``, ``Class(...)``)?"""
-        if isinstance(site.node, HandedOver) and site.node.shifted:
-            return True
-        home = function.args.posonlyargs + function.args.args
-        if not home or home[0].arg not in ("self", "cls"):
-            return False
-        func = site.node.func if isinstance(site.node, ast.Call) else None
-        return not (
-            isinstance(func, ast.Attribute) and func.attr == "__init__" and not isinstance(func.value, ast.Call)
-        )
-
-    @staticmethod
-    def argument_of(function: FunctionNode, call: ast.Call, name: str, bound: bool) -> ast.expr | None:
-        """What ``call`` passes for parameter ``name``; None if it leaves it to the default, Starred if it can't be
-        told."""
-        for keyword in call.keywords:
-            if keyword.arg == name:
-                return keyword.value
-        names = [arg.arg for arg in [*function.args.posonlyargs, *function.args.args]]
-        if name in names:
-            index = names.index(name) - bound
-            for place, argument in enumerate(call.args):
-                if isinstance(argument, ast.Starred):
-                    return argument
-                if place == index:
-                    return argument
-        unpacked = next((keyword.value for keyword in call.keywords if keyword.arg is None), None)
-        return ast.Starred(value=unpacked, ctx=ast.Load()) if unpacked is not None else None
 
     def _attribute_origins(self, scopes: ModuleScopes, node: ast.Attribute, path: tuple[int, ...]) -> Iterator[Ref]:
         wrapped = list(self._wrapped(scopes, node)) if node.attr == "module" else []
@@ -229,7 +192,7 @@ class Resolver(Names):
     def _stored(scopes: ModuleScopes, node: ast.Attribute) -> tuple[list[ast.expr], bool]:
         """What the same function stores into ``config.name`` before this use, and whether one of these stores is
         certain."""
-        if not isinstance(node.value, ast.Name) or node.value.id in ("self", "cls"):
+        if not isinstance(node.value, ast.Name) or node.value.id in RECEIVERS:
             return [], False
         function = scopes.function(node)
         home = function.body if function is not None else scopes.module.tree.body
@@ -304,77 +267,7 @@ class Resolver(Names):
                 todo.extend(children(node))
         return sorted(values, key=lambda value: (value.lineno, value.col_offset))
 
-    # -- classes, methods, calls ---------------------------------------------------------------------------------------
-
-    def classes_of(self, scopes: ModuleScopes, node: ast.expr) -> list[tuple[ModuleScopes, ast.ClassDef]]:
-        """Classes of the tree that the value of ``node`` may be an instance of (or be itself)."""
-        if isinstance(node, ast.Name) and node.id in ("self", "cls"):
-            home = scopes.class_of(node)
-            return [(scopes, home)] if home is not None else []
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "super":
-            home = scopes.class_of(node)
-            return self.bases(scopes, home) if home is not None else []
-        found: list[tuple[ModuleScopes, ast.ClassDef]] = []
-        for ref in self.origins(scopes, node):
-            if ref.path:
-                continue
-            if isinstance(ref.node, ast.ClassDef):
-                found.append((ref.scopes, ref.node))
-            elif isinstance(ref.node, ast.Call):
-                for made in self.origins(ref.scopes, ref.node.func):
-                    if isinstance(made.node, ast.ClassDef):
-                        found.append((made.scopes, made.node))
-            elif isinstance(ref.node, ast.arg) and ref.node.annotation is not None:
-                for made in self.origins(ref.scopes, ref.node.annotation):
-                    if isinstance(made.node, ast.ClassDef):
-                        found.append((made.scopes, made.node))
-        return list(dict.fromkeys(found))
-
-    def bases(self, scopes: ModuleScopes, node: ast.ClassDef) -> list[tuple[ModuleScopes, ast.ClassDef]]:
-        """Direct base classes that are defined in the tree."""
-        found = []
-        for base in node.bases:
-            for ref in self.origins(scopes, base):
-                if isinstance(ref.node, ast.ClassDef) and ref.node is not node:
-                    found.append((ref.scopes, ref.node))
-        return found
-
-    def lineage(self, scopes: ModuleScopes, node: ast.ClassDef) -> list[tuple[ModuleScopes, ast.ClassDef]]:
-        """The class and its bases in the tree, nearest first."""
-        seen: dict[ast.ClassDef, ModuleScopes] = {}
-        todo = [(scopes, node)]
-        while todo and len(seen) < 20:
-            where, current = todo.pop(0)
-            if current not in seen:
-                seen[current] = where
-                todo.extend(self.bases(where, current))
-        return [(where, current) for current, where in seen.items()]
-
-    def base_names(self, scopes: ModuleScopes, node: ast.ClassDef) -> frozenset[str]:
-        """Qualified names of all bases, also those outside of the tree."""
-        names: set[str] = set()
-        for where, current in self.lineage(scopes, node):
-            for base in current.bases:
-                names |= self.names(where, base)
-        return frozenset(names)
-
-    def class_attribute(
-        self, scopes: ModuleScopes, node: ast.ClassDef, attr: str
-    ) -> list[tuple[ModuleScopes, Binding]]:
-        """Bindings of ``attr`` on a class or its instances; the nearest class that has any decides."""
-        for where, current in self.lineage(scopes, node):
-            body = where.scope_of[current].bindings.get(attr, []) if current in where.scope_of else []
-            bindings = [*where.attributes.get((current, attr), []), *body]
-            if bindings:
-                return [(where, binding) for binding in bindings]
-        return []
-
-    def method(self, scopes: ModuleScopes, node: ast.ClassDef, name: str) -> Ref | None:
-        """The method ``name`` of a class or its nearest base in the tree."""
-        for where, binding in self.class_attribute(scopes, node, name):
-            if isinstance(binding.node, FUNCTIONS):
-                return Ref(where, binding.node)
-        return None
+    # -- calls ---------------------------------------------------------------------------------------------------------
 
     def callees(self, scopes: ModuleScopes, call: ast.Call) -> list[Ref]:
         """Functions of the tree that a call may reach; a class gives its ``__init__``, an instance its ``__call__`` or

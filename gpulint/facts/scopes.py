@@ -7,7 +7,7 @@ import enum
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from gpulint.documents.python import PythonModule
 
@@ -173,6 +173,14 @@ class ModuleScopes:
         if isinstance(scope, ast.ClassDef):
             return child in scope.decorator_list or child in scope.bases or child in scope.keywords
         return False
+
+
+class Ref(NamedTuple):
+    """A syntax node in its module. ``path`` picks an element when the value was unpacked and could not be followed."""
+
+    scopes: ModuleScopes
+    node: ast.AST
+    path: tuple[int, ...] = ()
 
 
 def last_name(node: ast.expr) -> str:

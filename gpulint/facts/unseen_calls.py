@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from gpulint.facts.passing import argument_of
 from gpulint.facts.scopes import Bound, FunctionNode, ModuleScopes, branches
 
 if TYPE_CHECKING:
@@ -51,6 +52,6 @@ def handed_by_name(project: Project, function: FunctionNode, name: str) -> Itera
             continue
         for call in scopes.calls_by_name.get(function.name, []):
             if isinstance(call.func, ast.Attribute) and not resolver.callees(scopes, call):
-                passed = resolver.argument_of(function, call, name, bound=True)
+                passed = argument_of(function, call, name)
                 if passed is not None and not isinstance(passed, ast.Starred):
                     yield scopes, passed

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 from gpulint.facts.configs import Configs
 from gpulint.facts.memo import Memo
 from gpulint.facts.options import Options
-from gpulint.facts.resolve import Ref
-from gpulint.facts.scopes import ModuleScopes
+from gpulint.facts.scopes import ModuleScopes, Ref
 from gpulint.finding import Place
 
 if TYPE_CHECKING:

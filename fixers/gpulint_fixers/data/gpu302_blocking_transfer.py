@@ -9,8 +9,8 @@ from gpulint_rules.data.gpu302_blocking_transfer import Blocking
 from gpulint.documents.python import PythonModule
 from gpulint.facts.devices import Device, Transfer
 from gpulint.facts.loaders import Loader
-from gpulint.facts.resolve import Ref
-from gpulint.facts.scopes import FunctionNode, last_name
+from gpulint.facts.passing import RECEIVERS, argument_of
+from gpulint.facts.scopes import FunctionNode, Ref, last_name
 from gpulint.finding import Finding
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
 from gpulint.project import Project
@@ -65,15 +65,15 @@ def _elsewhere(project: Project, transfer: Transfer) -> set[Device]:
     value, device = _parameter(function, transfer.value), _parameter(function, target[0])
     if value is None or device is None:
         return set()
-    found, bound = set[Device](), scopes.class_of(function) is not None
+    found = set[Device]()
     sites = project.resolver.call_sites(scopes, function)
     for site in sites:
         assert isinstance(site.node, ast.Call)
-        moved = project.resolver.argument_of(function, site.node, value, bound)
+        moved = argument_of(function, site.node, value)
         if site.scopes.function(site.node) is function or moved is None or isinstance(moved, ast.Starred):
             continue
         if project.draws.batch(site.scopes, moved) is None:
-            named = project.resolver.argument_of(function, site.node, device, bound)
+            named = argument_of(function, site.node, device)
             found |= _named(project, Ref(scopes, target[0]) if named is None else Ref(site.scopes, named))
     return found if sites else {*project.devices.of(scopes, target[0])} - {Device.CPU}
 
@@ -81,7 +81,7 @@ def _elsewhere(project: Project, transfer: Transfer) -> set[Device]:
 def _parameter(function: FunctionNode, value: ast.expr) -> str | None:
     """The parameter of the function that a value is, or is taken out of."""
     own = function.args
-    names = {arg.arg for arg in (*own.posonlyargs, *own.args, *own.kwonlyargs)} - {"self", "cls"}
+    names = {arg.arg for arg in (*own.posonlyargs, *own.args, *own.kwonlyargs)} - {*RECEIVERS}
     return next((part.id for part in ast.walk(value) if isinstance(part, ast.Name) and part.id in names), None)
 
 

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from gpulint_rules.library.gpu413_missing_data_parallel import Unwrapped
 
 from gpulint.documents.python import PythonModule
-from gpulint.facts.resolve import Ref
-from gpulint.facts.scopes import FUNCTIONS, ModuleScopes, last_name
+from gpulint.facts.passing import argument_of
+from gpulint.facts.scopes import FUNCTIONS, ModuleScopes, Ref, last_name
 from gpulint.finding import Finding
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
 from gpulint.project import Project
@@ -181,9 +181,8 @@ def _handed_on(project: Project, scopes: ModuleScopes, node: ast.expr, depth: in
             continue
         arguments = callee.node.args
         names = [arg.arg for arg in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
-        bound = bool(names) and names[0] in ("self", "cls")
         for name in names:
-            if project.resolver.argument_of(callee.node, call, name, bound) is not node:
+            if argument_of(callee.node, call, name) is not node:
                 continue
             for inner in ast.walk(callee.node):
                 if isinstance(inner, ast.Name) and inner.id == name and isinstance(inner.ctx, ast.Load):

@@ -6,8 +6,7 @@ import ast
 
 from gpulint_rules.model.gpu211_blocking_checkpoint import BlockingCheckpoint
 
-from gpulint.facts.resolve import Ref
-from gpulint.facts.scopes import last_name
+from gpulint.facts.scopes import Ref, last_name
 from gpulint.finding import Finding
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
 from gpulint.project import Project

@@ -36,8 +36,7 @@ from gpulint.facts import fastai
 from gpulint.facts.arguments import Passed
 from gpulint.facts.feeding import WORKERS_POSITION
 from gpulint.facts.loaders import Loader
-from gpulint.facts.resolve import Ref
-from gpulint.facts.scopes import FUNCTIONS, ModuleScopes, last_name
+from gpulint.facts.scopes import FUNCTIONS, ModuleScopes, Ref, last_name
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.project import Project

@@ -31,8 +31,7 @@ from dataclasses import dataclass
 
 from gpulint.documents.base import Document
 from gpulint.facts.loops import unwrap_iterable
-from gpulint.facts.resolve import Ref
-from gpulint.facts.scopes import ModuleScopes, last_name
+from gpulint.facts.scopes import ModuleScopes, Ref, last_name
 from gpulint.finding import Finding, Severity
 from gpulint.fix import Safety
 from gpulint.project import Project

@@ -30,8 +30,7 @@ from gpulint.documents.base import Document
 from gpulint.facts.collectives import BARRIERS, REDUCTIONS, collective
 from gpulint.facts.guards import is_benchmark
 from gpulint.facts.loops import Context, Role
-from gpulint.facts.resolve import Ref
-from gpulint.facts.scopes import FUNCTIONS, ModuleScopes, last_name
+from gpulint.facts.scopes import FUNCTIONS, ModuleScopes, Ref, last_name
 from gpulint.finding import Finding, Place, Severity
 from gpulint.gate import Gate
 from gpulint.project import Project

@@ -43,8 +43,7 @@ from gpulint.facts.guards import conditions
 from gpulint.facts.loops import Context, Role
 from gpulint.facts.remote import UNKNOWN, Location
 from gpulint.facts.repeated import training_contexts
-from gpulint.facts.resolve import Ref
-from gpulint.facts.scopes import ModuleScopes
+from gpulint.facts.scopes import ModuleScopes, Ref
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.gate import Gate

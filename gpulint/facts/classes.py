@@ -1,0 +1,88 @@
+"""Classes of the tree: what may be an instance of one, what it inherits, and where its attributes are bound."""
+
+from __future__ import annotations
+
+import ast
+from abc import abstractmethod
+
+from gpulint.facts.names import Names
+from gpulint.facts.passing import RECEIVERS
+from gpulint.facts.scopes import FUNCTIONS, Binding, ModuleScopes, Ref
+
+
+class Classes(Names):
+    """Classes in the modules of one project, for which somebody else finds the expressions that define a value."""
+
+    @abstractmethod
+    def origins(self, scopes: ModuleScopes, node: ast.AST, path: tuple[int, ...] = ()) -> tuple[Ref, ...]:
+        """The expressions, definitions or parameters that may define the value of ``node``; never empty."""
+
+    def classes_of(self, scopes: ModuleScopes, node: ast.expr) -> list[tuple[ModuleScopes, ast.ClassDef]]:
+        """Classes of the tree that the value of ``node`` may be an instance of (or be itself)."""
+        if isinstance(node, ast.Name) and node.id in RECEIVERS:
+            home = scopes.class_of(node)
+            return [(scopes, home)] if home is not None else []
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "super":
+            home = scopes.class_of(node)
+            return self.bases(scopes, home) if home is not None else []
+        found: list[tuple[ModuleScopes, ast.ClassDef]] = []
+        for ref in self.origins(scopes, node):
+            if ref.path:
+                continue
+            if isinstance(ref.node, ast.ClassDef):
+                found.append((ref.scopes, ref.node))
+            elif isinstance(ref.node, ast.Call):
+                for made in self.origins(ref.scopes, ref.node.func):
+                    if isinstance(made.node, ast.ClassDef):
+                        found.append((made.scopes, made.node))
+            elif isinstance(ref.node, ast.arg) and ref.node.annotation is not None:
+                for made in self.origins(ref.scopes, ref.node.annotation):
+                    if isinstance(made.node, ast.ClassDef):
+                        found.append((made.scopes, made.node))
+        return list(dict.fromkeys(found))
+
+    def bases(self, scopes: ModuleScopes, node: ast.ClassDef) -> list[tuple[ModuleScopes, ast.ClassDef]]:
+        """Direct base classes that are defined in the tree."""
+        found = []
+        for base in node.bases:
+            for ref in self.origins(scopes, base):
+                if isinstance(ref.node, ast.ClassDef) and ref.node is not node:
+                    found.append((ref.scopes, ref.node))
+        return found
+
+    def lineage(self, scopes: ModuleScopes, node: ast.ClassDef) -> list[tuple[ModuleScopes, ast.ClassDef]]:
+        """The class and its bases in the tree, nearest first."""
+        seen: dict[ast.ClassDef, ModuleScopes] = {}
+        todo = [(scopes, node)]
+        while todo and len(seen) < 20:
+            where, current = todo.pop(0)
+            if current not in seen:
+                seen[current] = where
+                todo.extend(self.bases(where, current))
+        return [(where, current) for current, where in seen.items()]
+
+    def base_names(self, scopes: ModuleScopes, node: ast.ClassDef) -> frozenset[str]:
+        """Qualified names of all bases, also those outside of the tree."""
+        names: set[str] = set()
+        for where, current in self.lineage(scopes, node):
+            for base in current.bases:
+                names |= self.names(where, base)
+        return frozenset(names)
+
+    def class_attribute(
+        self, scopes: ModuleScopes, node: ast.ClassDef, attr: str
+    ) -> list[tuple[ModuleScopes, Binding]]:
+        """Bindings of ``attr`` on a class or its instances; the nearest class that has any decides."""
+        for where, current in self.lineage(scopes, node):
+            body = where.scope_of[current].bindings.get(attr, []) if current in where.scope_of else []
+            bindings = [*where.attributes.get((current, attr), []), *body]
+            if bindings:
+                return [(where, binding) for binding in bindings]
+        return []
+
+    def method(self, scopes: ModuleScopes, node: ast.ClassDef, name: str) -> Ref | None:
+        """The method ``name`` of a class or its nearest base in the tree."""
+        for where, binding in self.class_attribute(scopes, node, name):
+            if isinstance(binding.node, FUNCTIONS):
+                return Ref(where, binding.node)
+        return None

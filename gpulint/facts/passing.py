@@ -1,0 +1,45 @@
+"""What a call hands to the parameters of the function that it reaches."""
+
+from __future__ import annotations
+
+import ast
+
+from gpulint.facts.scopes import FunctionNode
+
+RECEIVERS = ("self", "cls")
+"""Names of a method's first parameter, which stands for the object or its class."""
+
+
+class HandedOver(ast.Call):
+    """Stands for the call that ``spawn(f, args=(a, b))`` or ``run(step=f)`` makes of ``f``.
+
+    ``shifted`` when the caller puts an argument of its own (the rank) before ``args``.
+    """
+
+    shifted = False
+
+
+def argument_of(function: FunctionNode, call: ast.Call, name: str) -> ast.expr | None:
+    """What ``call`` passes for parameter ``name``; None if it leaves it to the default, Starred if it can't be told."""
+    for keyword in call.keywords:
+        if keyword.arg == name:
+            return keyword.value
+    names = [arg.arg for arg in (*function.args.posonlyargs, *function.args.args)]
+    if name in names:
+        index = names.index(name) - _leaves_out_first(names[0], call)
+        for place, argument in enumerate(call.args):
+            if isinstance(argument, ast.Starred):
+                return argument
+            if place == index:
+                return argument
+    unpacked = next((keyword.value for keyword in call.keywords if keyword.arg is None), None)
+    return ast.Starred(value=unpacked, ctx=ast.Load()) if unpacked is not None else None
+
+
+def _leaves_out_first(first: str, call: ast.Call) -> bool:
+    """Does the call leave out the first parameter (``obj.method(...)``, ``Class(...)``)?"""
+    if isinstance(call, HandedOver) and call.shifted:
+        return True
+    func = call.func
+    by_class = isinstance(func, ast.Attribute) and func.attr == "__init__" and not isinstance(func.value, ast.Call)
+    return first in RECEIVERS and not by_class
