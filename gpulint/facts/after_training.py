@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from gpulint.facts.loops import Role
+from gpulint.facts.roles import Role
 from gpulint.facts.scopes import FUNCTIONS, LOOPS, ModuleScopes, last_name
 
 if TYPE_CHECKING:

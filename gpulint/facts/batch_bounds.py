@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpulint.facts.gpu_programs import computes, names_device
-from gpulint.facts.loops import Role, unwrap_iterable
+from gpulint.facts.iterables import unwrap_iterable
+from gpulint.facts.roles import Role
 from gpulint.facts.scopes import ModuleScopes, Ref, last_name
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpulint.facts import fastai
-from gpulint.facts.loops import Role
 from gpulint.facts.passing import RECEIVERS, argument_of
+from gpulint.facts.roles import Role
 from gpulint.facts.scopes import FUNCTIONS, Bound, FunctionNode, ModuleScopes, Ref, last_name
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gpulint.facts.loops import Role
+from gpulint.facts.roles import Role
 from gpulint.facts.scopes import FUNCTIONS, ModuleScopes, Ref, dotted, last_name
 
 if TYPE_CHECKING:

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from gpulint.facts.iterables import is_loader_name, unwrap_iterable
 from gpulint.facts.loaders import Loader
-from gpulint.facts.loops import Role, is_loader_name, unwrap_iterable
 from gpulint.facts.passing import argument_of
 from gpulint.facts.prepared import Prepared
 from gpulint.facts.rearranging import rearranged
+from gpulint.facts.roles import Role
 from gpulint.facts.scopes import FUNCTIONS, Bound, FunctionNode, LoopNode, ModuleScopes, Ref, last_name
 from gpulint.facts.unseen_calls import handed_by_name, takes_batch
 

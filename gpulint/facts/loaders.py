@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from gpulint.facts.gpu_programs import is_for_tpu
-from gpulint.facts.loops import is_loader_name, unwrap_iterable
+from gpulint.facts.iterables import is_loader_name, unwrap_iterable
 from gpulint.facts.scopes import FUNCTIONS, Bound, ModuleScopes, Ref, last_name
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from gpulint.facts.loops import unwrap_iterable
+from gpulint.facts.iterables import unwrap_iterable
 from gpulint.facts.passing import argument_of
 from gpulint.facts.scopes import FUNCTIONS, Bound, ModuleScopes, last_name
 

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from gpulint.facts.guards import conditions
-from gpulint.facts.loops import Context, Role, is_epoch_loop
+from gpulint.facts.loops import Context
 from gpulint.facts.passing import HandedOver
+from gpulint.facts.roles import Role, is_epoch_loop
 from gpulint.facts.scopes import FUNCTIONS, LOOPS, ModuleScopes, Ref, last_name
 
 if TYPE_CHECKING:

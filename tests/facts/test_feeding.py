@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gpulint.config import Config
-from gpulint.facts.loops import Role
+from gpulint.facts.roles import Role
 from gpulint.facts.syncs import Syncs
 from gpulint.project import Project
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from gpulint.facts.loops import Role
+from gpulint.facts.roles import Role
 from tests.facts.conftest import Tree
 
 MakeTree = Callable[..., Tree]

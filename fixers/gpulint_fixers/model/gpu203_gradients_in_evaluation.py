@@ -6,7 +6,7 @@ import ast
 import re
 
 from gpulint.facts.inference import Inference
-from gpulint.facts.loops import Role
+from gpulint.facts.roles import Role
 from gpulint.facts.scopes import FunctionNode, last_name
 from gpulint.finding import Finding
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety

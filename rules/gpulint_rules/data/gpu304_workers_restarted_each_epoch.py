@@ -32,7 +32,7 @@ from gpulint.documents.base import Document
 from gpulint.facts.arguments import Passed
 from gpulint.facts.feeding import WORKERS_POSITION
 from gpulint.facts.loaders import Loader
-from gpulint.facts.loops import Role
+from gpulint.facts.roles import Role
 from gpulint.facts.scopes import ModuleScopes, Ref, last_name
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety

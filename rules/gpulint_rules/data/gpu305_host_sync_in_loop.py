@@ -33,7 +33,8 @@ from dataclasses import dataclass
 from gpulint.documents.base import Document
 from gpulint.facts.acting import moves_environment
 from gpulint.facts.guards import conditions, is_benchmark
-from gpulint.facts.loops import Context, Role
+from gpulint.facts.loops import Context
+from gpulint.facts.roles import Role
 from gpulint.facts.scopes import ModuleScopes, last_name
 from gpulint.facts.syncs import Kind as SyncKind
 from gpulint.facts.syncs import Sync, Syncs

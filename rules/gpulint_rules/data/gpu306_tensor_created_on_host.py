@@ -30,7 +30,8 @@ from dataclasses import dataclass
 
 from gpulint.documents.base import Document
 from gpulint.facts.devices import Device, Transfer
-from gpulint.facts.loops import Context, Role
+from gpulint.facts.loops import Context
+from gpulint.facts.roles import Role
 from gpulint.facts.scopes import ModuleScopes
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety

@@ -30,7 +30,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpulint.documents.base import Document
-from gpulint.facts.loops import unwrap_iterable
+from gpulint.facts.iterables import unwrap_iterable
 from gpulint.facts.scopes import ModuleScopes, Ref, last_name
 from gpulint.finding import Finding, Severity
 from gpulint.fix import Safety

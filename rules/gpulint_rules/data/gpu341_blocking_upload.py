@@ -33,7 +33,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpulint.documents.base import Document
-from gpulint.facts.loops import Context, Role
+from gpulint.facts.loops import Context
+from gpulint.facts.roles import Role
 from gpulint.facts.scopes import ModuleScopes
 from gpulint.facts.uploads import Upload, Uploads
 from gpulint.finding import Finding, Severity

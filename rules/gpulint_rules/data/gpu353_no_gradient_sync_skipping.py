@@ -36,7 +36,7 @@ from gpulint.documents.base import Document
 from gpulint.facts.arguments import Passed
 from gpulint.facts.collectives import wraps_in_ddp
 from gpulint.facts.guards import conditions
-from gpulint.facts.loops import Role
+from gpulint.facts.roles import Role
 from gpulint.facts.scopes import LoopNode, ModuleScopes, last_name
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety

@@ -29,7 +29,8 @@ from collections.abc import Iterator
 from gpulint.documents.base import Document
 from gpulint.facts.collectives import BARRIERS, REDUCTIONS, collective
 from gpulint.facts.guards import is_benchmark
-from gpulint.facts.loops import Context, Role
+from gpulint.facts.loops import Context
+from gpulint.facts.roles import Role
 from gpulint.facts.scopes import FUNCTIONS, ModuleScopes, Ref, last_name
 from gpulint.finding import Finding, Place, Severity
 from gpulint.gate import Gate

@@ -29,7 +29,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpulint.documents.base import Document
-from gpulint.facts.loops import Role
+from gpulint.facts.roles import Role
 from gpulint.facts.scopes import ModuleScopes
 from gpulint.finding import Finding, Severity
 from gpulint.fix import Safety

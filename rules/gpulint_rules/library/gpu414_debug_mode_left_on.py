@@ -35,7 +35,7 @@ from dataclasses import dataclass
 from gpulint.documents.base import Document
 from gpulint.facts.environment import is_explained, settings
 from gpulint.facts.guards import is_benchmark
-from gpulint.facts.loops import Role
+from gpulint.facts.roles import Role
 from gpulint.facts.scopes import ModuleScopes, last_name
 from gpulint.finding import Finding, Severity
 from gpulint.fix import Safety

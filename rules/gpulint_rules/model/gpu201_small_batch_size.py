@@ -45,8 +45,8 @@ from gpulint.facts.batch_bounds import (
 )
 from gpulint.facts.batches import Split
 from gpulint.facts.launches import Launch, launches
-from gpulint.facts.loops import Role
 from gpulint.facts.overrides import is_overridden
+from gpulint.facts.roles import Role
 from gpulint.facts.scopes import ModuleScopes
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety

@@ -26,7 +26,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpulint.documents.base import Document
-from gpulint.facts.loops import Role
+from gpulint.facts.roles import Role
 from gpulint.facts.scopes import LoopNode, ModuleScopes, dotted, last_name
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety

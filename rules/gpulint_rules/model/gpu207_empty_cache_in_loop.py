@@ -26,8 +26,8 @@ import ast
 from collections.abc import Iterator
 
 from gpulint.documents.base import Document
-from gpulint.facts.loops import Role
 from gpulint.facts.repeated import training_contexts
+from gpulint.facts.roles import Role
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.project import Project

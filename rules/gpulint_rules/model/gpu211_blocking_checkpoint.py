@@ -40,9 +40,10 @@ from dataclasses import dataclass
 from gpulint.documents.base import Document
 from gpulint.facts.checkpoints import Save
 from gpulint.facts.guards import conditions
-from gpulint.facts.loops import Context, Role
+from gpulint.facts.loops import Context
 from gpulint.facts.remote import UNKNOWN, Location
 from gpulint.facts.repeated import training_contexts
+from gpulint.facts.roles import Role
 from gpulint.facts.scopes import ModuleScopes, Ref
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety

@@ -1,0 +1,42 @@
+"""What a loop runs over, as its names tell: the loader inside of what wraps it."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from gpulint.facts.scopes import last_name
+
+_LOADER_NAME = re.compile(
+    r"(data_?_?loader|loader|_dl$|^dl$|data_?iter|iterator|batches|dataset|train_data|test_data|val_data)",
+    re.IGNORECASE,
+)
+_ABOUT_DATA = re.compile(r"_(types?|names?|kinds?|keys?|paths?|files?|configs?|options|opts)$", re.IGNORECASE)
+_WRAPPERS = frozenset(
+    {
+        "enumerate", "trange", "track", "iter", "islice", "cycle", "zip", "log_every", "progress_bar", "prefetch",
+        "skip_first_batches", "BackgroundGenerator", "progress", "pbar", "auto", "next", "list", "reversed",
+        "ProgressBar", "master_bar", "MpDeviceLoader"
+    }
+)  # fmt: skip
+
+
+def is_loader_name(name: str) -> bool:
+    """Does a variable's name say that batches come out of it?"""
+    return bool(_LOADER_NAME.search(name)) and not _ABOUT_DATA.search(name)
+
+
+def unwrap_iterable(node: ast.expr) -> ast.expr:
+    """The loader inside ``enumerate(tqdm(loader))``, ``islice(loader, n)``, ``iter(loader)``, ``loader.batches()``
+    and such."""
+    while True:
+        if isinstance(node, ast.Call) and node.args and _wraps(last_name(node.func)):
+            node = node.args[0].value if isinstance(node.args[0], ast.Starred) else node.args[0]
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "log_every":
+            node = node.args[0] if node.args else node.func.value
+        else:
+            return node
+
+
+def _wraps(name: str) -> bool:
+    return name in _WRAPPERS or "tqdm" in name.lower()
