@@ -128,7 +128,7 @@ class BatchBounds:
             return False
         # A pass in a loop (of epochs) is work.
         drawn = {
-            id(unwrap_iterable(loop.iter))
+            unwrap_iterable(loop.iter)
             for loop in scopes.loops
             if isinstance(loop, ast.For) and not any(self._project.loops.around(scopes, loop))
         }
@@ -137,7 +137,7 @@ class BatchBounds:
             for node in scopes.module.nodes
             if isinstance(node, ast.Name) and node.id == target.id and isinstance(node.ctx, ast.Load)
         ]
-        return bool(uses) and all(id(use) in drawn or _is_glance(scopes, use) for use in uses)
+        return bool(uses) and all(use in drawn or _is_glance(scopes, use) for use in uses)
 
     def _accumulates(self, scopes: ModuleScopes, names: Iterable[str]) -> bool:
         """Is accumulation there and not set to one step?"""

@@ -94,14 +94,14 @@ class Batches:
 
     def __init__(self, project: Project) -> None:
         self._project = project
-        self._by_module: dict[int, list[Source]] = {}
+        self._by_module: dict[ModuleScopes, list[Source]] = {}
 
     def in_module(self, scopes: ModuleScopes) -> list[Source]:
         """The batch sources of a module, in source order."""
-        if id(scopes) not in self._by_module:
+        if scopes not in self._by_module:
             found = [source for call in scopes.calls for source in self._sources(scopes, call)]
-            self._by_module[id(scopes)] = sorted(found, key=lambda s: (s.node.lineno, s.node.col_offset))
-        return self._by_module[id(scopes)]
+            self._by_module[scopes] = sorted(found, key=lambda s: (s.node.lineno, s.node.col_offset))
+        return self._by_module[scopes]
 
     def _sources(self, scopes: ModuleScopes, call: ast.Call) -> Iterator[Source]:
         if _NO_BATCHES.search(last_name(call.func)):

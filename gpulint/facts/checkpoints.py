@@ -101,15 +101,15 @@ class Checkpoints:
 
     def __init__(self, project: Project) -> None:
         self._project = project
-        self._by_module: dict[int, list[Save]] = {}
+        self._by_module: dict[ModuleScopes, list[Save]] = {}
         self._reached: dict[ast.AST, Save | None] = {}
 
     def in_module(self, scopes: ModuleScopes) -> list[Save]:
         """Checkpoint writes of a module, in source order."""
-        if id(scopes) not in self._by_module:
+        if scopes not in self._by_module:
             found = [save for call in scopes.calls if (save := self._save(scopes, call)) is not None]
-            self._by_module[id(scopes)] = sorted(found, key=lambda save: (save.node.lineno, save.node.col_offset))
-        return self._by_module[id(scopes)]
+            self._by_module[scopes] = sorted(found, key=lambda save: (save.node.lineno, save.node.col_offset))
+        return self._by_module[scopes]
 
     def through_helpers(self, scopes: ModuleScopes) -> Iterator[tuple[Ref, Save]]:
         """(call, the write behind it) of calls that save through a function of another module."""

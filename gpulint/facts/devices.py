@@ -68,7 +68,7 @@ class Devices:
 
     def __init__(self, project: Project) -> None:
         self._project = project
-        self._transfers: dict[int, tuple[Transfer, ...]] = {}
+        self._transfers: dict[ModuleScopes, tuple[Transfer, ...]] = {}
         self._active: set[ast.AST] = set()
 
     def of(self, scopes: ModuleScopes, node: ast.AST) -> frozenset[Device]:
@@ -144,17 +144,17 @@ class Devices:
 
     def transfers(self, scopes: ModuleScopes) -> tuple[Transfer, ...]:
         """All calls of a module that move something to a device, whatever it is."""
-        if id(scopes) not in self._transfers:
+        if scopes not in self._transfers:
             calls = [
                 *scopes.calls_by_name.get("to", []),
                 *scopes.calls_by_name.get("cuda", []),
                 *scopes.calls_by_name.get("type", []),
             ]
             calls.sort(key=lambda call: (call.lineno, call.col_offset))
-            self._transfers[id(scopes)] = tuple(
+            self._transfers[scopes] = tuple(
                 found for call in calls if (found := self._transfer(scopes, call)) is not None
             )
-        return self._transfers[id(scopes)]
+        return self._transfers[scopes]
 
     def _transfer(self, scopes: ModuleScopes, call: ast.Call) -> Transfer | None:
         func = call.func

@@ -33,32 +33,32 @@ class Downloads:
     def __init__(self, project: Project) -> None:
         self._project = project
         self._fetching = Fetching(project)
-        self._found: dict[int, tuple[Download, ...]] = {}
-        self._primitives: dict[int, tuple[Download, ...]] = {}
+        self._found: dict[ModuleScopes, tuple[Download, ...]] = {}
+        self._primitives: dict[ModuleScopes, tuple[Download, ...]] = {}
         self._reaching: dict[FunctionNode, bool] = {}
 
     def in_module(self, scopes: ModuleScopes) -> tuple[Download, ...]:
         """Downloads of a module in source order; a helper that other modules call is named where they call it."""
-        if id(scopes) not in self._found:
+        if scopes not in self._found:
             found = [item for item in self._own(scopes) if not self._hands_on(item)]
             taken = {item.node for item in found}
             found += [item for item in self._helpers(scopes) if item.node not in taken]
             found = [item for item in found if not self._is_helper_body(item)]
             found.sort(key=lambda item: (item.node.lineno, item.node.col_offset))
-            self._found[id(scopes)] = tuple(found)
-        return self._found[id(scopes)]
+            self._found[scopes] = tuple(found)
+        return self._found[scopes]
 
     def _own(self, scopes: ModuleScopes) -> tuple[Download, ...]:
         """Calls of known downloaders in a module."""
-        if id(scopes) not in self._primitives:
-            self._primitives[id(scopes)] = ()  # what asks while this is being found out gets no answer
+        if scopes not in self._primitives:
+            self._primitives[scopes] = ()  # what asks while this is being found out gets no answer
             text = scopes.module.source.text
             offline = bool(_OFFLINE.search(text))
             silent = any(library in text for library in LIBRARIES)
             calls = [call for call in scopes.calls if may_fetch(call, silent)]
             found = (self._fetching.of(scopes, call, offline) for call in calls)
-            self._primitives[id(scopes)] = tuple(item for item in found if item is not None)
-        return self._primitives[id(scopes)]
+            self._primitives[scopes] = tuple(item for item in found if item is not None)
+        return self._primitives[scopes]
 
     def _hands_on(self, item: Download) -> bool:
         """Does the call reach code of the tree whose own download is reported?"""

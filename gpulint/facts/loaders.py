@@ -99,24 +99,24 @@ class Loaders:
 
     def __init__(self, project: Project) -> None:
         self._project = project
-        self._by_module: dict[int, list[Loader]] = {}
-        self._nodes: dict[int, set[ast.Call]] = {}
+        self._by_module: dict[ModuleScopes, list[Loader]] = {}
+        self._nodes: dict[ModuleScopes, set[ast.Call]] = {}
         self._active: set[ast.AST] = set()
 
     def in_module(self, scopes: ModuleScopes) -> list[Loader]:
         """Calls of a module that make a torch-like data loader, in source order; ``super().__init__`` of a subclass
         counts."""
-        if id(scopes) not in self._by_module:
+        if scopes not in self._by_module:
             calls = [] if is_for_tpu(scopes) else scopes.calls
             found = [loader for call in calls if (loader := self._loader(scopes, call)) is not None]
-            self._by_module[id(scopes)] = sorted(found, key=lambda loader: (loader.node.lineno, loader.node.col_offset))
-        return self._by_module[id(scopes)]
+            self._by_module[scopes] = sorted(found, key=lambda loader: (loader.node.lineno, loader.node.col_offset))
+        return self._by_module[scopes]
 
     def is_loader(self, scopes: ModuleScopes, call: ast.Call) -> bool:
         """Is the call one of those?"""
-        found = self._nodes.get(id(scopes))
+        found = self._nodes.get(scopes)
         if found is None:
-            found = self._nodes[id(scopes)] = {loader.node for loader in self.in_module(scopes)}
+            found = self._nodes[scopes] = {loader.node for loader in self.in_module(scopes)}
         return call in found
 
     def _loader(self, scopes: ModuleScopes, call: ast.Call) -> Loader | None:

@@ -33,7 +33,7 @@ class Options:
 
     def __init__(self, project: Project) -> None:
         self._project = project
-        self._tables: dict[int, dict[str, list[Ref]]] = {}
+        self._tables: dict[ModuleScopes, dict[str, list[Ref]]] = {}
 
     def lookup(self, ref: Ref) -> Iterator[Value]:
         """Defaults (or launcher values) of ``args.name``, ``config["name"]`` or a click parameter."""
@@ -117,16 +117,16 @@ class Options:
 
     def _homes(self, scopes: ModuleScopes, base: ast.expr) -> Iterator[ModuleScopes]:
         """Modules whose option declarations a namespace expression may hold, likeliest first."""
-        seen: set[int] = set()
+        seen: set[ModuleScopes] = set()
         plausible = last_name(base) in _NAMESPACES
         for ref in self._project.resolver.origins(scopes, base):
             call = ref.node
             parses = isinstance(call, ast.Call) and last_name(call.func) in _PARSE
             unknown = not isinstance(call, ast.Call | ast.Constant | ast.Dict) and plausible
-            if (parses or unknown) and id(ref.scopes) not in seen:
-                seen.add(id(ref.scopes))
+            if (parses or unknown) and ref.scopes not in seen:
+                seen.add(ref.scopes)
                 yield ref.scopes
-        if plausible and id(scopes) not in seen:
+        if plausible and scopes not in seen:
             yield scopes
 
     def _own(self, scopes: ModuleScopes, base: ast.expr, declared: list[Ref]) -> list[Ref]:
@@ -161,8 +161,8 @@ class Options:
 
     def _table(self, scopes: ModuleScopes) -> dict[str, list[Ref]]:
         """dest -> ``add_argument`` calls of a module."""
-        if id(scopes) in self._tables:
-            return self._tables[id(scopes)]
+        if scopes in self._tables:
+            return self._tables[scopes]
         table: dict[str, list[Ref]] = {}
         for call in [*scopes.calls_by_name.get("add_argument", []), *scopes.calls_by_name.get("add_arg", [])]:
             for dest in _dests(call):
@@ -172,7 +172,7 @@ class Options:
                 for call in calls:
                     if call.args and isinstance(call.args[0], ast.Constant):
                         table.setdefault(str(call.args[0].value), []).append(Ref(scopes, call))
-        self._tables[id(scopes)] = table
+        self._tables[scopes] = table
         return table
 
     def _option(self, option: Ref, name: str) -> Iterator[Value]:
