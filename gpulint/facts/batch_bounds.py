@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpulint.facts.gpu_programs import computes, names_device
+from gpulint.facts.guards import conditions
 from gpulint.facts.iterables import unwrap_iterable
 from gpulint.facts.roles import Role
 from gpulint.facts.scopes import ModuleScopes, Ref, last_name
@@ -126,6 +127,8 @@ class BatchBounds:
             return False
         if any(self._project.loops.role(scopes, loop) is not Role.OTHER for loop in scopes.loops):
             return False
+        if scopes.classes and any("__main__" in ast.unparse(test) for test, _ in conditions(scopes, call)):
+            return True  # A module for others tries itself out.
         # A pass in a loop (of epochs) is work.
         drawn = {
             unwrap_iterable(loop.iter)

@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from gpulint.facts.draws import Draw
+from gpulint.facts.glances import looks_at_few
 from gpulint.facts.gpu_programs import runs_elsewhere
 from gpulint.facts.loaders import Loader
 from gpulint.facts.scopes import ModuleScopes, Ref, last_name
@@ -201,9 +202,7 @@ class Devices:
                 continue
             where = draw.where.node
             once = isinstance(where, ast.Call) and not loops.contexts(draw.where.scopes, where)
-            if isinstance(where, ast.For | ast.AsyncFor) and isinstance(where.body[-1], ast.Break):
-                once = True  # only the first batch is looked at
-            if not once and not self._was_on_gpu(transfer, draw):
+            if not once and not looks_at_few(self._project, draw.where) and not self._was_on_gpu(transfer, draw):
                 yield transfer
 
     def _was_on_gpu(self, transfer: Transfer, draw: Draw) -> bool:

@@ -94,14 +94,25 @@ def _ends(statement: ast.stmt) -> bool:
 def _excludes_cuda(test: ast.expr, holds: bool) -> bool:
     while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         test, holds = test.operand, not holds
-    if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.comparators[0], ast.Constant):
-        value = test.comparators[0].value
+    if isinstance(test, ast.Compare) and len(test.ops) == 1 and (value := _device_named(test.comparators[0])):
         if isinstance(test.ops[0], ast.NotEq):
             holds = not holds
         elif not isinstance(test.ops[0], ast.Eq):
             return False
         return not holds if value == "cuda" else holds and value in ("cpu", "mps")
     return not holds and bool(_CUDA_TEST.search(ast.unparse(test)))
+
+
+def _device_named(node: ast.expr) -> str:
+    """``"cuda"``, ``torch.device("cpu")``, ``DeviceType.CUDA``: the kind of device; "" if it is none."""
+    match node:
+        case ast.Constant(value=str(name)):
+            return name
+        case ast.Call(func=func, args=[ast.Constant(value=str(name))]) if last_name(func) == "device":
+            return name
+        case ast.Attribute(attr=name) if name.isupper():
+            return name.lower()
+    return ""
 
 
 _BENCHMARK = re.compile(r"(^|[_-])(bench|benchmark|benchmarks|profile|profiler|profiling|latency)([_-]|$)")

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import ast
+import enum
 from typing import TYPE_CHECKING
 
-from gpulint.facts.scopes import ModuleScopes
+from gpulint.facts.scopes import Ref
+from gpulint.facts.scopes import FUNCTIONS, ModuleScopes, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
 
-_NO_TRAINING = frozenset({"eval", "cuda", "to", "half"})
+MAX_CALLS = 3
+"""How many calls a wrapped model is followed through."""
+_NO_TRAINING = frozenset({"eval", "cuda", "to", "half", "load_state_dict", "train", "training"})
 """Methods of a model that say nothing of training."""
 
 
@@ -27,27 +31,73 @@ def only_infers(project: Project, scopes: ModuleScopes, call: ast.Call) -> bool:
         home = next((up for up in scopes.module.ancestors(call) if isinstance(up, ast.ClassDef)), None)
     elif not isinstance(assigned.targets[0], ast.Name):
         return False
-    runs = loads = 0
+    wrapped_weights = not attribute and len(assigned.targets) == 1
+    uses = list[_Use]()
     for node in ast.walk(home) if home is not None else ():
         if not isinstance(node, ast.Attribute if attribute else ast.Name) or ast.unparse(node) != target:
             continue
-        if isinstance(node.ctx, ast.Store) or (not attribute and node.lineno <= (assigned.end_lineno or 0)):
+        if not isinstance(node.ctx, ast.Load) or (not attribute and node.lineno <= (assigned.end_lineno or 0)):
             continue
         if function is None and not attribute and _is_another(scopes, node, assigned):
             continue
-        up = scopes.module.parents.get(node)
-        if isinstance(up, ast.Call) and up.func is node and project.guards.no_grad(scopes, up):
-            runs += 1
-        elif isinstance(up, ast.Attribute) and up.attr in ("load_state_dict", "state_dict", "module"):
-            # Weights alone are read and written under the names that the wrapper gives them: nothing runs.
-            loads += up.attr == "module" or (up.attr == "state_dict" and not attribute and len(assigned.targets) == 1)
-        elif not (
-            up is call
-            or (isinstance(up, ast.Attribute) and up.attr in _NO_TRAINING)
-            or (isinstance(up, ast.Call) and project.resolver.call_names(scopes, up) & {"torch.onnx.export"})
-        ):
-            return False
-    return runs + loads > 0
+        if scopes.module.parents.get(node) is not call:
+            uses.append(_use(project, scopes, node, wrapped_weights))
+    return _Use.OTHER not in uses and _Use.INFERS in uses
+
+
+class _Use(enum.Enum):
+    INFERS = "runs without gradients, or is unwrapped"
+    NEITHER = "says nothing of training"
+    OTHER = "may train"
+
+
+def _use(project: Project, scopes: ModuleScopes, node: ast.AST, wrapped_weights: bool, depth: int = 0) -> _Use:
+    """What one use of a model is for. ``wrapped_weights``: reading its weights says that it serves their names."""
+    match scopes.module.parents.get(node):
+        case ast.Call(func=func) as up if func is node:
+            return _Use.INFERS if project.guards.no_grad(scopes, up) else _Use.OTHER
+        # Weights alone are read and written under the names that the wrapper gives them: nothing runs.
+        case ast.Attribute(attr="module"):
+            return _Use.INFERS
+        case ast.Attribute(attr="state_dict"):
+            return _Use.INFERS if wrapped_weights else _Use.NEITHER
+        case ast.Attribute(attr=name) if name in _NO_TRAINING:
+            return _Use.NEITHER
+        case ast.Attribute() as method if project.guards.no_grad(scopes, method):
+            return _Use.INFERS
+        case ast.Call() as up:
+            # The other branch may wrap it too (`if torch.cuda.is_available(): ... else: ...`).
+            if last_name(up.func) == "DataParallel" or project.resolver.call_names(scopes, up) & {"torch.onnx.export"}:
+                return _Use.NEITHER
+            return _Use.INFERS if _is_handed_to_inference(project, scopes, up, node, depth) else _Use.OTHER
+    return _Use.OTHER
+
+
+def _is_handed_to_inference(project: Project, scopes: ModuleScopes, call: ast.Call, model: ast.AST, depth: int) -> bool:
+    """Do all functions that ``call`` may run only infer with the argument ``model``?"""
+    if project.guards.no_grad(scopes, call):
+        return True
+    callees = project.resolver.callees(scopes, call) if depth < MAX_CALLS else ()
+    return bool(callees) and all(
+        isinstance(callee.node, FUNCTIONS) and _only_infers_with(project, callee, call, model, depth)
+        for callee in callees
+    )
+
+
+def _only_infers_with(project: Project, callee: Ref, call: ast.Call, model: ast.AST, depth: int) -> bool:
+    function = callee.node
+    assert isinstance(function, FUNCTIONS)
+    if project.guards.no_grad(callee.scopes, function.body[0]):
+        return True
+    names = [argument.arg for argument in (*function.args.args, *function.args.kwonlyargs)]
+    bound = names[:1] in (["self"], ["cls"])
+    name = next((n for n in names if project.resolver.argument_of(function, call, n, bound) is model), None)
+    uses = [
+        _use(project, callee.scopes, node, False, depth + 1)
+        for node in ast.walk(function)
+        if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load)
+    ]
+    return _Use.OTHER not in uses and _Use.INFERS in uses
 
 
 def _is_another(scopes: ModuleScopes, node: ast.AST, assigned: ast.Assign) -> bool:

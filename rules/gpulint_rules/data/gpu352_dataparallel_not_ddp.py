@@ -52,7 +52,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         devices = project.arguments.value(scopes, call, "device_ids", 2 if functional else 1)
         if devices.every(lambda value: isinstance(value, tuple) and len(value) == 1):
             continue
-        if only_infers(project, scopes, call):
+        if project.guards.without_gpu(scopes, call) or only_infers(project, scopes, call):
             continue
         model = scopes.module.text(call.args[0]) if call.args else ""
         wrapped = f"`{model}`" if 0 < len(model) < 40 else "the model"

@@ -33,6 +33,7 @@ from dataclasses import dataclass
 from gpulint.documents.base import Document
 from gpulint.estimates import BatchSizes
 from gpulint.facts.batches import Source, Split, split_of
+from gpulint.facts.glances import looks_at_few
 from gpulint.facts.scopes import ModuleScopes, last_name
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
@@ -188,7 +189,7 @@ def _check(project: Project, scopes: ModuleScopes, source: Source, training: lis
     for other in training:
         sizes = _sizes(project, source), _sizes(project, other)
         if sizes[0] and sizes[1] and max(sizes[0]) <= min(sizes[1]) and max(sizes[1]) > 1:
-            if set(sizes[0]) == {1} and _scores_images(project, scopes):
+            if set(sizes[0]) == {1} and (_scores_images(project, scopes) or _glanced_at(project, source)):
                 return None
             return _smaller(project, source, other, max(sizes[0]), min(sizes[1]))
     return None
@@ -243,6 +244,12 @@ def _unused(scopes: ModuleScopes, call: ast.Call) -> bool:
     return not any(
         isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load) for node in ast.walk(function)
     )
+
+
+def _glanced_at(project: Project, source: Source) -> bool:
+    """Do all loops that draw from the loader stop after a few batches?"""
+    draws = project.draws.by_loader.get(source.node, ())
+    return bool(draws) and all(looks_at_few(project, draw.where) for draw in draws)
 
 
 def _is_tiny(data: ast.expr) -> bool:
