@@ -45,6 +45,9 @@ NAMES = frozenset(
 )
 """Last components of what may fetch something."""
 
+_TAKES_URL = re.compile(r"url|archive|wget\.")
+"""Functions whose first argument is a URL."""
+
 
 class Fetching:
     """Downloads that single calls make, in one project."""
@@ -209,14 +212,17 @@ class Fetching:
     def _always(self, scopes: ModuleScopes, call: ast.Call, names: frozenset[str]) -> Download | None:
         for full in sorted(names & tables.ALWAYS.keys()):
             first = self._project.values.of(scopes, call.args[0]) if call.args else None
-            texts = [str(value.value) for value in first.values] if first is not None else []
+            texts = [value.value for value in first.values if isinstance(value.value, str)] if first is not None else []
+            origin, kind = tables.ALWAYS[full]
+            known = first is not None and first.values
+            if known and _TAKES_URL.search(full) and not any("://" in text or "{" in text for text in texts):
+                return None  # a file, or nothing, by default: whoever runs the program names what it fetches
             if texts and all(text.startswith((".", "/", "~", "gs://")) for text in texts):
                 return None
             if full.startswith("tensorflow_hub.") and not any(text.startswith("http") for text in texts):
                 return None
             if self._project.arguments.value(scopes, call, "source").any(lambda value: value == "local"):
                 return None
-            origin, kind = tables.ALWAYS[full]
             return Download(Ref(scopes, call), callee(call), texts[0] if texts else "", f"from {origin}", kind)
         return None
 

@@ -6,8 +6,8 @@ import ast
 import enum
 from typing import TYPE_CHECKING
 
-from gpulint.facts.scopes import Ref
-from gpulint.facts.scopes import FUNCTIONS, ModuleScopes, last_name
+from gpulint.facts.passing import argument_of
+from gpulint.facts.scopes import FUNCTIONS, ModuleScopes, Ref, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -90,8 +90,7 @@ def _only_infers_with(project: Project, callee: Ref, call: ast.Call, model: ast.
     if project.guards.no_grad(callee.scopes, function.body[0]):
         return True
     names = [argument.arg for argument in (*function.args.args, *function.args.kwonlyargs)]
-    bound = names[:1] in (["self"], ["cls"])
-    name = next((n for n in names if project.resolver.argument_of(function, call, n, bound) is model), None)
+    name = next((name for name in names if argument_of(function, call, name) is model), None)
     uses = [
         _use(project, callee.scopes, node, False, depth + 1)
         for node in ast.walk(function)
