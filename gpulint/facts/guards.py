@@ -6,6 +6,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from gpulint.facts.scopes import FUNCTIONS, ModuleScopes, last_name
@@ -115,12 +116,14 @@ def _device_named(node: ast.expr) -> str:
     return ""
 
 
-_BENCHMARK = re.compile(r"(^|[_-])(bench|benchmark|benchmarks|profile|profiler|profiling|latency)([_-]|$)")
+_BENCHMARK = re.compile(
+    r"(^|[_-])(bench|benchmark|benchmarks|benchmarking|profile|profiler|profiling|latency)([_-]|$)", re.IGNORECASE
+)
 
 
-def is_benchmark(scopes: ModuleScopes) -> bool:
-    """Does a module's name say that it measures, for which it has to wait for the GPU?"""
-    return bool(_BENCHMARK.search(scopes.path.stem))
+def is_benchmark(path: PurePath) -> bool:
+    """Does a file's name say that it measures: for which it has to wait for the GPU, with sizes chosen on purpose?"""
+    return bool(_BENCHMARK.search(path.stem))
 
 
 class Guards:

@@ -36,26 +36,14 @@ from gpulint.facts import fastai
 from gpulint.facts.arguments import Passed
 from gpulint.facts.feeding import WORKERS_POSITION
 from gpulint.facts.loaders import Loader
-from gpulint.facts.scopes import FUNCTIONS, ModuleScopes, Ref, last_name
+from gpulint.facts.sample_work import works_per_sample
+from gpulint.facts.scopes import ModuleScopes, Ref
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 from gpulint.source import Span
 
-_TOY = re.compile(
-    r"mock|dummy|synthetic|fake|random(data|token|image)|toy|TensorDataset|TUDataset|Planetoid|KarateClub",
-    re.IGNORECASE,
-)
-"""Data sets that hold little, or make their samples from nothing."""
-_PARTS = frozenset({"random_split", "Subset", "ConcatDataset", "shuffle", "train_test_split"})
-_BUILDS = frozenset({"build", "create", "get", "load"})
-"""Methods of builders, which are named after what they build."""
-MAX_STEPS = 12
-"""Most expressions that are looked at to find out what a data set is."""
-_CHEAP = frozenset(
-    {"len", "int", "float", "tensor", "as_tensor", "from_numpy", "rand", "randn", "zeros", "ones", "randint"}
-)
 _ZERO = re.compile(r"workers['\"]?:[ \t]*0\b")
 _WORKERS = re.compile(r"(^|\.)(num_|n_)?((train_)?(data|dataloader|loader)_)?(num_)?workers$")
 _HELD_OUT = re.compile(r"val|test|eval|infer|predict", re.IGNORECASE)
@@ -94,7 +82,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         transfers = tuple(project.devices.transfers_of(loader))
         if not transfers and feeding.mover(loader) is None:
             continue
-        if _needs_one_process(project, loader) or not _works_per_item(project, loader):
+        if _needs_one_process(project, loader) or not works_per_sample(project, loader):
             continue
         default = [value for values in known for value in values.values if value.source != "literal"]
         name = loader.variable
@@ -177,58 +165,6 @@ def _needs_one_process(project: Project, loader: Loader) -> bool:
             if any(base.endswith("IterableDataset") for base in project.resolver.base_names(where, owner)):
                 return True
     return project.feeding.yields_gpu_tensors(loader)
-
-
-def _works_per_item(project: Project, loader: Loader) -> bool:
-    """Is there anything to do per sample? Unknown data sets count as work."""
-    if not project.feeding.argument(loader, "collate_fn", 6).is_absent:
-        return True
-    return not any(_is_trivial(project, source) for source in project.feeding.sources(loader))
-
-
-def _is_trivial(project: Project, source: Ref) -> bool:
-    """Is the data set, or the one that it is a part of, a toy or a plain look-up in memory?"""
-    todo, seen = [source], set[ast.AST]()
-    while todo and len(seen) < MAX_STEPS:
-        where = todo.pop()
-        node = where.node
-        if node in seen or not isinstance(node, ast.expr):
-            continue
-        seen.add(node)
-        if isinstance(node, ast.ListComp) or (isinstance(node, ast.Call) and _is_toy(node)):
-            return True
-        for made in _getters(project, where):
-            if _only_looks_up(made):
-                return True
-        todo += [ref for ref in project.resolver.origins(where.scopes, node) if not ref.path]
-        if isinstance(node, ast.Name):
-            values = (binding.value for binding in where.scopes.scope(node).lookup(node.id) if not binding.path)
-            todo += [Ref(where.scopes, value) for value in values if value is not None]
-        if isinstance(node, ast.Subscript):
-            todo.append(Ref(where.scopes, node.value))
-        elif isinstance(node, ast.Call) and last_name(node.func) in _PARTS:
-            todo += [Ref(where.scopes, argument) for argument in node.args[:1]]
-            todo += [Ref(where.scopes, node.func.value)] if isinstance(node.func, ast.Attribute) else []
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _BUILDS:
-            todo.append(Ref(where.scopes, node.func.value))
-    return False
-
-
-def _is_toy(call: ast.Call) -> bool:
-    return any(_TOY.search(last_name(named)) for named in (call.func, *call.args[:1]))
-
-
-def _getters(project: Project, source: Ref) -> Iterator[ast.AST]:
-    assert isinstance(source.node, ast.expr)
-    for where, owner in project.resolver.classes_of(source.scopes, source.node):
-        getter = project.resolver.method(where, owner, "__getitem__")
-        if getter is not None and isinstance(getter.node, FUNCTIONS):
-            yield getter.node
-
-
-def _only_looks_up(getter: ast.AST) -> bool:
-    calls = [child for child in ast.walk(getter) if isinstance(child, ast.Call)]
-    return all(last_name(call.func) in _CHEAP for call in calls)
 
 
 RULE = Rule(

@@ -57,7 +57,7 @@ class Waits:
 
 def check(document: Document, project: Project) -> Iterator[Finding]:
     scopes = project.scopes(document)
-    if scopes is None or is_benchmark(scopes):
+    if scopes is None or is_benchmark(scopes.path):
         return
     statements: dict[ast.AST, list[tuple[Sync, Context]]] = {}
     for sync in Syncs(project).in_module(scopes):

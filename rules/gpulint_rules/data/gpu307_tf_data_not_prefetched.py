@@ -30,7 +30,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpulint.documents.base import Document
+from gpulint.facts.gpu_programs import computes
 from gpulint.facts.iterables import unwrap_iterable
+from gpulint.facts.mapped import is_idle
 from gpulint.facts.scopes import ModuleScopes, Ref, last_name
 from gpulint.finding import Finding, Severity
 from gpulint.fix import Safety
@@ -42,6 +44,8 @@ _FEW = 32
 MAX_STEPS = 40
 """Most calls of one pipeline that are followed."""
 _SOURCES = ("tf.data.", "tensorflow.data.", "tensorflow_datasets.load", "tfds.load")
+_VIEWS = ("items", "keys", "values")
+"""What is called on a dictionary of pipelines."""
 _FITTERS = ("fit", "evaluate", "predict", "train_on_dataset")
 
 
@@ -61,6 +65,12 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
     scopes = project.scopes(document)
     if scopes is None or _SERVES.search(document.path.stem):
         return
+    found = [*_unprefetched(project, scopes), *_serial_maps(document, project, scopes)]
+    if found and not _only_makes_data(document, project, scopes):
+        yield from found
+
+
+def _unprefetched(project: Project, scopes: ModuleScopes) -> Iterator[Finding]:
     seen: set[ast.AST] = set()
     for read in _reads(scopes):
         if _is_glance(project, scopes, read):
@@ -72,7 +82,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             continue
         last = calls[0]
         assert isinstance(last.node, ast.Call)
-        if last.node in seen or _takes_one(last.node):
+        if last.node in seen or _takes_one(last.node) or _ends_with(last, *_VIEWS):
             continue
         seen.add(last.node)
         yield RULE.finding(
@@ -82,15 +92,26 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             help="end it with `.prefetch(tf.data.AUTOTUNE)`",
             payload=Pipeline(last, is_map=False),
         )
-    for call_node in scopes.calls_by_name.get("map", []):
-        if _is_serial_map(project, scopes, call_node):
+
+
+def _serial_maps(document: Document, project: Project, scopes: ModuleScopes) -> Iterator[Finding]:
+    for call in scopes.calls_by_name.get("map", []):
+        if _is_serial_map(project, scopes, call):
             yield RULE.finding(
                 document.path,
-                scopes.module.span(call_node),
+                scopes.module.span(call),
                 "this map of a tf.data pipeline runs on one core",
                 help="pass `num_parallel_calls=tf.data.AUTOTUNE`",
-                payload=Pipeline(Ref(scopes, call_node), is_map=True),
+                payload=Pipeline(Ref(scopes, call), is_map=True),
             )
+
+
+def _only_makes_data(document: Document, project: Project, scopes: ModuleScopes) -> bool:
+    """Is it a program that neither trains nor evaluates (it converts records, or shows them), nor is a part of one?"""
+    text = document.source.text
+    if document.kind is not Kind.NOTEBOOK and "__main__" not in text:
+        return False
+    return not computes(text.encode("utf-8", "replace")) and not project.gpu_programs.runs(scopes)
 
 
 def _reads(scopes: ModuleScopes) -> Iterator[ast.expr]:
@@ -156,7 +177,9 @@ def _is_serial_map(project: Project, scopes: ModuleScopes, call: ast.Call) -> bo
         return False
     if any(keyword.arg in ("num_parallel_calls", None) for keyword in call.keywords):
         return False
-    return bool(_pipeline(project, scopes, call.func.value))
+    if not _pipeline(project, scopes, call.func.value):
+        return False
+    return not (call.args and is_idle(project, scopes, call.args[0]))
 
 
 RULE = Rule(

@@ -44,7 +44,7 @@ _GRADIENT = re.compile(r"(^|_)(grad|grads|gradient|gradients)$", re.IGNORECASE)
 
 def check(document: Document, project: Project) -> Iterator[Finding]:
     scopes = project.scopes(document)
-    if scopes is None or is_benchmark(scopes):
+    if scopes is None or is_benchmark(scopes.path):
         return
     told = set[ast.AST]()
     for call in scopes.calls:

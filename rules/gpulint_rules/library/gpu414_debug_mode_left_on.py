@@ -111,7 +111,7 @@ def _mode_of_call(scopes: ModuleScopes, call: ast.Call, project: Project) -> Deb
         return DebugMode("anomaly detection", call) if names & _ANOMALY and on else None
     if name == "Trainer" and project.arguments.value(scopes, call, "detect_anomaly").every(lambda value: value is True):
         return DebugMode("Trainer(detect_anomaly=True)", call, removable=False)
-    if is_benchmark(scopes) or "nvtx" in scopes.path.stem:
+    if is_benchmark(scopes.path) or "nvtx" in scopes.path.stem:
         return None  # a program that is there to be profiled
     if name in ("emit_nvtx", "emit_itt") and project.resolver.call_names(scopes, call) & _NVTX:
         return DebugMode(name, call, removable=False) if _around_training(scopes, call, project) else None

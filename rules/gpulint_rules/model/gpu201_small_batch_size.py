@@ -30,7 +30,7 @@ import dataclasses
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import PurePath
 
 from gpulint.documents.base import Document
 from gpulint.documents.tasks import Task
@@ -44,6 +44,7 @@ from gpulint.facts.batch_bounds import (
     names_large_model,
 )
 from gpulint.facts.batches import Split
+from gpulint.facts.guards import is_benchmark
 from gpulint.facts.launches import Launch, launches
 from gpulint.facts.overrides import is_overridden
 from gpulint.facts.roles import Role
@@ -69,8 +70,6 @@ _NO_TRAINING = re.compile(
     re.IGNORECASE,
 )
 """Programs that make data or evaluate: their batches are no training's."""
-_BENCHMARK = re.compile(r"bench", re.IGNORECASE)
-"""Scripts that try batch sizes on purpose."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +223,8 @@ def _launch(document: Document, launch: Launch) -> Iterator[Finding]:
     words = [word.text for word in launch.args]
     if launch.program is None and launch.module is None:
         return
-    if _NO_TRAINING.search(Path(launch.program or "").stem) or _BENCHMARK.search(document.path.stem):
+    program = PurePath(launch.program or "")
+    if _NO_TRAINING.search(program.stem) or is_benchmark(program) or is_benchmark(document.path):
         return
     options: dict[str, tuple[str | None, Span, Span]] = {}
     for at, word in enumerate(launch.args):

@@ -1,0 +1,43 @@
+"""Functions that a data set is mapped with: whether there is work in them that other cores could share."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from gpulint.facts.scopes import FUNCTIONS, ModuleScopes, Ref, last_name
+
+if TYPE_CHECKING:
+    from gpulint.project import Project
+
+MAX_DEPTH = 3
+"""Most functions, each called by the one before it, that are followed."""
+_FREE = frozenset(
+    "zeros ones constant fill shape size rank reshape expand_dims squeeze identity len int float bool str set dict"
+    " tuple list isinstance issubset keys values items get pop update copy append".split()
+)
+"""Calls that make a constant, or look at no more than a shape or the container of a sample."""
+
+
+def is_idle(project: Project, scopes: ModuleScopes, function: ast.expr) -> bool:
+    """Does a mapped function only pick, name and shape parts of a sample (``lambda x: x["a"]``), or add constants?"""
+    return all(_idles(project, made, MAX_DEPTH) for made in project.resolver.origins(scopes, function))
+
+
+def _idles(project: Project, function: Ref, depth: int) -> bool:
+    if not isinstance(function.node, (*FUNCTIONS, ast.Lambda)) or depth == 0:
+        return False
+    body = function.node.body
+    for node in (child for part in (body if isinstance(body, list) else [body]) for child in ast.walk(part)):
+        if isinstance(node, ast.BinOp) and not (_is_made(node.left) and _is_made(node.right)):
+            return False
+        if isinstance(node, ast.Call) and last_name(node.func) not in _FREE:
+            called = project.resolver.callees(function.scopes, node)
+            if not called or not all(_idles(project, callee, depth - 1) for callee in called):
+                return False
+    return True
+
+
+def _is_made(operand: ast.expr) -> bool:
+    """Is an operand made here, and no part of a sample? What its calls do is asked for each call."""
+    return isinstance(operand, ast.Constant | ast.Call)

@@ -1,0 +1,116 @@
+"""Data sets: whether there is work per sample that other processes could do."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from gpulint.facts.loaders import Loader
+from gpulint.facts.scopes import FUNCTIONS, FunctionNode, Ref, last_name
+
+if TYPE_CHECKING:
+    from gpulint.project import Project
+
+_TOY = re.compile(
+    r"mock|dummy|synthetic|fake|random(data|token|image)|toy|TensorDataset|TUDataset|Planetoid|KarateClub",
+    re.IGNORECASE,
+)
+"""Data sets that hold little, or make their samples from nothing."""
+_PARTS = frozenset({"random_split", "Subset", "ConcatDataset", "shuffle", "train_test_split"})
+_BUILDS = frozenset({"build", "create", "get", "load"})
+"""Methods of builders, which are named after what they build."""
+MAX_STEPS = 12
+"""Most expressions that are looked at to find out what a data set is."""
+_CHEAP = frozenset(
+    {"len", "int", "float", "tensor", "as_tensor", "from_numpy", "rand", "randn", "zeros", "ones", "randint"}
+)
+
+
+def works_per_sample(project: Project, loader: Loader) -> bool:
+    """Is there anything to do per sample? Unknown data sets count as work."""
+    if any(_is_refilled(project, source) for source in project.feeding.sources(loader)):
+        return False
+    if not project.feeding.argument(loader, "collate_fn", 6).is_absent:
+        return True
+    return not any(_is_trivial(project, source) for source in project.feeding.sources(loader))
+
+
+def _is_trivial(project: Project, source: Ref) -> bool:
+    """Is the data set, or the one that it is a part of, a toy or a plain look-up in memory?"""
+    todo, seen = [source], set[ast.AST]()
+    while todo and len(seen) < MAX_STEPS:
+        where = todo.pop()
+        node = where.node
+        if node in seen or not isinstance(node, ast.expr):
+            continue
+        seen.add(node)
+        if isinstance(node, ast.ListComp) or (isinstance(node, ast.Call) and _is_toy(node)):
+            return True
+        for made in _getters(project, where):
+            if _only_looks_up(made):
+                return True
+        todo += [ref for ref in project.resolver.origins(where.scopes, node) if not ref.path]
+        if isinstance(node, ast.Name):
+            values = (binding.value for binding in where.scopes.scope(node).lookup(node.id) if not binding.path)
+            todo += [Ref(where.scopes, value) for value in values if value is not None]
+        if isinstance(node, ast.Subscript):
+            todo.append(Ref(where.scopes, node.value))
+        elif isinstance(node, ast.Call) and last_name(node.func) in _PARTS:
+            todo += [Ref(where.scopes, argument) for argument in node.args[:1]]
+            todo += [Ref(where.scopes, node.func.value)] if isinstance(node.func, ast.Attribute) else []
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _BUILDS:
+            todo.append(Ref(where.scopes, node.func.value))
+    return False
+
+
+def _is_refilled(project: Project, source: Ref) -> bool:
+    """Is the data set a store of what the program makes itself, which one method adds to and another empties?"""
+    assert isinstance(source.node, ast.expr)
+    for where, owner in project.resolver.classes_of(source.scopes, source.node):
+        getter = project.resolver.method(where, owner, "__getitem__")
+        if getter is None or not _only_looks_up(getter.node):
+            continue
+        methods = [part for part in owner.body if isinstance(part, FUNCTIONS) and part.name != "__init__"]
+        for read in {ast.unparse(node.value) for node in ast.walk(getter.node) if isinstance(node, ast.Subscript)}:
+            changes = [(_adds_to(method, read), _empties(method, read)) for method in methods]
+            if (True, False) in changes and (False, True) in changes:
+                return True
+    return False
+
+
+def _adds_to(method: FunctionNode, name: str) -> bool:
+    for node in ast.walk(method):
+        if isinstance(node, ast.AugAssign) and ast.unparse(node.target) == name:
+            return True
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in (f"{name}.append", f"{name}.extend"):
+            return True
+    return False
+
+
+def _empties(method: FunctionNode, name: str) -> bool:
+    for node in ast.walk(method):
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.List) and not node.value.elts:
+            if name in map(ast.unparse, node.targets):
+                return True
+        elif isinstance(node, ast.Call) and ast.unparse(node.func) == f"{name}.clear":
+            return True
+    return False
+
+
+def _is_toy(call: ast.Call) -> bool:
+    return any(_TOY.search(last_name(named)) for named in (call.func, *call.args[:1]))
+
+
+def _getters(project: Project, source: Ref) -> Iterator[ast.AST]:
+    assert isinstance(source.node, ast.expr)
+    for where, owner in project.resolver.classes_of(source.scopes, source.node):
+        getter = project.resolver.method(where, owner, "__getitem__")
+        if getter is not None and isinstance(getter.node, FUNCTIONS):
+            yield getter.node
+
+
+def _only_looks_up(getter: ast.AST) -> bool:
+    calls = [child for child in ast.walk(getter) if isinstance(child, ast.Call)]
+    return all(last_name(call.func) in _CHEAP for call in calls)
