@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpulint.facts.gpu_programs import computes, names_device
-from gpulint.facts.guards import conditions, is_benchmark
+from gpulint.facts.guards import conditions
 from gpulint.facts.iterables import unwrap_iterable
 from gpulint.facts.roles import Role
 from gpulint.facts.scopes import ModuleScopes, Ref, last_name
@@ -41,6 +41,7 @@ _LARGE = re.compile(
 )
 _TOY = re.compile(r"mnist", re.IGNORECASE)
 _FAKE = re.compile(r"mock", re.IGNORECASE)
+_PROFILES = re.compile(r"(^|[_-])(profile|profiler|profiling)([_-]|$)", re.IGNORECASE)
 
 
 def is_batch_size(name: str) -> bool:
@@ -105,8 +106,8 @@ class BatchBounds:
             return "made-up data"
         if self._is_for_cpu(scopes):
             return "a program of the CPU"
-        if is_benchmark(scopes.path):
-            return "a benchmark"
+        if _PROFILES.search(scopes.path.stem):
+            return "a few steps to profile"
         return "accumulation" if self._accumulates(scopes, names) else ""
 
     def _is_for_cpu(self, scopes: ModuleScopes) -> bool:
