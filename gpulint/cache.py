@@ -161,7 +161,7 @@ def code_of(folder: Path) -> str:
 
 def _still_holds(asked: Mapping[str, Mapping[str, Any]]) -> bool:
     """Does the disk answer as it did when the entry was made?"""
-    from gpulint.tree import ANSWERS
+    from gpulint.files import ANSWERS
 
     return all(ANSWERS[kind](path) == answer for kind, answers in asked.items() for path, answer in answers.items())
 

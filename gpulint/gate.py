@@ -25,7 +25,7 @@ class Gate:
         self.path = path
         self._data = tree.utf8(path)
         # An identifier is found faster among the file's identifiers than in the whole file.
-        self._words = tree.vocabulary(path) if kind in CODE else self._data
+        self._words = tree.words.vocabulary(path) if kind in CODE else self._data
         self._known: dict[str, bool] = {}
 
     def lets(self, rule: Rule) -> bool:

@@ -176,7 +176,7 @@ class Project(Tree):
         """Launches of the programs that import a module."""
         if module not in self._inherited:
             stem = (module.parent if module.name == "__init__.py" else module).stem.encode()
-            programs = [path for path in self._launched if self.holds(path, stem)]
+            programs = [path for path in self._launched if self.words.holds(path, stem)]
             found = [self._launched[path] for path in programs if module in self.imported(path)]
             self._inherited[module] = tuple(start for starts in found for start in starts)
         return self._inherited[module]

@@ -66,7 +66,7 @@ def _package(project: Project, scopes: ModuleScopes) -> str | Declined:
 
 
 def _importers(project: Project, path: Path) -> list[ModuleScopes]:
-    mentions = project.mentioning(path.stem.encode())
+    mentions = project.words.mentioning(path.stem.encode())
     found = [project.scopes_at(other) for other in mentions if other != path and path in project.imported(other)]
     return [scopes for scopes in found if scopes is not None]
 

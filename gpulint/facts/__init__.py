@@ -13,6 +13,6 @@ Data: ``loaders`` ``fastai`` ``feeding`` ``devices`` ``syncs`` ``batches`` ``dee
 Outside: ``remote`` ``downloads`` ``fetching`` ``hubs`` ``staging`` ``uploads`` ``fetch_commands`` tell what leaves
 or enters the machine.
 
-Jobs: ``launches`` ``launchers`` ``schedulers`` ``linking`` ``gpus`` ``gpu_jobs`` ``gpu_programs`` ``gpuuse``
-``whole_program`` link launchers to programs and count GPUs and processes.
+Jobs: ``launches`` ``launchers`` ``schedulers`` ``linking`` ``locating`` ``gpus`` ``gpu_jobs`` ``gpu_programs``
+``gpuuse`` ``whole_program`` link launchers to programs and count GPUs and processes.
 """

@@ -93,7 +93,7 @@ def _is_received(
         owner = where.class_of(call)
         method = resolver.method(where, owner, func.attr) if owner is not None else None
         return method is not None and method.node is function
-    if not project.holds(where.path, home.name.encode()):
+    if not project.words.holds(where.path, home.name.encode()):
         return False
     return any(ref.node is function for ref in resolver.callees(where, call))
 

@@ -38,15 +38,15 @@ def collective(scopes: ModuleScopes, call: ast.Call, project: Project) -> str:
 
 def wraps_in_ddp(scopes: ModuleScopes, project: Project) -> bool:
     """Does the module, or one that imports it or that it imports, wrap a model in DDP or FSDP?"""
-    words = project.words(scopes.path)
+    words = project.words.of(scopes.path)
     if words & _WRAPPERS:
         return True
     for binding in scopes.imports:
         target = project.absolute(binding.target, scopes)
         path = project.module_path(target, scopes.path) or project.module_path(target.rpartition(".")[0], scopes.path)
-        if path is not None and project.words(path) & _WRAPPERS:
+        if path is not None and project.words.of(path) & _WRAPPERS:
             return True
     return any(
-        project.words(user.path) & _WRAPPERS
+        project.words.of(user.path) & _WRAPPERS
         for user in project.users_of(scopes, [function.name for function in scopes.functions[:40]])
     )

@@ -107,13 +107,13 @@ class GpuPrograms:
         stem = scopes.path.parent.name if scopes.path.name == "__init__.py" else scopes.path.stem
         found: list[ModuleScopes] = []
         tried = 0
-        for path in self._project.mentioning(stem.encode()):
+        for path in self._project.words.mentioning(stem.encode()):
             if path == scopes.path:
                 continue
             tried += 1
             if tried > MAX_CANDIDATES:
                 break
-            if path.suffix == ".py" and stem.encode() not in self._project.imported_words(path):
+            if path.suffix == ".py" and stem.encode() not in self._project.words.imported(path):
                 continue
             user = self._project.scopes_at(path)
             if user is None or scopes.path not in self._project.imported(path):

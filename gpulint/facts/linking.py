@@ -12,8 +12,8 @@ from gpulint.documents import kind_of
 from gpulint.documents.base import Document
 from gpulint.documents.tasks import Count, Task
 from gpulint.facts.launches import Launch, launches
+from gpulint.facts.locating import Located, Locator
 from gpulint.facts.templated import is_zero_by_default
-from gpulint.facts.tree import Located, Tree
 from gpulint.finding import Place
 from gpulint.jobs import Job, JobCommand, JobLaunch, Setting, Stated
 from gpulint.rule import Kind
@@ -68,7 +68,7 @@ class Linker:
 
     def __init__(self, project: Project) -> None:
         self.project = project
-        self.tree = Tree(project)
+        self.locator = Locator(project)
         self.submissions: dict[Path, list[tuple[Document, Launch]]] = {}
 
     def jobs(self) -> tuple[Job, ...]:
@@ -160,7 +160,7 @@ class Linker:
             called = self._called(walk, found[0], depth) if found is not None else None
             if called is not None:
                 walk.launches.append(JobLaunch(launch, document, env=own, script=called))
-                here = self.tree.folder(launch.working_dir, found[1] if found is not None else start, document.path)
+                here = self.locator.folder(launch.working_dir, found[1] if found is not None else start, document.path)
                 self._follow(walk, called, walk.launches[-1], here, depth)
                 continue
             if launch.launcher == "source":
@@ -195,16 +195,16 @@ class Linker:
         if folder is not None and folder.startswith("/") and cwd is not None and not cwd.startswith(("/", "<")):
             cwd = f"{folder}/{cwd}"
         if launch.module is not None:
-            path = self.tree.module(launch.module, cwd, document.path, start)
+            path = self.locator.module(launch.module, cwd, document.path, start)
             return None if path is None else (path, start)
-        return None if not launch.program else self.tree.locate(launch.program, cwd, document.path, start)
+        return None if not launch.program else self.locator.locate(launch.program, cwd, document.path, start)
 
     def _config(self, launch: Launch, document: Document, start: Path | None) -> Path | None:
         """The configuration that accelerate is told to read."""
         word = launch.options.get("config-file") if launch.launcher == "accelerate" else None
         if word is None or not word.value:
             return None
-        found = self.tree.locate(word.value, launch.working_dir, document.path, start)
+        found = self.locator.locate(word.value, launch.working_dir, document.path, start)
         return found[0] if found is not None else None
 
     def _carried(self, launch: Launch, document: Document) -> PythonModule | None:
@@ -219,7 +219,7 @@ class Linker:
         """The Dockerfile beside a spec that gives no command, and what it runs."""
         if document.kind is not Kind.JOBSPEC or task.image is None:
             return None
-        beside = [path for path in self.tree.in_folder(document.path.parent) if kind_of(path) is Kind.DOCKERFILE]
+        beside = [path for path in self.locator.in_folder(document.path.parent) if kind_of(path) is Kind.DOCKERFILE]
         image = self.project.document(beside[0]) if len(beside) == 1 else None
         main = next((item for item in image.tasks if item.role == "main"), None) if image is not None else None
         return (image, main) if image is not None and main is not None else None

@@ -37,7 +37,7 @@ def is_overridden(project: Project, scopes: ModuleScopes, place: Place) -> bool:
     name = owner.name if isinstance(owner, ast.ClassDef) and function.name == "__init__" else function.name
     method = isinstance(owner, ast.ClassDef) and name == function.name
     overridden = False
-    for path in project.mentioning(name.encode()):
+    for path in project.words.mentioning(name.encode()):
         where = project.scopes_at(path)
         for node in where.module.nodes if where is not None and not project.is_test(path) else ():
             assert where is not None

@@ -154,7 +154,7 @@ class Roles:
 
     def _speaks_of_training(self, scopes: ModuleScopes) -> bool:
         """Do a module's words speak of training? If not, what its models run forward is not searched for steps."""
-        vocabulary = self._project.vocabulary(scopes.path)
+        vocabulary = self._project.words.vocabulary(scopes.path)
         return any(word in vocabulary for word in _TRAINING_WORDS)
 
     def _steps(self, scopes: ModuleScopes, owner: ast.AST) -> bool:

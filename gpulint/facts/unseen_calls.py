@@ -47,7 +47,7 @@ def takes_batch(project: Project, scopes: ModuleScopes, node: ast.expr) -> Funct
 def handed_by_name(project: Project, function: FunctionNode, name: str) -> Iterator[tuple[ModuleScopes, ast.expr]]:
     """What calls ``x.method(value)`` hand to parameter ``name`` where what ``x`` is cannot be known."""
     resolver = project.resolver
-    for path in project.mentioning(function.name.encode())[:MAX_MENTIONING]:
+    for path in project.words.mentioning(function.name.encode())[:MAX_MENTIONING]:
         if (scopes := project.scopes_at(path)) is None:
             continue
         for call in scopes.calls_by_name.get(function.name, []):

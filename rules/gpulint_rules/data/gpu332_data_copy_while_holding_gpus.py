@@ -111,7 +111,7 @@ def _prepares(start: JobLaunch, job: Job, project: Project) -> bool:
     if start.program is None or not _PREPARES.fullmatch(start.program.stem):
         return False
     scopes = project.scopes_at(start.program)
-    if scopes is None or b"cuda" in project.words(start.program) or project.loops.trains(scopes):
+    if scopes is None or b"cuda" in project.words.of(start.program) or project.loops.trains(scopes):
         return False
     later = job.launches[job.launches.index(start) + 1 :]
     return any(other.program is not None and other.program != start.program for other in later)

@@ -89,7 +89,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
     if scopes is None:
         return
     yield from _horovod(document, scopes, project)
-    if project.words(document.path) & _SKIPS:
+    if project.words.of(document.path) & _SKIPS:
         return
     for loop in scopes.loops:
         calls = project.loops.calls_in(scopes, loop)

@@ -17,7 +17,7 @@ Located = tuple[Path, Path | None]
 """A file, and the folder that the command which names it was started in, where that is known."""
 
 
-class Tree:
+class Locator:
     """Finds files of one project by paths written for another place (a container, a cluster's file system)."""
 
     def __init__(self, project: Project) -> None:

@@ -1,0 +1,164 @@
+"""The files of one tree: their bytes, read when somebody asks, and what else was asked of the disk."""
+
+from __future__ import annotations
+
+import codecs
+import hashlib
+import os
+import re
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from gpulint.documents import kind_of
+from gpulint.rule import Kind
+
+_TESTS = re.compile(
+    r"(^|/)(tests?|test_?data|testing|unit_tests|functional_tests|test_utils|ci)/"
+    r"|(^|/)(test_[^/]*|[^/]*[_-]tests?|conftest)\.(py|ipynb|sh|ya?ml)$"
+)
+
+
+def _digest(path: str) -> str | None:
+    try:
+        return hashlib.blake2b(Path(path).read_bytes(), digest_size=16).hexdigest()
+    except OSError:
+        return None
+
+
+def _entries(path: str) -> list[str] | None:
+    try:
+        # The cache itself is no answer to anything.
+        return sorted(name for name in os.listdir(path) if name != ".gpulint_cache")  # noqa: PTH208 - just names
+    except OSError:
+        return None
+
+
+ANSWERS: dict[str, Callable[[str], Any]] = {
+    "data": _digest,
+    "is_file": os.path.isfile,
+    "is_dir": os.path.isdir,
+    "exists": os.path.exists,
+    "entries": _entries,
+}
+"""What may be asked of the disk."""
+
+
+class Files:
+    """``files`` is what may be read besides what a document names; ``root`` is where paths count from."""
+
+    def __init__(self, root: Path, files: Sequence[Path]) -> None:
+        self.root = root
+        self.files = tuple(files)
+        self._data: dict[Path, bytes] = {}
+        self._provided: dict[Path, bool] = {}
+        self._tests: dict[Path, bool] = {}
+        self._folders: dict[Path, frozenset[str]] = {}
+        self._found: dict[bytes, bool] = {}
+        self._asked: dict[str, set[Path]] = {question: set() for question in ANSWERS}
+
+    def data(self, path: Path) -> bytes:
+        """Content of a file; empty if it cannot be read (the engine reports that)."""
+        if path not in self._data:
+            self._asked["data"].add(path)
+            try:
+                self._data[path] = path.read_bytes()
+            except OSError:
+                self._data[path] = b""
+        return self._data[path]
+
+    def is_utf16(self, path: Path) -> bool:
+        """Does a file start with the mark of UTF-16, in which bytes are no characters?"""
+        return self.data(path)[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+    def utf8(self, path: Path) -> bytes:
+        """A file's bytes, in UTF-8 where they are in UTF-16, and with a notebook's line ends as such."""
+        data = self.data(path)
+        if self.is_utf16(path):
+            data = data.decode("utf-16", "replace").encode("utf-8", "replace")
+        return data.replace(rb"\n", b"\n") if path.suffix == ".ipynb" else data
+
+    def provide(self, path: Path, data: bytes | None) -> None:
+        """Use ``data`` instead of what the disk holds (standard input, unsaved text); None: there is no such file."""
+        appears = self.is_file(path) != (data is not None)
+        self.discard(path)
+        self._data[path] = data or b""
+        self._provided[path] = data is not None
+        if appears:
+            self._folders.clear()
+
+    def remember(self, path: Path, data: bytes) -> None:
+        """Take ``data`` as what the disk holds, which somebody has read already."""
+        self._data[path] = data
+
+    def discard(self, path: Path) -> None:
+        """Forget what was read of or provided for a file, so that the disk counts again."""
+        self._data.pop(path, None)
+        self._provided.pop(path, None)
+        self._found.clear()
+
+    def is_file(self, path: Path) -> bool:
+        """Is there such a file, on disk or provided?"""
+        known = self._provided.get(path)
+        if known is not None:
+            return known
+        self._asked["is_file"].add(path)
+        return path.is_file()
+
+    def is_dir(self, path: Path) -> bool:
+        """Is there such a folder?"""
+        self._asked["is_dir"].add(path)
+        return path.is_dir()
+
+    def exists(self, path: Path) -> bool:
+        """Is there anything of that name?"""
+        self._asked["exists"].add(path)
+        return path.exists()
+
+    def asked(self) -> dict[str, dict[str, Any]]:
+        """What was asked of the disk besides the contents of ``files``: question -> path -> answer, fit for JSON."""
+        own = frozenset(self.files)
+        return {
+            question: {str(path): ANSWERS[question](str(path)) for path in sorted(paths) if path not in own}
+            for question, paths in self._asked.items()
+        }
+
+    @property
+    def seen(self) -> list[Path]:
+        """Files whose content was asked for so far."""
+        return list(self._data)
+
+    def is_test(self, path: Path) -> bool:
+        """Is a file a test by its path from the root? Tests hold no GPUs for long, so they are silent by default."""
+        if path not in self._tests:
+            inside = path.is_relative_to(self.root)
+            self._tests[path] = inside and bool(_TESTS.search(path.relative_to(self.root).as_posix()))
+        return self._tests[path]
+
+    def _entries(self, folder: Path) -> frozenset[str]:
+        """Names in a folder; empty if there is none."""
+        if folder not in self._folders:
+            try:
+                self._asked["entries"].add(folder)
+                names = {entry.name for entry in folder.iterdir()}
+            except OSError:
+                names = set()
+            for path, exists in self._provided.items():
+                if path.parent == folder and not exists:
+                    names.discard(path.name)
+                elif exists and path.is_relative_to(folder) and path != folder:
+                    names.add(path.relative_to(folder).parts[0])
+            self._folders[folder] = frozenset(names)
+        return self._folders[folder]
+
+    def has(self, text: bytes) -> bool:
+        """Are some bytes in any file of the tree?"""
+        if text not in self._found:
+            self._found[text] = any(text in self.data(path) for path in self.files)
+        return self._found[text]
+
+    @cached_property
+    def python_files(self) -> tuple[Path, ...]:
+        """Python files and notebooks, sorted by path."""
+        return tuple(sorted(path for path in self.files if kind_of(path) in (Kind.PYTHON, Kind.NOTEBOOK)))
