@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 import re
 
+from gpulint.facts.conditions import conditions
 from gpulint.facts.devices import Device, Transfer
-from gpulint.facts.guards import conditions
 from gpulint.facts.loaders import Loader
 from gpulint.facts.scopes import ModuleScopes, last_name
 from gpulint.fix import Declined, Edit

@@ -4,8 +4,8 @@ Values: ``scopes`` ``collecting`` ``reaching`` ``names`` ``classes`` ``resolve``
 tell what a name or expression may be, through the tree; ``values`` ``arguments`` ``options`` ``configs``
 ``environment`` find constants and who sets them.
 
-Training: ``iterables`` ``roles`` ``loops`` ``repeated`` ``guards`` ``inference`` ``after_training`` tell what runs in
-a training step, an epoch, once, or never.
+Training: ``iterables`` ``roles`` ``loops`` ``repeated`` ``conditions`` ``periodic`` ``guards`` ``inference``
+``after_training`` tell what runs in a training step, an epoch, once, or never.
 
 Data: ``loaders`` ``fastai`` ``feeding`` ``devices`` ``syncs`` ``batches`` ``deepspeed`` ``batch_bounds``
 ``input_path`` ``checkpoints`` ``collectives`` follow data to the GPU and results from it.

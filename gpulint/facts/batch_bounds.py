@@ -9,8 +9,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpulint.facts.conditions import conditions
 from gpulint.facts.gpu_programs import computes, names_device
-from gpulint.facts.guards import conditions
 from gpulint.facts.iterables import unwrap_iterable
 from gpulint.facts.roles import Role
 from gpulint.facts.scopes import ModuleScopes, Ref, last_name

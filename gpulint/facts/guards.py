@@ -1,47 +1,33 @@
-"""What a statement is conditional on, up to its function: every N steps, rank zero, a debug flag, gradients
-disabled."""
+"""When a statement runs, by what stands around it: every N steps, on rank zero, for debugging, without gradients."""
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
+from gpulint.facts.conditions import conditions
+from gpulint.facts.periodic import is_counter, is_periodic
 from gpulint.facts.scopes import FUNCTIONS, ModuleScopes, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
 
-_EVERY = re.compile(
-    r"(^|_)(every|interval|freq|frequency|period|steps_per|n_steps|log_steps|logging_steps|save_steps)(_|$)"
-    r"|_(every|freq|interval|steps)$"
-)
-_AMOUNT = re.compile(r"^(max|total|num|global|warmup|train|training|completed|current)_(\w+_)?steps$")
-"""Names of how many steps there are, or have been; ``step > max_train_steps`` ends a loop."""
-_RANK = re.compile(
+_PROCESSES = re.compile(
     r"(^|[._])(rank|local_rank|global_rank|is_main_process|is_local_main_process|is_main|is_master|master|main_process"
     r"|is_rank_zero|is_global_zero|is_primary|is_world_process_zero|get_rank)\b"
-)
-_PROCESSES = re.compile(
-    _RANK.pattern + r"|distributed|world_size|is_initialized|num_processes|\bddp\b|is_dist\b|n_gpu|num_gpus"
+    r"|distributed|world_size|is_initialized|num_processes|\bddp\b|is_dist\b|n_gpu|num_gpus"
 )
 _DEBUG = re.compile(
     r"(^|[._])(debug|debugging|verbose|profile|profiling|profiler|nan_check|detect_anomaly|anomaly|dry_run|benchmark|trace)"
     r"(_|\b)",
     re.IGNORECASE,
 )
-_EXITS = frozenset({"sys.exit", "os._exit", "exit", "quit", "os.abort"})
 _CUDA_TEST = re.compile(r"\bcuda\.is_available\(\)$|\b(use|has|have)_?(cuda|gpu)$", re.IGNORECASE)
-_LAST = re.compile(
-    r"\b(last|final|done|finished|best|is_best|patience|stop|early_stop\w*|improved|accept\w*)\b", re.IGNORECASE
-)
 _MAKES = re.compile(r"(^|_)(build|init|create|setup|make|initialize)(_|$)")
-_DUE = re.compile(r"^(should|needs?|time_to|is_time_to)_\w*(log|print|display|show|report|plot|save|eval|valid|test)")
 _WARNS = frozenset({"warning", "warn", "error", "critical", "exception"})
 _ERROR = re.compile(r"^(err|error|errors|exc|exception|warning_list|problem)$", re.IGNORECASE)
-_MARK = re.compile(r"(^|_)(start|last|prev|previous)(_|$)", re.IGNORECASE)
 _MAXIMUM = re.compile(r"(^|[._ ])(max|total|num|n|last|final)_|len\(|epochs\b|iterations\b|\bsteps\b", re.IGNORECASE)
 _NO_GRAD = frozenset(
     {
@@ -49,47 +35,6 @@ _NO_GRAD = frozenset(
         "torch.autograd.inference_mode", "torch.set_grad_enabled", "torch.autograd.set_grad_enabled",
     }
 )  # fmt: skip
-
-
-def conditions(scopes: ModuleScopes, node: ast.AST, until: ast.AST | None = None) -> Iterator[tuple[ast.expr, bool]]:
-    """(test, holds) of every ``if`` and conditional expression around ``node`` within its function, innermost first.
-
-    Early exits count too: after ``if step % 10: continue`` the rest of the block runs only when the test is false.
-    """
-    inner = node
-    for up in scopes.module.ancestors(node):
-        if up is until:
-            return
-        if isinstance(up, ast.If | ast.IfExp):
-            body = up.body if isinstance(up.body, list) else [up.body]
-            orelse = up.orelse if isinstance(up.orelse, list) else [up.orelse]
-            if inner in body:
-                yield up.test, True
-            elif inner in orelse:
-                yield up.test, False
-        elif isinstance(up, ast.BoolOp) and inner in up.values:
-            for value in up.values[: up.values.index(inner)]:
-                yield value, isinstance(up.op, ast.And)
-        for name in ("body", "orelse", "finalbody"):
-            block = getattr(up, name, None)
-            if isinstance(block, list) and inner in block:
-                for earlier in block[: block.index(inner)]:
-                    if isinstance(earlier, ast.If) and not earlier.orelse and _leaves(earlier.body):
-                        yield earlier.test, False
-        if isinstance(up, (*FUNCTIONS, ast.Lambda, ast.ClassDef)):
-            return
-        inner = up
-
-
-def _leaves(body: list[ast.stmt]) -> bool:
-    return bool(body) and (isinstance(body[-1], ast.Continue | ast.Return | ast.Break) or _ends(body[-1]))
-
-
-def _ends(statement: ast.stmt) -> bool:
-    """Does a statement end the program (or at least the loop, by an exception)?"""
-    if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
-        return ast.unparse(statement.value.func) in _EXITS
-    return isinstance(statement, ast.Raise)
 
 
 def _excludes_cuda(test: ast.expr, holds: bool) -> bool:
@@ -134,26 +79,13 @@ class Guards:
 
     def periodic(self, scopes: ModuleScopes, node: ast.AST, until: ast.AST | None = None) -> bool:
         """Does ``node`` run only every N iterations (or only on the first or last), N not being one?"""
-        return any(self._is_periodic(scopes, test, holds) for test, holds in conditions(scopes, node, until))
+        return any(is_periodic(self._project, scopes, test, holds) for test, holds in conditions(scopes, node, until))
 
     def debug(self, scopes: ModuleScopes, node: ast.AST) -> bool:
         """Is ``node`` behind a debug, profile or verbosity switch?"""
         for test, holds in conditions(scopes, node):
             if holds and (_DEBUG.search(ast.unparse(test)) or "__debug__" in ast.unparse(test)):
                 return True
-        return False
-
-    def ending(self, scopes: ModuleScopes, node: ast.AST) -> bool:
-        """Does ``node`` stand in a block that ends the program (``if not isfinite(loss): ...; sys.exit(1)``)?"""
-        inner = node
-        for up in scopes.module.ancestors(node):
-            if isinstance(up, (*FUNCTIONS, ast.Lambda, ast.ClassDef, ast.For, ast.While)):
-                return False
-            if isinstance(up, ast.If | ast.ExceptHandler):
-                body = up.body if inner in up.body else getattr(up, "orelse", [])
-                if body and _ends(body[-1]):
-                    return True
-            inner = up
         return False
 
     def without_gpu(self, scopes: ModuleScopes, node: ast.AST) -> bool:
@@ -199,7 +131,7 @@ class Guards:
                     holds
                     and isinstance(part, ast.Compare)
                     and isinstance(part.ops[0], ast.Eq)
-                    and _is_counter(part.left)
+                    and is_counter(part.left)
                     and _MAXIMUM.search(ast.unparse(part.comparators[0]))
                 ):
                     return True
@@ -240,70 +172,6 @@ class Guards:
                     return True
         return False
 
-    def _says_when(self, scopes: ModuleScopes, call: ast.Call) -> bool:
-        """``counter.shows()`` of the tree, which returns ``self.steps % self.every == 0``."""
-        return not call.args and any(
-            isinstance(callee.node, FUNCTIONS)
-            and len(callee.node.body) <= 2
-            and isinstance(callee.node.body[-1], ast.Return)
-            and callee.node.body[-1].value is not None
-            and any(isinstance(part, ast.Mod) for part in ast.walk(callee.node.body[-1].value))
-            for callee in self._project.resolver.callees(scopes, call)
-        )
-
-    def _is_periodic(self, scopes: ModuleScopes, test: ast.expr, holds: bool) -> bool:
-        for part in ast.walk(test):
-            if isinstance(part, ast.BinOp) and isinstance(part.op, ast.Mod):
-                known = self._project.values.of(scopes, part.right)
-                if not (known.complete and known.every(lambda value: value == 1)):
-                    return True
-            elif isinstance(part, ast.Call) and (
-                _EVERY.search(last_name(part.func))
-                or _DUE.search(last_name(part.func))
-                or self._says_when(scopes, part)
-            ):
-                return True
-            elif isinstance(part, ast.Name) and (named := _named_test(scopes, part)) is not None:
-                if self._is_periodic(scopes, named, holds):
-                    return True
-            elif (
-                isinstance(part, ast.Name | ast.Attribute)
-                and _EVERY.search(last_name(part))
-                and not _AMOUNT.match(last_name(part))
-            ):
-                known = self._project.values.of(scopes, part)
-                if not (known.complete and known.every(lambda value: value == 1)):
-                    return True
-            elif isinstance(part, ast.Compare) and holds and isinstance(part.ops[0], ast.Eq) and _is_counter(part.left):
-                return True  # `step == 0`, `step == len(loader) - 1`: once
-            elif isinstance(part, ast.Compare) and _waits_since(scopes, part):
-                return True  # `if images < last_images + interval: continue`
-        return bool(holds and _LAST.search(ast.unparse(test)))
-
-
-def _waits_since(scopes: ModuleScopes, test: ast.Compare) -> bool:
-    """A distance from a mark (``step - last_step >= 50``) that is set anew in the loop."""
-    if not isinstance(test.ops[0], ast.Lt | ast.LtE | ast.Gt | ast.GtE):
-        return False
-    for side in (test.left, *test.comparators):
-        if isinstance(side, ast.BinOp) and isinstance(side.op, ast.Add | ast.Sub):
-            for name in (part for part in (side.left, side.right) if isinstance(part, ast.Name)):
-                if _MARK.search(name.id) and _set_in_loop(scopes, name):
-                    return True
-    return False
-
-
-def _set_in_loop(scopes: ModuleScopes, name: ast.Name) -> bool:
-    for up in scopes.module.ancestors(name):
-        if isinstance(up, ast.For | ast.AsyncFor | ast.While):
-            return any(
-                isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store) and part.id == name.id
-                for part in ast.walk(up)
-            )
-        if isinstance(up, (*FUNCTIONS, ast.Lambda, ast.ClassDef)):
-            return False
-    return False
-
 
 def _makes(body: list[ast.stmt]) -> bool:
     """Do statements set an attribute, or call something like ``build_optimizer``?"""
@@ -331,17 +199,3 @@ def _is_error(test: ast.expr) -> bool:
     if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.IsNot):
         test = test.left
     return isinstance(test, ast.Name) and bool(_ERROR.search(test.id))
-
-
-def _named_test(scopes: ModuleScopes, name: ast.Name) -> ast.expr | None:
-    """The comparison that a name was given (``log_now = step % 100 == 0``), when it is given only that one."""
-    bindings = scopes.scope(name).lookup(name.id)
-    value = bindings[0].value if len(bindings) == 1 else None
-    return value if isinstance(value, ast.Compare | ast.BoolOp | ast.UnaryOp) else None
-
-
-_COUNTER = re.compile(r"(^|_)(i|idx|step|steps|iter|iteration|it|batch|batch_idx|epoch|n|count|global_step)(_|$)")
-
-
-def _is_counter(node: ast.expr) -> bool:
-    return bool(_COUNTER.search(last_name(node)))

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from gpulint.facts.guards import conditions
+from gpulint.facts.conditions import conditions
 from gpulint.facts.loops import Context
 from gpulint.facts.passing import HandedOver
 from gpulint.facts.roles import Role, is_epoch_loop

@@ -7,7 +7,7 @@ import re
 
 from gpulint_rules.data.gpu353_no_gradient_sync_skipping import Accumulation, HorovodOptimizer
 
-from gpulint.facts.guards import conditions
+from gpulint.facts.conditions import conditions
 from gpulint.facts.roles import Role
 from gpulint.facts.scopes import ModuleScopes, last_name
 from gpulint.finding import Finding

@@ -32,7 +32,8 @@ from dataclasses import dataclass
 
 from gpulint.documents.base import Document
 from gpulint.facts.acting import moves_environment
-from gpulint.facts.guards import conditions, is_benchmark
+from gpulint.facts.conditions import conditions, is_ending
+from gpulint.facts.guards import is_benchmark
 from gpulint.facts.loops import Context
 from gpulint.facts.roles import Role
 from gpulint.facts.scopes import ModuleScopes, last_name
@@ -89,7 +90,7 @@ def _every_step(project: Project, scopes: ModuleScopes, sync: Sync) -> Context |
         guards.periodic(scopes, sync.node)
         or guards.debug(scopes, sync.node)
         or guards.off_by_default(scopes, sync.node)
-        or guards.ending(scopes, sync.node)
+        or is_ending(scopes, sync.node)
         or guards.exceptional(scopes, sync.node)
         or guards.once(scopes, sync.node)
     ):

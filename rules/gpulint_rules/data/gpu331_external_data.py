@@ -37,11 +37,11 @@ from dataclasses import dataclass
 from gpulint.documents.base import Document
 from gpulint.documents.jobspec import JobSpecDocument
 from gpulint.facts.collecting import collect_scopes
+from gpulint.facts.conditions import conditions
 from gpulint.facts.download_tables import HUB
 from gpulint.facts.downloads import Download
 from gpulint.facts.fetch_commands import download_tool
 from gpulint.facts.fetching import LIBRARIES, NAMES
-from gpulint.facts.guards import conditions
 from gpulint.facts.scopes import ModuleScopes, last_name
 from gpulint.finding import Finding, Severity
 from gpulint.fix import Safety

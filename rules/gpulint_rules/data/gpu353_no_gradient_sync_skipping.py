@@ -35,7 +35,7 @@ from dataclasses import dataclass
 from gpulint.documents.base import Document
 from gpulint.facts.arguments import Passed
 from gpulint.facts.collectives import wraps_in_ddp
-from gpulint.facts.guards import conditions
+from gpulint.facts.conditions import conditions
 from gpulint.facts.roles import Role
 from gpulint.facts.scopes import LoopNode, ModuleScopes, last_name
 from gpulint.finding import Finding, Place, Severity

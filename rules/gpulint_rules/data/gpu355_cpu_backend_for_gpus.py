@@ -29,8 +29,8 @@ from dataclasses import dataclass
 
 from gpulint.documents.base import Document
 from gpulint.facts.collectives import GATHERS, REDUCTIONS, WRAPPERS
+from gpulint.facts.conditions import conditions
 from gpulint.facts.environment import is_explained, settings
-from gpulint.facts.guards import conditions
 from gpulint.facts.scopes import ModuleScopes
 from gpulint.finding import Finding, Severity
 from gpulint.fix import Safety

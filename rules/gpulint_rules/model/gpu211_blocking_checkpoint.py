@@ -39,7 +39,7 @@ from dataclasses import dataclass
 
 from gpulint.documents.base import Document
 from gpulint.facts.checkpoints import Save
-from gpulint.facts.guards import conditions
+from gpulint.facts.conditions import conditions
 from gpulint.facts.loops import Context
 from gpulint.facts.remote import UNKNOWN, Location
 from gpulint.facts.repeated import training_contexts

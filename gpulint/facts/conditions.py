@@ -1,0 +1,65 @@
+"""The conditions that a statement stands under, and the early exits in front of it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from gpulint.facts.scopes import FUNCTIONS, ModuleScopes
+
+_EXITS = frozenset({"sys.exit", "os._exit", "exit", "quit", "os.abort"})
+
+
+def conditions(scopes: ModuleScopes, node: ast.AST, until: ast.AST | None = None) -> Iterator[tuple[ast.expr, bool]]:
+    """(test, holds) of every ``if`` and conditional expression around ``node`` within its function, innermost first.
+
+    Early exits count too: after ``if step % 10: continue`` the rest of the block runs only when the test is false.
+    """
+    inner = node
+    for up in scopes.module.ancestors(node):
+        if up is until:
+            return
+        if isinstance(up, ast.If | ast.IfExp):
+            body = up.body if isinstance(up.body, list) else [up.body]
+            orelse = up.orelse if isinstance(up.orelse, list) else [up.orelse]
+            if inner in body:
+                yield up.test, True
+            elif inner in orelse:
+                yield up.test, False
+        elif isinstance(up, ast.BoolOp) and inner in up.values:
+            for value in up.values[: up.values.index(inner)]:
+                yield value, isinstance(up.op, ast.And)
+        for name in ("body", "orelse", "finalbody"):
+            block = getattr(up, name, None)
+            if isinstance(block, list) and inner in block:
+                for earlier in block[: block.index(inner)]:
+                    if isinstance(earlier, ast.If) and not earlier.orelse and _leaves(earlier.body):
+                        yield earlier.test, False
+        if isinstance(up, (*FUNCTIONS, ast.Lambda, ast.ClassDef)):
+            return
+        inner = up
+
+
+def _leaves(body: list[ast.stmt]) -> bool:
+    return bool(body) and (isinstance(body[-1], ast.Continue | ast.Return | ast.Break) or _ends(body[-1]))
+
+
+def _ends(statement: ast.stmt) -> bool:
+    """Does a statement end the program (or at least the loop, by an exception)?"""
+    if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
+        return ast.unparse(statement.value.func) in _EXITS
+    return isinstance(statement, ast.Raise)
+
+
+def is_ending(scopes: ModuleScopes, node: ast.AST) -> bool:
+    """Does ``node`` stand in a block that ends the program (``if not isfinite(loss): ...; sys.exit(1)``)?"""
+    inner = node
+    for up in scopes.module.ancestors(node):
+        if isinstance(up, (*FUNCTIONS, ast.Lambda, ast.ClassDef, ast.For, ast.While)):
+            return False
+        if isinstance(up, ast.If | ast.ExceptHandler):
+            body = up.body if inner in up.body else getattr(up, "orelse", [])
+            if body and _ends(body[-1]):
+                return True
+        inner = up
+    return False

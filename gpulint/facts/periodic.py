@@ -1,0 +1,104 @@
+"""Tests that hold only every so many iterations: ``step % 10 == 0``, ``logger.should_log()``, ``step == 0``."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING
+
+from gpulint.facts.scopes import FUNCTIONS, ModuleScopes, last_name
+
+if TYPE_CHECKING:
+    from gpulint.project import Project
+
+_EVERY = re.compile(
+    r"(^|_)(every|interval|freq|frequency|period|steps_per|n_steps|log_steps|logging_steps|save_steps)(_|$)"
+    r"|_(every|freq|interval|steps)$"
+)
+_AMOUNT = re.compile(r"^(max|total|num|global|warmup|train|training|completed|current)_(\w+_)?steps$")
+"""Names of how many steps there are, or have been; ``step > max_train_steps`` ends a loop."""
+_LAST = re.compile(
+    r"\b(last|final|done|finished|best|is_best|patience|stop|early_stop\w*|improved|accept\w*)\b", re.IGNORECASE
+)
+_DUE = re.compile(r"^(should|needs?|time_to|is_time_to)_\w*(log|print|display|show|report|plot|save|eval|valid|test)")
+_MARK = re.compile(r"(^|_)(start|last|prev|previous)(_|$)", re.IGNORECASE)
+_COUNTER = re.compile(r"(^|_)(i|idx|step|steps|iter|iteration|it|batch|batch_idx|epoch|n|count|global_step)(_|$)")
+
+
+def is_periodic(project: Project, scopes: ModuleScopes, test: ast.expr, holds: bool) -> bool:
+    """Does a test hold (or fail) only every N iterations, or only in the first or last, N not being one?"""
+    for part in ast.walk(test):
+        if isinstance(part, ast.BinOp) and isinstance(part.op, ast.Mod):
+            known = project.values.of(scopes, part.right)
+            if not (known.complete and known.every(lambda value: value == 1)):
+                return True
+        elif isinstance(part, ast.Call) and (
+            _EVERY.search(last_name(part.func))
+            or _DUE.search(last_name(part.func))
+            or _says_when(project, scopes, part)
+        ):
+            return True
+        elif isinstance(part, ast.Name) and (named := _named_test(scopes, part)) is not None:
+            if is_periodic(project, scopes, named, holds):
+                return True
+        elif (
+            isinstance(part, ast.Name | ast.Attribute)
+            and _EVERY.search(last_name(part))
+            and not _AMOUNT.match(last_name(part))
+        ):
+            known = project.values.of(scopes, part)
+            if not (known.complete and known.every(lambda value: value == 1)):
+                return True
+        elif isinstance(part, ast.Compare) and holds and isinstance(part.ops[0], ast.Eq) and is_counter(part.left):
+            return True  # `step == 0`, `step == len(loader) - 1`: once
+        elif isinstance(part, ast.Compare) and _waits_since(scopes, part):
+            return True  # `if images < last_images + interval: continue`
+    return bool(holds and _LAST.search(ast.unparse(test)))
+
+
+def _says_when(project: Project, scopes: ModuleScopes, call: ast.Call) -> bool:
+    """``counter.shows()`` of the tree, which returns ``self.steps % self.every == 0``."""
+    return not call.args and any(
+        isinstance(callee.node, FUNCTIONS)
+        and len(callee.node.body) <= 2
+        and isinstance(callee.node.body[-1], ast.Return)
+        and callee.node.body[-1].value is not None
+        and any(isinstance(part, ast.Mod) for part in ast.walk(callee.node.body[-1].value))
+        for callee in project.resolver.callees(scopes, call)
+    )
+
+
+def _waits_since(scopes: ModuleScopes, test: ast.Compare) -> bool:
+    """A distance from a mark (``step - last_step >= 50``) that is set anew in the loop."""
+    if not isinstance(test.ops[0], ast.Lt | ast.LtE | ast.Gt | ast.GtE):
+        return False
+    for side in (test.left, *test.comparators):
+        if isinstance(side, ast.BinOp) and isinstance(side.op, ast.Add | ast.Sub):
+            for name in (part for part in (side.left, side.right) if isinstance(part, ast.Name)):
+                if _MARK.search(name.id) and _set_in_loop(scopes, name):
+                    return True
+    return False
+
+
+def _set_in_loop(scopes: ModuleScopes, name: ast.Name) -> bool:
+    for up in scopes.module.ancestors(name):
+        if isinstance(up, ast.For | ast.AsyncFor | ast.While):
+            return any(
+                isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store) and part.id == name.id
+                for part in ast.walk(up)
+            )
+        if isinstance(up, (*FUNCTIONS, ast.Lambda, ast.ClassDef)):
+            return False
+    return False
+
+
+def _named_test(scopes: ModuleScopes, name: ast.Name) -> ast.expr | None:
+    """The comparison that a name was given (``log_now = step % 100 == 0``), when it is given only that one."""
+    bindings = scopes.scope(name).lookup(name.id)
+    value = bindings[0].value if len(bindings) == 1 else None
+    return value if isinstance(value, ast.Compare | ast.BoolOp | ast.UnaryOp) else None
+
+
+def is_counter(node: ast.expr) -> bool:
+    """Does a name say that it counts rounds of a loop?"""
+    return bool(_COUNTER.search(last_name(node)))
