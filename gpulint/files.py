@@ -15,7 +15,7 @@ from gpulint.documents import kind_of
 from gpulint.rule import Kind
 
 _TESTS = re.compile(
-    r"(^|/)(tests?|test_?data|testing|unit_tests|functional_tests|test_utils|ci)/"
+    r"(^|/)(tests?|test_?data|testing|unit_?tests?|functional_tests|test_utils|ci)/"
     r"|(^|/)(test_[^/]*|[^/]*[_-]tests?|conftest)\.(py|ipynb|sh|ya?ml)$"
 )
 

@@ -100,10 +100,11 @@ class GpuJobs:
             return Place(job.gpus.place.path, job.gpus.place.span, "the GPUs are held from here on")
         if job.task.system:
             return None
-        start = next((start for start in job.launches if self._uses_gpu(start)), None)
+        start = next((start for start in job.launches if self.uses_gpu(start)), None)
         return Place(start.document.path, start.launch.span, "the GPU program that it starts") if start else None
 
-    def _uses_gpu(self, start: JobLaunch) -> bool:
+    def uses_gpu(self, start: JobLaunch) -> bool:
+        """Does a launch start a program that runs on GPUs?"""
         if start.launch.launcher == "sbatch" or start.launch.uncalled:
             return False
         if start.program is not None:

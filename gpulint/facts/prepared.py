@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from gpulint.facts.iterables import unwrap_iterable
@@ -15,6 +17,8 @@ if TYPE_CHECKING:
 PREPARE = frozenset(
     {"prepare", "setup_dataloaders", "prepare_data_loader", "_setup_dataloader", "MpDeviceLoader", "prepare_dataloader"}
 )
+_OF_TRAINER = frozenset({"get_train_dataloader", "get_eval_dataloader", "get_test_dataloader"})
+"""Methods of Hugging Face's ``Trainer`` that hand out prepared loaders."""
 
 
 class Prepared:
@@ -31,10 +35,21 @@ class Prepared:
             for call in scopes.calls_by_name.get(method, []):
                 if any(last_name(argument) == name for argument in call.args):
                     return True
-        if isinstance(source, ast.Name) and source not in self._active and self._wraps_prepared(scopes, source):
+        if isinstance(source, ast.Attribute) and self._prepared_by_subclass(scopes, source):
             return True
+        if isinstance(source, ast.Name | ast.Attribute) and source not in self._active:
+            self._active.add(source)
+            try:
+                if any(self._is_from_prepared(scopes, *bound) for bound in self._bound(scopes, source)):
+                    return True
+            finally:
+                self._active.discard(source)
+        return isinstance(source, ast.Name) and self._passed_prepared(scopes, source)
+
+    def _passed_prepared(self, scopes: ModuleScopes, source: ast.Name) -> bool:
+        """Is the name a parameter for which some caller passes a prepared loader?"""
         function = scopes.function(source)
-        if function is None or not isinstance(source, ast.Name) or function in self._active:
+        if function is None or function in self._active:
             return False
         if source.id not in {arg.arg for arg in [*function.args.args, *function.args.kwonlyargs]}:
             return False
@@ -49,27 +64,58 @@ class Prepared:
             self._active.discard(function)
         return False
 
-    def _wraps_prepared(self, scopes: ModuleScopes, source: ast.Name) -> bool:
-        """Was the name assigned from a prepared loader, as it is or shortened by ``skip_first_batches``?"""
-        self._active.add(source)
-        try:
-            for binding in scopes.scope(source).lookup(source.id):
-                value = binding.value
-                if binding.kind is Bound.ASSIGN and self._prepares(scopes, value, binding.path):
-                    return True
-                if binding.kind is Bound.ASSIGN and value is not None and not binding.path:
-                    if self._comes_prepared(scopes, value):
-                        return True
-                    inner = unwrap_iterable(value)
-                    if (
-                        isinstance(inner, ast.Name | ast.Attribute)
-                        and last_name(inner) != source.id
-                        and self.is_prepared(scopes, inner)
-                    ):
-                        return True
-        finally:
-            self._active.discard(source)
-        return False
+    @cached_property
+    def _attributes(self) -> dict[str, list[tuple[ModuleScopes, ast.ClassDef]]]:
+        """Name of an attribute -> the classes whose methods keep a prepared loader under it."""
+        table: dict[str, list[tuple[ModuleScopes, ast.ClassDef]]] = {}
+        for scopes in self._project.training_modules:
+            for (owner, name), bindings in scopes.attributes.items():
+                values = (binding.value for binding in bindings)
+                if any(isinstance(value, ast.Call) and last_name(value.func) in PREPARE for value in values):
+                    table.setdefault(name, []).append((scopes, owner))
+        return table
+
+    def _prepared_by_subclass(self, scopes: ModuleScopes, source: ast.Attribute) -> bool:
+        """``self.loader`` in a base class, which the classes made from it let a framework prepare."""
+        owner = scopes.class_of(source)
+        return owner is not None and any(
+            owner in (base for _, base in self._project.resolver.lineage(where, child))
+            for where, child in self._attributes.get(source.attr, [])
+        )
+
+    def _bound(
+        self, scopes: ModuleScopes, source: ast.Name | ast.Attribute
+    ) -> Iterator[tuple[ast.expr, tuple[int, ...]]]:
+        """The values that a name or an attribute of the class around it is assigned, and which part of them it gets."""
+        if isinstance(source, ast.Name):
+            bindings = scopes.scope(source).lookup(source.id)
+        else:
+            owner = scopes.class_of(source)
+            bindings = scopes.attributes.get((owner, source.attr), []) if owner is not None else []
+        for binding in bindings:
+            if binding.kind is Bound.ASSIGN and binding.value is not None:
+                yield binding.value, binding.path
+
+    def _is_from_prepared(self, scopes: ModuleScopes, value: ast.expr, path: tuple[int, ...]) -> bool:
+        """Is a value a prepared loader, as it is or behind ``skip_first_batches`` or a generator of the tree?"""
+        if self._prepares(scopes, value, path):
+            return True
+        if path:
+            return False
+        if self._comes_prepared(scopes, value):
+            return True
+        inner = unwrap_iterable(value)
+        if isinstance(inner, ast.Call) and inner.args and self._yields(scopes, inner):
+            inner = inner.args[0]
+        return isinstance(inner, ast.Name | ast.Attribute) and self.is_prepared(scopes, inner)
+
+    def _yields(self, scopes: ModuleScopes, call: ast.Call) -> bool:
+        """``forever(loader)``, a generator of the tree."""
+        return any(
+            isinstance(part, ast.Yield | ast.YieldFrom)
+            for callee in self._project.resolver.callees(scopes, call)
+            for part in ast.walk(callee.node)
+        )
 
     def _prepares(self, scopes: ModuleScopes, value: ast.expr | None, path: tuple[int, ...]) -> bool:
         """``accelerator.prepare(model, DataLoader(...))``: is what comes out at ``path`` a loader made on the spot?"""
@@ -83,9 +129,12 @@ class Prepared:
         """``loader = make_loader()``: does the function hand back what it has let a framework prepare?"""
         if not isinstance(value, ast.Call):
             return False
+        callees = self._project.resolver.callees(scopes, value)
+        if not callees and last_name(value.func) in _OF_TRAINER and "transformers" in scopes.packages:
+            return True
         return any(
             isinstance(made, ast.Call) and last_name(made.func) in PREPARE
-            for callee in self._project.resolver.callees(scopes, value)
+            for callee in callees
             if isinstance(callee.node, FUNCTIONS)
             for made in self._project.resolver.returns(callee.node)
         )

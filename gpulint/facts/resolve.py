@@ -171,15 +171,19 @@ class Resolver(Classes):
             found = True
             yield from self.origins(given.scopes, given.node, path)
         for home, owner in self.classes_of(scopes, node.value) if not found else ():
-            for binding in self.class_attribute(home, owner, node.attr):
+            for where, binding in self.class_attribute(home, owner, node.attr):
                 found = True
-                yield from self._binding_origins(binding[0], binding[1], node, path)
+                if isinstance(binding.node, FUNCTIONS) and _is_property(binding.node):
+                    for value in self.returns(binding.node):
+                        yield from self.origins(where, value, path)
+                else:
+                    yield from self._binding_origins(where, binding, node, path)
         if not found:
             for name in self.names(scopes, node):
                 for where, there in self._project.find(name, scopes):
                     found = True
                     yield from self._binding_origins(where, there, there.node, path)
-        if not found and not stored:
+        if not found:
             yield Ref(scopes, node, path)
 
     def _wrapped(self, scopes: ModuleScopes, node: ast.Attribute) -> Iterator[tuple[ModuleScopes, ast.expr]]:
@@ -310,3 +314,7 @@ class Resolver(Classes):
     def _some_sites(self, scopes: ModuleScopes, function: FunctionNode, most: int | None) -> tuple[Ref, ...]:
         found = (Ref(where, call) for where, call in sites(self._project, self, scopes, function))
         return tuple(itertools.islice(found, most))
+
+
+def _is_property(function: FunctionNode) -> bool:
+    return any(last_name(decorator) in ("property", "cached_property") for decorator in function.decorator_list)

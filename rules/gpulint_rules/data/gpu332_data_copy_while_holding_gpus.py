@@ -114,7 +114,7 @@ def _prepares(start: JobLaunch, job: Job, project: Project) -> bool:
     if scopes is None or b"cuda" in project.words.of(start.program) or project.loops.trains(scopes):
         return False
     later = job.launches[job.launches.index(start) + 1 :]
-    return any(other.program is not None and other.program != start.program for other in later)
+    return any(other.program != start.program and project.gpu_jobs.uses_gpu(other) for other in later)
 
 
 RULE = Rule(

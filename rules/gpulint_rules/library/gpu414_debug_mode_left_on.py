@@ -117,6 +117,7 @@ def _mode_of_call(scopes: ModuleScopes, call: ast.Call, project: Project) -> Deb
         return DebugMode(name, call, removable=False) if _around_training(scopes, call, project) else None
     if name == "profile" and project.resolver.call_names(scopes, call) & _PROFILERS:
         bounded = any(keyword.arg in ("schedule", "enabled") or keyword.arg is None for keyword in call.keywords)
+        bounded = bounded or bool(call.args)  # the old profiler's `enabled`
         if not bounded and _around_training(scopes, call, project):
             return DebugMode("the profiler", call, removable=False)
     return None

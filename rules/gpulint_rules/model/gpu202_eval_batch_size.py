@@ -273,8 +273,8 @@ def _same(source: Source, other: Source) -> bool:
 def _sizes(project: Project, source: Source) -> list[int]:
     """All sizes that the batches may have; empty if not wholly known."""
     known = project.values.of(source.batch.scopes, source.batch.node)
-    if not known.every(lambda value: isinstance(value, int) and not isinstance(value, bool)):
-        return []
+    if not known.every(lambda value: isinstance(value, int) and not isinstance(value, bool) and value > 0):
+        return []  # -1 and 0 stand for a size that is worked out elsewhere
     return [value.value for value in known.values if isinstance(value.value, int)]
 
 
