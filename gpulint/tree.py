@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -188,20 +188,24 @@ class Tree(Files):
                 return None
             folder = folder.parent
 
-    def users_of(self, scopes: ModuleScopes, names: Iterable[str]) -> list[ModuleScopes]:
-        """Modules whose text holds one of ``names`` and the module's own (or its package's) name; bounded."""
+    def users_of(self, scopes: ModuleScopes, names: Iterable[str]) -> Iterator[ModuleScopes]:
+        """Modules whose text holds one of ``names`` and the module's own (or its package's) name; bounded.
+
+        Each is parsed when it is asked for, so whoever has seen enough of them can stop.
+        """
         wanted = {name.encode() for name in names}
         if not wanted:
-            return []
-        found = [scopes]
+            return
+        yield scopes
+        found = 1
         for path in self.words.users(wanted, self._home(scopes.path, scopes.name)):
             if path == scopes.path:
                 continue
-            if len(found) > MAX_USERS:
+            if found > MAX_USERS:
                 break
             if (other := self.scopes_at(path)) is not None:
-                found.append(other)
-        return found
+                found += 1
+                yield other
 
     def _home(self, path: Path, name: str) -> frozenset[bytes]:
         """What files that use a module have on an import line."""

@@ -38,12 +38,14 @@ def sites(
         return
     wanted = home.name if home is not None and name == "__init__" else name
     targets = resolver.names(scopes, home if wanted != name and home is not None else function)
-    users = project.users_of(scopes, {wanted})
-    if not project.is_test(scopes.path):
-        # Tests pass tiny models and batches: what they hand in says nothing about a job.
-        users = [user for user in users if not project.is_test(user.path)]
+    # Tests pass tiny models and batches: what they hand in says nothing about a job.
+    tested = project.is_test(scopes.path)
+    users: list[ModuleScopes] = []
     found = False
-    for where in users:
+    for where in project.users_of(scopes, {wanted}):
+        if not tested and project.is_test(where.path):
+            continue
+        users.append(where)
         for alias in sorted(_aliases(where, wanted)):
             receivers = 0
             for call in where.calls_by_name.get(alias, []):
