@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Self
 from gpulint.documents import kind_of, load
 from gpulint.documents.base import Document
 from gpulint.files import Files
+from gpulint.importing import imported_names
 from gpulint.words import Words
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ MAX_STARS = 5
 _EVIDENCE = b"DataLoader backward training_step dataloader train_loader data_loader loader".split()
 _NO_GRADIENTS, _EVALUATES = b"no_grad inference_mode".split(), b"evaluate validate evaluation inference predict".split()
 _STAR = re.compile(rb"\bimport[\s\\]*\*")
-_OF_ONE_FILE = ("_data", "_provided", "_documents", "_scopes", "_stars")
+_OF_ONE_FILE = ("_data", "_provided", "_documents", "_scopes", "_stars", "_imports")
 """Caches by path whose values depend on that one file alone."""
 
 
@@ -45,6 +46,7 @@ class Tree(Files):
         self._module_paths: dict[Path, dict[str, Path | None]] = {}
         self._paths_from: dict[Path, dict[str, Path | None]] = {}
         self._definitions: dict[tuple[str, str], list[tuple[ModuleScopes, Binding]]] = {}
+        self._imports: dict[Path, tuple[str, ...]] = {}
         self._stars: dict[Path, tuple[str, ...]] = {}
         self._imported: dict[Path, frozenset[Path]] = {}
 
@@ -118,12 +120,12 @@ class Tree(Files):
             parts.pop()
         return ".".join(parts)
 
-    def absolute(self, target: str, scopes: ModuleScopes) -> str:
+    def absolute(self, target: str, importer: Path) -> str:
         """Absolute form of an import target; relative ones count from the importing module's folder."""
         level = len(target) - len(target.lstrip("."))
         if level == 0:
             return target
-        folder = scopes.path.parent
+        folder = importer.parent
         for _ in range(level - 1):
             folder = folder.parent
         try:
@@ -159,9 +161,8 @@ class Tree(Files):
         """Absolute names of the modules that a module imports all of, in order."""
         if path not in self._stars:
             data = self.utf8(path)
-            where = self.scopes_at(path) if b"*" in data and _STAR.search(data) else None
-            stars = where.top.bindings.get("*", []) if where is not None else []
-            self._stars[path] = tuple(self.absolute(star.target[:-2], where) for star in stars if where is not None)
+            stars = self.imports(path) if b"*" in data and _STAR.search(data) else ()
+            self._stars[path] = tuple(self.absolute(name[:-2], path) for name in stars if name.endswith(".*"))
         return self._stars[path]
 
     def module_path(self, name: str, importer: Path) -> Path | None:
@@ -226,12 +227,29 @@ class Tree(Files):
 
         return says(_EVIDENCE) or (says(_NO_GRADIENTS) and says(_EVALUATES))
 
+    def python_text(self, path: Path) -> str:
+        """The Python of a file: all of it, or a notebook's code; empty where there is none."""
+        document = self.document(path)
+        if document is None or document.kind is Kind.PYTHON:
+            return document.source.text if document is not None else ""
+        return document.python.source.text if document.python is not None else ""
+
+    def imports(self, path: Path) -> tuple[str, ...]:
+        """Dotted names that a module imports, as it writes them; most modules are not parsed for that."""
+        if path not in self._imports:
+            if kind_of(path) is Kind.PYTHON and not self.is_utf16(path):
+                self._imports[path] = imported_names(self.data(path))
+            else:
+                scopes = self.scopes_at(path)
+                self._imports[path] = tuple(binding.target for binding in scopes.imports) if scopes is not None else ()
+        return self._imports[path]
+
     def imported(self, path: Path) -> frozenset[Path]:
         """Modules of the tree that a module imports itself."""
         if path not in self._imported:
-            scopes, found = self.scopes_at(path), set[Path]()
-            for binding in scopes.imports if scopes is not None else ():
-                target = self.absolute(binding.target, scopes).removesuffix(".*") if scopes is not None else ""
+            found = set[Path]()
+            for written in self.imports(path):
+                target = self.absolute(written, path).removesuffix(".*")
                 for name in (target, target.rpartition(".")[0]):
                     if name and (there := self.module_path(name, path)) is not None:
                         found.add(there)

@@ -77,7 +77,7 @@ def _prefixes(project: Project, importer: ModuleScopes, path: Path) -> set[str]:
     for binding in importer.imports:
         target = binding.target.removesuffix(".*")
         if target.startswith("."):
-            if project.module_path(project.absolute(target, importer), importer.path) == path:
+            if project.module_path(project.absolute(target, importer.path), importer.path) == path:
                 found.add(".")
             continue
         for name in (target, target.rpartition(".")[0]):

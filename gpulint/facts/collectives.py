@@ -42,7 +42,7 @@ def wraps_in_ddp(scopes: ModuleScopes, project: Project) -> bool:
     if words & _WRAPPERS:
         return True
     for binding in scopes.imports:
-        target = project.absolute(binding.target, scopes)
+        target = project.absolute(binding.target, scopes.path)
         path = project.module_path(target, scopes.path) or project.module_path(target.rpartition(".")[0], scopes.path)
         if path is not None and project.words.of(path) & _WRAPPERS:
             return True

@@ -85,50 +85,38 @@ class GpuPrograms:
     def _runs(self, scopes: ModuleScopes) -> bool:
         if computes_on_gpu(scopes.module.source.text.encode("utf-8", "replace")):
             return not (self.is_separate(scopes.path) and not self._project.loops.trains(scopes))
-        return any(self._computes(user.path) and not self.is_separate(user.path) for user in self.users(scopes))
+        return any(self._computes(user) and not self.is_separate(user) for user in self.users(scopes.path))
 
     def _computes(self, path: Path) -> bool:
         if path not in self._computing:
             self._computing[path] = computes_on_gpu(self._project.data(path))
         return self._computing[path]
 
-    def users(self, scopes: ModuleScopes) -> Iterator[ModuleScopes]:
+    def users(self, module: Path) -> Iterator[Path]:
         """Modules of the tree that import this one, also through others, the nearest first; tests are left out."""
-        seen = {scopes.path}
-        level = [scopes]
+        seen, level = {module}, [module]
         for _ in range(MAX_IMPORTS):
-            level = [user for module in level for user in self._importers(module)]
-            level = list({user.path: user for user in level if user.path not in seen}.values())
-            seen |= {user.path for user in level}
-            yield from (user for user in level if not self._project.is_test(user.path))
+            level = [user for imported in level for user in self._importers(imported) if user not in seen]
+            level = list(dict.fromkeys(level))
+            seen.update(level)
+            yield from (user for user in level if not self._project.is_test(user))
 
-    def _importers(self, scopes: ModuleScopes) -> list[ModuleScopes]:
-        """Modules of the tree that import this one."""
-        stem = scopes.path.parent.name if scopes.path.name == "__init__.py" else scopes.path.stem
-        found: list[ModuleScopes] = []
+    def _importers(self, module: Path) -> list[Path]:
+        """Modules of the tree that import this one themselves."""
+        stem = (module.parent.name if module.name == "__init__.py" else module.stem).encode()
+        found: list[Path] = []
         tried = 0
-        for path in self._project.words.mentioning(stem.encode()):
-            if path == scopes.path:
+        for path in self._project.words.mentioning(stem):
+            if path == module:
                 continue
             tried += 1
             if tried > MAX_CANDIDATES:
                 break
-            if path.suffix == ".py" and stem.encode() not in self._project.words.imported(path):
+            if path.suffix == ".py" and stem not in self._project.words.imported(path):
                 continue
-            user = self._project.scopes_at(path)
-            if user is None or scopes.path not in self._project.imported(path):
-                continue
-            if any(
-                stem in binding.target.split(".") and self._imports(user, binding.target, scopes.path)
-                for binding in user.imports
-            ):
-                found.append(user)
+            if module in self._project.imported(path):
+                found.append(path)
         return found
-
-    def _imports(self, user: ModuleScopes, target: str, path: Path) -> bool:
-        name = self._project.absolute(target.removesuffix(".*"), user)
-        candidates = (name, name.rpartition(".")[0])
-        return any(self._project.module_path(candidate, user.path) == path for candidate in candidates if candidate)
 
 
 def runs_elsewhere(scopes: ModuleScopes) -> bool:

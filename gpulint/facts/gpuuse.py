@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -31,6 +31,7 @@ from gpulint.facts.gpu_libraries import (
 )
 from gpulint.facts.scopes import ModuleScopes
 from gpulint.finding import Place
+from gpulint.source import Span
 
 if TYPE_CHECKING:
     from gpulint.documents.shell import Command
@@ -64,19 +65,35 @@ _WORD = re.compile(r"[A-Za-z_]\w*")
 
 
 class Program:
-    """One program: its module and those of the tree that it imports."""
+    """One program: its module and those of the tree that it imports, which are parsed when somebody asks."""
 
-    def __init__(self, modules: tuple[ModuleScopes, ...], heads: frozenset[str], *, cut: bool) -> None:
-        self.modules, self._heads, self._cut = modules, heads, cut
+    def __init__(self, project: Project, main: ModuleScopes | None, paths: tuple[Path, ...], heads: frozenset[str]):
+        """``main`` may stand in a job spec; ``paths`` are what it imports, ``heads`` the names of foreign packages."""
+        self._project, self._main, self._imported, self._heads = project, main, paths, heads
+
+    @cached_property
+    def modules(self) -> tuple[ModuleScopes, ...]:
+        """All its modules that can be parsed."""
+        found = (self._main, *map(self._project.scopes_at, self._imported))
+        return tuple(scopes for scopes in found if scopes is not None)
+
+    @cached_property
+    def texts(self) -> dict[Path, str]:
+        """The Python text of each module."""
+        if self._main is None:
+            return {}
+        return {self._main.path: self._main.module.source.text} | {
+            path: self._project.python_text(path) for path in self._imported
+        }
 
     @cached_property
     def use(self) -> Use:
         """YES with an import of a GPU library; NO only where every import is known to do without."""
         if self._heads & GPU_LIBRARIES:
             return Use.YES
-        known = self._heads <= CPU_ONLY | SOMETIMES | sys.stdlib_module_names
-        texts = [scopes.module.source.text for scopes in self.modules]
-        if self._cut or not known or not texts or any(HINT.search(text) or OPAQUE.search(text) for text in texts):
+        known = self._heads <= CPU_ONLY | SOMETIMES | sys.stdlib_module_names and len(self._imported) < MAX_MODULES
+        texts = self.texts.values()
+        if not known or not texts or any(HINT.search(text) or OPAQUE.search(text) for text in texts):
             return Use.UNKNOWN
         return Use.NO
 
@@ -88,15 +105,36 @@ class Program:
     @cached_property
     def parallel(self) -> tuple[Parallel, ...]:
         """All signs of parallel work, also where it is only named: an empty answer is what can be trusted."""
-        return tuple(sign for scopes in self.modules for sign in _signs(scopes))
+        return tuple(sign for path in self.texts for sign in self._signs(path))
+
+    def _signs(self, path: Path) -> Iterator[Parallel]:
+        text = _COMMENT.sub(lambda match: " " * len(match.group()), self.texts[path])
+        seen = set[str]()
+        for match in _WORD.finditer(text):
+            name = match.group()
+            approach = TOKENS.get(name) or (Approach.FRAMEWORK if FRAMEWORKS.fullmatch(name) else None)
+            if approach is not None and name not in seen:
+                seen.add(name)
+                yield Parallel(approach, name, self._place(path, match))
+        if second := SECOND_DEVICE.search(text):
+            yield Parallel(Approach.MODEL, second.group(), self._place(path, second))
 
     @cached_property
     def pinned(self) -> Place | None:
         """Where a device map puts the whole model on one GPU."""
-        for scopes in self.modules:
-            if match := WHOLE_ON_ONE.search(scopes.module.source.text):
-                return Place(scopes.path, scopes.module.span_at(*match.span()), "the whole model goes to one GPU")
+        for path, text in self.texts.items():
+            if match := WHOLE_ON_ONE.search(text):
+                return self._place(path, match, "the whole model goes to one GPU")
         return None
+
+    @cached_property
+    def trains(self) -> bool:
+        """Do its words say that it trains or fits something?"""
+        return any(_TRAINS.search(text) for text in self.texts.values())
+
+    def _place(self, path: Path, match: re.Match[str], message: str = "") -> Place:
+        scopes = self._main if self._main is not None and self._main.path == path else self._project.scopes_at(path)
+        return Place(path, scopes.module.span_at(*match.span()) if scopes is not None else Span(1, 1, 1, 1), message)
 
 
 class GpuUse:
@@ -109,8 +147,7 @@ class GpuUse:
     def of(self, path: Path) -> Program:
         """The program in a file of the tree."""
         if path not in self._programs:
-            scopes = self._project.scopes_at(path)
-            self._programs[path] = self._program([scopes] if scopes is not None else [])
+            self._programs[path] = self._program(self._project.scopes_at(path))
         return self._programs[path]
 
     def started(self, start: JobLaunch) -> Program | None:
@@ -118,7 +155,7 @@ class GpuUse:
         if start.program is not None:
             return self.of(start.program)
         if start.module is not None:
-            return self._program([collect_scopes(start.module)])
+            return self._program(collect_scopes(start.module))
         return None
 
     def uses(self, job: Job) -> Use:
@@ -137,35 +174,25 @@ class GpuUse:
             return Use.YES
         return Use.UNKNOWN if Use.UNKNOWN in answers or not job.commands else Use.NO
 
-    def trains(self, program: Program) -> bool:
-        """Whether the program, or a module that it imports, trains or fits something."""
-        return any(_TRAINS.search(scopes.module.source.text) for scopes in program.modules)
+    def _program(self, main: ModuleScopes | None) -> Program:
+        if main is None:
+            return Program(self._project, None, (), frozenset())
+        seen, todo = {main.path}, [main.path]
+        heads = self._foreign([binding.target for binding in main.imports], main.path)
+        for path in todo:
+            if len(todo) > MAX_MODULES:
+                break
+            if path != main.path:
+                heads |= self._foreign(self._project.imports(path), path)
+            more = sorted(self._project.imported(path) - seen)
+            seen.update(more)
+            todo += more
+        return Program(self._project, main, tuple(todo[1:]), frozenset(heads))
 
-    def _program(self, modules: list[ModuleScopes]) -> Program:
-        seen = {scopes.path for scopes in modules}
-        heads: set[str] = set()
-        at = 0
-        while at < len(modules) and len(modules) <= MAX_MODULES:
-            scopes = modules[at]
-            at += 1
-            heads |= self._foreign(scopes)
-            for path in sorted(self._project.imported(scopes.path) - seen):
-                seen.add(path)
-                if (other := self._project.scopes_at(path)) is not None:
-                    modules.append(other)
-        return Program(tuple(modules), frozenset(heads), cut=at < len(modules))
-
-    def _foreign(self, scopes: ModuleScopes) -> set[str]:
+    def _foreign(self, names: Iterable[str], importer: Path) -> set[str]:
         """Top-level names of the modules that are imported from outside of the tree."""
-        found = set()
-        for binding in scopes.imports:
-            target = self._project.absolute(binding.target, scopes)
-            head = target.partition(".")[0]
-            if binding.target.startswith("."):
-                continue
-            if head in GPU_LIBRARIES or self._project.module_path(head, scopes.path) is None:
-                found.add(head)
-        return found
+        heads = {name.partition(".")[0] for name in names} - {""}
+        return {head for head in heads if head in GPU_LIBRARIES or self._project.module_path(head, importer) is None}
 
 
 def _is_tool(start: JobLaunch) -> bool:
@@ -175,16 +202,3 @@ def _is_tool(start: JobLaunch) -> bool:
 
 def _starts(job: Job, command: Command) -> bool:
     return any(start.launch.command is command for start in job.launches)
-
-
-def _signs(scopes: ModuleScopes) -> Iterator[Parallel]:
-    text = _COMMENT.sub(lambda match: " " * len(match.group()), scopes.module.source.text)
-    seen = set[str]()
-    for match in _WORD.finditer(text):
-        name = match.group()
-        approach = TOKENS.get(name) or (Approach.FRAMEWORK if FRAMEWORKS.fullmatch(name) else None)
-        if approach is not None and name not in seen:
-            seen.add(name)
-            yield Parallel(approach, name, Place(scopes.path, scopes.module.span_at(*match.span())))
-    if second := SECOND_DEVICE.search(text):
-        yield Parallel(Approach.MODEL, second.group(), Place(scopes.path, scopes.module.span_at(*second.span())))

@@ -66,7 +66,7 @@ class Names:
         if not bindings:
             stars = [binding.target[:-2] for binding in scopes.top.bindings.get("*", [])]
             for module in stars:
-                absolute = self._project.absolute(module, scopes)
+                absolute = self._project.absolute(module, scopes.path)
                 yield f"{absolute}.{name}"
                 if name not in _BUILTINS:  # which hardly anybody overrides, and which half of the tree mentions
                     yield from self._defined(f"{absolute}.{name}", scopes)
@@ -77,7 +77,7 @@ class Names:
 
     def _binding_names(self, scopes: ModuleScopes, binding: Binding) -> Iterator[str]:
         if binding.kind is Bound.IMPORT:
-            absolute = self._project.absolute(binding.target, scopes)
+            absolute = self._project.absolute(binding.target, scopes.path)
             yield absolute
             yield from self._defined(absolute, scopes)
         elif binding.kind in (Bound.FUNCTION, Bound.CLASS):

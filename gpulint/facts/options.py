@@ -147,7 +147,7 @@ class Options:
             return
         seen = {scopes.path}
         for binding in scopes.imports:
-            target = self._project.absolute(binding.target, scopes)
+            target = self._project.absolute(binding.target, scopes.path)
             for candidate in (target, target.rpartition(".")[0]):
                 path = self._project.module_path(candidate, scopes.path) if candidate else None
                 if path is None or path in seen:

@@ -128,7 +128,7 @@ class Resolver(Classes):
 
     def _imported(self, scopes: ModuleScopes, binding: Binding, use: ast.AST, path: tuple[int, ...]) -> tuple[Ref, ...]:
         found: list[Ref] = []
-        for where, there in self._project.find(self._project.absolute(binding.target, scopes), scopes):
+        for where, there in self._project.find(self._project.absolute(binding.target, scopes.path), scopes):
             found.extend(self._binding_origins(where, there, there.node, path))
         return tuple(found) or (Ref(scopes, use, path),)
 

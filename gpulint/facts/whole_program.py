@@ -7,11 +7,12 @@ comment, is enough for silence.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpulint.facts.gpuuse import MAX_MODULES
+from gpulint.facts.gpuuse import MAX_MODULES, Program
 from gpulint.facts.scopes import ModuleScopes
 
 if TYPE_CHECKING:
@@ -27,45 +28,51 @@ LOWER_PRECISION = re.compile(
 DOUBLE_PRECISION = re.compile(r"float64|\.double\(|torch\.double|DoubleTensor", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
 class WholeProgram:
-    """``own``: the module and what it imports. ``modules``: also its users and what they import."""
+    """The program of a module, those of its users, and the texts of what starts them."""
 
-    own: tuple[ModuleScopes, ...]
-    modules: tuple[ModuleScopes, ...]
-    launchers: tuple[str, ...]
-    """Texts of the documents that start them, and of the configuration files that these name."""
+    def __init__(self, programs: Sequence[Program], imported: frozenset[str], launchers: Iterable[str]) -> None:
+        """The module's own program comes first; ``imported`` are the dotted names of all imports."""
+        self._programs, self._imported = programs, imported
+        self._launchers = tuple(launchers)
+
+    @property
+    def own(self) -> tuple[ModuleScopes, ...]:
+        """The module and what it imports."""
+        return self._programs[0].modules
+
+    @cached_property
+    def modules(self) -> tuple[ModuleScopes, ...]:
+        """Also its users and what they import."""
+        return tuple({module.path: module for program in self._programs for module in program.modules}.values())
+
+    @cached_property
+    def texts(self) -> tuple[str, ...]:
+        """The text of each of these modules, and of the documents and configuration files that start them."""
+        found = {path: text for program in self._programs for path, text in program.texts.items()}
+        return (*found.values(), *self._launchers)
 
     def mentions(self, pattern: re.Pattern[str]) -> bool:
         """Is there a match in any module's or launcher's text?"""
-        return any(pattern.search(scopes.module.source.text) for scopes in self.modules) or any(
-            pattern.search(text) for text in self.launchers
-        )
+        return any(map(pattern.search, self.texts))
 
     def imports(self, *packages: str) -> bool:
         """Does a module import one of these packages (dotted names), or something inside of it?"""
-        return any(
-            binding.target == package or binding.target.startswith(f"{package}.")
-            for scopes in self.modules
-            for binding in scopes.imports
-            for package in packages
-        )
+        return any(name == package or name.startswith(f"{package}.") for name in self._imported for package in packages)
 
 
 def whole_program(project: Project, scopes: ModuleScopes) -> WholeProgram | None:
     """The programs of ``scopes``; None if they are too large to be followed to the end."""
-    own = project.gpu_use.of(scopes.path).modules
-    modules: dict[Path, ModuleScopes] = {scopes.path: scopes}
-    for start in (scopes, *project.gpu_programs.users(scopes)):
-        found = project.gpu_use.of(start.path).modules
-        if len(found) > MAX_MODULES:
-            return None
-        modules.update((module.path, module) for module in found)
+    programs = [project.gpu_use.of(path) for path in (scopes.path, *project.gpu_programs.users(scopes.path))]
+    if any(len(program.texts) > MAX_MODULES for program in programs):
+        return None
+    paths = dict.fromkeys(path for program in programs for path in program.texts)
     launchers: dict[Path, str] = {}
-    for path in modules:
+    for path in paths:
         for launched in project.launched(path):
             launchers[launched.start.document.path] = launched.start.document.source.text
             launchers[launched.job.document.path] = launched.job.document.source.text
             if (config := launched.start.config) is not None:
                 launchers[config] = project.data(config).decode("utf-8", "replace")
-    return WholeProgram(own, tuple(modules.values()), tuple(launchers.values()))
+    imported = frozenset(name for path in paths for name in project.imports(path))
+    return WholeProgram(programs, imported, launchers.values())

@@ -99,8 +99,10 @@ def _named(project: Project, device: Ref) -> set[Device]:
 def _strict_class(project: Project, transfer: Transfer) -> bool:
     """Has the program a class whose own method of that name takes no ``non_blocking``?"""
     name = last_name(transfer.node.func)
-    for scopes in project.gpu_use.of(transfer.call.scopes.path).modules:
-        for owner in scopes.classes:
+    program = project.gpu_use.of(transfer.call.scopes.path)
+    for path, text in program.texts.items():
+        scopes = project.scopes_at(path) if f"def {name}(" in text else None
+        for owner in scopes.classes if scopes is not None else ():
             for method in owner.body:
                 if isinstance(method, ast.FunctionDef) and method.name == name and method.args.kwarg is None:
                     taken = (*method.args.args, *method.args.kwonlyargs)

@@ -97,7 +97,7 @@ def _guarded(project: Project, scopes: ModuleScopes, call: ast.Call) -> bool:
 def _in_own_demo(project: Project, scopes: ModuleScopes, call: ast.Call) -> bool:
     """``if __name__ == "__main__"`` of a module that others import and that trains nothing itself."""
     demo = any(isinstance(up, ast.If) and "__name__" in ast.unparse(up.test) for up in scopes.module.ancestors(call))
-    return demo and not project.loops.trains(scopes) and any(project.gpu_programs.users(scopes))
+    return demo and not project.loops.trains(scopes) and any(project.gpu_programs.users(scopes.path))
 
 
 def _is_signal_handler(project: Project, scopes: ModuleScopes, name: str) -> bool:

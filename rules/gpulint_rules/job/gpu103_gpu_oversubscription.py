@@ -70,7 +70,7 @@ def check(job: Job, project: Project) -> Iterator[Finding]:
         if program is None:
             if counted[0] > 1 and start.launch.launcher in _OF_DEEP_LEARNING:
                 yield _finding(start, gpus, counted, Severity.ERROR)
-        elif program.use is Use.YES and project.gpu_use.trains(program):
+        elif program.use is Use.YES and program.trains:
             yield from _of_program(start, gpus, counted, program, project)
 
 

@@ -141,7 +141,7 @@ def _holds_gpus(document: Document, work: Command, project: Project) -> bool:
         return True
     programs = (project.gpu_use.started(item) for item in linked)
     return any(
-        program is not None and program.use is Use.YES and project.gpu_use.trains(program) for program in programs
+        program is not None and program.use is Use.YES and program.trains for program in programs
     )
 
 

@@ -101,7 +101,7 @@ def _in_python(document: Document, project: Project, setting: EnvironmentSetting
         if document.kind is Kind.NOTEBOOK and len(_GPU_WORDS.findall(document.source.text)) < 2:
             return  # a notebook that calls a library of the tree, on the CPU as it says
         program = project.gpu_use.of(document.path)
-        if program.use is not Use.YES or not project.gpu_use.trains(program):
+        if program.use is not Use.YES or not program.trains:
             return
     yield _finding(document, setting, trouble, "python", ())
 
@@ -173,7 +173,7 @@ def _needs_gpus(job: Job, setting: EnvironmentSetting, project: Project) -> tupl
         if (
             program is not None
             and program.use is Use.YES
-            and project.gpu_use.trains(program)
+            and program.trains
             and len(job.launches) == len(reached)
         ):
             return (Place(start.place.path, start.place.span, "the program that could use them"),)

@@ -67,7 +67,7 @@ def check(job: Job, project: Project) -> Iterator[Finding]:
             continue
         scopes = project.scopes_at(start.program)
         program = project.gpu_use.of(start.program)
-        if scopes is not None and program.use is Use.YES and project.gpu_use.trains(program):
+        if scopes is not None and program.use is Use.YES and program.trains:
             yield from _options(job, start, scopes, project)
             yield from _calls(job, scopes, project)
             yield from _environment(job, start)

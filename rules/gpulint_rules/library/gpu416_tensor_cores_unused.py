@@ -76,7 +76,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
     if program.mentions(DOUBLE_PRECISION):
         return
     seeded = program.mentions(_REPRODUCIBLE)
-    lower = any(LOWER_PRECISION.search(_without_tf32(module.module.source.text)) for module in program.modules)
+    lower = any(LOWER_PRECISION.search(_without_tf32(text)) for text in program.texts)
     for node, what, asked in switches:
         if asked == "tf32" and (lower or _EXACT.search(document.source.text)):
             continue  # The products are in 16 bits anyway, or their last bits matter.

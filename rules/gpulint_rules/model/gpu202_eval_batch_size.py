@@ -105,7 +105,7 @@ def _only_evaluates(project: Project, scopes: ModuleScopes) -> bool:
     """A program whose split named "train" is never trained on: features for a nearest-neighbour search, say."""
     if "__main__" not in scopes.module.source.text or _FITS.search(scopes.module.source.text):
         return False
-    if any(project.gpu_programs.users(scopes)):
+    if any(project.gpu_programs.users(scopes.path)):
         return False
     return not any(project.loops.trains(module) for module in project.gpu_use.of(scopes.path).modules)
 
