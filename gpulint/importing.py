@@ -7,7 +7,7 @@ import re
 _WORD = re.compile(rb"\bimport\b")
 _QUOTES = b'"""'
 _OPENS = re.compile(
-    rb"[ \t]*(?:(?:try|else|finally|if\b[^\n]*?)[ \t]*:[ \t]*)?(?:[^\n#'\"]*;[ \t]*)?"
+    rb"(?:\xef\xbb\xbf)?[ \t]*(?:(?:try|else|finally|if\b[^\n]*?)[ \t]*:[ \t]*)?(?:[^\n#'\"]*;[ \t]*)?"
     rb"(?:from[ \t]*([\w.]+(?:[ \t]*\.[ \t]*\w+)*)(?:[ \t]|\\\r?\n)*)?$"
 )
 _NAMES = re.compile(rb"[ \t\\\r\n]*(?:\(((?:#[^\n]*|[^)#])*)\)|((?:\\\r?\n|[^\n;#])*))")

@@ -12,6 +12,7 @@ from gpulint.documents import kind_of, load
 from gpulint.documents.base import Document
 from gpulint.files import Files
 from gpulint.importing import imported_names
+from gpulint.rule import Kind
 from gpulint.words import Words
 
 if TYPE_CHECKING:

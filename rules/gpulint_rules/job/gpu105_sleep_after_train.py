@@ -140,9 +140,7 @@ def _holds_gpus(document: Document, work: Command, project: Project) -> bool:
     ):
         return True
     programs = (project.gpu_use.started(item) for item in linked)
-    return any(
-        program is not None and program.use is Use.YES and program.trains for program in programs
-    )
+    return any(program is not None and program.use is Use.YES and program.trains for program in programs)
 
 
 def _finding(document: Document, span: Span, message: str, work: Span, language: str) -> Finding:

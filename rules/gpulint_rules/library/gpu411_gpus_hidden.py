@@ -170,12 +170,7 @@ def _needs_gpus(job: Job, setting: EnvironmentSetting, project: Project) -> tupl
         return ()
     for start in reached:
         program = project.gpu_use.started(start)
-        if (
-            program is not None
-            and program.use is Use.YES
-            and program.trains
-            and len(job.launches) == len(reached)
-        ):
+        if program is not None and program.use is Use.YES and program.trains and len(job.launches) == len(reached):
             return (Place(start.place.path, start.place.span, "the program that could use them"),)
     return ()
 
