@@ -4,66 +4,22 @@ from __future__ import annotations
 
 import ast
 import enum
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gpulint.facts.reaching import reaching
-from gpulint.facts.scopes import Bound, ModuleScopes, last_name
+from gpulint.facts.scopes import ModuleScopes, last_name
+from gpulint.facts.tensors import Tensors
 
 if TYPE_CHECKING:
     from gpulint.project import Project
 
-MAX_DEPTH = 10
-_LOSS = re.compile(r"(^|_|[a-z])(loss|losses|err[A-Z]?|nll|kld|bce|elbo)(_|\d|$)|^loss", re.IGNORECASE)
-_TENSOR_NAME = re.compile(
-    r"loss|logit|^(out|outs|output|outputs|pred|preds|grad_norm|total_norm)$|mloss", re.IGNORECASE
-)
-_TELLS = re.compile(r"_?(format|print|log|str|show|display|describe)_|to_str")
-"""Functions that make text of what they are given."""
-_MAKES = re.compile(
-    r"(^|_)(model|net|network|criterion|critic|discriminator|generator|encoder|decoder|module|loss|loss_?fn|loss_?func)$"
-    r"|loss|^net[DG]$|^forward$|cross_entropy|clip_grad_norm_?$",
-    re.IGNORECASE,
-)
-_REDUCES = re.compile(r"(^|_)(all_?)?reduced?(_|$)|^reduce[A-Z]")
-"""Functions of a program's own that average a value over its processes."""
-_HOST_ROOTS = frozenset({"numpy", "np", "random", "math", "cv2", "pandas", "time", "os", "sklearn", "scipy"})
-_ENDS = frozenset(
-    {
-        "item",
-        "tolist",
-        "numpy",
-        "cpu",
-        "get_scale",
-        "shape",
-        "size",
-        "dim",
-        "numel",
-        "nelement",
-        "ndim",
-        "device",
-        "dtype",
-        "type",
-        "stride",
-        "get_device",
-        "is_contiguous",
-        "data_ptr",
-    }
-)
 _REDUCTIONS = frozenset({"sum", "mean", "max", "min", "norm", "all", "any", "argmax", "eq"})
 _PRINTERS = frozenset(
     "print set_postfix set_postfix_str set_description set_description_str info debug warning log_message write".split()
 )
 _LOGGERS = frozenset({"add_scalar", "add_scalars"})
 _TESTS = frozenset({"isnan", "isinf", "isfinite", "any", "all", "allclose", "equal"})
-_CREATORS = frozenset(
-    "torch.empty torch.zeros torch.ones torch.full torch.tensor torch.as_tensor torch.from_numpy torch.rand "
-    "torch.randn torch.randint torch.randperm torch.arange".split()
-)
-_SETTING = re.compile(r"scale|weight|fn|func|coef|type|name|lambda|alpha|interval", re.IGNORECASE)
-_FLOATS = frozenset({"float", "int", "Optional[float]", "float | None", "Optional[int]", "int | None"})
 
 
 class Kind(enum.Enum):
@@ -89,6 +45,7 @@ class Syncs:
 
     def __init__(self, project: Project) -> None:
         self._project = project
+        self._tensors = Tensors(project)
 
     def in_module(self, scopes: ModuleScopes) -> Iterator[Sync]:
         """All primitives of a module, wherever they stand, in no order."""
@@ -110,15 +67,15 @@ class Syncs:
         if not isinstance(node.value, ast.Attribute) or node.value.attr != "data":
             return False
         first = isinstance(node.slice, ast.Constant) and node.slice.value == 0
-        return first and self.is_tensor(scopes, node.value.value)
+        return first and self._tensors.is_tensor(scopes, node.value.value)
 
     def _of_call(self, scopes: ModuleScopes, call: ast.Call) -> Sync | None:
         func = call.func
         name = last_name(func) if isinstance(func, ast.Name | ast.Attribute) else ""
         if isinstance(func, ast.Attribute):
-            if name in ("item", "cpu") and not call.args and not self.is_host(scopes, func.value):
+            if name in ("item", "cpu") and not call.args and not self._tensors.is_host(scopes, func.value):
                 return Sync(call, Kind.READ, func.value)
-            if name == "tolist" and self.is_tensor(scopes, func.value):
+            if name == "tolist" and self._tensors.is_tensor(scopes, func.value):
                 return Sync(call, Kind.READ, func.value)
             if name == "get_scale" and "scaler" in last_name(func.value).lower():
                 return Sync(call, Kind.READ, func.value)
@@ -129,11 +86,11 @@ class Syncs:
             reduced = (
                 isinstance(argument, ast.Call) and last_name(argument.func) in _REDUCTIONS and _is_method(argument)
             )
-            if (reduced and not self.is_host(scopes, argument)) or self.is_tensor(scopes, argument):
+            if (reduced and not self._tensors.is_host(scopes, argument)) or self._tensors.is_tensor(scopes, argument):
                 return Sync(call, Kind.READ, argument)
         if name in _PRINTERS or name in _LOGGERS:
             for shown in self._shown(call, name):
-                if self.is_tensor(scopes, shown):
+                if self._tensors.is_tensor(scopes, shown):
                     return Sync(call, Kind.FORMAT, shown)
         return None
 
@@ -174,178 +131,9 @@ class Syncs:
             if not isinstance(bare, ast.Call) or last_name(bare.func) not in _TESTS or not bare.args:
                 continue
             names = self._project.resolver.call_names(scopes, bare)
-            if any(name.startswith("torch.") for name in names) and self.is_tensor(scopes, bare.args[0]):
+            if any(name.startswith("torch.") for name in names) and self._tensors.is_tensor(scopes, bare.args[0]):
                 return Sync(bare, Kind.TEST, bare.args[0])
         return None
-
-    def is_host(self, scopes: ModuleScopes, node: ast.expr, depth: int = 0) -> bool:
-        """Is the value certainly in host memory: NumPy, a loader's own batch, or copied there before?"""
-        if depth > MAX_DEPTH:
-            return False
-        draw = self._project.draws.batch(scopes, node)
-        if draw is not None:
-            return not draw.prepared and not (not draw.loaders and _framework_steps(scopes))
-        match node:
-            case ast.Call(func=func):
-                if isinstance(func, ast.Attribute):
-                    if func.attr in ("cpu", "numpy", "item", "tolist"):
-                        return True
-                    roots = {name.split(".", 1)[0] for name in self._project.resolver.names(scopes, func)}
-                    if roots & _HOST_ROOTS or self._is_made_on_host(scopes, node):
-                        return True
-                    if self._moves(scopes, node):
-                        return False
-                    return self.is_host(scopes, func.value, depth + 1)
-                return last_name(func) in ("float", "int", "len", "sum_of", "range")
-            case ast.Attribute(value=base) | ast.Subscript(value=base):
-                return self.is_host(scopes, base, depth + 1)
-            case ast.Constant():
-                return True
-            case ast.BinOp(left=left, right=right):
-                if _is_number(left) or _is_number(right):
-                    return not any(self.is_tensor(scopes, part, depth + 1) for part in (left, right))
-                return self.is_host(scopes, left, depth + 1) and self.is_host(scopes, right, depth + 1)
-            case ast.Name(id=name):
-                bindings = reaching(scopes, scopes.scope(node).lookup(name), node)
-                values = [b.value for b in bindings if b.kind is Bound.ASSIGN and b.value is not None and not b.path]
-                return (
-                    bool(values)
-                    and len(values) == len(bindings)
-                    and all(self.is_host(scopes, value, depth + 1) for value in values if value is not node)
-                )
-        return False
-
-    def _is_made_on_host(self, scopes: ModuleScopes, call: ast.Call) -> bool:
-        """Does the call make a tensor without naming a device?"""
-        made = self._project.resolver.call_names(scopes, call) & _CREATORS
-        return bool(made) and not any(keyword.arg in ("device", None) for keyword in call.keywords)
-
-    def _moves(self, scopes: ModuleScopes, call: ast.Call) -> bool:
-        """Does the call move a batch to what may be a GPU?"""
-        if last_name(call.func) not in ("to", "cuda", "type"):
-            return False
-        moves = self._project.devices.transfers(scopes)
-        return any(move.node is call and move.to_gpu and move.draw is not None for move in moves)
-
-    def is_tensor(self, scopes: ModuleScopes, node: ast.expr, depth: int = 0) -> bool:
-        """Is there evidence that the value is a tensor that a model or loss computed, still on the GPU?"""
-        if depth > MAX_DEPTH:
-            return False
-        match node:
-            case ast.Name(id=name):
-                return self._is_tensor_name(scopes, node, name, depth)
-            case ast.Attribute(value=base, attr=attr):
-                if attr in ("loss", "logits"):
-                    return True
-                return attr in ("data", "grad", "T") and self.is_tensor(scopes, base, depth + 1)
-            case ast.Subscript(value=base):
-                return self.is_tensor(scopes, base, depth + 1)
-            case ast.IfExp(body=body, orelse=orelse):
-                parts = (body, orelse)
-                return any(self.is_tensor(scopes, part, depth + 1) for part in parts) and not any(
-                    self.is_host(scopes, part, depth + 1) for part in parts
-                )
-            case ast.BinOp(left=left, right=right):
-                if any(isinstance(part, ast.Constant) and isinstance(part.value, str) for part in (left, right)):
-                    return False  # text
-                return self.is_tensor(scopes, left, depth + 1) or self.is_tensor(scopes, right, depth + 1)
-            case ast.Call(func=func, args=args):
-                name = last_name(func) if isinstance(func, ast.Name | ast.Attribute) else ""
-                if (
-                    name in _ENDS
-                    or _TELLS.match(name)
-                    or (isinstance(func, ast.Name) and name in ("float", "int", "str", "len"))
-                ):
-                    return False
-                if _MAKES.search(name) and not self._returns_host(scopes, node):
-                    return True
-                if self._moves(scopes, node):
-                    return True
-                if isinstance(func, ast.Name) and (name in ("sum", "max", "min", "abs") or _REDUCES.search(name)):
-                    return any(self.is_tensor(scopes, argument, depth + 1) for argument in args[:1])
-                if isinstance(func, ast.Attribute) and self.is_tensor(scopes, func.value, depth + 1):
-                    return True
-                torch = any(found.startswith("torch.") for found in self._project.resolver.names(scopes, func))
-                return torch and any(self.is_tensor(scopes, argument, depth + 1) for argument in args[:2])
-        return False
-
-    def _is_tensor_name(self, scopes: ModuleScopes, node: ast.Name, name: str, depth: int) -> bool:
-        evidence = False
-        for binding in reaching(scopes, scopes.scope(node).lookup(name), node):
-            if binding.kind is Bound.ASSIGN and binding.value is not None and binding.value is not node:
-                if isinstance(binding.value, ast.Constant):
-                    continue
-                value, path = _element(binding.value, binding.path)
-                if path and not isinstance(value, ast.Call):
-                    continue
-                if self.is_tensor(scopes, value, depth + 1) and (not path or _TENSOR_NAME.search(name)):
-                    evidence = True
-                else:
-                    return False
-            elif binding.kind is Bound.PARAMETER:
-                evidence = bool(_LOSS.search(name)) and not _SETTING.search(name) and not _is_float(binding.node)
-                if evidence and self._is_passed_from_host(scopes, node):
-                    return False
-            elif binding.kind is Bound.AUGMENT:
-                evidence = evidence or self._was_tensor(scopes, binding.node, node, depth)
-            else:
-                return False
-        return evidence
-
-    def _was_tensor(self, scopes: ModuleScopes, statement: ast.AST, node: ast.Name, depth: int) -> bool:
-        """``loss /= steps``: was the name a tensor before, or is what is added to it?"""
-        if not isinstance(statement, ast.AugAssign) or not isinstance(statement.target, ast.Name):
-            return False
-        parts = [statement.value] if statement.target is node else [statement.target, statement.value]
-        return any(self.is_tensor(scopes, part, depth + 3) for part in parts)
-
-    def _is_passed_from_host(self, scopes: ModuleScopes, parameter: ast.Name) -> bool:
-        """Do all callers pass a number that they have read already (``log(step, loss.item())``)?"""
-        passed = [
-            (ref.scopes, ref.node)
-            for ref in self._project.resolver.origins(scopes, parameter)
-            if isinstance(ref.node, ast.expr)
-        ]
-        return bool(passed) and all(self.is_host(where, node) for where, node in passed)
-
-    def _returns_host(self, scopes: ModuleScopes, call: ast.Call) -> bool:
-        """Does a function of the tree hand back what it has read from the GPU already?"""
-        for callee in self._project.resolver.callees(scopes, call):
-            if isinstance(callee.node, ast.FunctionDef):
-                returned = self._project.resolver.returns(callee.node)
-                if returned and all(self.is_host(callee.scopes, value) for value in returned):
-                    return True
-        return False
-
-
-def _is_float(parameter: ast.AST) -> bool:
-    """``loss: float``, ``loss: Optional[float]``: a number by its annotation."""
-    note = parameter.annotation if isinstance(parameter, ast.arg) else None
-    return note is not None and ast.unparse(note).removeprefix("typing.") in _FLOATS
-
-
-def _is_number(node: ast.expr) -> bool:
-    """Is it a number that was just read: ``loss.item()``, ``float(loss)``, ``len(batch)``?"""
-    if not isinstance(node, ast.Call):
-        return False
-    return last_name(node.func) == "item" or (
-        isinstance(node.func, ast.Name) and node.func.id in ("float", "int", "len")
-    )
-
-
-def _element(value: ast.expr, path: tuple[int, ...]) -> tuple[ast.expr, tuple[int, ...]]:
-    """What ``a, b = x, y`` gives a name, as far as the value is written out, and the rest of the path."""
-    while path and isinstance(value, ast.Tuple | ast.List) and 0 <= path[0] < len(value.elts):
-        value, path = value.elts[path[0]], path[1:]
-    return value, path
-
-
-def _framework_steps(scopes: ModuleScopes) -> bool:
-    """Does Accelerate or Fabric propagate the gradients here, so that it places batches as well?"""
-    return any(
-        isinstance(call.func, ast.Attribute) and last_name(call.func.value) in ("fabric", "accelerator")
-        for call in scopes.calls_by_name.get("backward", [])
-    )
 
 
 def _converts(call: ast.Call) -> bool:
