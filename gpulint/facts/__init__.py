@@ -7,8 +7,8 @@ tell what a name or expression may be, through the tree; ``values`` ``arguments`
 Training: ``iterables`` ``roles`` ``loops`` ``repeated`` ``conditions`` ``periodic`` ``guards`` ``inference``
 ``after_training`` tell what runs in a training step, an epoch, once, or never.
 
-Data: ``loaders`` ``fastai`` ``feeding`` ``devices`` ``tensors`` ``syncs`` ``batches`` ``deepspeed`` ``batch_bounds``
-``input_path`` ``checkpoints`` ``collectives`` follow data to the GPU and results from it.
+Data: ``loaders`` ``fastai`` ``feeding`` ``devices`` ``tensors`` ``syncs`` ``batches`` ``eval_batches`` ``deepspeed``
+``batch_bounds`` ``input_path`` ``checkpoints`` ``collectives`` follow data to the GPU and results from it.
 
 Outside: ``remote`` ``downloads`` ``fetching`` ``hubs`` ``staging`` ``uploads`` ``fetch_commands`` tell what leaves
 or enters the machine.

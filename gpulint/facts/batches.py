@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpulint.facts import fastai
-from gpulint.facts.passing import RECEIVERS, argument_of
+from gpulint.facts.passing import RECEIVERS, argument_of, positional
 from gpulint.facts.roles import Role
 from gpulint.facts.scopes import FUNCTIONS, Bound, FunctionNode, ModuleScopes, Ref, last_name
 
@@ -126,9 +126,7 @@ class Batches:
         for callee in self._project.resolver.callees(scopes, call):
             if not isinstance(callee.node, FUNCTIONS):
                 continue
-            names = [arg.arg for arg in callee.node.args.args]
-            names = names[1:] if names[:1] in (["self"], ["cls"]) else names
-            for name, argument in zip(names, call.args, strict=False):
+            for name, argument in zip(positional(callee.node, call), call.args, strict=False):
                 if _BATCH_KEYWORD.search(name) and (split := split_of(name)) is not None:
                     yield Source(Ref(scopes, call), split, Ref(scopes, argument), name)
 
@@ -203,10 +201,8 @@ class Batches:
         """The argument for a parameter named like a batch size of a function of the tree."""
         for callee in self._project.resolver.callees(scopes, call):
             if isinstance(callee.node, FUNCTIONS):
-                names = [arg.arg for arg in callee.node.args.args]
-                offset = names[:1] in (["self"], ["cls"])
-                for index, argument in enumerate(call.args):
-                    if index + offset < len(names) and names[index + offset] in _BATCH_PARAMETERS:
+                for name, argument in zip(positional(callee.node, call), call.args, strict=False):
+                    if name in _BATCH_PARAMETERS:
                         return Ref(scopes, argument)
         return None
 

@@ -24,16 +24,18 @@ def argument_of(function: FunctionNode, call: ast.Call, name: str) -> ast.expr |
     for keyword in call.keywords:
         if keyword.arg == name:
             return keyword.value
-    names = [arg.arg for arg in (*function.args.posonlyargs, *function.args.args)]
-    if name in names:
-        index = names.index(name) - _leaves_out_first(names[0], call)
-        for place, argument in enumerate(call.args):
-            if isinstance(argument, ast.Starred):
-                return argument
-            if place == index:
-                return argument
+    filled = positional(function, call)
+    for parameter, argument in zip(filled, call.args, strict=False) if name in filled else ():
+        if parameter == name or isinstance(argument, ast.Starred):
+            return argument
     unpacked = next((keyword.value for keyword in call.keywords if keyword.arg is None), None)
     return ast.Starred(value=unpacked, ctx=ast.Load()) if unpacked is not None else None
+
+
+def positional(function: FunctionNode, call: ast.Call) -> list[str]:
+    """The parameters that positional arguments of ``call`` fill, in order."""
+    names = [arg.arg for arg in (*function.args.posonlyargs, *function.args.args)]
+    return names[1:] if names and _leaves_out_first(names[0], call) else names
 
 
 def _leaves_out_first(first: str, call: ast.Call) -> bool:

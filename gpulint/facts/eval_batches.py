@@ -1,0 +1,101 @@
+"""Why evaluation batches are as small as they are: what bounds them, what the metric needs, what nobody uses."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING
+
+from gpulint.facts.batches import Source
+from gpulint.facts.glances import looks_at_few
+from gpulint.facts.scopes import ModuleScopes, last_name
+
+if TYPE_CHECKING:
+    from gpulint.project import Project
+
+_TINY = frozenset({"TUDataset", "Planetoid", "KarateClub", "WebKB", "Actor"})
+"""Graph benchmarks whose splits are about one batch."""
+_FITS = re.compile(r"\.fit\w*\(|\.train\(|[tT]rainer\b|GradientTape|value_and_grad|\btrain\w*\(")
+"""Training that a library or a function from elsewhere may do."""
+_PSNR = re.compile(r"(^|_)psnr$|peak_signal_noise_ratio$")
+"""Functions that compare two images; torchmetrics' classes keep the error of all."""
+
+
+def has_reason(project: Project, scopes: ModuleScopes, source: Source) -> bool:
+    """Is a larger evaluation batch of no use, or was the size chosen on purpose?"""
+    return _is_one_on_purpose(scopes, source) or _bounded(project, scopes, source) or _unused(scopes, source.node)
+
+
+def _is_one_on_purpose(scopes: ModuleScopes, source: Source) -> bool:
+    """Does a comment right above say that the batch of one has a reason?"""
+    size = source.batch.node
+    if not isinstance(size, ast.Constant) or size.value != 1:
+        return False
+    above = scopes.module.source.line(scopes.module.span(source.node).line - 1).strip()
+    return above.startswith("#") and "batch" in above
+
+
+def _bounded(project: Project, scopes: ModuleScopes, source: Source) -> bool:
+    """Does something else than the batch size bound the work of one step?"""
+    neighbors = project.arguments.value(scopes, source.node, "num_neighbors", 1)
+    if neighbors.any(lambda value: isinstance(value, tuple) and -1 in value):
+        return True
+    for part in [*source.node.args[:1], *(k.value for k in source.node.keywords if k.arg == "dataset")]:
+        data = part.value if isinstance(part, ast.Subscript) else part
+        if isinstance(data, ast.Name) and any(
+            _is_tiny(binding.value) for binding in scopes.scope(data).lookup(data.id) if binding.value is not None
+        ):
+            return True
+    return False
+
+
+def _is_tiny(data: ast.expr) -> bool:
+    return any(isinstance(call, ast.Call) and last_name(call.func) in _TINY for call in ast.walk(data))
+
+
+def _unused(scopes: ModuleScopes, call: ast.Call) -> bool:
+    """Is the loader assigned to a name that nothing in its function reads?"""
+    statement = scopes.module.parents.get(call)
+    function = scopes.function(call)
+    if function is None or not isinstance(statement, ast.Assign) or not isinstance(statement.targets[0], ast.Name):
+        return False
+    name = statement.targets[0].id
+    return not any(
+        isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load) for node in ast.walk(function)
+    )
+
+
+def one_is_enough(project: Project, scopes: ModuleScopes, source: Source) -> bool:
+    """Does a metric need each image alone, or does nobody draw more than a few batches?"""
+    return _scores_images(project, scopes) or _glanced_at(project, source)
+
+
+def _glanced_at(project: Project, source: Source) -> bool:
+    """Do all loops that draw from the loader stop after a few batches?"""
+    draws = project.draws.by_loader.get(source.node, ())
+    return bool(draws) and all(looks_at_few(project, draw.where) for draw in draws)
+
+
+def _scores_images(project: Project, scopes: ModuleScopes) -> bool:
+    """Does the program average a logarithm of each image's error? That of a batch's mean error is another number."""
+    for module in project.gpu_use.of(scopes.path).modules:
+        for name, calls in module.calls_by_name.items():
+            if _PSNR.search(name):
+                return True
+            if name == "log10" and any(_is_named_psnr(module, call) for call in calls):
+                return True
+    return False
+
+
+def _is_named_psnr(scopes: ModuleScopes, call: ast.Call) -> bool:
+    statement = next((up for up in scopes.module.ancestors(call) if isinstance(up, ast.Assign)), None)
+    return statement is not None and "psnr" in last_name(statement.targets[0]).lower()
+
+
+def only_evaluates(project: Project, scopes: ModuleScopes) -> bool:
+    """A program whose split named "train" is never trained on: features for a nearest-neighbour search, say."""
+    if "__main__" not in scopes.module.source.text or _FITS.search(scopes.module.source.text):
+        return False
+    if any(project.gpu_programs.users(scopes.path)):
+        return False
+    return not any(project.loops.trains(module) for module in project.gpu_use.of(scopes.path).modules)
