@@ -15,8 +15,8 @@ from gpulint.documents import kind_of
 from gpulint.rule import Kind
 
 _TESTS = re.compile(
-    r"(^|/)(tests?|test_?data|testing|unit_?tests?|functional_tests|test_utils|ci)/"
-    r"|(^|/)(test_[^/]*|[^/]*[_-]tests?|conftest)\.(py|ipynb|sh|ya?ml)$"
+    r"(^|/)(tests?|test_?data|testing|unit_?tests?|(functional|smoke|integration)_tests|test_utils|ci)/"
+    r"|(^|/)((smoke_)?test_[^/]*|[^/]*[_-]tests?|conftest)\.(py|ipynb|sh|ya?ml)$"
 )
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gpulint.facts.scopes import FUNCTIONS, ModuleScopes, Ref, last_name
+from gpulint.facts.scopes import FUNCTIONS, FunctionNode, ModuleScopes, Ref, last_name
 
 if TYPE_CHECKING:
     from gpulint.facts.values import Known, Value
@@ -190,7 +190,7 @@ class Arguments:
             for keyword in site.node.keywords:
                 if keyword.arg == key:
                     entries.append(_Entry(Ref(site.scopes, keyword.value), len(sites) == 1))
-                elif keyword.arg is None:
+                elif keyword.arg is None and not _hands_on(site, function):
                     found, known = self.mapping(site.scopes, keyword.value, key, depth + 1)
                     entries.extend(_Entry(entry.ref, entry.certain and len(sites) == 1) for entry in found)
                     closed = closed and known
@@ -235,6 +235,15 @@ class Arguments:
                 entries.extend(_Entry(entry.ref, entry.certain and certain) for entry in found)
                 closed = closed and known
         return entries, closed
+
+
+def _hands_on(site: Ref, function: FunctionNode) -> bool:
+    """Does a function that calls itself only hand on the ``**kwargs`` that it got?"""
+    assert isinstance(site.node, ast.Call) and function.args.kwarg is not None
+    own = f"**{function.args.kwarg.arg}"
+    return site.scopes.function(site.node) is function and any(
+        f"**{ast.unparse(keyword.value)}" == own for keyword in site.node.keywords if keyword.arg is None
+    )
 
 
 def _targets(ref: Ref) -> list[ast.expr]:

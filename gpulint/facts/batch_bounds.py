@@ -22,6 +22,8 @@ SMALL = 32
 """Largest batch that counts as small for models of usual size on a data-centre GPU."""
 SMALL_MODEL = 64
 """The same for models of the size that fits MNIST."""
+LARGE_GLOBAL = 512
+"""Batch over all processes from which on it is the optimizer that bounds it, not the GPU."""
 
 _NAME = re.compile(
     r"^-{0,2}(train(ing)?|per[-_]?device[-_]train|per[-_]?gpu[-_]train|local|input|infer(ence)?)?[-_]?"

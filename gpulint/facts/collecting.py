@@ -85,7 +85,11 @@ class _Pass:
             return
         if kind is ast.If:
             self._expression(node.test, scope)  # type: ignore[attr-defined]
+            calls, loops = len(self.scopes.calls), len(self.scopes.loops)
             self.body(node.body, scope)  # type: ignore[attr-defined]
+            if _is_false(node.test):  # type: ignore[attr-defined]
+                # What is bound there may be meant for type checkers; nothing is called.
+                del self.scopes.calls[calls:], self.scopes.loops[loops:]
             self.body(node.orelse, scope)  # type: ignore[attr-defined]
             return
         match node:
@@ -228,6 +232,13 @@ class _Pass:
                     self._each([node.key, node.value], inside)
                 else:
                     self._expression(node.elt, inside)
+
+
+def _is_false(test: ast.expr) -> bool:
+    """Is a test written so that it never holds (``False and debug``)?"""
+    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
+        return any(_is_false(part) for part in test.values)
+    return isinstance(test, ast.Constant) and not test.value
 
 
 def _class_of(scope: Scope | None) -> ast.ClassDef | None:

@@ -187,6 +187,8 @@ class Devices:
             positional = call.args[1:] if "device" not in keywords else call.args
             flag = flag or (positional[1] if len(positional) > 1 else None)
         non_blocking = flag is not None and not self._project.values.of(scopes, flag).every(lambda value: not value)
+        if flag is None and None in keywords:  # `.to(device, **options)`
+            non_blocking = not self._project.arguments.of(scopes, call, "non_blocking").is_absent
         return Transfer(
             Ref(scopes, call), func.value, devices, non_blocking, self._project.draws.batch(scopes, func.value)
         )

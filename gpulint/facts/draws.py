@@ -18,6 +18,7 @@ from gpulint.facts.scopes import FUNCTIONS, Bound, FunctionNode, LoopNode, Modul
 from gpulint.facts.unseen_calls import handed_by_name, takes_batch
 
 if TYPE_CHECKING:
+    from gpulint.facts.loops import Context
     from gpulint.project import Project
 
 MAX_DEPTH = 8
@@ -101,6 +102,23 @@ class Draws:
                 if any(isinstance(one.node, ast.ClassDef) and _uses_dali(one.scopes) for one in made):
                     return True
         return False
+
+    def hands(self, loader: Loader, draw: Draw, context: Context) -> bool:
+        """Do the calls that lead to ``draw`` hand ``loader`` on, as far as they can be followed? A helper that many
+        loops draw through (``log_every(loader)``) is called with other loaders elsewhere."""
+        if not isinstance(draw.where.node, ast.For | ast.AsyncFor):
+            return True
+        at, source = draw.where, unwrap_iterable(draw.where.node.iter)
+        for call in reversed(context.calls):
+            function = at.scopes.function(at.node)
+            if not isinstance(source, ast.Name) or function is None or not isinstance(call.node, ast.Call):
+                return True
+            passed = argument_of(function, call.node, source.id)
+            if passed is None or isinstance(passed, ast.Starred):
+                return True
+            at, source = call, unwrap_iterable(passed)
+        made = self._project.loaders.loaders_of(at.scopes, source)
+        return not made or any(one.node is loader.node for one in made)
 
     # -- batches -------------------------------------------------------------------------------------------------------
 

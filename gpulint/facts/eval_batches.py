@@ -23,7 +23,12 @@ _PSNR = re.compile(r"(^|_)psnr$|peak_signal_noise_ratio$")
 
 def has_reason(project: Project, scopes: ModuleScopes, source: Source) -> bool:
     """Is a larger evaluation batch of no use, or was the size chosen on purpose?"""
-    return _is_one_on_purpose(scopes, source) or _bounded(project, scopes, source) or _unused(scopes, source.node)
+    return (
+        _is_one_on_purpose(scopes, source)
+        or _bounded(project, scopes, source)
+        or _unused(scopes, source.node)
+        or project.batch_bounds.only_looked_at(scopes, source.node)
+    )
 
 
 def _is_one_on_purpose(scopes: ModuleScopes, source: Source) -> bool:

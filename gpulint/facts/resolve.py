@@ -135,8 +135,8 @@ class Resolver(Classes):
     def _parameter_origins(self, scopes: ModuleScopes, binding: Binding, path: tuple[int, ...]) -> Iterator[Ref]:
         function = binding.scope.node
         assert isinstance(binding.node, ast.arg)
-        if not isinstance(function, FUNCTIONS):
-            yield Ref(scopes, binding.node, path)
+        if not isinstance(function, FUNCTIONS) or binding.node is function.args.kwarg:
+            yield Ref(scopes, binding.node, path)  # what calls put into ``**kwargs`` is no expression of theirs
             return
         callers = self.first_sites(scopes, function)
         omitted = not callers

@@ -99,7 +99,11 @@ def _epochs(project: Project, loader: Loader) -> Ref | None:
                 return Ref(where.scopes, loop)
         function = where.scopes.function(where.node)
         for context in loops.function_contexts(where.scopes, function) if function is not None else ():
-            if context.role is Role.EPOCH and _repeats(project, context.loop.scopes, context.loop.node):
+            if (
+                context.role is Role.EPOCH
+                and _repeats(project, context.loop.scopes, context.loop.node)
+                and project.draws.hands(loader, draw, context)
+            ):
                 return context.loop
     return None
 

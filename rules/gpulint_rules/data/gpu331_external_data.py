@@ -43,6 +43,7 @@ from gpulint.facts.downloads import Download
 from gpulint.facts.fetch_commands import download_tool
 from gpulint.facts.fetching import LIBRARIES, NAMES
 from gpulint.facts.scopes import ModuleScopes, last_name
+from gpulint.facts.unused import in_unused_class
 from gpulint.finding import Finding, Severity
 from gpulint.fix import Safety
 from gpulint.gate import Gate
@@ -77,7 +78,7 @@ def _python(document: Document, scopes: ModuleScopes, project: Project) -> Itera
             continue
         if project.guards.without_gpu(scopes, item.node) or _is_library_option(project, scopes, item):
             continue
-        if not project.gpu_programs.runs_at(scopes, item.node):
+        if not project.gpu_programs.runs_at(scopes, item.node) or in_unused_class(project, scopes, item.node):
             continue
         yield _finding(document, scopes, item)
 
@@ -98,12 +99,17 @@ def _is_asked_for(scopes: ModuleScopes, item: Download) -> bool:
 
 
 def _is_named(project: Project, scopes: ModuleScopes, item: Download) -> bool:
-    """Does the program only fetch what its user names, and not by default (``if args.model == "org/name"``)?"""
+    """Does the program only fetch what its user names, and not by default (``if args.model == "org/name"``)?
+
+    Data sets are all somebody's choice; of the weights, those of another model than the default are not needed.
+    """
     for test, holds in conditions(scopes, item.node):
-        if holds and isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.Eq):
-            other = test.comparators[0]
-            if isinstance(other, ast.Constant) and other.value == item.what:
-                return not project.values.of(scopes, test.left).any(lambda value: value == item.what)
+        match test:
+            case ast.Compare(left=asked, ops=[ast.Eq()], comparators=[ast.Constant(value=name)]) if holds:
+                known = project.values.of(scopes, asked)
+                others = item.kind == "weights" and known.complete and known.values
+                if (name == item.what or others) and name not in [value.value for value in known.values]:
+                    return True
     return False
 
 

@@ -139,6 +139,20 @@ def _for_determinism(scopes: ModuleScopes, statement: ast.AST) -> bool:
     )
 
 
+def _is_switched_back(scopes: ModuleScopes, statement: ast.stmt) -> bool:
+    """Does the same function switch cuDNN on again further down, after an operation that it cannot do?"""
+    function = scopes.function(statement)
+    return any(
+        isinstance(target, ast.Attribute)
+        and target.attr == "enabled"
+        and isinstance(value, ast.Constant)
+        and value.value is True
+        and other.lineno > statement.lineno
+        and scopes.function(other) is function
+        for target, value, other in scopes.stores.get("cudnn", [])
+    )
+
+
 def _cudnn_off(document: Document, scopes: ModuleScopes, project: Project) -> Iterator[Finding]:
     for target, value, statement in scopes.stores.get("cudnn", []):
         if not isinstance(target, ast.Attribute) or target.attr != "enabled" or value is None:
@@ -147,7 +161,11 @@ def _cudnn_off(document: Document, scopes: ModuleScopes, project: Project) -> It
             continue
         if not project.values.of(scopes, value).every(lambda constant: constant is False):
             continue
-        if not project.guards.conditional(scopes, statement) and not _for_determinism(scopes, statement):
+        if (
+            not project.guards.conditional(scopes, statement)
+            and not _for_determinism(scopes, statement)
+            and not _is_switched_back(scopes, statement)
+        ):
             yield RULE.finding(
                 document.path,
                 scopes.module.span(statement),

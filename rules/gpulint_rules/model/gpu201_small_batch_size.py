@@ -27,6 +27,7 @@ https://docs.nvidia.com/deeplearning/performance/dl-performance-getting-started/
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -37,6 +38,7 @@ from gpulint.documents.tasks import Task
 from gpulint.estimates import BatchSizes
 from gpulint.facts import deepspeed
 from gpulint.facts.batch_bounds import (
+    LARGE_GLOBAL,
     accumulated_elsewhere,
     declared_sizes,
     is_batch_size,
@@ -238,9 +240,13 @@ def _launch(document: Document, launch: Launch) -> Iterator[Finding]:
     texts = {name: text for name, (text, *_) in options.items()}
     if any(re.search(r"(^|=)cpu$", word) for word in words) or names_large_model(document.source.text):
         return
+    counts = [count.value for count in (launch.processes_per_node, launch.nodes) if count is not None]
+    processes = math.prod(count for count in counts if count is not None)
     for name, (text, span, number) in options.items():
         size = int(text) if text is not None and text.isdigit() else 0
         named = is_batch_size(name) or name in ("--micro-batch-size", "--micro_batch_size")
+        if size * processes >= LARGE_GLOBAL:
+            continue
         if named and is_small(size, " ".join(words)) and not accumulated_elsewhere(texts, size):
             yield _finding(document, span, f"{name} is {size}", size, number=number)
 
