@@ -32,6 +32,11 @@ class Held:
     evidence: Place
 
 
+def tests_existence(command: Command) -> bool:
+    """Does a command only run where some file is missing (``[ ! -d data ]``)?"""
+    return any(f" {flag} " in f" {block.text} " for block in command.conditions for flag in ("-d", "-e", "-f", "-s"))
+
+
 def may_skip(job: Job, document: Document, command: Command) -> bool:
     """Does a plain script start a command only in a stage of a recipe, or if a flag is set that is off?
 

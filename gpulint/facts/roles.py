@@ -128,7 +128,9 @@ class Roles:
 
     def _helpers(self, scopes: ModuleScopes, call: ast.Call) -> Iterable[Ref]:
         """Functions of the tree that a call may step in; what is called an evaluation's step takes no other."""
-        return () if _EVAL_STEP.search(last_name(call.func)) else self._project.resolver.callees(scopes, call)
+        if _EVAL_STEP.search(last_name(call.func)) or _only_forward(call):
+            return ()
+        return self._project.resolver.callees(scopes, call)
 
     def _roles_of(self, scopes: ModuleScopes, function: FunctionNode) -> frozenset[Role]:
         """Roles of the loops that a call to ``function`` runs; OTHER stands for a bare training step."""
@@ -214,6 +216,14 @@ class Roles:
 def _is_step_name(name: str) -> bool:
     """Does a function's name say that it takes one training step?"""
     return bool(_STEP_CALL.search(name))
+
+
+def _only_forward(call: ast.Call) -> bool:
+    """``forward_backward(step, batch, model, forward_only=True)``, as Megatron evaluates."""
+    return any(
+        keyword.arg == "forward_only" and isinstance(keyword.value, ast.Constant) and keyword.value.value is True
+        for keyword in call.keywords
+    )
 
 
 def is_epoch_loop(loop: LoopNode) -> bool:

@@ -79,6 +79,8 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         known = [project.values.of(ref.scopes, ref.node) for ref in argument.refs]
         if not all(value.every(lambda number: number == 0) for value in known):
             continue
+        if any(_divides(ref) for ref in argument.refs):
+            continue  # 0 would stop the program
         transfers = tuple(project.devices.transfers_of(loader))
         if not transfers and feeding.mover(loader) is None:
             continue
@@ -97,6 +99,19 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             payload=SingleProcess(loader, argument.refs[0] if argument.refs else None),
             related=tuple(Place(value.place.path, value.place.span, "0 workers by default") for value in default[:1]),
         )
+
+
+def _divides(workers: Ref) -> bool:
+    """Is something divided by the number of workers in its function (``math.ceil(samples / (batch * workers))``)?"""
+    function = workers.scopes.function(workers.node)
+    if function is None or not isinstance(workers.node, ast.Name):
+        return False
+    return any(
+        isinstance(part, ast.BinOp)
+        and isinstance(part.op, ast.Div | ast.FloorDiv)
+        and any(isinstance(name, ast.Name) and name.id == workers.node.id for name in ast.walk(part.right))
+        for part in ast.walk(function)
+    )
 
 
 def _fastai(document: Document, scopes: ModuleScopes, project: Project) -> Iterator[Finding]:

@@ -42,6 +42,7 @@ from gpulint.facts.download_tables import HUB
 from gpulint.facts.downloads import Download
 from gpulint.facts.fetch_commands import download_tool
 from gpulint.facts.fetching import LIBRARIES, NAMES
+from gpulint.facts.gpu_jobs import tests_existence
 from gpulint.facts.scopes import ModuleScopes, last_name
 from gpulint.facts.unused import in_unused_class
 from gpulint.finding import Finding, Severity
@@ -194,7 +195,7 @@ def _advice(item: Download) -> str:
 def _commands(document: Document, project: Project) -> Iterator[Finding]:
     for held in project.gpu_jobs.commands_of(document):
         tool = download_tool(held.command)
-        if not tool or any(_tests_existence(block.text) for block in held.command.conditions):
+        if not tool or tests_existence(held.command):
             continue
         url = next((word.text for word in held.command.argv if "://" in word.text), "")
         name = url.rstrip("/").rpartition("/")[2][:60]
@@ -208,11 +209,6 @@ def _commands(document: Document, project: Project) -> Iterator[Finding]:
             payload=Fetched(url, tool),
             related=(held.evidence,),
         )
-
-
-def _tests_existence(condition: str) -> bool:
-    """``[ ! -d data ]``: nothing is fetched where the files are kept."""
-    return any(f" {flag} " in f" {condition} " for flag in ("-d", "-e", "-f", "-s"))
 
 
 _FETCHING = ("ownload", "fetch", "Fetch")

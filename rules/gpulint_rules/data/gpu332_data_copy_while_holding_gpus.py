@@ -30,7 +30,7 @@ from dataclasses import dataclass
 
 from gpulint.documents.base import Document
 from gpulint.facts.fetch_commands import copy_tool
-from gpulint.facts.gpu_jobs import Held, may_skip
+from gpulint.facts.gpu_jobs import Held, may_skip, tests_existence
 from gpulint.finding import Finding, Severity
 from gpulint.fix import Safety
 from gpulint.jobs import Job, JobLaunch
@@ -93,7 +93,7 @@ def _preparations(document: Document, project: Project) -> Iterator[Finding]:
             span = start.launch.span
             if start.document is not document or (span.line, span.column) in seen or not _prepares(start, job, project):
                 continue
-            if may_skip(job, document, start.launch.command):
+            if may_skip(job, document, start.launch.command) or tests_existence(start.launch.command):
                 continue
             seen.add((span.line, span.column))
             assert start.program is not None

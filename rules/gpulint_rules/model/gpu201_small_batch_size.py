@@ -74,6 +74,10 @@ _NO_TRAINING = re.compile(
 """Programs that make data or evaluate: their batches are no training's."""
 
 
+_REASON = re.compile(r"\b(paper|memory|oom|(for|to) (test|debug)\w*|only (test|debug)\w*|smoke)\b", re.IGNORECASE)
+"""Words of a comment that gives a reason for a batch size."""
+
+
 @dataclass(frozen=True, slots=True)
 class SmallBatch:
     """The batch size, the place that holds its number in the finding's file, and what fits if it was estimated."""
@@ -88,11 +92,31 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
     for finding in _all(document, project):
         if (finding.span.cell, finding.span.line) not in seen:
             seen.add((finding.span.cell, finding.span.line))
+            if _is_explained(document, finding):
+                continue
             fits = project.batch_that_fits(document.path)
             if fits is None:
                 yield finding
             elif (informed := _informed(finding, fits)) is not None:
                 yield informed
+
+
+def _is_explained(document: Document, finding: Finding) -> bool:
+    """Does a comment say why the batch is small: beside the number, above it, or anywhere in a script?"""
+    assert isinstance(finding.payload, SmallBatch)
+    number = finding.payload.number
+    if number.cell is not None:
+        return False
+    if _REASON.search(document.source.line(number.line).partition("#")[2]):
+        return True
+    lines = (
+        document.source.text.splitlines()
+        if document.kind is Kind.SHELL
+        else [document.source.line(number.line - 1)]
+        if number.line > 1
+        else []
+    )
+    return any(line.lstrip().startswith("#") and "batch" in line and _REASON.search(line) for line in lines)
 
 
 def _informed(finding: Finding, fits: BatchSizes) -> Finding | None:

@@ -40,6 +40,9 @@ from gpulint.fix import Safety
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 
+_BARE = re.compile(r"(per_(device|gpu)_|local_|dataloader_)?(micro_?|mini_?)?batch_?(size)?(_per_(device|gpu))?")
+"""Names of batch sizes that say of no split."""
+
 
 @dataclass(frozen=True, slots=True)
 class EvalBatch:
@@ -125,7 +128,7 @@ def _declared(project: Project, scopes: ModuleScopes) -> Iterator[Finding]:
             if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value is not None
         }
         sizes = {name: _one_size(project, scopes, value) for name, value in fields.items() if "batch" in name}
-        train = next((size for name, size in sizes.items() if size and split_of(name) is not Split.EVAL), 0)
+        train = next((size for name, size in sizes.items() if size and _is_training(name)), 0)
         for name, size in sizes.items():
             if split_of(name) is Split.EVAL and 0 < size <= train and train > 1:
                 what = (
@@ -137,6 +140,11 @@ def _declared(project: Project, scopes: ModuleScopes) -> Iterator[Finding]:
                     f"{name} {what}",
                     help=f"default to e.g. `{2 * train}`: without a backward pass more fits",
                 )
+
+
+def _is_training(name: str) -> bool:
+    """``train_batch_size`` or a bare ``batch_size_per_gpu``, but no ``rollout_batch_size``."""
+    return split_of(name) is Split.TRAIN or bool(_BARE.fullmatch(name))
 
 
 def _one_size(project: Project, scopes: ModuleScopes, node: ast.expr) -> int:
