@@ -15,7 +15,7 @@ from gpulint.documents import kind_of
 from gpulint.rule import Kind
 
 _TESTS = re.compile(
-    r"(^|/)(tests?|test_?data|testing|unit_?tests?|(functional|smoke|integration)_tests|test_utils|ci)/"
+    r"(^|/)(tests?|test_?data|(test_?)?fixtures|testing|unit_?tests?|(functional|smoke|integration)_tests|test_utils|ci)/"
     r"|(^|/)((smoke_)?test_[^/]*|[^/]*[_-]tests?|conftest)\.(py|ipynb|sh|ya?ml)$"
 )
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from gpulint.facts.conditions import conditions
 from gpulint.facts.periodic import is_counter, is_periodic
+from gpulint.facts.roles import Role
 from gpulint.facts.scopes import FUNCTIONS, ModuleScopes, last_name
 
 if TYPE_CHECKING:
@@ -28,6 +29,9 @@ _CUDA_TEST = re.compile(r"\bcuda\.is_available\(\)$|\b(use|has|have)_?(cuda|gpu)
 _MAKES = re.compile(r"(^|_)(build|init|create|setup|make|initialize)(_|$)")
 _WARNS = frozenset({"warning", "warn", "error", "critical", "exception"})
 _ERROR = re.compile(r"^(err|error|errors|exc|exception|warning_list|problem)$", re.IGNORECASE)
+_OF_TENSOR = ("any", "all", "item", "sum")
+_NOT_A_NUMBER = ("isnan", "isinf")
+_NUMBER = ("isfinite",)
 _MAXIMUM = re.compile(r"(^|[._ ])(max|total|num|n|last|final)_|len\(|epochs\b|iterations\b|\bsteps\b", re.IGNORECASE)
 _NO_GRAD = frozenset(
     {
@@ -88,6 +92,20 @@ class Guards:
                 return True
         return False
 
+    def leaving(self, scopes: ModuleScopes, node: ast.AST) -> bool:
+        """Does ``node`` stand in a block after which the training loop is left (``if step >= last: ...; return``)?"""
+        inner, leaves = node, False
+        for up in scopes.module.ancestors(node):
+            if isinstance(up, (*FUNCTIONS, ast.Lambda, ast.ClassDef)):
+                return False
+            if isinstance(up, ast.For | ast.While) and leaves:
+                return self._project.loops.role(scopes, up) is Role.STEP
+            if isinstance(up, ast.If) and inner in (*up.body, *up.orelse):
+                last = (up.body if inner in up.body else up.orelse)[-1]
+                leaves = leaves or isinstance(last, ast.Return | ast.Break)
+            inner = up
+        return False
+
     def without_gpu(self, scopes: ModuleScopes, node: ast.AST) -> bool:
         """Does ``node`` run only where there is no CUDA device (``else`` of ``if device == "cuda"``)?"""
         return any(_excludes_cuda(test, holds) for test, holds in conditions(scopes, node))
@@ -120,7 +138,7 @@ class Guards:
             if isinstance(up, ast.ExceptHandler):
                 return True
             warns = warns or (isinstance(up, ast.Call) and last_name(up.func) in _WARNS)
-        return any(warns or (holds and _is_error(test)) for test, holds in conditions(scopes, node))
+        return any(warns or _is_error(test, holds) for test, holds in conditions(scopes, node))
 
     def at_the_end(self, scopes: ModuleScopes, node: ast.AST) -> bool:
         """Does ``node`` run only in the last round of a loop (``if step == max_steps``)?"""
@@ -194,8 +212,16 @@ def _is_none(test: ast.expr) -> bool:
     )
 
 
-def _is_error(test: ast.expr) -> bool:
-    """``if err:``, ``if error is not None:``."""
+def _is_error(test: ast.expr, holds: bool) -> bool:
+    """``if err:``, ``if error is not None:``, ``if not torch.isfinite(loss).all():``."""
+    while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        test, holds = test.operand, not holds
+    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.Or):
+        return holds and all(_is_error(part, holds) for part in test.values)
+    while isinstance(test, ast.Call) and isinstance(test.func, ast.Attribute) and test.func.attr in _OF_TENSOR:
+        test = test.func.value
+    if isinstance(test, ast.Call):
+        return last_name(test.func) in (_NOT_A_NUMBER if holds else _NUMBER)
     if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.IsNot):
         test = test.left
-    return isinstance(test, ast.Name) and bool(_ERROR.search(test.id))
+    return holds and isinstance(test, ast.Name) and bool(_ERROR.search(test.id))

@@ -91,6 +91,7 @@ def _every_step(project: Project, scopes: ModuleScopes, sync: Sync) -> Context |
         or guards.debug(scopes, sync.node)
         or guards.off_by_default(scopes, sync.node)
         or is_ending(scopes, sync.node)
+        or guards.leaving(scopes, sync.node)
         or guards.exceptional(scopes, sync.node)
         or guards.once(scopes, sync.node)
     ):

@@ -73,7 +73,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
 def _unprefetched(project: Project, scopes: ModuleScopes) -> Iterator[Finding]:
     seen: set[ast.AST] = set()
     for read in _reads(scopes):
-        if _is_glance(project, scopes, read):
+        if _is_glance(project, scopes, read) or _is_for_records(scopes, read):
             continue
         calls = _pipeline(project, scopes, read)
         if not calls or any(_ends_with(call, "prefetch") for call in calls):
@@ -132,6 +132,12 @@ def _is_glance(project: Project, scopes: ModuleScopes, read: ast.expr) -> bool:
         return False
     known = project.values.of(scopes, read.args[0])
     return known.every(lambda count: isinstance(count, int) and 0 <= count <= _FEW)
+
+
+def _is_for_records(scopes: ModuleScopes, read: ast.expr) -> bool:
+    """Does the function that draws the samples write them to records?"""
+    function = scopes.function(read)
+    return any(scopes.function(writer) is function for writer in scopes.calls_by_name.get("TFRecordWriter", []))
 
 
 def _pipeline(project: Project, scopes: ModuleScopes, read: ast.expr) -> list[Ref]:
