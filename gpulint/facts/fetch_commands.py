@@ -21,6 +21,11 @@ _OWN_HOST = re.compile(r"localhost|127\.0\.0\.1|169\.254\.|metadata\.google|\$\{
 _BUCKET = re.compile(r"^(s3|gs|gcs|wasbs?|abfss?|az|oss|hdfs)://|\.blob\.core\.windows\.net")
 _HOST_PATH = re.compile(r"^[\w.@-]+:(/|~|\w)")
 _SHELLS = frozenset({"sh", "bash", "zsh"})
+_PREPARES = frozenset(
+    "module ml source . export unset set cd pushd popd mkdir rm ls pwd date echo printf which hash ulimit nvidia-smi"
+    " exit activate deactivate virtualenv venv conda mamba micromamba pip uv git cmake make ninja tar unzip wget"
+    " curl".split()
+)
 
 
 def words_of(command: Command) -> tuple[str, ...]:
@@ -66,6 +71,18 @@ def install_tool(command: Command) -> str:
     if name in ("curl", "wget") and piped is not None and words_of(piped)[:1] and words_of(piped)[0] in _SHELLS:
         return "an install script"
     return ""
+
+
+def only_prepares(command: Command) -> bool:
+    """Does a command set up an environment, or show what there is, and compute nothing?"""
+    words = words_of(command)
+    if not words or _PIP.fullmatch(words[0]) or install_tool(command):
+        return True
+    if words[0] in _PREPARES:
+        return "run" not in words[1:2]
+    if not _PYTHON.fullmatch(words[0]):
+        return False
+    return words[1:2] in (("-c",), ("-V",), ("--version",)) or words[1:3] in (("-m", "venv"), ("-m", "pip"))
 
 
 def _upgrades_itself(verbs: list[str]) -> bool:

@@ -8,7 +8,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpulint.facts.fetch_commands import only_prepares
 from gpulint.finding import Place
+from gpulint.rule import Kind
 
 if TYPE_CHECKING:
     from gpulint.documents.base import Document
@@ -50,6 +52,14 @@ def may_skip(job: Job, document: Document, command: Command) -> bool:
     return any(
         _is_stage(block) or _is_off(block, around) for around in (command, *calls) for block in around.conditions
     )
+
+
+def only_sets_up(job: Job) -> bool:
+    """Is a batch script there to make an environment, once, on a machine like those that others then train on?"""
+    if job.document.kind is not Kind.SHELL:
+        return False
+    known = {id(item.launch.command) for item in job.launches if item.script is not None}
+    return all(id(item.command) in known or only_prepares(item.command) for item in job.commands)
 
 
 def _is_stage(block: Block) -> bool:

@@ -19,30 +19,47 @@ _NO_TRAINING = frozenset({"eval", "cuda", "to", "half", "load_state_dict", "trai
 
 
 def only_infers(project: Project, scopes: ModuleScopes, call: ast.Call) -> bool:
-    """Is the wrapped model only called without gradients, or unwrapped, in its function or module (an attribute: its
-    class)?"""
+    """Is the wrapped model only called without gradients, or unwrapped, in its function or module (an attribute that
+    its function does not call ``eval()`` of: in its class)?"""
     assigned, function = scopes.module.parents.get(_chained(scopes, call)), scopes.function(call)
     if not isinstance(assigned, ast.Assign):
         return False
     target = ast.unparse(assigned.targets[0])
     attribute = isinstance(assigned.targets[0], ast.Attribute)
-    home: ast.AST | None = function or scopes.module.tree
     if attribute:
-        home = next((up for up in scopes.module.ancestors(call) if isinstance(up, ast.ClassDef)), None)
-    elif not isinstance(assigned.targets[0], ast.Name):
+        homes: list[ast.AST] = [up for up in scopes.module.ancestors(call) if isinstance(up, ast.ClassDef)][:1]
+        if function is not None and _is_set_to_infer(function, target):
+            homes.append(function)
+    elif isinstance(assigned.targets[0], ast.Name):
+        homes = [function or scopes.module.tree]
+    else:
         return False
     wrapped_weights = not attribute and len(assigned.targets) == 1
+    return any(_only_infers_in(project, scopes, home, call, assigned, wrapped_weights) for home in homes)
+
+
+def _only_infers_in(
+    project: Project, scopes: ModuleScopes, home: ast.AST, call: ast.Call, assigned: ast.Assign, wrapped_weights: bool
+) -> bool:
+    target = ast.unparse(assigned.targets[0])
+    attribute = isinstance(assigned.targets[0], ast.Attribute)
     uses = list[_Use]()
-    for node in ast.walk(home) if home is not None else ():
+    for node in ast.walk(home):
         if not isinstance(node, ast.Attribute if attribute else ast.Name) or ast.unparse(node) != target:
             continue
         if not isinstance(node.ctx, ast.Load) or (not attribute and node.lineno <= (assigned.end_lineno or 0)):
             continue
-        if function is None and not attribute and _is_another(scopes, node, assigned):
+        if home is scopes.module.tree and _is_another(scopes, node, assigned):
             continue
         if scopes.module.parents.get(node) is not call:
             uses.append(_use(project, scopes, node, wrapped_weights))
     return _Use.OTHER not in uses and _Use.INFERS in uses
+
+
+def _is_set_to_infer(function: ast.AST, target: str) -> bool:
+    """Does a function call ``eval()`` of what it wraps, and not ``train()``?"""
+    called = {ast.unparse(node.func) for node in ast.walk(function) if isinstance(node, ast.Call)}
+    return f"{target}.eval" in called and f"{target}.train" not in called
 
 
 class _Use(enum.Enum):

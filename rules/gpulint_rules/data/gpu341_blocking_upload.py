@@ -33,9 +33,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpulint.documents.base import Document
+from gpulint.facts.guards import conditions
 from gpulint.facts.loops import Context
 from gpulint.facts.roles import Role
-from gpulint.facts.scopes import ModuleScopes
+from gpulint.facts.scopes import FunctionNode, ModuleScopes
 from gpulint.facts.uploads import Upload, Uploads
 from gpulint.finding import Finding, Severity
 from gpulint.fix import Safety
@@ -78,7 +79,23 @@ def _is_periodic(scopes: ModuleScopes, node: ast.AST, project: Project, depth: i
     if not any(arg.arg in _PERIODS for arg in (*function.args.args, *function.args.kwonlyargs)):
         return False
     sites = project.resolver.call_sites(scopes, function)
-    return not sites or any(_is_periodic(site.scopes, site.node, project, depth - 1) for site in sites)
+    if not sites:
+        return not _depends_on_caller(scopes, node, function)
+    return any(_is_periodic(site.scopes, site.node, project, depth - 1) for site in sites)
+
+
+def _depends_on_caller(scopes: ModuleScopes, node: ast.AST, function: FunctionNode) -> bool:
+    """``if kind == "model"``: does a parameter say whether the place is reached at all?"""
+    names = {arg.arg for arg in (*function.args.args, *function.args.kwonlyargs)}
+    return any(
+        holds
+        and isinstance(test, ast.Compare)
+        and isinstance(test.left, ast.Name)
+        and test.left.id in names
+        and isinstance(test.ops[0], ast.Eq)
+        and isinstance(test.comparators[0], ast.Constant)
+        for test, holds in conditions(scopes, node)
+    )
 
 
 def _finding(

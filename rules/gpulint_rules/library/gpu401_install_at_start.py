@@ -35,7 +35,7 @@ from dataclasses import dataclass
 
 from gpulint.documents.base import Document
 from gpulint.facts.fetch_commands import install_tool
-from gpulint.facts.gpu_jobs import Held
+from gpulint.facts.gpu_jobs import Held, only_sets_up
 from gpulint.facts.scopes import ModuleScopes
 from gpulint.finding import Finding, Severity
 from gpulint.fix import Safety
@@ -78,7 +78,7 @@ def installs(document: Document, project: Project) -> Iterator[tuple[Held, str]]
     """Commands of a document that install packages in a GPU job, with the name of the installer."""
     for held in project.gpu_jobs.commands_of(document):
         tool = install_tool(held.command)
-        if tool and not _only_if_missing(held):
+        if tool and not _only_if_missing(held) and not only_sets_up(held.job):
             yield held, tool
 
 
