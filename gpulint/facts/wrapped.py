@@ -26,12 +26,13 @@ def only_infers(project: Project, scopes: ModuleScopes, call: ast.Call) -> bool:
         return False
     target = ast.unparse(assigned.targets[0])
     attribute = isinstance(assigned.targets[0], ast.Attribute)
+    homes = list[ast.AST]()
     if attribute:
-        homes: list[ast.AST] = [up for up in scopes.module.ancestors(call) if isinstance(up, ast.ClassDef)][:1]
+        homes += [up for up in scopes.module.ancestors(call) if isinstance(up, ast.ClassDef)][:1]
         if function is not None and _is_set_to_infer(function, target):
             homes.append(function)
     elif isinstance(assigned.targets[0], ast.Name):
-        homes = [function or scopes.module.tree]
+        homes.append(function or scopes.module.tree)
     else:
         return False
     wrapped_weights = not attribute and len(assigned.targets) == 1

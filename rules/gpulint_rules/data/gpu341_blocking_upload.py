@@ -33,7 +33,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpulint.documents.base import Document
-from gpulint.facts.guards import conditions
+from gpulint.facts.conditions import conditions
 from gpulint.facts.loops import Context
 from gpulint.facts.roles import Role
 from gpulint.facts.scopes import FunctionNode, ModuleScopes
