@@ -102,7 +102,7 @@ class _Walk:
     def run(self, paths: Sequence[Path]) -> Discovery:
         for path in paths:
             if path.is_dir():
-                self.folder(path, _Ignores.above(path), explicit=True)
+                self.folder(path, _Ignores.above(path))
             else:
                 self.file(path, explicit=True)
         # Links come last: a file that is reachable both ways is reported under its own name.
@@ -117,7 +117,7 @@ class _Walk:
         self.seen.add(real)
         return fresh
 
-    def folder(self, folder: Path, ignores: _Ignores, *, explicit: bool = False) -> None:
+    def folder(self, folder: Path, ignores: _Ignores) -> None:
         todo = [(folder, ignores)]
         while todo:
             folder, ignores = todo.pop()

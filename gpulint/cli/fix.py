@@ -122,5 +122,5 @@ def _print(args: argparse.Namespace, fixed: Fixed, given: Inputs, context: Conte
         fix_report.print_diffs(fixed, context)
     sys.stdout.flush()
     if not args.diff and not args.quiet:
-        summary = fix_report.summary(fixed, context, applied=args.apply, unsafe=args.unsafe_fixes)
+        summary = fix_report.summary(fixed, context, applied=args.apply)
         print(summary, end="", file=sys.stdout if given.stdin is None else sys.stderr)

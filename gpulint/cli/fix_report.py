@@ -45,7 +45,7 @@ def _shown(line: str, colour: bool) -> str:
     return f"\033[{code}m{line}\033[0m" if colour and code is not None else line
 
 
-def summary(fixed: Fixed, context: Context, *, applied: bool, unsafe: bool) -> str:
+def summary(fixed: Fixed, context: Context, *, applied: bool) -> str:
     """What was done in each file, what unsafe fixes would do, and what is left."""
     lines = [_file(path, fixed, context) for path in (change.path for change in fixed.changes)]
     done = fixed.of(State.APPLIED)

@@ -45,13 +45,10 @@ _TEMPLATE = re.compile(r"\{\{|\{%|<%|\$\{\{")
 
 @dataclass(frozen=True, slots=True)
 class AccelerateConfig:
-    """What ``accelerate launch --config_file`` reads; ``distributed_type`` in upper case (``MULTI_GPU``, ``NO``)."""
+    """What ``accelerate launch --config_file`` reads of processes: in all, and of the machines that share them."""
 
-    distributed_type: str
     num_processes: Count | None
     num_machines: Count | None
-    gpu_ids: str | None
-    mixed_precision: str | None
 
 
 class JobSpecDocument(Document):
@@ -140,13 +137,7 @@ class JobSpecDocument(Document):
 
         for root in self.roots:
             if root.at("distributed_type") and (root.at("compute_environment") or root.at("num_processes")):
-                return AccelerateConfig(
-                    root.at("distributed_type").text.upper(),
-                    count(root, "num_processes"),
-                    count(root, "num_machines"),
-                    root.at("gpu_ids").text or None,
-                    root.at("mixed_precision").text or None,
-                )
+                return AccelerateConfig(count(root, "num_processes"), count(root, "num_machines"))
         return None
 
 

@@ -104,10 +104,10 @@ def _in_shell(script: Script, names: frozenset[str]) -> Iterator[EnvironmentSett
             yield EnvironmentSetting(assignment.name, value, assignment.span, None, blocks)
     for command in script.walk():
         if command.name not in _DECLARATIONS:  # their words are assignments already
-            yield from _env_words(script, command, names)
+            yield from _env_words(command, names)
 
 
-def _env_words(script: Script, command: Command, names: frozenset[str]) -> Iterator[EnvironmentSetting]:
+def _env_words(command: Command, names: frozenset[str]) -> Iterator[EnvironmentSetting]:
     """``env NAME=value cmd``, ``docker run -e NAME=value``, ``srun --export=ALL,NAME=value``, ``mpirun -x
     NAME=value``."""
     for word in command.argv:

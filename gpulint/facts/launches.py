@@ -128,7 +128,7 @@ def _launch(
         if stage is None:
             break
         levels, argv = (*levels, stage[0]), stage[1]
-    target = _target(command, argv, levels, inherited)
+    target = _target(argv, levels, inherited)
     if target is None:
         return None
     return Launch(
@@ -162,7 +162,7 @@ class _Target:
     args: tuple[ArgWord, ...]
 
 
-def _target(command: Command, argv: tuple[ArgWord, ...], levels: tuple[Level, ...], inherited: int) -> _Target | None:
+def _target(argv: tuple[ArgWord, ...], levels: tuple[Level, ...], inherited: int) -> _Target | None:
     """What runs inside the launchers."""
     counting = [level.launcher for level in levels if level.launcher in COUNTING]
     inner = counting[-1] if counting else None
@@ -174,7 +174,7 @@ def _target(command: Command, argv: tuple[ArgWord, ...], levels: tuple[Level, ..
     if is_python(first):
         return _python(argv[1:], inner or "python")
     if name in SHELLS:
-        return _shell(command, argv[1:])
+        return _shell(argv[1:])
     if name in ("source", "."):
         return _Target("source", "path", argv[1], argv[2:]) if len(argv) > 1 else None
     if name in _SUBMITTERS:
@@ -230,7 +230,7 @@ def _python(argv: tuple[ArgWord, ...], launcher: str) -> _Target | None:
     return _Target(launcher, "stdin", None, ())
 
 
-def _shell(command: Command, argv: tuple[ArgWord, ...]) -> _Target:
+def _shell(argv: tuple[ArgWord, ...]) -> _Target:
     for at, word in enumerate(argv):
         if word.text.startswith("-") and not word.text.startswith("--") and "c" in word.text:
             return _Target("shell", "script", None, argv[at + 2 :])

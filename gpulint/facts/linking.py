@@ -144,7 +144,7 @@ class Linker:
         sources = any(command.words[0].value in ("source", ".") for command in script.walk())
         for launch in launches(script, known) if sources else ():
             if launch.launcher == "source" and (found := self._file(launch, document, start, folder)) is not None:
-                sourced = self._called(walk, found[0], depth)
+                sourced = self._called(found[0], depth)
                 if sourced is not None:
                     env = {**env, **_left_behind(sourced, known)}
                     known = {name: item.value for name, item in env.items() if item.value is not None}
@@ -157,7 +157,7 @@ class Linker:
                 if found is not None:
                     self.submissions.setdefault(found[0], []).append((document, launch))
                 continue
-            called = self._called(walk, found[0], depth) if found is not None else None
+            called = self._called(found[0], depth) if found is not None else None
             if called is not None:
                 walk.launches.append(JobLaunch(launch, document, env=own, script=called))
                 here = self.locator.folder(launch.working_dir, found[1] if found is not None else start, document.path)
@@ -183,7 +183,7 @@ class Linker:
             self.script(walk, called, script, {**outer, **numbered}, here, None, depth - 1)
         walk.active.discard(called.path)
 
-    def _called(self, walk: _Walk, path: Path, depth: int) -> Document | None:
+    def _called(self, path: Path, depth: int) -> Document | None:
         """The document of a shell script that is called, None for anything else."""
         if depth <= 0 or (kind_of(path) or kind_of(path, self.project.data(path)[:4096])) is not Kind.SHELL:
             return None

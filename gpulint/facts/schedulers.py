@@ -44,14 +44,6 @@ def request(script: Script) -> Request:
     return Request()
 
 
-def slurm_directives(script: Script) -> Resources:
-    """GPUs, nodes, tasks and cores of the ``#SBATCH`` lines; None where nothing is said or it cannot be told."""
-    flags = [
-        flag for item in script.directives if item.leading and item.prefix == "#SBATCH" for flag in _flags(script, item)
-    ]
-    return _slurm(flags).resources
-
-
 _TOKEN = re.compile(r"""(?:[^\s'"]|'[^']*'|"[^"]*")+""")
 
 

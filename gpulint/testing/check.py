@@ -29,7 +29,7 @@ def check(case: Case, plugins: Plugins, folder: Path) -> None:
         path.write_bytes(text.encode())
     report = _scan(case, plugins, rules, folder)
     _compare(case, report, folder)
-    _check_safety(case, report, rules)
+    _check_safety(case, report)
     _check_fixes(case, plugins, rules, folder)
 
 
@@ -80,7 +80,7 @@ def _compare(case: Case, report: engine.Report, folder: Path) -> None:
     raise AssertionError("\n".join(lines))
 
 
-def _check_safety(case: Case, report: engine.Report, rules: tuple[Rule, ...]) -> None:
+def _check_safety(case: Case, report: engine.Report) -> None:
     """No fix claims more than its rule declares, and one that edits is not called advice."""
     for result in report.results:
         fix, rule = result.fix, result.finding.rule

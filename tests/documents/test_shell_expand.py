@@ -90,11 +90,6 @@ def test_a_value_counts_only_where_every_way_there_agrees(text: str, expected: s
     assert [word.value for word in user.argv] == ["x", expected]
 
 
-def test_every_value_that_a_variable_may_have_can_be_asked_for() -> None:
-    script = parse("A=1; if t; then A=2; fi; x")
-    assert script.expander().possible("A", script.commands[-1]) == {"1", "2"}
-
-
 def test_an_unknown_piece_leaves_the_rest_of_the_arguments_readable() -> None:
     script = parse('ARGS="--n 8 --nodes $N --x=$Y"\nrun $ARGS z\n')
     assert [word.text for word in script.commands[0].argv] == ["run", "--n", "8", "--nodes", "$N", "--x=$Y", "z"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpulint.documents.shell import parse_script
-from gpulint.facts.schedulers import request, slurm_directives
+from gpulint.facts.schedulers import request
 from gpulint.source import Fragment, SourceText, Span
 
 
@@ -81,14 +81,14 @@ def test_comments_and_late_directives_are_ignored() -> None:
 
 def test_the_model_and_the_place_are_kept() -> None:
     text = "#!/bin/bash\n#SBATCH -N1 --gres=gpu:A100:4\n"
-    found = slurm_directives(parse_script(Fragment(text, SourceText(text))))
+    found = request(parse_script(Fragment(text, SourceText(text)))).resources
     assert found.gpus is not None
     assert (found.gpu_model, found.gpus.text, found.gpus.span) == ("a100", "--gres=gpu:A100:4", Span(2, 13, 2, 30))
 
 
 def test_slices_of_a_gpu_are_marked() -> None:
     text = "#SBATCH --gres=gpu:a100_1g.5gb:1\n"
-    assert slurm_directives(parse_script(Fragment(text, SourceText(text)))).fractional
+    assert request(parse_script(Fragment(text, SourceText(text)))).resources.fractional
 
 
 @pytest.mark.parametrize(

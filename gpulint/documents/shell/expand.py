@@ -77,14 +77,6 @@ class Expander:
             return None
         return "".join(atom.text for atom in value)
 
-    def possible(self, name: str, at: Command | None = None) -> frozenset[str | None]:
-        """All values that the variable may have there; None among them stands for "unset or unknown"."""
-        found = set[str | None]()
-        for value in self._candidates(name, *self._place(at)):
-            known = value is not None and not isinstance(value, list) and all(atom.known for atom in value)
-            found.add("".join(atom.text for atom in value) if known and value is not None else None)  # type: ignore[union-attr]
-        return frozenset(found)
-
     def _place(self, at: Command | None) -> tuple[int, tuple[Block, ...]]:
         return (len(self.script.fragment.text) + 1, ()) if at is None else (at.start, at.blocks)
 

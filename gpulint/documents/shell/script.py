@@ -32,10 +32,9 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Redirect:
-    """``2> file``: ``fd`` as written ("" for the default), ``target`` None for here-documents."""
+    """``2> file``: ``>`` and the file; ``target`` None for here-documents."""
 
     operator: str
-    fd: str
     target: Word | None
 
 
@@ -107,11 +106,6 @@ class Command:
     @property
     def in_substitution(self) -> bool:
         return any(block.kind == "substitution" for block in self.blocks)
-
-    @property
-    def piped_from(self) -> Command | None:
-        """The simple command on the left of the pipe."""
-        return self.links.get("from")
 
     @property
     def piped_to(self) -> Command | None:

@@ -35,7 +35,7 @@ def read_simple(reader: WordReader, start: int, end: int) -> Simple:
             at = reader.skip_blank(match.end(), end)
             target = reader.word(at, end)
             heredoc = match[2] in ("<<", "<<-")
-            redirects.append(Redirect(match[2], match[1], None if heredoc else target))
+            redirects.append(Redirect(match[2], None if heredoc else target))
             at = max(target.end, at)
             continue
         if text[at] in "\n;&|()" or (text[at] == "#" and at > start):

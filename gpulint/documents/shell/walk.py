@@ -262,7 +262,7 @@ class Walker:
         self.children(node, (*blocks, self.block(kind, node, 0, "")), depth)
 
     def pipeline(self, node: Node, blocks: tuple[Block, ...], depth: int) -> None:
-        """Members of a pipeline run in subshells; simple neighbours get to know each other."""
+        """Members of a pipeline run in subshells; a simple command knows the one it writes to."""
         last: int | None = None
         for branch, child in enumerate(node.named_children):
             before = set(self.found.commands)
@@ -271,7 +271,6 @@ class Walker:
             here = start if start not in before and start in self.found.commands else None
             if here is not None and last is not None:
                 self.found.commands[last].links["to"] = self.found.commands[here]
-                self.found.commands[here].links["from"] = self.found.commands[last]
             last = here
 
     def compound(self, node: Node, blocks: tuple[Block, ...], depth: int) -> None:

@@ -66,7 +66,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         if kept.passed is Passed.UNKNOWN or project.loops.in_role(scopes, loader.node, Role.EPOCH) is not None:
             continue
         epochs = _epochs(project, loader)
-        if epochs is None or _is_refreshed(scopes, project):
+        if epochs is None or _is_refreshed(scopes):
             continue
         name = loader.variable
         yield RULE.finding(
@@ -122,7 +122,7 @@ def _repeats(project: Project, scopes: ModuleScopes, loop: ast.AST) -> bool:
     return True
 
 
-def _is_refreshed(scopes: ModuleScopes, project: Project) -> bool:
+def _is_refreshed(scopes: ModuleScopes) -> bool:
     """Does the program change its data set between epochs?"""
     return any(
         isinstance(call.func, ast.Attribute) and "dataset" in last_name(call.func.value).lower()

@@ -53,7 +53,7 @@ class Copied:
 def check(document: Document, project: Project) -> Iterator[Finding]:
     for held in project.gpu_jobs.commands_of(document):
         tool = copy_tool(held.command)
-        if tool and not held.command.background and not _is_code(held) and _trains_later(held, project):
+        if tool and not held.command.background and not _is_code(held) and _trains_later(held):
             yield RULE.finding(
                 document.path,
                 held.command.span,
@@ -72,7 +72,7 @@ def _is_code(held: Held) -> bool:
     return any(_CODE.search(word.text) for word in held.command.argv[1:] if "://" in word.text or ":" in word.text)
 
 
-def _trains_later(held: Held, project: Project) -> bool:
+def _trains_later(held: Held) -> bool:
     """Does the job start anything after the copy? (An upload of results at the end is no start.)"""
     here = held.command.span
     return (

@@ -78,10 +78,10 @@ def _wasteful(name: str, scopes: ModuleScopes, call: ast.Call, context: Context,
         return False  # a gather may well feed the loss or the metric
     if not context.calls and project.guards.conditional(scopes, call, loop):
         return False
-    return context.role is Role.EVAL or _only_logged(scopes, call, place, context, project)
+    return context.role is Role.EVAL or _only_logged(call, place, context, project)
 
 
-def _only_logged(scopes: ModuleScopes, call: ast.Call, place: Ref, context: Context, project: Project) -> bool:
+def _only_logged(call: ast.Call, place: Ref, context: Context, project: Project) -> bool:
     """Is the reduced value cut off from the graph, or the reduction placed after the gradients are applied?"""
     given = [node.args[0] for node in (place.node, call) if isinstance(node, ast.Call) and node.args]
     if any(

@@ -64,11 +64,11 @@ def check(job: Job, project: Project) -> Iterator[Finding]:
     starts = [start for start in job.launches if start.script is None]
     shown = {setting.value for start in starts for name in _VISIBLE if (setting := start.env.get(name)) is not None}
     for start in starts:
-        if not alone(job, start) or start.launch.command.in_loop or _narrow(start, job):
+        if not alone(job, start) or start.launch.command.in_loop or _narrow(start):
             continue
         setting = next((start.env[name] for name in _VISIBLE if name in start.env), None)
         if setting is not None:
-            if setting.value is not None and len(shown) == 1 and _all_hidden(job, starts, setting):
+            if setting.value is not None and len(shown) == 1 and _all_hidden(starts, setting):
                 yield from _short(job, setting, gpus)
             continue
         if start.program is not None and _single(project, job, start):
@@ -81,12 +81,12 @@ def _single(project: Project, job: Job, start: JobLaunch) -> bool:
     return counted is not None and counted[0] == 1
 
 
-def _narrow(start: JobLaunch, job: Job) -> bool:
+def _narrow(start: JobLaunch) -> bool:
     """Whether the launcher itself takes only a part of the node's GPUs."""
     return start.launch.gpus is not None or start.launch.uncalled
 
 
-def _all_hidden(job: Job, starts: list[JobLaunch], setting: Setting) -> bool:
+def _all_hidden(starts: list[JobLaunch], setting: Setting) -> bool:
     """Whether every program of the job gets the same list: another one may well use the rest."""
     return all(start.env.get(setting.name) is not None for start in starts)
 

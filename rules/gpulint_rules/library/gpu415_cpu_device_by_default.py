@@ -68,13 +68,13 @@ def check(job: Job, project: Project) -> Iterator[Finding]:
         scopes = project.scopes_at(start.program)
         program = project.gpu_use.of(start.program)
         if scopes is not None and program.use is Use.YES and program.trains:
-            yield from _options(job, start, scopes, project)
+            yield from _options(job, start, scopes)
             yield from _calls(job, scopes, project)
             yield from _environment(job, start)
     yield from _wheels(job)
 
 
-def _options(job: Job, start: JobLaunch, scopes: ModuleScopes, project: Project) -> Iterator[Finding]:
+def _options(job: Job, start: JobLaunch, scopes: ModuleScopes) -> Iterator[Finding]:
     """Device options that nobody passes and whose default is the CPU."""
     launched = Launched(job, start)
     if any(word.hole for word in start.launch.args) or "config" in " ".join(word.text for word in start.launch.args):

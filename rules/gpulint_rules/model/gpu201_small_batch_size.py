@@ -206,7 +206,7 @@ def _python(document: Document, project: Project, scopes: ModuleScopes) -> Itera
                 span = (
                     value.place.span
                     if source.keyword or value.source == "default"
-                    else _within(scopes, value.place.span, used.span)
+                    else _within(value.place.span, used.span)
                 )
                 assert isinstance(value.value, int)
                 what = f"training batch size is {value.value}"
@@ -222,7 +222,7 @@ def _computes(project: Project, scopes: ModuleScopes) -> bool:
     return any(project.loops.role(scopes, loop) is not Role.OTHER for loop in scopes.loops)
 
 
-def _within(scopes: ModuleScopes, value: Span, call: Span) -> Span:
+def _within(value: Span, call: Span) -> Span:
     """The call's place for a number inside of it, else the number's."""
     inside = value.cell == call.cell and (call.line, call.column) <= (value.line, value.column) <= (
         call.end_line,

@@ -167,12 +167,12 @@ def _check(project: Project, scopes: ModuleScopes, source: Source, training: lis
     if source.split is Split.BOTH:
         if project.resolver.callees(scopes, source.node):
             return None
-        return _finding(project, source, None, "one batch size serves training and evaluation")
+        return _finding(source, None, "one batch size serves training and evaluation")
     if source.split is not Split.EVAL or has_reason(project, scopes, source):
         return None
     for other in training:
         if _same(source, other):
-            return _finding(project, source, other, f"uses the training batch size ({other.text})")
+            return _finding(source, other, f"uses the training batch size ({other.text})")
     for other in training:
         sizes = _sizes(project, source), _sizes(project, other)
         if sizes[0] and sizes[1] and max(sizes[0]) <= min(sizes[1]) and max(sizes[1]) > 1:
@@ -207,7 +207,7 @@ def _sizes(project: Project, source: Source) -> list[int]:
 def _smaller(project: Project, source: Source, other: Source, size: int, train: int) -> Finding:
     known = project.values.of(source.batch.scopes, source.batch.node)
     what = _compared(size, train)
-    finding = _finding(project, source, other, what, train)
+    finding = _finding(source, other, what, train)
     places = {value.place for value in known.values}
     place = places.pop()
     if places or place.path != finding.path:
@@ -218,7 +218,7 @@ def _smaller(project: Project, source: Source, other: Source, size: int, train: 
     )
 
 
-def _finding(project: Project, source: Source, other: Source | None, what: str, size: int = 0) -> Finding:
+def _finding(source: Source, other: Source | None, what: str, size: int = 0) -> Finding:
     scopes = source.call.scopes
     inside = source.batch.scopes is scopes and source.call.node in set(scopes.module.ancestors(source.batch.node))
     at: ast.AST = source.batch.node if source.keyword else source.call.node

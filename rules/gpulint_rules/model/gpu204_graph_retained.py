@@ -55,7 +55,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         losses = _differentiated(project, scopes, loop)
         if not losses or project.loops.role(scopes, loop) is not Role.STEP:
             continue
-        for kept, into in _kept(scopes, loop):
+        for kept, into in _kept(loop):
             tensor = _carried(kept)
             name = dotted(tensor) if tensor is not None else ""
             if tensor is None or name not in losses or into in losses or not _outlives(scopes, loop, into):
@@ -88,7 +88,7 @@ def _differentiated(project: Project, scopes: ModuleScopes, loop: LoopNode) -> d
     return found
 
 
-def _kept(scopes: ModuleScopes, loop: LoopNode) -> Iterator[tuple[ast.expr, str]]:
+def _kept(loop: LoopNode) -> Iterator[tuple[ast.expr, str]]:
     """(value, name of the total or list that takes it) of accumulations in the loop, not in loops inside it."""
     for node in ast.walk(loop):
         match node:
