@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from gpulint.facts import fastai
 from gpulint.facts.passing import RECEIVERS, argument_of, positional
 from gpulint.facts.roles import Role
-from gpulint.facts.scopes import FUNCTIONS, Bound, FunctionNode, ModuleScopes, Ref, last_name
+from gpulint.facts.scopes import FUNCTIONS, AtCall, Bound, FunctionNode, ModuleScopes, Ref, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -58,19 +58,13 @@ class Shared:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class Source(AtCall):
     """A call that makes batches (or a framework's argument that says how). ``batch`` sets their size."""
 
-    call: Ref
     split: Split
     batch: Ref
     keyword: str = ""
     """The argument of a framework call (``per_device_eval_batch_size``) that stands for the batches."""
-
-    @property
-    def node(self) -> ast.Call:
-        assert isinstance(self.call.node, ast.Call)
-        return self.call.node
 
     @property
     def text(self) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpulint.facts.roles import Role
-from gpulint.facts.scopes import FUNCTIONS, ModuleScopes, Ref, dotted, last_name
+from gpulint.facts.scopes import FUNCTIONS, AtCall, ModuleScopes, Ref, dotted, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -75,20 +75,14 @@ _TENSORFLOW = re.compile(r"^tensorflow\.(compat\.v1\.)?train\.(CheckpointManager
 
 
 @dataclass(frozen=True, slots=True)
-class Save:
+class Save(AtCall):
     """A call that writes a checkpoint. ``path`` is the expression that says where to, if it is known."""
 
-    call: Ref
     path: Ref | None = None
     is_callback: bool = False
     """A callback object or setting by which the framework saves on its own while it trains."""
     only_remote: bool = False
     """It is how the framework always saves, so only a remote path makes it worth a word."""
-
-    @property
-    def node(self) -> ast.Call:
-        assert isinstance(self.call.node, ast.Call)
-        return self.call.node
 
     @property
     def what(self) -> str:

@@ -1,4 +1,4 @@
-"""The conditions that a statement stands under, and the early exits in front of it."""
+"""The conditions that a statement stands under, the early exits in front of it, and what is switched around it."""
 
 from __future__ import annotations
 
@@ -63,3 +63,10 @@ def is_ending(scopes: ModuleScopes, node: ast.AST) -> bool:
                 return True
         inner = up
     return False
+
+
+def contexts_of(up: ast.AST) -> list[ast.expr]:
+    """The context managers of a ``with``, or the decorators of a function or class: what may switch things inside."""
+    if isinstance(up, ast.With | ast.AsyncWith):
+        return [item.context_expr for item in up.items]
+    return up.decorator_list if isinstance(up, (*FUNCTIONS, ast.ClassDef)) else []

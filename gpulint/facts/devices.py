@@ -14,7 +14,7 @@ from gpulint.facts.draws import Draw
 from gpulint.facts.glances import looks_at_few
 from gpulint.facts.gpu_programs import runs_elsewhere
 from gpulint.facts.loaders import Loader
-from gpulint.facts.scopes import ModuleScopes, Ref, last_name
+from gpulint.facts.scopes import AtCall, ModuleScopes, Ref, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -44,19 +44,13 @@ class Device(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Transfer:
+class Transfer(AtCall):
     """A call that moves ``value`` to ``devices``. ``draw`` is set when the value comes from a loader."""
 
-    call: Ref
     value: ast.expr
     devices: frozenset[Device]
     non_blocking: bool
     draw: Draw | None = None
-
-    @property
-    def node(self) -> ast.Call:
-        assert isinstance(self.call.node, ast.Call)
-        return self.call.node
 
     @property
     def to_gpu(self) -> bool:

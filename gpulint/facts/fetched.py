@@ -5,15 +5,14 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 
-from gpulint.facts.scopes import Ref, last_name
+from gpulint.facts.scopes import AtCall, last_name
 from gpulint.finding import Place
 
 
 @dataclass(frozen=True, slots=True)
-class Download:
+class Download(AtCall):
     """One call that fetches ``what`` (empty when unknown) ``origin``; ``kind``: ``data``, ``weights``, ``metric``."""
 
-    call: Ref
     name: str
     """The callee as a reader knows it (``AutoModel.from_pretrained``)."""
     what: str
@@ -21,11 +20,6 @@ class Download:
     kind: str
     place: Place | None = None
     """Where ``what`` is set, if that is elsewhere."""
-
-    @property
-    def node(self) -> ast.Call:
-        assert isinstance(self.call.node, ast.Call)
-        return self.call.node
 
 
 def callee(call: ast.Call) -> str:

@@ -7,7 +7,7 @@ import re
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from gpulint.facts.conditions import conditions
+from gpulint.facts.conditions import conditions, contexts_of
 from gpulint.facts.periodic import is_counter, is_periodic
 from gpulint.facts.roles import Role
 from gpulint.facts.scopes import FUNCTIONS, ModuleScopes, last_name
@@ -168,12 +168,7 @@ class Guards:
         """Are gradients switched off around ``node`` by a ``with`` or a decorator in its own function?"""
         resolver = self._project.resolver
         for up in scopes.module.ancestors(node):
-            contexts: list[ast.expr] = []
-            if isinstance(up, ast.With | ast.AsyncWith):
-                contexts = [item.context_expr for item in up.items]
-            elif isinstance(up, (*FUNCTIONS, ast.ClassDef)):
-                contexts = list(up.decorator_list)
-            for context in contexts:
+            for context in contexts_of(up):
                 func = context.func if isinstance(context, ast.Call) else context
                 names = resolver.names(scopes, func)
                 if names & _NO_GRAD or last_name(func) in (

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gpulint.facts.conditions import contexts_of
 from gpulint.facts.roles import Role
 from gpulint.facts.scopes import FUNCTIONS, FunctionNode, LoopNode, ModuleScopes, Ref, dotted, last_name
 
@@ -123,12 +124,7 @@ def _outermost(project: Project, scopes: ModuleScopes, call: ast.Call, mode: ast
 def _may_disable(scopes: ModuleScopes, node: ast.AST, function: FunctionNode | None) -> bool:
     """May a ``with`` block or decorator around ``node`` switch gradients off?"""
     for up in scopes.module.ancestors(node):
-        contexts: list[ast.expr] = []
-        if isinstance(up, ast.With | ast.AsyncWith):
-            contexts = [item.context_expr for item in up.items]
-        elif isinstance(up, (*FUNCTIONS, ast.ClassDef)):
-            contexts = list(up.decorator_list)
-        if any(last_name(context) not in _HARMLESS for context in contexts):
+        if any(last_name(context) not in _HARMLESS for context in contexts_of(up)):
             return True
         if up is function:
             break

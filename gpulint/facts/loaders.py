@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from gpulint.facts.gpu_programs import is_for_tpu
 from gpulint.facts.iterables import is_loader_name, unwrap_iterable
-from gpulint.facts.scopes import FUNCTIONS, Bound, ModuleScopes, Ref, last_name
+from gpulint.facts.scopes import FUNCTIONS, AtCall, Bound, ModuleScopes, Ref, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -60,20 +60,10 @@ _SAMPLING = (
 
 
 @dataclass(frozen=True, slots=True)
-class Loader:
+class Loader(AtCall):
     """A call that makes a data loader. ``call.node`` is the call; ``name`` its qualified class."""
 
-    call: Ref
     name: str
-
-    @property
-    def node(self) -> ast.Call:
-        assert isinstance(self.call.node, ast.Call)
-        return self.call.node
-
-    @property
-    def scopes(self) -> ModuleScopes:
-        return self.call.scopes
 
     @property
     def variable(self) -> str:

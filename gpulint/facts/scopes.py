@@ -183,6 +183,22 @@ class Ref(NamedTuple):
     path: tuple[int, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class AtCall:
+    """Something that a call of the program does."""
+
+    call: Ref
+
+    @property
+    def node(self) -> ast.Call:
+        assert isinstance(self.call.node, ast.Call)
+        return self.call.node
+
+    @property
+    def scopes(self) -> ModuleScopes:
+        return self.call.scopes
+
+
 def last_name(node: ast.expr) -> str:
     """Last component of a name, attribute chain, call or subscript (``a.b.c(x)[0]`` gives ``c``), else ''."""
     kind = type(node)

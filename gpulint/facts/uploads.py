@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gpulint.facts.scopes import ModuleScopes, Ref, last_name
+from gpulint.facts.scopes import AtCall, ModuleScopes, Ref, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -60,16 +60,10 @@ _SENDS = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Upload:
+class Upload(AtCall):
     """One call that uploads; ``name`` is the callee as a reader knows it, or the tool that a command runs."""
 
-    call: Ref
     name: str
-
-    @property
-    def node(self) -> ast.Call:
-        assert isinstance(self.call.node, ast.Call)
-        return self.call.node
 
 
 class Uploads:
