@@ -11,25 +11,25 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from gpulint_probe.recording import GpuInfo, GpuSample
-from gpulint_probe.sources.base import SourceUnavailable, unseen
+from gpulint_probe.sources.base import SourceUnavailable, Troubled, unseen
 from gpulint_probe.sources.selection import is_wanted
 
 _MIB = 1 << 20
 
 
-class AmdSource:
+class AmdSource(Troubled):
     """All wanted AMD GPUs. ``gfx_activity`` says, like NVIDIA's GPU-Util, that something ran: it is coarse."""
 
     name = "amd"
 
     def __init__(self, wanted: list[str] | None) -> None:
         """Raises SourceUnavailable."""
+        super().__init__()
         try:
             import amdsmi
         except (ImportError, KeyError, OSError) as error:  # the package looks for ROCm while it is imported
             raise SourceUnavailable(f"AMD: amdsmi cannot be imported ({error})") from error
         self._smi: Any = amdsmi
-        self._troubles: list[str] = []
         self._told: set[str] = set()
         self._handles: list[Any] = []
         self.gpus: list[GpuInfo] = []
@@ -53,10 +53,6 @@ class AmdSource:
 
     def sample(self, pids: Collection[int], *, final: bool = False) -> list[GpuSample]:
         return [self._sample(gpu.index, handle, pids) for gpu, handle in zip(self.gpus, self._handles, strict=True)]
-
-    def troubles(self) -> list[str]:
-        told, self._troubles = self._troubles, []
-        return told
 
     def close(self) -> None:
         with contextlib.suppress(self._smi.AmdSmiException):  # nothing is left to be given back
@@ -104,7 +100,7 @@ class AmdSource:
             trouble = f"AMD: {question.__name__.removeprefix('amdsmi_get_')}: {error}"
             if trouble not in self._told:
                 self._told.add(trouble)
-                self._troubles.append(trouble)
+                self.trouble(trouble)
             return None
 
     @staticmethod

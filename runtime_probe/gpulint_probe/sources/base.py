@@ -32,23 +32,37 @@ class Source(Protocol):
         """Give back what the source holds."""
 
 
-class NoSource:
+class Troubled:
+    """What all sources do about what goes wrong: keep it until somebody asks."""
+
+    def __init__(self) -> None:
+        self._troubles: list[str] = []
+
+    def trouble(self, text: str) -> None:
+        """Keep a sentence, which is told once however often it happens until then."""
+        if text not in self._troubles:
+            self._troubles.append(text)
+
+    def troubles(self) -> list[str]:
+        told, self._troubles = self._troubles, []
+        return told
+
+    def close(self) -> None:
+        pass
+
+
+class NoSource(Troubled):
     """No GPU figures: the host and the log are all there is."""
 
     name = "none"
 
     def __init__(self) -> None:
+        super().__init__()
         self.gpus: list[GpuInfo] = []
         self.blind_spots = ["the GPUs"]
 
     def sample(self, pids: Collection[int], *, final: bool = False) -> list[GpuSample]:
         return []
-
-    def troubles(self) -> list[str]:
-        return []
-
-    def close(self) -> None:
-        pass
 
 
 _UNSEEN = {

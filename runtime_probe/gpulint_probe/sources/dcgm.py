@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from gpulint_probe.recording import GpuInfo, GpuSample
-from gpulint_probe.sources.base import SourceUnavailable, unseen
+from gpulint_probe.sources.base import SourceUnavailable, Troubled, unseen
 from gpulint_probe.sources.selection import is_wanted
 
 DEFAULT_URL = "http://localhost:9400/metrics"
@@ -104,16 +104,16 @@ def _sample(time_s: float, gpu: int, values: dict[str, Any]) -> GpuSample:
     return GpuSample(time_s=time_s, gpu=gpu, **values)
 
 
-class DcgmSource:
+class DcgmSource(Troubled):
     """dcgm-exporter of this node, read at every sample."""
 
     name = "dcgm"
 
     def __init__(self, wanted: list[str] | None, url: str = DEFAULT_URL) -> None:
         """Raises SourceUnavailable."""
+        super().__init__()
         self._url = url
         self._gpus = Gpus(wanted)
-        self._troubles: list[str] = []
         try:
             first = self._scrape()
         except (OSError, ValueError) as error:
@@ -131,19 +131,10 @@ class DcgmSource:
         try:
             samples = self._scrape()
         except (OSError, ValueError) as error:
-            trouble = f"dcgm-exporter: {reason(error)}"
-            if trouble not in self._troubles:
-                self._troubles.append(trouble)
+            self.trouble(f"dcgm-exporter: {reason(error)}")
             return []
         # A GPU that turns up later has no place in the recording's list.
         return [sample for sample in samples if sample.gpu < len(self.gpus)]
-
-    def troubles(self) -> list[str]:
-        told, self._troubles = self._troubles, []
-        return told
-
-    def close(self) -> None:
-        pass
 
     def _scrape(self) -> list[GpuSample]:
         with urllib.request.urlopen(self._url, timeout=2) as answer:

@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from gpulint_probe.recording import GpuInfo, GpuSample
-from gpulint_probe.sources.base import SourceUnavailable, unseen
+from gpulint_probe.sources.base import SourceUnavailable, Troubled, unseen
 from gpulint_probe.sources.gpm import Gpm
 from gpulint_probe.sources.selection import is_wanted
 
@@ -34,13 +34,13 @@ class _Device:
     lost: bool = False
 
 
-class NvmlSource:
+class NvmlSource(Troubled):
     """All wanted GPUs through NVML; with ``gpm`` their SM activity too, for which Hopper or newer is needed."""
 
     def __init__(self, wanted: list[str] | None, *, gpm: bool) -> None:
         """Raises SourceUnavailable."""
+        super().__init__()
         self.name = "nvml-gpm" if gpm else "nvml"
-        self._troubles: list[str] = []
         self._sees_job = False
         self._sampled = 0.0
         self._nvml = _library()
@@ -74,12 +74,8 @@ class NvmlSource:
                 if device.gpm:
                     device.gpm.close()
                     device.gpm = None
-                self._troubles.append(f"GPU {device.info.index} ({device.info.name}): {error}; no samples after that")
+                self.trouble(f"GPU {device.info.index} ({device.info.name}): {error}; no samples after that")
         return samples
-
-    def troubles(self) -> list[str]:
-        told, self._troubles = self._troubles, []
-        return told
 
     def close(self) -> None:
         for device in getattr(self, "_devices", ()):
@@ -101,7 +97,7 @@ class NvmlSource:
                 uuid, name = nvml.nvmlDeviceGetUUID(handle), nvml.nvmlDeviceGetName(handle)
                 parts = self._instances(handle) or [(handle, None)]
             except nvml.NVMLError as error:
-                self._troubles.append(f"GPU {index} cannot be opened: {error}")
+                self.trouble(f"GPU {index} cannot be opened: {error}")
                 continue
             for part, gpu_instance in parts:
                 try:
@@ -113,7 +109,7 @@ class NvmlSource:
                     profile = None if gpu_instance is None else full.rpartition("MIG ")[2]
                     total = self._total(part)
                 except nvml.NVMLError as error:
-                    self._troubles.append(f"GPU {index} cannot be opened: {error}")
+                    self.trouble(f"GPU {index} cannot be opened: {error}")
                     continue
                 found.append(_Device(GpuInfo(len(found), own, name, total, profile), part, gpu_instance))
         if not found:
@@ -156,7 +152,7 @@ class NvmlSource:
             raise SourceUnavailable(f"NVML GPM: {reasons[0]}")
         for device in self._devices:
             if device.gpm is None:
-                self._troubles.append(f"GPU {device.info.index} has no GPM: its utilization is coarse")
+                self.trouble(f"GPU {device.info.index} has no GPM: its utilization is coarse")
 
     def _sample(self, device: _Device, pids: Collection[int]) -> GpuSample:
         nvml, handle, now = self._nvml, device.handle, time.time()
@@ -242,8 +238,7 @@ class NvmlSource:
             if code == nvml.NVML_ERROR_NO_PERMISSION:
                 what = key.partition(" ")[0].removeprefix("nvmlDeviceGet").removesuffix("_v2").removesuffix("_v3")
                 trouble = f"GPU {device.info.index}: no permission to read {what}"
-                if trouble not in self._troubles:
-                    self._troubles.append(trouble)
+                self.trouble(trouble)
             if code not in (nvml.NVML_ERROR_TIMEOUT, nvml.NVML_ERROR_NOT_READY, nvml.NVML_ERROR_UNKNOWN):
                 device.useless.add(key)
             return None

@@ -17,7 +17,7 @@ from collections.abc import Collection, Iterator
 from typing import Any
 
 from gpulint_probe.recording import GpuSample
-from gpulint_probe.sources.base import SourceUnavailable, unseen
+from gpulint_probe.sources.base import SourceUnavailable, Troubled, unseen
 from gpulint_probe.sources.dcgm import FREE, LABELS, METRICS, Gpus, Series, reason
 
 POINTS = 11_000
@@ -27,7 +27,7 @@ _EVERY_S = 15.0
 TOKEN = "GPULINT_PROMETHEUS_TOKEN"
 
 
-class PrometheusSource:
+class PrometheusSource(Troubled):
     """Figures of one node's GPUs, asked for in blocks."""
 
     name = "prometheus"
@@ -46,12 +46,12 @@ class PrometheusSource:
 
         ``match`` are label matchers such as ``Hostname="node7"``; without, Hostname must be the name of this machine.
         """
+        super().__init__()
         self._url = url.rstrip("/")
         # What a matcher leaves out is a whole cluster, whose GPUs are hardly all the job's.
         self._match = match if match is not None else f'Hostname="{socket.gethostname()}"'
         self._step = max(step_s, 1.0)
         self._gpus = Gpus(wanted)
-        self._troubles: list[str] = []
         self._seen_until = self._start(since)
         self._asked = time.time()
         try:
@@ -85,20 +85,11 @@ class PrometheusSource:
             samples = self._range(self._seen_until + self._step, now)
         except (OSError, ValueError) as error:
             # The next question covers this stretch as well.
-            trouble = f"Prometheus: {reason(error)}"
-            if trouble not in self._troubles:
-                self._troubles.append(trouble)
+            self.trouble(f"Prometheus: {reason(error)}")
             return []
         if samples:
             self._seen_until = samples[-1].time_s
         return [sample for sample in samples if sample.gpu < len(self.gpus)]
-
-    def troubles(self) -> list[str]:
-        told, self._troubles = self._troubles, []
-        return told
-
-    def close(self) -> None:
-        pass
 
     def _start(self, since: float | None) -> float:
         return since if since is not None else math.floor(time.time() / self._step) * self._step
