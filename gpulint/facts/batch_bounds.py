@@ -35,7 +35,7 @@ _UPDATES = re.compile(r"(^--|\.)update[-_]freq(\.0)?$")
 """What fairseq calls accumulation; elsewhere the name says how often logs or target networks are renewed."""
 _MICRO = re.compile(r"micro[-_]?batch", re.IGNORECASE)
 _RL = re.compile(r"^(gym|gymnasium|stable_baselines3|sb3_contrib|torchrl|tianshou|pettingzoo|minigrid|dm_control)$")
-_RL_NAME = re.compile(r"replay_?(buffer|memory)|rollout_?buffer", re.IGNORECASE)
+_RL_NAME = re.compile(r"replay_?(buffer|memory)|rollout_?buffer|^actor_?critic$|^(rlhf|ppo|grpo)_", re.IGNORECASE)
 _LARGE = re.compile(
     r"(?<![\w.])(?:[3-9]|\d{2,3})(?:\.\d+)?[bB](?![a-zA-Z])|[-_](?:[3-9]|\d{2,3})(?:\.\d+)?[bB](?![a-zA-Z])"
     r"|llama|mi[sx]tral|falcon|qwen|deepseek|vicuna|stable[-_]?diffusion|sdxl|neox|gpt-?j\b",

@@ -146,12 +146,24 @@ class Checkpoints:
                 return None
             return Save(Ref(scopes, call), self._argument(scopes, call, *_PATH[known]))
         if names & _DUMPS:
-            return Save(Ref(scopes, call), self._argument(scopes, call, "file", 1)) if _saves_model(call) else None
+            if not _saves_model(call) or self._traces_memory(scopes, call.args[0]):
+                return None
+            return Save(Ref(scopes, call), self._argument(scopes, call, "file", 1))
         if (automatic := self._automatic(scopes, call, names)) is not None:
             return automatic
         if self._is_method(scopes, call, name) and not self._project.resolver.callees(scopes, call):
             return Save(Ref(scopes, call), Ref(scopes, call.args[0]) if call.args else None)
         return None
+
+    def _traces_memory(self, scopes: ModuleScopes, what: ast.expr) -> bool:
+        """``torch.cuda.memory._snapshot()``: what the allocator did, not the model."""
+        made = (ref for ref in self._project.resolver.origins(scopes, what) if isinstance(ref.node, ast.Call))
+        return any(
+            name.startswith("torch.cuda.memory.")
+            for ref in made
+            if isinstance(ref.node, ast.Call)
+            for name in self._project.resolver.call_names(ref.scopes, ref.node)
+        )
 
     def _automatic(self, scopes: ModuleScopes, call: ast.Call, names: frozenset[str]) -> Save | None:
         """Callbacks and settings that make a framework save."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from gpulint.facts.batches import Source
 from gpulint.facts.glances import looks_at_few
+from gpulint.facts.prepared import PREPARE
 from gpulint.facts.scopes import ModuleScopes, last_name
 
 if TYPE_CHECKING:
@@ -26,7 +27,9 @@ def has_reason(project: Project, scopes: ModuleScopes, source: Source) -> bool:
     return (
         _is_one_on_purpose(scopes, source)
         or _bounded(project, scopes, source)
+        or _is_reckoned(source)
         or _unused(scopes, source.node)
+        or _drawn_one_by_one(scopes, source.node)
         or project.batch_bounds.only_looked_at(scopes, source.node)
     )
 
@@ -38,6 +41,27 @@ def _is_one_on_purpose(scopes: ModuleScopes, source: Source) -> bool:
         return False
     above = scopes.module.source.line(scopes.module.span(source.node).line - 1).strip()
     return above.startswith("#") and "batch" in above
+
+
+def _is_reckoned(source: Source) -> bool:
+    """Is the size made of something else (``candidates + 1``, all that a metric ranks at a time)?"""
+    size = source.batch.node
+    return isinstance(size, ast.BinOp) and isinstance(size.op, ast.Add | ast.Sub) and "batch" not in source.text
+
+
+def _drawn_one_by_one(scopes: ModuleScopes, call: ast.Call) -> bool:
+    """Is every use of the loader's name a ``next(loader)``, or its preparation, and no pass over the split?"""
+    statement = next((up for up in scopes.module.ancestors(call) if isinstance(up, ast.Assign)), None)
+    if statement is None or len(statement.targets) != 1 or not isinstance(statement.targets[0], ast.Name):
+        return False
+    name = statement.targets[0].id
+    parents = [
+        scopes.module.parents.get(node)
+        for node in scopes.module.nodes
+        if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load)
+    ]
+    called = [last_name(up.func) for up in parents if isinstance(up, ast.Call)]
+    return "next" in called and len(called) == len(parents) and set(called) <= {"next", "cycle", *PREPARE}
 
 
 def _bounded(project: Project, scopes: ModuleScopes, source: Source) -> bool:

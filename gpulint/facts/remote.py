@@ -137,6 +137,8 @@ class Paths:
                     return self._variable(scopes, args[0])
             case ast.Subscript(value=base, slice=key) if "os.environ" in self._project.resolver.names(scopes, base):
                 return self._variable(scopes, key)
+            case ast.BinOp(left=ast.Constant(value=str(head)), op=ast.Add()):
+                return self.of_text(head, self._project.values.place(Ref(scopes, node)))
         return UNKNOWN
 
     def _variable(self, scopes: ModuleScopes, key: ast.expr) -> Location:

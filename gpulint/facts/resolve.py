@@ -217,11 +217,12 @@ class Resolver(Classes):
         return found, certain
 
     def _constructed(self, scopes: ModuleScopes, node: ast.Attribute) -> Iterator[Ref]:
-        """``Config(lr=1).lr`` of a class without ``__init__`` (dataclass, pydantic, attrs, Namespace)."""
+        """``Config(lr=1).lr`` of a class without ``__init__`` (dataclass, pydantic, attrs, Namespace) or with one that
+        keeps its keywords as they are."""
         for ref in self.origins(scopes, node.value):
             if isinstance(ref.node, ast.Call) and not ref.path:
                 for keyword in ref.node.keywords:
-                    if keyword.arg == node.attr and not any(self.callees(ref.scopes, ref.node)):
+                    if keyword.arg == node.attr and all(map(_keeps_keywords, self.callees(ref.scopes, ref.node))):
                         yield Ref(ref.scopes, keyword.value)
 
     def _call_origins(self, scopes: ModuleScopes, node: ast.Call, path: tuple[int, ...]) -> Iterator[Ref]:
@@ -314,6 +315,19 @@ class Resolver(Classes):
     def _some_sites(self, scopes: ModuleScopes, function: FunctionNode, most: int | None) -> tuple[Ref, ...]:
         found = (Ref(where, call) for where, call in sites(self._project, self, scopes, function))
         return tuple(itertools.islice(found, most))
+
+
+def _keeps_keywords(function: Ref) -> bool:
+    """``for name, value in kwargs.items(): setattr(self, name, value)``."""
+    return (
+        isinstance(function.node, FUNCTIONS)
+        and function.node.args.kwarg is not None
+        and any(
+            isinstance(part, ast.Call)
+            and (last_name(part.func) == "setattr" or ast.unparse(part.func) == "self.__dict__.update")
+            for part in ast.walk(function.node)
+        )
+    )
 
 
 def _is_property(function: FunctionNode) -> bool:

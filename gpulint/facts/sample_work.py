@@ -112,5 +112,6 @@ def _getters(project: Project, source: Ref) -> Iterator[ast.AST]:
 
 
 def _only_looks_up(getter: ast.AST) -> bool:
-    calls = [child for child in ast.walk(getter) if isinstance(child, ast.Call)]
+    raised = {part for node in ast.walk(getter) if isinstance(node, ast.Raise) for part in ast.walk(node)}
+    calls = [child for child in ast.walk(getter) if isinstance(child, ast.Call) and child not in raised]
     return all(last_name(call.func) in _CHEAP for call in calls)

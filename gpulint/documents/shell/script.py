@@ -82,6 +82,12 @@ class Command:
         return (value or "").rstrip("/").rpartition("/")[2]
 
     @property
+    def in_background(self) -> bool:
+        """Whether nobody waits for the command, or for the one that runs its script (``srun bash -c '...' &``)."""
+        outer = self.script.outer
+        return self.background or (outer is not None and outer.in_background)
+
+    @property
     def in_loop(self) -> bool:
         return any(block.kind == "loop" for block in self.blocks)
 

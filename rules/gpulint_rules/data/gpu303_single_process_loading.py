@@ -34,6 +34,7 @@ from dataclasses import dataclass
 from gpulint.documents.base import Document
 from gpulint.facts import fastai
 from gpulint.facts.arguments import Passed
+from gpulint.facts.conditions import conditions
 from gpulint.facts.feeding import WORKERS_POSITION
 from gpulint.facts.loaders import Loader
 from gpulint.facts.sample_work import works_per_sample
@@ -79,8 +80,8 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         known = [project.values.of(ref.scopes, ref.node) for ref in argument.refs]
         if not all(value.every(lambda number: number == 0) for value in known):
             continue
-        if any(_divides(ref) for ref in argument.refs):
-            continue  # 0 would stop the program
+        if any(_divides(ref) or _is_excluded(ref) for ref in argument.refs):
+            continue  # 0 would stop the program, or lead elsewhere
         transfers = tuple(project.devices.transfers_of(loader))
         if not transfers and feeding.mover(loader) is None:
             continue
@@ -111,6 +112,18 @@ def _divides(workers: Ref) -> bool:
         and isinstance(part.op, ast.Div | ast.FloorDiv)
         and any(isinstance(name, ast.Name) and name.id == workers.node.id for name in ast.walk(part.right))
         for part in ast.walk(function)
+    )
+
+
+def _is_excluded(workers: Ref) -> bool:
+    """Does the loader stand in the branch for workers (``if args.workers > 0:``)?"""
+    text = ast.unparse(workers.node)
+    return any(
+        isinstance(test, ast.Compare)
+        and holds
+        and isinstance(test.ops[0], ast.Gt | ast.NotEq)
+        and ast.unparse(test) in (f"{text} > 0", f"{text} != 0")
+        for test, holds in conditions(workers.scopes, workers.node)
     )
 
 

@@ -66,7 +66,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         if kept.passed is Passed.UNKNOWN or project.loops.in_role(scopes, loader.node, Role.EPOCH) is not None:
             continue
         epochs = _epochs(project, loader)
-        if epochs is None or _is_refreshed(scopes):
+        if epochs is None or _is_refreshed(scopes) or _is_refreshed(epochs.scopes):
             continue
         name = loader.variable
         yield RULE.finding(
@@ -123,11 +123,18 @@ def _repeats(project: Project, scopes: ModuleScopes, loop: ast.AST) -> bool:
 
 
 def _is_refreshed(scopes: ModuleScopes) -> bool:
-    """Does the program change its data set between epochs?"""
+    """Does a module change its data set between epochs, by a known method or by one of its own
+    (``loader.dataset.sample_negatives()``) that nobody asks for a result?"""
     return any(
         isinstance(call.func, ast.Attribute) and "dataset" in last_name(call.func.value).lower()
         for method in ("set_epoch", "resample", "refresh", "update", "reshuffle", "on_epoch_end")
         for call in scopes.calls_by_name.get(method, [])
+    ) or any(
+        isinstance(call.func, ast.Attribute)
+        and isinstance(call.func.value, ast.Attribute)
+        and call.func.value.attr == "dataset"
+        and isinstance(scopes.module.parents.get(call), ast.Expr)
+        for call in scopes.calls
     )
 
 

@@ -93,7 +93,7 @@ def _in_shell(script: Script) -> tuple[Command, Command] | None:
             if work is not None and not command.conditional:
                 wait = wait or command
         elif _works(command):
-            if command.background or command.in_loop:
+            if command.in_background or command.in_loop:
                 return None
             work, wait = command, None
         elif command.name not in _QUIET:
