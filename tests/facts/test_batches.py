@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from gpulint.config import Config
 from gpulint.facts.batch_bounds import accumulated_elsewhere, is_batch_size, is_small, names_large_model
 from gpulint.facts.batches import Split, split_of
-from gpulint.project import Project
+from tests.facts.conftest import Tree
 
 
 @pytest.mark.parametrize(
@@ -34,12 +33,8 @@ def test_a_name_says_what_its_batches_are_for(name: str, split: Split | None) ->
 
 
 def sources(tmp_path: Path, code: str) -> list[tuple[Split, str]]:
-    path = tmp_path / "program.py"
-    path.write_text("from torch.utils.data import DataLoader\nimport tensorflow as tf\n" + code)
-    project = Project(tmp_path, [path], Config())
-    scopes = project.scopes_at(path)
-    assert scopes is not None
-    return [(source.split, source.text) for source in project.batches.in_module(scopes)]
+    made = Tree(tmp_path, {"main.py": "from torch.utils.data import DataLoader\nimport tensorflow as tf\n" + code})
+    return [(source.split, source.text) for source in made.project.batches.in_module(made.module())]
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from gpulint.config import Config
 from gpulint.facts.roles import Role
 from gpulint.facts.syncs import Syncs
 from gpulint.project import Project
+from tests.facts.conftest import Tree
 
 LOADER = "from torch.utils.data import DataLoader\nloader = DataLoader(data)\n"
 
@@ -17,9 +17,7 @@ LOADER = "from torch.utils.data import DataLoader\nloader = DataLoader(data)\n"
 @pytest.fixture
 def make(tmp_path: Path):  # type: ignore[no-untyped-def]
     def build(**files: str) -> Project:
-        for name, text in files.items():
-            (tmp_path / f"{name}.py").write_text(text)
-        return Project(tmp_path, sorted(tmp_path.glob("*.py")), Config(base=tmp_path))
+        return Tree(tmp_path, {f"{name}.py": text for name, text in files.items()}).project
 
     return build
 

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from gpulint.config import Config
 from gpulint.documents.shell import parse_script
 from gpulint.facts.gpu_libraries import Approach
 from gpulint.facts.gpus import devices, visible
@@ -14,14 +13,11 @@ from gpulint.facts.gpuuse import Use
 from gpulint.facts.idling import endless, session, sleeps
 from gpulint.project import Project
 from gpulint.source import Fragment, SourceText
+from tests.facts.conftest import Tree
 
 
 def project(root: Path, files: dict[str, str]) -> Project:
-    for name, text in files.items():
-        path = root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    return Project(root, sorted(root / name for name in files), Config(base=root))
+    return Tree(root, files).project
 
 
 @pytest.mark.parametrize(

@@ -7,20 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from gpulint.config import Config
 from gpulint.facts.environment import settings
 from gpulint.facts.scopes import ModuleScopes
 from gpulint.project import Project
+from tests.facts.conftest import Tree
 
 
 def asked(root: Path, code: str) -> tuple[Project, ModuleScopes, ast.Call]:
     """The project of one module and its only ``look()`` call."""
-    (root / "main.py").write_text(code)
-    project = Project(root, [root / "main.py"], Config(base=root))
-    scopes = project.scopes_at(root / "main.py")
-    assert scopes is not None
-    (call,) = scopes.calls_by_name["look"]
-    return project, scopes, call
+    made = Tree(root, {"main.py": code})
+    (call,) = made.module().calls_by_name["look"]
+    return made.project, made.module(), call
 
 
 @pytest.mark.parametrize(
@@ -97,10 +94,8 @@ def test_no_grad(tmp_path: Path, code: str, expected: bool) -> None:
 def test_environment_settings(
     tmp_path: Path, name: str, text: str, expected: list[tuple[str | None, int, bool]]
 ) -> None:
-    path = tmp_path / name
-    path.write_text(text)
-    project = Project(tmp_path, [path], Config(base=tmp_path))
-    document = project.document(path)
+    project = Tree(tmp_path, {name: text}).project
+    document = project.document(tmp_path / name)
     assert document is not None
     found = settings(document, project, frozenset({"FLAG"}))
     assert [(setting.value, setting.span.line, setting.conditional) for setting in found] == expected

@@ -6,20 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from gpulint.config import Config
 from gpulint.jobs import Job
 from gpulint.project import Project
+from tests.facts.conftest import Tree
 
 
 def project(root: Path, **files: str) -> Project:
     """A tree of the given files (``__`` in a name stands for ``/``, the last ``_`` for the dot)."""
-    paths = []
-    for name, text in files.items():
-        path = root / ".".join(name.replace("__", "/").rsplit("_", 1))
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-        paths.append(path)
-    return Project(root, sorted(paths), Config(base=root))
+    return Tree(root, {".".join(name.replace("__", "/").rsplit("_", 1)): text for name, text in files.items()}).project
 
 
 def only(found: Project) -> Job:

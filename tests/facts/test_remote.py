@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gpulint.config import Config
 from gpulint.facts.remote import Location, Storage, storage_of
-from gpulint.project import Project
+from tests.facts.conftest import Tree
 
 
 @pytest.mark.parametrize(
@@ -45,14 +44,10 @@ def test_prefixes_from_the_settings_end_at_a_folder() -> None:
 
 def locate(tmp_path: Path, code: str) -> Location:
     """Location of the last statement's expression."""
-    path = tmp_path / "program.py"
-    path.write_text(code)
-    project = Project(tmp_path, [path], Config())
-    scopes = project.scopes_at(path)
-    assert scopes is not None
-    last = scopes.module.tree.body[-1]
+    made = Tree(tmp_path, {"main.py": code})
+    last = made.module().module.tree.body[-1]
     assert isinstance(last, ast.Expr)
-    return project.paths.of(scopes, last.value)
+    return made.project.paths.of(made.module(), last.value)
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from gpulint.config import Config
 from gpulint.facts.repeated import training_contexts
-from gpulint.project import Project
+from tests.facts.conftest import Tree
 
 LOOP = """
 def train(model, loader, optimizer, epochs):
@@ -28,13 +27,13 @@ def helper():
 
 def roles(tmp_path: Path, **places: str) -> list[str]:
     """Roles of the training loops that repeat ``work()``."""
-    path = tmp_path / "program.py"
-    path.write_text(LOOP.format(**{"step": "pass", "epoch": "pass", "after": "pass"} | places))
-    project = Project(tmp_path, [path], Config())
-    scopes = project.scopes_at(path)
-    assert scopes is not None
-    calls = scopes.calls_by_name["work"]
-    return [context.role.name for call in calls for context in training_contexts(project, scopes, call)]
+    return asked(tmp_path, LOOP.format(**{"step": "pass", "epoch": "pass", "after": "pass"} | places))
+
+
+def asked(root: Path, code: str) -> list[str]:
+    made = Tree(root, {"main.py": code})
+    calls = made.module().calls_by_name["work"]
+    return [context.role.name for call in calls for context in training_contexts(made.project, made.module(), call)]
 
 
 @pytest.mark.parametrize("place", ["step", "epoch"])
@@ -61,12 +60,5 @@ def test_once_or_by_somebody_else(tmp_path: Path, places: dict[str, str]) -> Non
 
 
 def test_after_each_of_several_trainings(tmp_path: Path) -> None:
-    path = tmp_path / "program.py"
-    path.write_text(
-        LOOP.format(step="pass", epoch="pass", after="pass")
-        + "\n\nfor fold in folds:\n    train(make(), fold, optimizer, 10)\n    work()\n"
-    )
-    project = Project(tmp_path, [path], Config())
-    scopes = project.scopes_at(path)
-    assert scopes is not None
-    assert not [c for call in scopes.calls_by_name["work"] for c in training_contexts(project, scopes, call)]
+    code = LOOP.format(step="pass", epoch="pass", after="pass")
+    assert asked(tmp_path, code + "\n\nfor fold in folds:\n    train(make(), fold, optimizer, 10)\n    work()\n") == []

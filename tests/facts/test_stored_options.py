@@ -5,19 +5,14 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-from gpulint.config import Config
-from gpulint.project import Project
+from tests.facts.conftest import Tree
 
 
 def _constants(tmp_path: Path, files: dict[str, str], name: str) -> list[object]:
-    for path, text in files.items():
-        (tmp_path / path).write_text(text)
-    project = Project(tmp_path, sorted(tmp_path.iterdir()), Config())
-    scopes = project.scopes_at(tmp_path / "train.py")
-    assert scopes is not None
-    use = scopes.calls_by_name["use"][0].args[0]
+    made = Tree(tmp_path, files)
+    use = made.module("train.py").calls_by_name["use"][0].args[0]
     assert isinstance(use, ast.Attribute) and use.attr == name
-    return project.values.of(scopes, use).constants
+    return made.project.values.of(made.module("train.py"), use).constants
 
 
 def test_a_store_replaces_the_default_of_the_class(tmp_path: Path) -> None:

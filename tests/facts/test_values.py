@@ -9,22 +9,16 @@ import pytest
 
 from gpulint.config import Config
 from gpulint.facts.arguments import Passed
-from gpulint.facts.scopes import ModuleScopes
 from gpulint.project import Project
+from tests.facts import conftest
 
 
-class Tree:
+class Tree(conftest.Tree):
     """A project of a few files, asked about the calls of ``look(...)`` in ``main.py``."""
 
     def __init__(self, root: Path, **files: str) -> None:
-        for name, text in {"main": "", **files}.items():
-            path = root / f"{name}.py"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text)
-        self.project = Project(root, sorted(root.rglob("*.py")), Config(base=root))
-        scopes = self.project.scopes_at(root / "main.py")
-        assert scopes is not None
-        self.main: ModuleScopes = scopes
+        super().__init__(root, {f"{name}.py": text for name, text in {"main": "", **files}.items()})
+        self.main = self.module()
 
     def looked(self, index: int = 0) -> ast.expr:
         """The argument of the n-th ``look`` call in source order."""

@@ -7,18 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from gpulint.config import Config
 from gpulint.facts.whole_program import LOWER_PRECISION, WholeProgram, whole_program
-from gpulint.project import Project
+from tests.facts.conftest import Tree
 
 
 def program(root: Path, name: str, **files: str) -> WholeProgram:
-    for stem, text in files.items():
-        (root / stem.replace("__", ".")).write_text(text)
-    project = Project(root, sorted(root.iterdir()), Config(base=root))
-    scopes = project.scopes_at(root / name)
-    assert scopes is not None
-    found = whole_program(project, scopes)
+    made = Tree(root, {stem.replace("__", "."): text for stem, text in files.items()})
+    found = whole_program(made.project, made.module(name))
     assert found is not None
     return found
 

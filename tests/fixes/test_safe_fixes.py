@@ -48,23 +48,17 @@ for epoch in range(3):
         optimizer.step()
     print(loss.item().hex())
 """
+FAST = LOOP.replace(".to(device)", ".to(device, non_blocking=True)")
+
+
+def waste(old: str, new: str) -> str:
+    """A program whose only waste is ``new`` in its loop, in the place of ``old``."""
+    assert old in FAST
+    return HEAD + PINNED + NET + FAST.replace(old, new) + TAIL
+
 
 PROGRAMS = {
-    "GPU102": HEAD
-    + PINNED
-    + NET
-    + """\
-for epoch in range(3):
-    for x, y in loader:
-        x, y = x.to(device, non_blocking=True), y.to(device, non_blocking=True)
-        loss = criterion(model(x), y)
-        breakpoint()
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-    print(loss.item().hex())
-"""
-    + TAIL,
+    "GPU102": waste("        optimizer.zero_grad()\n", "        breakpoint()\n        optimizer.zero_grad()\n"),
     "GPU203": HEAD
     + PINNED
     + NET
@@ -110,57 +104,21 @@ for epoch in range(3):
     print(total.item().hex())
 """
     + TAIL,
-    "GPU207": HEAD
-    + PINNED
-    + NET
-    + """\
-for epoch in range(3):
-    for x, y in loader:
-        x, y = x.to(device, non_blocking=True), y.to(device, non_blocking=True)
-        loss = criterion(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        torch.cuda.empty_cache()  # out of memory otherwise?
-    print(loss.item().hex())
-"""
-    + TAIL,
+    "GPU207": waste(
+        "        optimizer.step()\n",
+        "        optimizer.step()\n        torch.cuda.empty_cache()  # out of memory otherwise?\n",
+    ),
     "GPU301": HEAD
     + "loader = DataLoader(TensorDataset(inputs, targets), batch_size=16, shuffle=True)\n"
     + NET
     + LOOP
     + TAIL,
     "GPU302": HEAD + LOADER.format(pin="False") + NET + LOOP + TAIL,
-    "GPU306": HEAD
-    + PINNED
-    + NET
-    + """\
-for epoch in range(3):
-    for x, y in loader:
-        x, y = x.to(device, non_blocking=True), y.to(device, non_blocking=True)
-        bias = torch.arange(2, dtype=torch.float32).to(device)
-        loss = criterion(model(x) + 0.1 * bias, y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-    print(loss.item().hex())
-"""
-    + TAIL,
-    "GPU414": HEAD
-    + PINNED
-    + NET
-    + """\
-torch.autograd.set_detect_anomaly(True)
-for epoch in range(3):
-    for x, y in loader:
-        x, y = x.to(device, non_blocking=True), y.to(device, non_blocking=True)
-        loss = criterion(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-    print(loss.item().hex())
-"""
-    + TAIL,
+    "GPU306": waste(
+        "        loss = criterion(model(x), y)\n",
+        "        bias = torch.arange(2, dtype=torch.float32).to(device)\n        loss = criterion(model(x) + 0.1 * bias, y)\n",
+    ),
+    "GPU414": waste("for epoch in", "torch.autograd.set_detect_anomaly(True)\nfor epoch in"),
 }
 
 TENSORFLOW = """\
