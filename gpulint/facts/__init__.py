@@ -1,18 +1,22 @@
 """Facts: what code means, computed once per module or project and asked by rules. Unknown stays unknown.
 
 Values: ``scopes`` ``collecting`` ``reaching`` ``names`` ``classes`` ``resolve`` ``callsites`` ``passing`` ``memo``
-tell what a name or expression may be, through the tree; ``values`` ``arguments`` ``options`` ``configs``
-``environment`` find constants and who sets them.
+tell what a name or expression may be, through the tree; ``values`` ``arguments`` ``options`` ``overrides``
+``configs`` ``environment`` find constants and who sets them.
 
 Training: ``iterables`` ``roles`` ``loops`` ``repeated`` ``conditions`` ``periodic`` ``guards`` ``inference``
-``after_training`` tell what runs in a training step, an epoch, once, or never.
+``after_training`` ``acting`` ``unused`` tell what runs in a training step, an epoch, once, or never.
 
-Data: ``loaders`` ``fastai`` ``feeding`` ``devices`` ``tensors`` ``syncs`` ``batches`` ``eval_batches`` ``deepspeed``
-``batch_bounds`` ``input_path`` ``checkpoints`` ``collectives`` follow data to the GPU and results from it.
+Data: ``loaders`` ``prepared`` ``fastai`` ``mapped`` ``sample_work`` ``input_path`` tell how batches are made;
+``draws`` ``glances`` ``feeding`` ``devices`` ``rearranging`` ``unseen_calls`` ``tensors`` ``syncs`` ``wrapped``
+``collectives`` follow them to the GPU and results from it; ``batches`` ``eval_batches`` ``batch_bounds``
+``deepspeed`` tell how large they are.
 
-Outside: ``remote`` ``downloads`` ``fetching`` ``hubs`` ``staging`` ``uploads`` ``fetch_commands`` tell what leaves
-or enters the machine.
+Outside: ``remote`` ``downloads`` ``fetched`` ``fetching`` ``download_tables`` ``hubs`` ``hub_ids`` ``staging``
+``uploads`` ``checkpoints`` ``fetch_commands`` tell what leaves or enters the machine.
 
-Jobs: ``launches`` ``launchers`` ``schedulers`` ``linking`` ``locating`` ``gpus`` ``gpu_jobs`` ``gpu_programs``
-``gpuuse`` ``whole_program`` link launchers to programs and count GPUs and processes.
+Jobs: ``launches`` ``launch_env`` ``launch_grammars`` ``launch_options`` ``launch_processes`` ``launchers``
+``schedulers`` ``workdir`` ``linking`` ``locating`` link launchers to programs; ``gpus`` ``counts`` ``templated``
+``gpu_jobs`` ``gpu_programs`` ``gpu_libraries`` ``gpuuse`` ``idling`` ``whole_program`` count GPUs and processes, and
+tell what they are held for.
 """
