@@ -136,7 +136,7 @@ class Files:
             self._tests[path] = inside and bool(_TESTS.search(path.relative_to(self.root).as_posix()))
         return self._tests[path]
 
-    def _entries(self, folder: Path) -> frozenset[str]:
+    def entries(self, folder: Path) -> frozenset[str]:
         """Names in a folder; empty if there is none."""
         if folder not in self._folders:
             try:

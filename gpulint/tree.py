@@ -178,13 +178,13 @@ class Tree(Files):
     def _search_module(self, name: str, folder: Path) -> Path | None:
         parts = name.split(".")
         while True:
-            for base in (folder, folder / "src") if "src" in self._entries(folder) else (folder,):
-                if not {parts[0], f"{parts[0]}.py"} & self._entries(base):
+            for base in (folder, folder / "src") if "src" in self.entries(folder) else (folder,):
+                if not {parts[0], f"{parts[0]}.py"} & self.entries(base):
                     continue
                 target = base.joinpath(*parts)
-                if f"{target.name}.py" in self._entries(target.parent):
+                if f"{target.name}.py" in self.entries(target.parent):
                     return target.with_name(f"{target.name}.py")
-                if "__init__.py" in self._entries(target):
+                if "__init__.py" in self.entries(target):
                     return target / "__init__.py"
             if folder == self.root or folder == folder.parent or not folder.is_relative_to(self.root):
                 return None

@@ -78,7 +78,7 @@ class Feeding:
                     if self._is_trainer(scopes, call, method):
                         values = [*call.args, *(keyword.value for keyword in call.keywords)]
                         yield from (Ref(scopes, value) for value in values)
-            if not self._cpu_trainers:
+            if not (self._cpu_trainers or self._trains_on_cpu((scopes,))):
                 yield from self._hooks(scopes)
 
     def _hooks(self, scopes: ModuleScopes) -> Iterator[Ref]:
@@ -111,21 +111,24 @@ class Feeding:
         for ref in made:
             if isinstance(ref.node, ast.Call):
                 for keyword in ref.node.keywords:
-                    known = (
-                        self._project.values.of(ref.scopes, keyword.value)
-                        if keyword.arg in ("cpu", "accelerator")
-                        else None
-                    )
-                    if known is not None and known.every(lambda value: value is True or value == "cpu"):
+                    if keyword.arg in ("cpu", "accelerator") and self._project.values.of(
+                        ref.scopes, keyword.value
+                    ).every(lambda value: value is True or value == "cpu"):
+                        return True
+                    if keyword.arg == "gpus" and isinstance(keyword.value, ast.Constant) and keyword.value.value == 0:
                         return True
         return False
 
     @cached_property
     def _cpu_trainers(self) -> bool:
         """Is every Trainer or Fabric of the tree told to use the CPU?"""
+        return self._trains_on_cpu(self._project.training_modules)
+
+    def _trains_on_cpu(self, modules: tuple[ModuleScopes, ...]) -> bool:
+        """Do some modules make Trainers or Fabrics, all of them for the CPU?"""
         found = [
             self._on_cpu(scopes, call)
-            for scopes in self._project.training_modules
+            for scopes in modules
             for name in ("Trainer", "Fabric")
             for call in scopes.calls_by_name.get(name, [])
         ]

@@ -1,8 +1,9 @@
-"""Functions that a data set is mapped with: whether there is work in them that other cores could share."""
+"""Functions that a data set is mapped with: whether they hold work that other cores could share, or a state."""
 
 from __future__ import annotations
 
 import ast
+import re
 from typing import TYPE_CHECKING
 
 from gpulint.facts.scopes import FUNCTIONS, ModuleScopes, Ref, last_name
@@ -19,9 +20,25 @@ _FREE = frozenset(
 """Calls that make a constant, or look at no more than a shape or the container of a sample."""
 
 
+_STATE = re.compile(r"(?<!stateless_)random|py_func|numpy_function|augment|dropout", re.IGNORECASE)
+"""Names of what draws random numbers or runs Python for every sample."""
+
+
 def is_idle(project: Project, scopes: ModuleScopes, function: ast.expr) -> bool:
     """Does a mapped function only pick, name and shape parts of a sample (``lambda x: x["a"]``), or add constants?"""
     return all(_idles(project, made, MAX_DEPTH) for made in project.resolver.origins(scopes, function))
+
+
+def has_state(project: Project, scopes: ModuleScopes, function: ast.expr, depth: int = MAX_DEPTH) -> bool:
+    """Does a mapped function, or one that it calls, draw random numbers or run Python code?"""
+    for made in project.resolver.origins(scopes, function):
+        for call in ast.walk(made.node) if isinstance(made.node, (*FUNCTIONS, ast.Lambda)) else ():
+            if isinstance(call, ast.Call) and (
+                _STATE.search(ast.unparse(call.func))
+                or (depth > 1 and has_state(project, made.scopes, call.func, depth - 1))
+            ):
+                return True
+    return bool(_STATE.search(last_name(function)))
 
 
 def _idles(project: Project, function: Ref, depth: int) -> bool:

@@ -2,6 +2,10 @@
 A ``tf.data`` pipeline that a training or evaluation loop (or Keras' ``fit``) reads without ``prefetch`` anywhere on
 its way, and its ``map`` calls without ``num_parallel_calls``.
 
+TensorFlow 2.12 and later prefetch what ends in a synchronous step, and 2.7 and later map functions without a state on
+all cores. So the first is advice only unless the program or a list of packages above it asks for an older TensorFlow,
+and of maps only those are reported that keep a state (random numbers, Python code) or run on an older one.
+
 Knows TensorFlow's ``tf.data`` and TensorFlow Datasets, read by a loop or by ``fit``, ``evaluate`` and ``predict`` of
 Keras.
 
@@ -20,11 +24,13 @@ TensorFlow 2.4; files that use names of TensorFlow 1 or ask for the version get 
 
 References
 https://www.tensorflow.org/guide/data_performance
+https://www.tensorflow.org/api_docs/python/tf/data/experimental/OptimizationOptions
 """
 
 from __future__ import annotations
 
 import ast
+import dataclasses
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -32,8 +38,9 @@ from dataclasses import dataclass
 from gpulint.documents.base import Document
 from gpulint.facts.gpu_programs import computes
 from gpulint.facts.iterables import unwrap_iterable
-from gpulint.facts.mapped import is_idle
+from gpulint.facts.mapped import has_state, is_idle
 from gpulint.facts.scopes import ModuleScopes, Ref, last_name
+from gpulint.facts.tensorflow_release import MAPS_IN_PARALLEL, PREFETCHES, release
 from gpulint.finding import Finding, Severity
 from gpulint.fix import Safety
 from gpulint.project import Project
@@ -66,8 +73,20 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
     if scopes is None or _SERVES.search(document.path.stem):
         return
     found = [*_unprefetched(project, scopes), *_serial_maps(document, project, scopes)]
-    if found and not _only_makes_data(document, project, scopes):
-        yield from found
+    if not found or _only_makes_data(document, project, scopes):
+        return
+    newest = release(project, scopes)
+    for finding in found:
+        assert isinstance(finding.payload, Pipeline)
+        if finding.payload.is_map:
+            if (newest is not None and newest < MAPS_IN_PARALLEL) or _keeps_state(project, finding.payload.call):
+                yield finding
+        elif newest is None:
+            yield dataclasses.replace(
+                finding, message=f"{finding.message} before TensorFlow 2.12", severity=Severity.INFO
+            )
+        elif newest < PREFETCHES:
+            yield finding
 
 
 def _unprefetched(project: Project, scopes: ModuleScopes) -> Iterator[Finding]:
@@ -178,6 +197,12 @@ def _ends_with(call: Ref, *names: str) -> bool:
     return isinstance(call.node, ast.Call) and last_name(call.node.func) in names
 
 
+def _keeps_state(project: Project, call: Ref) -> bool:
+    """Does the mapped function draw random numbers or run Python, so that no TensorFlow spreads it over the cores?"""
+    assert isinstance(call.node, ast.Call)
+    return bool(call.node.args) and has_state(project, call.scopes, call.node.args[0])
+
+
 def _is_serial_map(project: Project, scopes: ModuleScopes, call: ast.Call) -> bool:
     if not isinstance(call.func, ast.Attribute) or len(call.args) > 1:
         return False
@@ -204,14 +229,17 @@ RULE = Rule(
     bad="""\
 import tensorflow as tf
 
-data = tf.data.TFRecordDataset(files).map(parse).batch(64)
+data = tf.data.TFRecordDataset(files).map(augment).batch(64)
 model.fit(data)
 """,
     good="""\
 import tensorflow as tf
 
-data = tf.data.TFRecordDataset(files).map(parse, num_parallel_calls=tf.data.AUTOTUNE).batch(64)
+data = tf.data.TFRecordDataset(files).map(augment, num_parallel_calls=tf.data.AUTOTUNE).batch(64)
 model.fit(data.prefetch(tf.data.AUTOTUNE))
 """,
-    references=("https://www.tensorflow.org/guide/data_performance",),
+    references=(
+        "https://www.tensorflow.org/guide/data_performance",
+        "https://www.tensorflow.org/api_docs/python/tf/data/experimental/OptimizationOptions",
+    ),
 )

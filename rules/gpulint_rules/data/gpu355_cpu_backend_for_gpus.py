@@ -54,11 +54,17 @@ _OTHER_NETWORK = re.compile(r"\befa\b|FI_PROVIDER|[-_]efa\b|ethernet", re.IGNORE
 """Signs of a network other than InfiniBand, for which NCCL brings a transport of its own."""
 
 
+_MEASURES = re.compile(
+    r"[nr]ccl[-_]tests|\b(all_reduce|all_gather|alltoall|broadcast|reduce|reduce_scatter|sendrecv)_perf\b"
+)
+"""Programs that measure one transport, for which the others are switched off."""
+
+
 def check(document: Document, project: Project) -> Iterator[Finding]:
     for setting in settings(document, project, frozenset(_TRANSPORTS)):
         if setting.value != "1" or setting.conditional or is_explained(document, setting.span):
             continue
-        if not _has_other_network(setting.name, document):
+        if not (_has_other_network(setting.name, document) or _MEASURES.search(document.source.text)):
             yield RULE.finding(
                 document.path,
                 setting.span,

@@ -30,7 +30,7 @@ from dataclasses import dataclass
 
 from gpulint.documents.base import Document
 from gpulint.facts.roles import Role
-from gpulint.facts.scopes import ModuleScopes
+from gpulint.facts.scopes import FunctionNode, ModuleScopes, last_name
 from gpulint.finding import Finding, Severity
 from gpulint.fix import Safety
 from gpulint.gate import Gate
@@ -80,7 +80,9 @@ def _guarded(project: Project, scopes: ModuleScopes, call: ast.Call) -> bool:
     if _in_own_demo(project, scopes, call):
         return True
     function = scopes.function(call)
-    if function is not None and _is_signal_handler(project, scopes, function.name):
+    if function is not None and (
+        _is_signal_handler(project, scopes, function.name) or _is_for_shell(project, scopes, function)
+    ):
         return True
     inner: ast.AST = call
     for up in scopes.module.ancestors(call):
@@ -105,6 +107,14 @@ def _is_signal_handler(project: Project, scopes: ModuleScopes, name: str) -> boo
     return any(
         "signal.signal" in project.resolver.call_names(scopes, call) for call, _ in scopes.handed_over.get(name, [])
     )
+
+
+def _is_for_shell(project: Project, scopes: ModuleScopes, function: FunctionNode) -> bool:
+    """Does a function do nothing but open a prompt, for whoever calls it?"""
+    calls = [node for node in ast.walk(function) if isinstance(node, ast.Call)]
+    others = [call for call in calls if last_name(call.func) not in ("locals", "globals", "print")]
+    prompts = all(project.resolver.call_names(scopes, call) & _PROMPTS for call in others)
+    return prompts and not project.resolver.call_sites(scopes, function)
 
 
 def _in_training(project: Project, scopes: ModuleScopes, call: ast.Call) -> bool:
