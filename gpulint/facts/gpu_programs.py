@@ -32,6 +32,8 @@ _COMPUTES = frozenset(
 _NAMED = frozenset(b"cuda gpu GPU GPUs num_gpus device_map".split())
 _DEVICE = frozenset(b"device devices dev local_rank mps ctx".split())
 _OTHERS = frozenset(b"tpu TPU torch_xla torch_neuronx".split())
+_TPU = ("torch_xla", "TPUEstimator", "TPUClusterResolver", "TPUConfig")
+_TPU_FOLDER = re.compile(r"(^|[_-])tpus?([_-]|$)", re.IGNORECASE)
 _CLIENTS = frozenset(
     b"MLClient ScriptRunConfig TrainingClient CustomTrainingJob CustomContainerTrainingJob CustomJob "
     b"aiplatform sagemaker".split()
@@ -121,7 +123,16 @@ class GpuPrograms:
 
 def runs_elsewhere(scopes: ModuleScopes) -> bool:
     """Is a module written for TPUs, or for workers without GPUs?"""
-    return is_for_tpu(scopes) or _asks_for_cpus(scopes)
+    return is_for_tpu(scopes) or _asks_for_cpus(scopes) or _asks_for_no_gpus(scopes)
+
+
+def _asks_for_no_gpus(scopes: ModuleScopes) -> bool:
+    """Does a module ask for ``num_gpus=0`` wherever it asks, and name GPUs nowhere else?"""
+    text = scopes.module.source.text
+    if "num_gpus" not in text or set(_WORD.findall(text.encode("utf-8", "replace"))) & _NAMED != {b"num_gpus"}:
+        return False
+    asked = [keyword.value for call in scopes.calls for keyword in call.keywords if keyword.arg == "num_gpus"]
+    return bool(asked) and all(isinstance(value, ast.Constant) and value.value == 0 for value in asked)
 
 
 def _asks_for_cpus(scopes: ModuleScopes) -> bool:
@@ -139,9 +150,11 @@ def _asks_for_cpus(scopes: ModuleScopes) -> bool:
 
 
 def is_for_tpu(scopes: ModuleScopes) -> bool:
-    """Is a module written for TPUs, without a word of GPUs?"""
+    """Is a module written for TPUs, by its names or its folder's, without a word of GPUs?"""
     text = scopes.module.source.text
-    return "torch_xla" in text and not set(_WORD.findall(text.encode("utf-8", "replace"))) & _NAMED
+    if not (any(name in text for name in _TPU) or any(map(_TPU_FOLDER.search, scopes.path.parts[:-1]))):
+        return False
+    return not set(_WORD.findall(text.encode("utf-8", "replace"))) & _NAMED
 
 
 def computes(text: bytes) -> bool:

@@ -14,8 +14,9 @@ if TYPE_CHECKING:
 MAX_DEPTH = 3
 """Most functions, each called by the one before it, that are followed."""
 _FREE = frozenset(
-    "zeros ones constant fill shape size rank reshape expand_dims squeeze identity len int float bool str set dict"
-    " tuple list isinstance issubset keys values items get pop update copy append".split()
+    "zeros ones constant fill shape size rank reshape expand_dims squeeze set_shape get_shape merge_with ensure_shape"
+    " TensorShape identity len int float bool str set dict tuple list isinstance issubset keys values items get pop"
+    " update copy append".split()
 )
 """Calls that make a constant, or look at no more than a shape or the container of a sample."""
 

@@ -36,9 +36,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpulint.documents.base import Document
-from gpulint.facts.gpu_programs import computes
+from gpulint.facts.gpu_programs import computes, is_for_tpu
 from gpulint.facts.iterables import unwrap_iterable
 from gpulint.facts.mapped import has_state, is_idle
+from gpulint.facts.roles import Role
 from gpulint.facts.scopes import ModuleScopes, Ref, last_name
 from gpulint.facts.tensorflow_release import MAPS_IN_PARALLEL, PREFETCHES, release
 from gpulint.finding import Finding, Severity
@@ -53,6 +54,7 @@ MAX_STEPS = 40
 _SOURCES = ("tf.data.", "tensorflow.data.", "tensorflow_datasets.load", "tfds.load")
 _VIEWS = ("items", "keys", "values")
 """What is called on a dictionary of pipelines."""
+_ITERATORS = ("make_one_shot_iterator", "make_initializable_iterator", "as_numpy_iterator", "get_next")
 _FITTERS = ("fit", "evaluate", "predict", "train_on_dataset")
 
 
@@ -70,7 +72,7 @@ _SERVES = re.compile(r"(^|_)(export|exporter|serve|serving)(_|$)", re.IGNORECASE
 
 def check(document: Document, project: Project) -> Iterator[Finding]:
     scopes = project.scopes(document)
-    if scopes is None or _SERVES.search(document.path.stem):
+    if scopes is None or _SERVES.search(document.path.stem) or is_for_tpu(scopes):
         return
     found = [*_unprefetched(project, scopes), *_serial_maps(document, project, scopes)]
     if not found or _only_makes_data(document, project, scopes):
@@ -94,10 +96,12 @@ def _unprefetched(project: Project, scopes: ModuleScopes) -> Iterator[Finding]:
     for read in _reads(scopes):
         if _is_glance(project, scopes, read) or _is_for_records(scopes, read):
             continue
-        calls = _pipeline(project, scopes, read)
+        calls = [call for call in _pipeline(project, scopes, read) if not _ends_with(call, *_ITERATORS)]
         if not calls or any(_ends_with(call, "prefetch") for call in calls):
             continue
-        if not any(_ends_with(call, "batch", "padded_batch", "map") for call in calls):
+        if not any(_ends_with(call, "batch", "padded_batch") for call in calls) and not (
+            any(_ends_with(call, "map") for call in calls) and _is_for_training(project, scopes, read)
+        ):
             continue
         last = calls[0]
         assert isinstance(last.node, ast.Call)
@@ -157,6 +161,16 @@ def _is_for_records(scopes: ModuleScopes, read: ast.expr) -> bool:
     """Does the function that draws the samples write them to records?"""
     function = scopes.function(read)
     return any(scopes.function(writer) is function for writer in scopes.calls_by_name.get("TFRecordWriter", []))
+
+
+def _is_for_training(project: Project, scopes: ModuleScopes, read: ast.expr) -> bool:
+    """Are the samples drawn by Keras, or by a loop that trains or evaluates? Others may only count or collect them."""
+    for up in scopes.module.ancestors(read):
+        if isinstance(up, ast.For | ast.AsyncFor):
+            return project.loops.role(scopes, up) is not Role.OTHER
+        if isinstance(up, ast.stmt):
+            return True
+    return True
 
 
 def _pipeline(project: Project, scopes: ModuleScopes, read: ast.expr) -> list[Ref]:
