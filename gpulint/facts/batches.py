@@ -110,7 +110,7 @@ class Batches:
             return
         batch = self._batch(scopes, call)
         split = (named or self._drawn(call)) if batch is not None else None
-        if batch is not None and split is not None:
+        if batch is not None and split is not None and not self._project.guards.debug(scopes, call):
             yield Source(Ref(scopes, call), split, batch)
 
     def _positional(self, scopes: ModuleScopes, call: ast.Call) -> Iterator[Source]:

@@ -40,6 +40,36 @@ def conditions(scopes: ModuleScopes, node: ast.AST, until: ast.AST | None = None
         inner = up
 
 
+def nested_exits(scopes: ModuleScopes, node: ast.AST, until: ast.AST | None = None) -> Iterator[tuple[ast.expr, bool]]:
+    """(test, False) of early exits in front of ``node`` that stand inside other ``if`` statements, or have an ``else``.
+
+    On some way to ``node`` the test was false; on others it was not asked.
+    """
+    inner = node
+    for up in scopes.module.ancestors(node):
+        if up is until:
+            return
+        for name in ("body", "orelse", "finalbody"):
+            block = getattr(up, name, None)
+            if isinstance(block, list) and inner in block:
+                for earlier in block[: block.index(inner)]:
+                    if isinstance(earlier, ast.If):
+                        yield from ((test, False) for test in _exits_in(earlier))
+        if isinstance(up, (*FUNCTIONS, ast.Lambda, ast.ClassDef)):
+            return
+        inner = up
+
+
+def _exits_in(statement: ast.If) -> Iterator[ast.expr]:
+    if statement.orelse and _leaves(statement.body):
+        yield statement.test
+    for part in (*statement.body, *statement.orelse):
+        if isinstance(part, ast.If):
+            if not part.orelse and _leaves(part.body):
+                yield part.test
+            yield from _exits_in(part)
+
+
 def _leaves(body: list[ast.stmt]) -> bool:
     return bool(body) and (isinstance(body[-1], ast.Continue | ast.Return | ast.Break) or _ends(body[-1]))
 

@@ -49,6 +49,8 @@ _PREPARES = re.compile(r"(data_?generators?|data_?prep\w*|pre_?process\w*)$", re
 """Folders whose programs make the data that others train on."""
 _RESOURCES = ("resources_per_node", "resources_per_worker")
 """What Kubeflow's and Ray's trainers give each worker."""
+_PROGRAM = frozenset({"ArgumentParser", "parse_args", "option", "Fire"})
+"""What reads a program's options."""
 _INSTALLED = frozenset({"setup.py", "hubconf.py", "noxfile.py", "conftest.py"})
 _CHOSEN = re.compile(rb"""(device|devices|accelerator)\W{1,4}(auto|gpu|cuda)|\.to\((\d|(local_)?rank)\)""")
 _NUMBERED = re.compile(rb"^\s*device = \d+\s*$", re.MULTILINE)
@@ -79,6 +81,15 @@ class GpuPrograms:
         if any(holds and "__main__" in ast.unparse(test) for test, holds in conditions(scopes, node)):
             return self.runs(scopes) and self._computes(scopes.path)
         return self.runs(scopes)
+
+    def tries_itself(self, scopes: ModuleScopes, node: ast.AST) -> bool:
+        """Does a place only run when a module that others import for its classes is started itself, without options?"""
+        return (
+            bool(scopes.classes)
+            and not scopes.calls_by_name.keys() & _PROGRAM
+            and any(holds and "__main__" in ast.unparse(test) for test, holds in conditions(scopes, node))
+            and any(self.users(scopes.path))
+        )
 
     def is_separate(self, path: Path) -> bool:
         """Does a file's name say that it is a step of its own (``download_data.py``), run before GPUs are held?"""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
+from itertools import chain
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from gpulint.facts.conditions import conditions, contexts_of
+from gpulint.facts import yacs
+from gpulint.facts.conditions import conditions, contexts_of, nested_exits
 from gpulint.facts.periodic import is_counter, is_periodic
 from gpulint.facts.roles import Role
 from gpulint.facts.scopes import FUNCTIONS, ModuleScopes, last_name
@@ -83,7 +85,8 @@ class Guards:
 
     def periodic(self, scopes: ModuleScopes, node: ast.AST, until: ast.AST | None = None) -> bool:
         """Does ``node`` run only every N iterations (or only on the first or last), N not being one?"""
-        return any(is_periodic(self._project, scopes, test, holds) for test, holds in conditions(scopes, node, until))
+        tests = chain(conditions(scopes, node, until), nested_exits(scopes, node, until))
+        return any(is_periodic(self._project, scopes, test, holds) for test, holds in tests)
 
     def debug(self, scopes: ModuleScopes, node: ast.AST) -> bool:
         """Is ``node`` behind a debug, profile or verbosity switch?"""
@@ -121,7 +124,8 @@ class Guards:
             for part in parts:
                 if isinstance(part, ast.Name | ast.Attribute | ast.Subscript):
                     known = self._project.values.of(scopes, part)
-                    if known.complete and all(bool(value) is not wanted for value in known.constants):
+                    constants = list(known.constants if known.complete else yacs.defaults(self._project, part))
+                    if constants and all(bool(value) is not wanted for value in constants):
                         return True
         return False
 

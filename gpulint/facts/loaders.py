@@ -95,10 +95,16 @@ class Loaders:
 
     def in_module(self, scopes: ModuleScopes) -> list[Loader]:
         """Calls of a module that make a torch-like data loader, in source order; ``super().__init__`` of a subclass
-        counts."""
+        counts. Left out are loaders that only try the program out (``if args.dry_run``) or hold a few samples."""
         if scopes not in self._by_module:
             calls = [] if is_for_tpu(scopes) else scopes.calls
-            found = [loader for call in calls if (loader := self._loader(scopes, call)) is not None]
+            found = [
+                loader
+                for call in calls
+                if (loader := self._loader(scopes, call)) is not None
+                and not _holds_few(call)
+                and not self._project.guards.debug(scopes, call)
+            ]
             self._by_module[scopes] = sorted(found, key=lambda loader: (loader.node.lineno, loader.node.col_offset))
         return self._by_module[scopes]
 
@@ -221,3 +227,12 @@ def _is_alias(scopes: ModuleScopes, func: ast.expr) -> bool:
     if root is not func:
         return any(binding.kind is Bound.IMPORT for binding in bindings)
     return not bindings or any(binding.kind in (Bound.IMPORT, Bound.ASSIGN) for binding in bindings)
+
+
+def _holds_few(call: ast.Call) -> bool:
+    """``DataLoader(Subset(data, [index]))``: the samples are listed one by one."""
+    data = next((keyword.value for keyword in call.keywords if keyword.arg == "dataset"), None)
+    match data or (call.args[0] if call.args else None):
+        case ast.Call(func=func, args=[_, ast.List(elts=indices) | ast.Tuple(elts=indices)]):
+            return last_name(func) == "Subset" and not any(isinstance(index, ast.Starred) for index in indices)
+    return False

@@ -98,7 +98,7 @@ def _every_step(project: Project, scopes: ModuleScopes, sync: Sync) -> Context |
         return None
     if any(_says_evaluation(test, holds) for test, holds in conditions(scopes, sync.node)):
         return None
-    if _is_for_a_kind(project, scopes, sync.node):
+    if _is_for_a_kind(project, scopes, sync.node) or project.gpu_programs.tries_itself(scopes, sync.node):
         return None
     for context in project.loops.contexts(scopes, sync.node):
         if context.role is not Role.STEP or _is_full_batch(context):

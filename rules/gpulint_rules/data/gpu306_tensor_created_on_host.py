@@ -103,7 +103,7 @@ def _loop(project: Project, scopes: ModuleScopes, transfer: Transfer) -> Context
     guards = project.guards
     if guards.periodic(scopes, transfer.node) or guards.debug(scopes, transfer.node):
         return None
-    if guards.exceptional(scopes, transfer.node):
+    if guards.exceptional(scopes, transfer.node) or project.gpu_programs.tries_itself(scopes, transfer.node):
         return None
     for context in project.loops.contexts(scopes, transfer.node):
         seldom = any(guards.periodic(site.scopes, site.node) for site in context.calls)

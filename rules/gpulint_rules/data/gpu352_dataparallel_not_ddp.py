@@ -23,9 +23,13 @@ https://pytorch.org/tutorials/intermediate/ddp_tutorial.html
 
 from __future__ import annotations
 
+import ast
+import re
 from collections.abc import Iterator
 
 from gpulint.documents.base import Document
+from gpulint.facts.conditions import conditions
+from gpulint.facts.scopes import ModuleScopes
 from gpulint.facts.wrapped import only_infers
 from gpulint.finding import Finding, Severity
 from gpulint.project import Project
@@ -42,6 +46,8 @@ _NAMES = frozenset(
     }
 )
 
+_COUNTS_GPUS = re.compile(r"gpu|device", re.IGNORECASE)
+
 
 def check(document: Document, project: Project) -> Iterator[Finding]:
     scopes = project.scopes(document)
@@ -52,7 +58,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         devices = project.arguments.value(scopes, call, "device_ids", 2 if functional else 1)
         if devices.every(lambda value: isinstance(value, tuple) and len(value) == 1):
             continue
-        if project.guards.without_gpu(scopes, call) or only_infers(project, scopes, call):
+        if project.guards.without_gpu(scopes, call) or _on_one_gpu(scopes, call) or only_infers(project, scopes, call):
             continue
         model = scopes.module.text(call.args[0]) if call.args else ""
         wrapped = f"`{model}`" if 0 < len(model) < 40 else "the model"
@@ -62,6 +68,16 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             f"{'data_parallel' if functional else 'DataParallel'} drives all GPUs for {wrapped} from one process",
             help=f"wrap {wrapped} in DistributedDataParallel and start `torchrun --nproc_per_node=gpu`",
         )
+
+
+def _on_one_gpu(scopes: ModuleScopes, call: ast.Call) -> bool:
+    """Is the call in the branch for a single GPU (``else`` of ``if len(gpu_ids) > 1``)?"""
+    for test, holds in conditions(scopes, call):
+        match test:
+            case ast.Compare(left=count, ops=[ast.Gt()], comparators=[ast.Constant(value=1)]) if not holds:
+                if _COUNTS_GPUS.search(ast.unparse(count)):
+                    return True
+    return False
 
 
 RULE = Rule(
