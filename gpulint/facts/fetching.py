@@ -215,8 +215,12 @@ class Fetching:
             texts = [value.value for value in first.values if isinstance(value.value, str)] if first is not None else []
             origin, kind = tables.ALWAYS[full]
             known = first is not None and first.values
-            if known and _TAKES_URL.search(full) and not any("://" in text or "{" in text for text in texts):
-                return None  # a file, or nothing, by default: whoever runs the program names what it fetches
+            if (
+                known
+                and _TAKES_URL.search(full)
+                and not any("://" in text or "{" in text or not text for text in texts)
+            ):
+                return None  # a file, or None, by default: whoever runs the program names what it fetches
             if texts and all(text.startswith((".", "/", "~", "gs://")) for text in texts):
                 return None
             if full.startswith("tensorflow_hub.") and not any(text.startswith("http") for text in texts):

@@ -115,7 +115,8 @@ class Roles:
                     inner |= self._roles_of(helper.scopes, helper.node)
         epoch_name = is_epoch_loop(loop)
         if Role.STEP in inner or Role.EPOCH in inner:
-            return Role.STEP if not epoch_name and Role.STEP in inner and self.over_loader(scopes, loop) else Role.EPOCH
+            stepped = not epoch_name and inner & {Role.STEP, Role.OTHER} and self.over_loader(scopes, loop)
+            return Role.STEP if stepped else Role.EPOCH
         if Role.OTHER in inner:
             # A helper that takes one training step.
             return Role.STEP
