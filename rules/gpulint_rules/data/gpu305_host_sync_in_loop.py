@@ -28,7 +28,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from gpulint.documents.base import Document
 from gpulint.facts.acting import moves_environment
@@ -49,13 +48,6 @@ _EVALUATING = re.compile(r"^\W*(is_)?(val|valid|validation|eval|evaluate|test|pr
 _EPOCH = re.compile(r"epoch|^ep$", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
-class Waits:
-    """The primitives of one statement."""
-
-    syncs: tuple[Sync, ...]
-
-
 def check(document: Document, project: Project) -> Iterator[Finding]:
     scopes = project.scopes(document)
     if scopes is None or is_benchmark(scopes.path):
@@ -68,15 +60,13 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         if context is not None:
             statements.setdefault(_statement(scopes, sync.node), []).append((sync, context))
     for found in statements.values():
-        found.sort(key=lambda item: (item[0].node.lineno, item[0].node.col_offset))
-        sync, context = found[0]
+        sync, context = min(found, key=lambda item: (item[0].node.lineno, item[0].node.col_offset))
         yield RULE.finding(
             document.path,
             scopes.module.span(sync.node),
             _message(scopes, sync),
             help=_help(sync),
             severity=Severity.INFO if sync.kind is SyncKind.TEST else None,
-            payload=Waits(tuple(item[0] for item in found)),
             related=_way(context),
         )
 

@@ -26,7 +26,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from gpulint.documents.base import Document
 from gpulint.documents.jobspec import JobSpecDocument
@@ -55,13 +54,6 @@ _READS = frozenset(
 _RAY = re.compile(r"^ray\.data\.(read_\w+)$")
 
 
-@dataclass(frozen=True, slots=True)
-class RemoteRead:
-    """The remote path as far as it is known."""
-
-    path: str
-
-
 def check(document: Document, project: Project) -> Iterator[Finding]:
     scopes = project.scopes(document)
     if scopes is not None:
@@ -87,7 +79,6 @@ def _ray(document: Document, scopes: ModuleScopes, project: Project) -> Iterator
                     scopes,
                     call,
                     f"ray.data.{last_name(call.func)} reads {where.text} while GPUs are held",
-                    where.text,
                 )
 
 
@@ -108,18 +99,15 @@ def _per_item(document: Document, scopes: ModuleScopes, project: Project) -> Ite
                 continue
             if per_item or project.loops.contexts(scopes, call):
                 unit = "every item" if per_item else "every iteration"
-                yield _finding(
-                    document, scopes, call, f"{last_name(call.func)} reads {where.text} for {unit}", where.text
-                )
+                yield _finding(document, scopes, call, f"{last_name(call.func)} reads {where.text} for {unit}")
 
 
-def _finding(document: Document, scopes: ModuleScopes, call: ast.Call, message: str, path: str) -> Finding:
+def _finding(document: Document, scopes: ModuleScopes, call: ast.Call, message: str) -> Finding:
     return RULE.finding(
         document.path,
         scopes.module.span(call),
         message,
         help="copy the data to local disk in a step before the job, or read through a cache on local disk",
-        payload=RemoteRead(path),
     )
 
 
@@ -141,7 +129,6 @@ def _arguments(document: Document, project: Project) -> Iterator[Finding]:
                 document.source.span(start, start + len(match[0])),
                 f"the GPU job reads its input from {match['path']}",
                 help="copy the data to local disk in a step before the job, or mount a volume that holds them",
-                payload=RemoteRead(match["path"]),
                 related=(evidence,),
             )
 

@@ -32,7 +32,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from gpulint.documents.base import Document
 from gpulint.documents.jobspec import JobSpecDocument
@@ -50,14 +49,6 @@ from gpulint.fix import Safety
 from gpulint.gate import Gate
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
-
-
-@dataclass(frozen=True, slots=True)
-class Fetched:
-    """What is fetched, empty if unknown, and by what (a callee or a command)."""
-
-    what: str
-    by: str
 
 
 def check(document: Document, project: Project) -> Iterator[Finding]:
@@ -168,7 +159,6 @@ def _finding(document: Document, scopes: ModuleScopes, item: Download) -> Findin
         scopes.module.span(item.node),
         f"{item.name} downloads{what}{origin} in the GPU job",
         help=_advice(item),
-        payload=Fetched(item.what, item.name),
         related=(item.place,) if item.place is not None else (),
     )
 
@@ -206,7 +196,6 @@ def _commands(document: Document, project: Project) -> Iterator[Finding]:
             if name
             else f"{tool} downloads while the job holds its GPUs",
             help="download it before the job (login node, CPU step, image build) to storage that the job sees",
-            payload=Fetched(url, tool),
             related=(held.evidence,),
         )
 

@@ -26,7 +26,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from gpulint.documents.base import Document
 from gpulint.facts.fetch_commands import copy_tool
@@ -43,13 +42,6 @@ _PREPARES = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Copied:
-    """The tool, or the preparation program, that runs while the GPUs are held."""
-
-    by: str
-
-
 def check(document: Document, project: Project) -> Iterator[Finding]:
     for held in project.gpu_jobs.commands_of(document):
         tool = copy_tool(held.command)
@@ -62,7 +54,6 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
                     "copy in a job without GPUs that this one depends on (`sbatch --dependency=afterok:...`), or "
                     f"mount the data: {tool} then runs before the GPUs are given out"
                 ),
-                payload=Copied(tool),
                 related=(held.evidence,),
             )
     yield from _preparations(document, project)
@@ -102,7 +93,6 @@ def _preparations(document: Document, project: Project) -> Iterator[Finding]:
                 span,
                 f"{start.program.name} prepares data while the job holds its GPUs",
                 help=f"run {start.program.name} in a job without GPUs and let this one depend on it",
-                payload=Copied(start.program.name),
                 related=(evidence,),
             )
 
