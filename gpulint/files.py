@@ -16,7 +16,7 @@ from gpulint.rule import Kind
 
 _TESTS = re.compile(
     r"(^|/)(tests?|test_?data|(test_?)?fixtures|testing|unit_?tests?|(functional|smoke|integration)_tests|test_utils|ci)/"
-    r"|(^|/)((smoke_)?test_[^/]*|[^/]*[_-]tests?|conftest)\.(py|ipynb|sh|ya?ml)$"
+    r"|(^|/)(_?(smoke_)?test_[^/]*|[^/]*[_-]tests?|conftest)\.(py|ipynb|sh|ya?ml)$"
 )
 
 

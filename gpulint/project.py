@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from gpulint.facts.guards import Guards
     from gpulint.facts.loaders import Loaders
     from gpulint.facts.loops import Loops
+    from gpulint.facts.own_batches import OwnBatches
     from gpulint.facts.remote import Paths
     from gpulint.facts.resolve import Resolver
     from gpulint.facts.staging import Staging
@@ -101,6 +102,12 @@ class Project(Tree):
         from gpulint.facts.feeding import Feeding
 
         return Feeding(self)
+
+    @cached_property
+    def own_batches(self) -> OwnBatches:
+        from gpulint.facts.own_batches import OwnBatches
+
+        return OwnBatches(self)
 
     @cached_property
     def devices(self) -> Devices:

@@ -8,7 +8,7 @@ import re
 from gpulint.facts.conditions import conditions
 from gpulint.facts.devices import Device, Transfer
 from gpulint.facts.loaders import Loader
-from gpulint.facts.scopes import ModuleScopes, last_name
+from gpulint.facts.scopes import ModuleScopes
 from gpulint.fix import Declined, Edit
 from gpulint.project import Project
 from gpulint_fixers.calls import add_keyword
@@ -110,21 +110,3 @@ def _is_option(scopes: ModuleScopes, value: ast.Attribute, loader: Loader) -> bo
         if isinstance(argument, ast.Constant) and isinstance(argument.value, str)
     }
     return value.attr in flags
-
-
-def is_collated(project: Project, transfer: Transfer) -> bool:
-    """Is a variable moved that a ``collate_fn`` made, perhaps neither a tensor nor anything of PyTorch's?"""
-    draw = transfer.draw
-    if draw is None or not isinstance(transfer.value, ast.Name) or not isinstance(draw.where.node, ast.For):
-        return False
-    argument = project.feeding.argument
-    return any(not argument(loader, "collate_fn", 6).is_absent for loader in draw.loaders)
-
-
-def is_whole(transfer: Transfer) -> bool:
-    """Is the whole batch moved, not a part of it?"""
-    loop = transfer.draw.where.node if transfer.draw is not None else None
-    target = loop.target if isinstance(loop, ast.For) else None
-    if isinstance(loop, ast.For) and isinstance(target, ast.Tuple) and last_name(loop.iter) == "enumerate":
-        target = target.elts[-1]
-    return isinstance(target, ast.Name) and isinstance(transfer.value, ast.Name) and target.id == transfer.value.id

@@ -142,7 +142,7 @@ class Checkpoints:
             return None
         names = self._project.resolver.call_names(scopes, call)
         for known in names & _PATH.keys():
-            if known == "torch.save" and (_saves_results(call) or _saves_settings(call)):
+            if known == "torch.save" and (_saves_results(call) or _saves_settings(call) or _saves_schedule(call)):
                 return None
             return Save(Ref(scopes, call), self._argument(scopes, call, *_PATH[known]))
         if names & _DUMPS:
@@ -220,6 +220,14 @@ def _saves_results(call: ast.Call) -> bool:
 def _saves_settings(call: ast.Call) -> bool:
     """``torch.save(args, path)``: a few numbers."""
     return bool(call.args) and last_name(call.args[0]) in _SETTINGS
+
+
+def _saves_schedule(call: ast.Call) -> bool:
+    """``torch.save(self.lr_scheduler.state_dict(), path)``: a few numbers as well."""
+    match call.args[:1]:
+        case [ast.Call(func=ast.Attribute(value=owner, attr="state_dict"))]:
+            return bool(re.search(r"scheduler|^scaler$|grad_scaler", last_name(owner), re.IGNORECASE))
+    return False
 
 
 def _words(node: ast.expr) -> Iterator[str]:

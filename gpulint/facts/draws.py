@@ -140,6 +140,8 @@ class Draws:
                 if not loaders and (not is_loader_name(last_name(inner)) or self._on_device(scopes, inner)):
                     return None
                 return Draw(Ref(scopes, node), loaders, self._prepared.is_prepared(scopes, inner))
+            case ast.Call(func=ast.Name(id="getattr"), args=[base, *_]):
+                return self.batch(scopes, base, depth + 1)
             case ast.Call(func=ast.Attribute(value=base, attr=attr)) if attr in _HOST_METHODS:
                 return self.batch(scopes, base, depth + 1)
             case ast.Call(func=ast.Attribute(value=base, attr="to"), args=[dtype]) if self._project.devices.is_dtype(
@@ -219,6 +221,8 @@ class Draws:
             return None
         if not isinstance(function, FUNCTIONS) or function in self._active:
             return None
+        if name == "self":
+            return self._project.own_batches.draw_of(scopes, function)
         loops = self._project.loops
         if function.name in ("training_step", "validation_step", "test_step") and name == "batch":
             return None  # Lightning moves the batch before the hook.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from gpulint.facts.batches import Source
 from gpulint.facts.glances import looks_at_few
 from gpulint.facts.prepared import PREPARE
+from gpulint.facts.roles import Role
 from gpulint.facts.scopes import ModuleScopes, last_name
 
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ _TINY = frozenset({"TUDataset", "Planetoid", "KarateClub", "WebKB", "Actor"})
 """Graph benchmarks whose splits are about one batch."""
 _FITS = re.compile(r"\.fit\w*\(|\.train\(|[tT]rainer\b|GradientTape|value_and_grad|\btrain\w*\(")
 """Training that a library or a function from elsewhere may do."""
+_UNDRAWN = PREPARE | {"cycle"}
+"""Calls that take a loader without drawing from it."""
 _PSNR = re.compile(r"(^|_)psnr$|peak_signal_noise_ratio$")
 """Functions that compare two images; torchmetrics' classes keep the error of all."""
 
@@ -29,7 +32,7 @@ def has_reason(project: Project, scopes: ModuleScopes, source: Source) -> bool:
         or _bounded(project, scopes, source)
         or _is_reckoned(source)
         or _unused(scopes, source.node)
-        or _drawn_one_by_one(scopes, source.node)
+        or _drawn_one_by_one(project, scopes, source.node)
         or project.batch_bounds.only_looked_at(scopes, source.node)
     )
 
@@ -49,8 +52,9 @@ def _is_reckoned(source: Source) -> bool:
     return isinstance(size, ast.BinOp) and isinstance(size.op, ast.Add | ast.Sub) and "batch" not in source.text
 
 
-def _drawn_one_by_one(scopes: ModuleScopes, call: ast.Call) -> bool:
-    """Is every use of the loader's name a ``next(loader)``, or its preparation, and no pass over the split?"""
+def _drawn_one_by_one(project: Project, scopes: ModuleScopes, call: ast.Call) -> bool:
+    """Is every use of the loader's name a ``next(loader)`` between training steps, or its preparation, and no pass over
+    the split?"""
     statement = next((up for up in scopes.module.ancestors(call) if isinstance(up, ast.Assign)), None)
     if statement is None or len(statement.targets) != 1 or not isinstance(statement.targets[0], ast.Name):
         return False
@@ -60,8 +64,14 @@ def _drawn_one_by_one(scopes: ModuleScopes, call: ast.Call) -> bool:
         for node in scopes.module.nodes
         if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load)
     ]
-    called = [last_name(up.func) for up in parents if isinstance(up, ast.Call)]
-    return "next" in called and len(called) == len(parents) and set(called) <= {"next", "cycle", *PREPARE}
+    calls = [up for up in parents if isinstance(up, ast.Call)]
+    drawn = [up for up in calls if last_name(up.func) == "next"]
+    if not drawn or len(calls) < len(parents) or not {last_name(up.func) for up in calls} <= _UNDRAWN | {"next"}:
+        return False
+    return all(
+        loop is not None and project.loops.role(scopes, loop) is Role.STEP
+        for loop in (next(project.loops.around(scopes, up), None) for up in drawn)
+    )
 
 
 def _bounded(project: Project, scopes: ModuleScopes, source: Source) -> bool:

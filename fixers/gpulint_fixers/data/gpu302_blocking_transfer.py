@@ -9,13 +9,14 @@ from gpulint_rules.data.gpu302_blocking_transfer import Blocking
 from gpulint.documents.python import PythonModule
 from gpulint.facts.devices import Device, Transfer
 from gpulint.facts.loaders import Loader
+from gpulint.facts.own_batches import is_collated, is_whole
 from gpulint.facts.passing import RECEIVERS, argument_of
 from gpulint.facts.scopes import FunctionNode, Ref, last_name
 from gpulint.finding import Finding
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
 from gpulint.project import Project
 from gpulint_fixers.calls import set_keyword
-from gpulint_fixers.pinning import is_collated, is_whole, pin
+from gpulint_fixers.pinning import pin
 
 
 def fix(finding: Finding, project: Project) -> Fix | Declined:
@@ -32,7 +33,7 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     module = payload.transfers[0].call.scopes.module
     edits = [_unblock(module, transfer.node) for transfer in payload.transfers]
     if any(
-        is_collated(project, transfer) and (is_whole(transfer) or _strict_class(project, transfer))
+        is_collated(project, transfer) and (is_whole(transfer.value, transfer.draw) or _strict_class(project, transfer))
         for transfer in payload.transfers
     ):
         note = "a batch of a class of its own (BatchEncoding of an older transformers, say) may not know the option"

@@ -53,7 +53,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         return
     statements: dict[ast.AST, list[Transfer]] = {}
     for transfer in project.devices.batch_transfers(scopes):
-        if not transfer.non_blocking:
+        if not transfer.non_blocking and not project.own_batches.moves_itself(transfer):
             statements.setdefault(_statement(scopes, transfer.node), []).append(transfer)
     for transfers in statements.values():
         first = transfers[0]

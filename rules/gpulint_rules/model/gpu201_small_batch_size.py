@@ -74,6 +74,8 @@ _NO_TRAINING = re.compile(
 """Programs that make data or evaluate: their batches are no training's."""
 
 
+_REINFORCES = re.compile(r"(^|_)(ppo|grpo|rloo|reinforce|rlhf)(_|$)", re.IGNORECASE)
+"""Programs whose batches are bound by what they sample themselves."""
 _REASON = re.compile(r"\b(paper|memory|oom|(for|to) (test|debug)\w*|only (test|debug)\w*|smoke)\b", re.IGNORECASE)
 """Words of a comment that gives a reason for a batch size."""
 
@@ -250,7 +252,9 @@ def _launch(document: Document, launch: Launch) -> Iterator[Finding]:
     if launch.program is None and launch.module is None:
         return
     program = PurePath(launch.program or "")
-    if _NO_TRAINING.search(program.stem) or is_benchmark(program) or is_benchmark(document.path):
+    if _NO_TRAINING.search(program.stem) or _REINFORCES.search(program.stem):
+        return
+    if is_benchmark(program) or is_benchmark(document.path):
         return
     options: dict[str, tuple[str | None, Span, Span]] = {}
     for at, word in enumerate(launch.args):
