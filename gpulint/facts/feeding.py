@@ -78,7 +78,7 @@ class Feeding:
                     if self._is_trainer(scopes, call, method):
                         values = [*call.args, *(keyword.value for keyword in call.keywords)]
                         yield from (Ref(scopes, value) for value in values)
-            if not (self._cpu_trainers or self._trains_on_cpu((scopes,))):
+            if not (self._cpu_trainers or self.trains_on_cpu((scopes,))):
                 yield from self._hooks(scopes)
 
     def _hooks(self, scopes: ModuleScopes) -> Iterator[Ref]:
@@ -122,9 +122,9 @@ class Feeding:
     @cached_property
     def _cpu_trainers(self) -> bool:
         """Is every Trainer or Fabric of the tree told to use the CPU?"""
-        return self._trains_on_cpu(self._project.training_modules)
+        return self.trains_on_cpu(self._project.training_modules)
 
-    def _trains_on_cpu(self, modules: tuple[ModuleScopes, ...]) -> bool:
+    def trains_on_cpu(self, modules: tuple[ModuleScopes, ...]) -> bool:
         """Do some modules make Trainers or Fabrics, all of them for the CPU?"""
         found = [
             self._on_cpu(scopes, call)

@@ -30,6 +30,9 @@ _COMPUTES = frozenset(
     b"Trainer SFTTrainer value_and_grad eval forward train_on_batch predict apply_gradients train".split()
 )
 _NAMED = frozenset(b"cuda gpu GPU GPUs num_gpus device_map".split())
+_DEVICES = _NAMED - frozenset(b"gpu GPU GPUs num_gpus".split())
+_ASKED = ("num_gpus", "use_gpu")
+"""What Ray is asked for; beside 0 and False, comments may still speak of GPUs."""
 _DEVICE = frozenset(b"device devices dev local_rank mps ctx".split())
 _OTHERS = frozenset(b"tpu TPU torch_xla torch_neuronx".split())
 _TPU = ("torch_xla", "TPUEstimator", "TPUClusterResolver", "TPUConfig")
@@ -42,7 +45,7 @@ _CLIENTS = frozenset(
 _OWN_WORK = frozenset(b"cuda device_map backward GradientTape Trainer training_step Accelerator".split())
 _SEPARATE = re.compile(
     r"(^|[_-])(download|downloads|downloader|fetch|prefetch|prepare|convert|export|setup|upload|"
-    r"stage|staging|cache|vocab|vocabulary)([_-]|$)",
+    r"stage|staging|cache|vocab|vocabulary|preprocess|preprocessing)([_-]|$)",
     re.IGNORECASE,
 )
 _PREPARES = re.compile(r"(data_?generators?|data_?prep\w*|pre_?process\w*)$", re.IGNORECASE)
@@ -138,12 +141,20 @@ def runs_elsewhere(scopes: ModuleScopes) -> bool:
 
 
 def _asks_for_no_gpus(scopes: ModuleScopes) -> bool:
-    """Does a module ask for ``num_gpus=0`` wherever it asks, and name GPUs nowhere else?"""
+    """Does a module say ``num_gpus=0`` or ``use_gpu=False`` wherever it says either, and name no device?"""
     text = scopes.module.source.text
-    if "num_gpus" not in text or set(_WORD.findall(text.encode("utf-8", "replace"))) & _NAMED != {b"num_gpus"}:
+    if not any(name in text for name in _ASKED) or set(_WORD.findall(text.encode("utf-8", "replace"))) & _DEVICES:
         return False
-    asked = [keyword.value for call in scopes.calls for keyword in call.keywords if keyword.arg == "num_gpus"]
-    return bool(asked) and all(isinstance(value, ast.Constant) and value.value == 0 for value in asked)
+    asked = [keyword.value for call in scopes.calls for keyword in call.keywords if keyword.arg in _ASKED]
+    return bool(asked) and all(_is_off(scopes, value) for value in asked)
+
+
+def _is_off(scopes: ModuleScopes, value: ast.expr | None) -> bool:
+    """Is a value 0 or False, or a name for nothing else?"""
+    if isinstance(value, ast.Name):
+        made = [binding.value for binding in scopes.scope(value).lookup(value.id)]
+        return bool(made) and all(isinstance(one, ast.Constant) and not one.value for one in made)
+    return isinstance(value, ast.Constant) and not value.value
 
 
 def _asks_for_cpus(scopes: ModuleScopes) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpulint.facts.conditions import contexts_of
-from gpulint.facts.roles import Role
+from gpulint.facts.roles import Role, stops_at_once
 from gpulint.facts.scopes import FUNCTIONS, FunctionNode, LoopNode, ModuleScopes, Ref, dotted, last_name
 
 if TYPE_CHECKING:
@@ -111,10 +111,11 @@ def _is_forward(call: ast.Call, model: str) -> bool:
 
 
 def _outermost(project: Project, scopes: ModuleScopes, call: ast.Call, mode: ast.Call) -> LoopNode | None:
-    """The outermost loop around ``call`` without ``model.eval()`` in it; None in a training step."""
+    """The outermost loop around ``call`` without ``model.eval()`` in it; None in a training step or a look at one
+    batch."""
     found: LoopNode | None = None
     for loop in project.loops.around(scopes, call):
-        if project.loops.role(scopes, loop) is Role.STEP:
+        if stops_at_once(loop) or project.loops.role(scopes, loop) is Role.STEP:
             return None
         if mode not in set(ast.walk(loop)):
             found = loop

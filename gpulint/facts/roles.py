@@ -104,6 +104,8 @@ class Roles:
         return self._roles[loop]
 
     def _find_role(self, scopes: ModuleScopes, loop: LoopNode) -> Role:
+        if stops_at_once(loop):
+            return Role.OTHER
         if self._steps(scopes, loop):
             # `for stride in (1, 2)` tries variants; no training takes its steps that way.
             variants = isinstance(loop, ast.For) and isinstance(loop.iter, ast.List | ast.Tuple)
@@ -234,3 +236,8 @@ def is_epoch_loop(loop: LoopNode) -> bool:
 
 def _targets(node: ast.expr) -> list[str]:
     return [child.id for child in ast.walk(node) if isinstance(child, ast.Name)]
+
+
+def stops_at_once(loop: LoopNode) -> bool:
+    """Does a loop only look at the first batch (its last statement is ``break``)?"""
+    return isinstance(loop.body[-1], ast.Break)
