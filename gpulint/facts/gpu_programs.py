@@ -33,6 +33,8 @@ _NAMED = frozenset(b"cuda gpu GPU GPUs num_gpus device_map".split())
 _DEVICES = _NAMED - frozenset(b"gpu GPU GPUs num_gpus".split())
 _ASKED = ("num_gpus", "use_gpu")
 """What Ray is asked for; beside 0 and False, comments may still speak of GPUs."""
+_OPTION = re.compile(r"(?:\.|--)(?:use|num)[_-]gpus?\b")
+"""The same as an option of the program."""
 _DEVICE = frozenset(b"device devices dev local_rank mps ctx".split())
 _OTHERS = frozenset(b"tpu TPU torch_xla torch_neuronx".split())
 _TPU = ("torch_xla", "TPUEstimator", "TPUClusterResolver", "TPUConfig")
@@ -141,12 +143,13 @@ def runs_elsewhere(scopes: ModuleScopes) -> bool:
 
 
 def _asks_for_no_gpus(scopes: ModuleScopes) -> bool:
-    """Does a module say ``num_gpus=0`` or ``use_gpu=False`` wherever it says either, and name no device?"""
+    """Does a module say ``num_gpus=0`` or ``use_gpu=False``, nothing else of either, and name no device?"""
     text = scopes.module.source.text
     if not any(name in text for name in _ASKED) or set(_WORD.findall(text.encode("utf-8", "replace"))) & _DEVICES:
         return False
     asked = [keyword.value for call in scopes.calls for keyword in call.keywords if keyword.arg in _ASKED]
-    return bool(asked) and all(_is_off(scopes, value) for value in asked)
+    said = any(isinstance(value, ast.Constant) for value in asked)
+    return said and all(_is_off(scopes, value) for value in asked) and not _OPTION.search(text)
 
 
 def _is_off(scopes: ModuleScopes, value: ast.expr | None) -> bool:
