@@ -183,7 +183,7 @@ def cuda(batch, *args, **kwargs):
 
 
 for images, labels in DataLoader(data, pin_memory=True):
-    model(cuda(images, non_blocking=True)).backward()
+    model(cuda(images, memory_format=layout)).backward()
 """
 
 
