@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpulint.facts import fastai
+from gpulint.facts.batch_samplers import sampled_size
+from gpulint.facts.iterables import unwrap_zipped
 from gpulint.facts.passing import RECEIVERS, argument_of, positional
 from gpulint.facts.roles import Role
 from gpulint.facts.scopes import FUNCTIONS, AtCall, Bound, FunctionNode, ModuleScopes, Ref, last_name
@@ -174,6 +176,8 @@ class Batches:
                 return None if self._takes_batches(scopes, call) else Ref(scopes, keyword.value)
         if self._is_loader(scopes, call):
             argument = self._project.arguments.of(scopes, call, "batch_size", 1)
+            if argument.is_absent and (sampler := _keyword(call, "batch_sampler")) is not None:
+                return sampled_size(self._project, scopes, sampler)
             return argument.refs[0] if len(argument.refs) == 1 else None
         if isinstance(call.func, ast.Attribute) and call.func.attr in ("batch", "padded_batch") and call.args:
             return Ref(scopes, call.args[0]) if "tensorflow" in scopes.packages else None
@@ -222,6 +226,17 @@ class Batches:
                 return found
         return None
 
+    def trains(self, call: ast.Call) -> bool:
+        """Does a training step draw from this very loader, whatever its split is called?"""
+        origins = self._project.resolver.origins
+        return any(
+            ref.node is call
+            for draw in self._project.draws.by_loader.get(call, [])
+            if isinstance(draw.where.node, ast.For) and self._role(draw.where) is Role.STEP
+            for source in unwrap_zipped(draw.where.node.iter)
+            for ref in origins(draw.where.scopes, source)
+        )
+
     def _drawn(self, call: ast.Call) -> Split | None:
         """What the loops that draw from a loader do."""
         roles = {draw.where: self._role(draw.where) for draw in self._project.draws.by_loader.get(call, [])}
@@ -258,6 +273,10 @@ class Batches:
                     return None
             inner = up
         return None
+
+
+def _keyword(call: ast.Call, name: str) -> ast.expr | None:
+    return next((keyword.value for keyword in call.keywords if keyword.arg == name), None)
 
 
 def _label(node: ast.expr) -> str:

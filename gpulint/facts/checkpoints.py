@@ -46,6 +46,7 @@ _SETTINGS = frozenset("args opt opts config cfg hparams training_args options".s
 _KERAS_CALLBACKS = re.compile(
     r"^(tensorflow\.|tensorflow\.python\.|tf_)?keras\.callbacks\.(ModelCheckpoint|BackupAndRestore)$"
 )
+_SAVING_HOOKS = ("on_epoch_end", "on_train_batch_end", "_save_model", "_save_checkpoint", "on_validation_end")
 _LIGHTNING = re.compile(r"^(pytorch_lightning|lightning(\.pytorch)?)\.callbacks(\.\w+)*\.ModelCheckpoint$")
 _TRAINER_ARGUMENTS = frozenset(
     {"transformers.TrainingArguments", "transformers.Seq2SeqTrainingArguments", "trl.SFTConfig", "trl.DPOConfig"}
@@ -141,6 +142,8 @@ class Checkpoints:
         if isinstance(call.func, ast.Call) or not any(word in name for word in _WORDS):
             return None
         names = self._project.resolver.call_names(scopes, call)
+        if "Checkpoint" in name:
+            names |= self._inherited(scopes, call)
         for known in names & _PATH.keys():
             if known == "torch.save" and (_saves_results(call) or _saves_settings(call) or _saves_schedule(call)):
                 return None
@@ -163,6 +166,19 @@ class Checkpoints:
             for ref in made
             if isinstance(ref.node, ast.Call)
             for name in self._project.resolver.call_names(ref.scopes, ref.node)
+        )
+
+    def _inherited(self, scopes: ModuleScopes, call: ast.Call) -> frozenset[str]:
+        """Bases of the tree's own callback classes that leave saving to them."""
+        resolver = self._project.resolver
+        made = [ref for ref in resolver.origins(scopes, call.func) if isinstance(ref.node, ast.ClassDef)]
+        return frozenset[str]().union(
+            *(
+                resolver.base_names(ref.scopes, ref.node)
+                for ref in made
+                if isinstance(ref.node, ast.ClassDef)
+                and not any(resolver.class_attribute(ref.scopes, ref.node, hook) for hook in _SAVING_HOOKS)
+            )
         )
 
     def _automatic(self, scopes: ModuleScopes, call: ast.Call, names: frozenset[str]) -> Save | None:

@@ -9,6 +9,9 @@ from gpulint.facts.names import Names
 from gpulint.facts.passing import RECEIVERS
 from gpulint.facts.scopes import FUNCTIONS, Binding, ModuleScopes, Ref
 
+_CONSTRUCTORS = frozenset({"from_pretrained", "from_config", "load_from_checkpoint"})
+"""Class methods of libraries that make an instance of the class."""
+
 
 class Classes(Names):
     """Classes in the modules of one project, for which somebody else finds the expressions that define a value."""
@@ -32,7 +35,10 @@ class Classes(Names):
             if isinstance(ref.node, ast.ClassDef):
                 found.append((ref.scopes, ref.node))
             elif isinstance(ref.node, ast.Call):
-                for made in self.origins(ref.scopes, ref.node.func):
+                func = ref.node.func
+                if isinstance(func, ast.Attribute) and func.attr in _CONSTRUCTORS:
+                    func = func.value
+                for made in self.origins(ref.scopes, func):
                     if isinstance(made.node, ast.ClassDef):
                         found.append((made.scopes, made.node))
             elif isinstance(ref.node, ast.arg) and ref.node.annotation is not None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from gpulint.facts.iterables import is_loader_name, unwrap_iterable
+from gpulint.facts.iterables import is_loader_name, unwrap_iterable, unwrap_zipped
 from gpulint.facts.loaders import Loader
 from gpulint.facts.passing import argument_of
 from gpulint.facts.prepared import Prepared
@@ -82,9 +82,10 @@ class Draws:
         """How a loop takes batches from loaders of the tree."""
         if isinstance(loop, ast.While):
             return None
-        source = unwrap_iterable(loop.iter)
-        loaders = self._project.loaders.loaders_of(scopes, source)
-        return Draw(Ref(scopes, loop), loaders, self._prepared.is_prepared(scopes, source)) if loaders else None
+        sources = unwrap_zipped(loop.iter)
+        found = [loader for source in sources for loader in self._project.loaders.loaders_of(scopes, source)]
+        loaders = tuple(dict.fromkeys(found))
+        return Draw(Ref(scopes, loop), loaders, self._prepared.is_prepared(scopes, sources[0])) if loaders else None
 
     def _on_device(self, scopes: ModuleScopes, source: ast.expr) -> bool:
         """Iterators that put batches on a device themselves (torchtext, tf.data, DALI, JAX, GraphLearn)."""
@@ -160,10 +161,22 @@ class Draws:
                 return self._first(self.batch(scopes, arg, depth + 1) for arg in args)
             case ast.List(elts=parts) | ast.Tuple(elts=parts):
                 return self._first(self.batch(scopes, part, depth + 1) for part in parts)
-            case ast.Call(func=ast.Name() | ast.Attribute(value=ast.Name())):
-                return self._first(
+            case ast.Call(func=ast.Name() | ast.Attribute(value=ast.Name() | ast.Attribute())):
+                return self._fetched(scopes, node, depth) or self._first(
                     self.batch(scopes, passed, depth + 1) for passed in rearranged(self._project, scopes, node)
                 )
+        return None
+
+    def _fetched(self, scopes: ModuleScopes, call: ast.Call, depth: int) -> Draw | None:
+        """The draw of ``loader.get_batch()``, a function of the tree that returns what ``next`` gives it."""
+        for callee in self._project.resolver.callees(scopes, call):
+            function = callee.node
+            if not isinstance(function, FUNCTIONS) or "next" not in callee.scopes.calls_by_name:
+                continue
+            for value in self._project.resolver.returns(function):
+                draw = self.batch(callee.scopes, value, depth + 1)
+                if draw is not None and isinstance(draw.where.node, ast.Call) and not _is_first(draw.where.node):
+                    return draw
         return None
 
     @staticmethod
@@ -180,7 +193,7 @@ class Draws:
         return self._first(self.batch(where, value) for where, value in passed) or Draw(Ref(scopes, function))
 
     @cached_property
-    def _runs(self) -> dict[FunctionNode, tuple[Ref, ...]]:
+    def runs(self) -> dict[FunctionNode, tuple[Ref, ...]]:
         """``forward`` of a model of the tree -> the calls of such models that stand in loops over batches."""
         table: dict[FunctionNode, list[Ref]] = {}
         loops, resolver = self._project.loops, self._project.resolver
@@ -234,7 +247,7 @@ class Draws:
         try:
             sites = self._project.resolver.call_sites(scopes, function)
             if not sites and function.name == "forward":
-                sites = self._runs.get(function, ())
+                sites = self.runs.get(function, ())
             for site in sites:
                 assert isinstance(site.node, ast.Call)
                 passed = argument_of(function, site.node, name)
@@ -248,3 +261,11 @@ class Draws:
 def _uses_dali(scopes: ModuleScopes) -> bool:
     """Does the module of a program's own iterator import DALI, whose pipelines end on the GPU?"""
     return any(binding.target.startswith("nvidia.dali") for binding in scopes.imports)
+
+
+def _is_first(draw: ast.Call) -> bool:
+    """``next(iter(DataLoader(...)))``: the first batch of a loader that is made for it."""
+    match draw.args:
+        case [ast.Call(func=ast.Name(id="iter"), args=[ast.Call()]), *_]:
+            return True
+    return False

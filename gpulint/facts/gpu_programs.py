@@ -25,8 +25,8 @@ _GPU = frozenset(
     b"tensorflow keras jax MirroredStrategy vllm num_gpus GPU gpu rocm fastai".split()
 )
 _COMPUTES = frozenset(
-    b"backward fit fine_tune fit_one_cycle training_step train_step generate no_grad inference_mode zero_grad "
-    b"GradientTape pipeline evaluate "
+    b"backward fit fit_generator fine_tune fit_one_cycle training_step train_step generate no_grad inference_mode "
+    b"zero_grad GradientTape pipeline evaluate "
     b"Trainer SFTTrainer value_and_grad eval forward train_on_batch predict apply_gradients train".split()
 )
 _NAMED = frozenset(b"cuda gpu GPU GPUs num_gpus device_map".split())

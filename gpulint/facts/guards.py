@@ -46,6 +46,11 @@ _NO_GRAD = frozenset(
 def _excludes_cuda(test: ast.expr, holds: bool) -> bool:
     while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         test, holds = test.operand, not holds
+    if isinstance(test, ast.BoolOp):
+        # `a and b` that holds, or `a or b` that does not, says the same of each; else one of them may be to blame.
+        each = isinstance(test.op, ast.And) is holds
+        found = (_excludes_cuda(value, holds) for value in test.values)
+        return any(found) if each else all(found)
     if isinstance(test, ast.Compare) and len(test.ops) == 1 and (value := _device_named(test.comparators[0])):
         if isinstance(test.ops[0], ast.NotEq):
             holds = not holds
@@ -113,9 +118,9 @@ class Guards:
         """Does ``node`` run only where there is no CUDA device (``else`` of ``if device == "cuda"``)?"""
         return any(_excludes_cuda(test, holds) for test, holds in conditions(scopes, node))
 
-    def off_by_default(self, scopes: ModuleScopes, node: ast.AST) -> bool:
-        """Is ``node`` behind a switch that is false unless somebody sets it?"""
-        for test, holds in conditions(scopes, node):
+    def off_by_default(self, scopes: ModuleScopes, node: ast.AST, until: ast.AST | None = None) -> bool:
+        """Is ``node`` behind a switch that is false unless somebody sets it? Those around ``until`` do not count."""
+        for test, holds in conditions(scopes, node, until):
             inner, wanted = test, holds
             while isinstance(inner, ast.UnaryOp) and isinstance(inner.op, ast.Not):
                 inner, wanted = inner.operand, not wanted

@@ -23,6 +23,8 @@ _HARMLESS = frozenset(
     ).split()
 )
 """Context managers and decorators that leave gradients as they are; any other may switch them off."""
+_REGISTERS = re.compile(r"^(register(_\w+)?|command|option|argument|main)$")
+"""Decorators that put a function into a table, or make it a program (click, Hydra)."""
 _SWITCHES = frozenset(
     "set_grad_enabled requires_grad_ requires_grad volatile autograd grad vjp jvp enable_grad".split()
 )
@@ -125,7 +127,8 @@ def _outermost(project: Project, scopes: ModuleScopes, call: ast.Call, mode: ast
 def _may_disable(scopes: ModuleScopes, node: ast.AST, function: FunctionNode | None) -> bool:
     """May a ``with`` block or decorator around ``node`` switch gradients off?"""
     for up in scopes.module.ancestors(node):
-        if any(last_name(context) not in _HARMLESS for context in contexts_of(up)):
+        names = map(last_name, contexts_of(up))
+        if any(name not in _HARMLESS and not _REGISTERS.match(name) for name in names):
             return True
         if up is function:
             break

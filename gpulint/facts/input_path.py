@@ -91,6 +91,12 @@ class InputPaths:
                     return Heavy(function, call, inner)
         return None
 
+    def work_of(self, scopes: ModuleScopes, function: ast.Lambda) -> str:
+        """The heavy work that a lambda does itself, or ''."""
+        calls = [node for node in ast.walk(function.body) if isinstance(node, ast.Call)]
+        changes = any(_CHANGES.search(last_name(call.func)) for call in calls)
+        return next((work for call in calls if (work := self._work(scopes, call, changes))), "")
+
     def _within(self, callee: Ref, changes: bool, depth: int) -> str:
         """What a helper does; decoding alone counts when its caller changes the image."""
         assert isinstance(callee.node, FUNCTIONS)

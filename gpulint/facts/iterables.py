@@ -12,6 +12,8 @@ _LOADER_NAME = re.compile(
     re.IGNORECASE,
 )
 _ABOUT_DATA = re.compile(r"_(types?|names?|kinds?|keys?|paths?|files?|configs?|options|opts)$", re.IGNORECASE)
+_SEVERAL = re.compile(r"(loaders|data_?sets|iterators)$", re.IGNORECASE)
+"""Names of what holds several loaders, one of which a loop takes at a time."""
 _WRAPPERS = frozenset(
     {
         "enumerate", "trange", "track", "iter", "islice", "cycle", "zip", "log_every", "progress_bar", "prefetch",
@@ -36,6 +38,22 @@ def unwrap_iterable(node: ast.expr) -> ast.expr:
             node = node.args[0] if node.args else node.func.value
         else:
             return node
+
+
+def unwrap_zipped(node: ast.expr) -> list[ast.expr]:
+    """The loaders inside ``enumerate(zip(labelled, unlabelled))``; of anything else the one."""
+    while isinstance(node, ast.Call) and node.args and _wraps(last_name(node.func)):
+        if last_name(node.func) == "zip" and not any(isinstance(part, ast.Starred) for part in node.args):
+            return [unwrap_iterable(part) for part in node.args]
+        if isinstance(node.args[0], ast.Starred):
+            break
+        node = node.args[0]
+    return [unwrap_iterable(node)]
+
+
+def holds_several(node: ast.expr) -> bool:
+    """Does the name say that it holds several loaders (``loaders``, not ``loaders[phase]``)?"""
+    return not isinstance(node, ast.Subscript) and bool(_SEVERAL.search(last_name(node)))
 
 
 def _wraps(name: str) -> bool:

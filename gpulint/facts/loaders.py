@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from gpulint.facts.collected import elements
 from gpulint.facts.gpu_programs import is_for_tpu
 from gpulint.facts.iterables import is_loader_name, unwrap_iterable
 from gpulint.facts.scopes import FUNCTIONS, AtCall, Bound, ModuleScopes, Ref, last_name
@@ -84,6 +85,10 @@ class Loader(AtCall):
         return self.name.rsplit(".", 1)[-1] in _SAMPLING
 
 
+_MAX_NESTED = 2
+"""Collections in collections whose elements are followed."""
+
+
 class Loaders:
     """Data loaders of one project."""
 
@@ -92,6 +97,8 @@ class Loaders:
         self._by_module: dict[ModuleScopes, list[Loader]] = {}
         self._nodes: dict[ModuleScopes, set[ast.Call]] = {}
         self._active: set[ast.AST] = set()
+        self._opened: set[ast.AST] = set()
+        """Uses of collections whose elements are being looked at."""
 
     def in_module(self, scopes: ModuleScopes) -> list[Loader]:
         """Calls of a module that make a torch-like data loader, in source order; ``super().__init__`` of a subclass
@@ -141,6 +148,8 @@ class Loaders:
                 found.extend(self._passed_on(ref.scopes, owner))
             elif isinstance(call, ast.Attribute) and is_loader_name(call.attr):
                 found.extend(self._kept_under(ref.scopes, call.attr))
+            elif isinstance(call, ast.Subscript | ast.Name) and not ref.path:
+                found.extend(self._collected(ref))
             if not isinstance(call, ast.Call):
                 continue
             if (loader := self._loader(ref.scopes, call)) is not None:
@@ -160,6 +169,18 @@ class Loaders:
                     else:
                         found.extend(self._passed_on(made.scopes, made.node))
         return tuple(dict.fromkeys(found))
+
+    def _collected(self, held: Ref) -> Iterator[Loader]:
+        """Loaders that are kept in a list or dictionary, or in one that is itself kept in one."""
+        if held.node in self._opened or len(self._opened) >= _MAX_NESTED:
+            return
+        self._opened.add(held.node)
+        try:
+            for ref in elements(self._project, held):
+                assert isinstance(ref.node, ast.expr)
+                yield from self.loaders_of(ref.scopes, ref.node)
+        finally:
+            self._opened.discard(held.node)
 
     def _passed_on(self, scopes: ModuleScopes, owner: ast.ClassDef) -> Iterator[Loader]:
         """Loaders whose batches the ``__iter__`` of a class yields as they are."""

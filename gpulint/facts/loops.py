@@ -72,6 +72,8 @@ class Loops(Roles):
         try:
             found = list(self._hook(scopes, function))
             sites = self._project.resolver.call_sites(scopes, function)
+            if function.name == "forward":
+                sites = self._project.draws.runs.get(function, ())
             for site in sites or self.handed_over(scopes, function):
                 for context in self.contexts(site.scopes, site.node):
                     found.append(Context(context.role, context.loop, (*context.calls, site)))

@@ -15,7 +15,7 @@ from gpulint.facts.scopes import Binding, Bound, ModuleScopes
 if TYPE_CHECKING:
     from gpulint.project import Project
 
-_BUILTINS = frozenset(dir(builtins))
+BUILTINS = frozenset(dir(builtins))
 
 
 class Names:
@@ -68,9 +68,9 @@ class Names:
             for module in stars:
                 absolute = self._project.absolute(module, scopes.path)
                 yield f"{absolute}.{name}"
-                if name not in _BUILTINS:  # which hardly anybody overrides, and which half of the tree mentions
+                if name not in BUILTINS:  # which hardly anybody overrides, and which half of the tree mentions
                     yield from self._defined(f"{absolute}.{name}", scopes)
-            if name in _BUILTINS:
+            if name in BUILTINS:
                 yield name
         for binding in reaching(scopes, bindings, use):
             yield from self._binding_names(scopes, binding)

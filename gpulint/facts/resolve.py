@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from gpulint.documents.python import children
 from gpulint.facts.callsites import sites
 from gpulint.facts.classes import Classes
+from gpulint.facts.names import BUILTINS
 from gpulint.facts.passing import RECEIVERS, argument_of
 from gpulint.facts.reaching import reaching
 from gpulint.facts.scopes import FUNCTIONS, Binding, Bound, FunctionNode, ModuleScopes, Ref, last_name
@@ -55,9 +56,11 @@ class Resolver(Classes):
     def _find_origins(self, scopes: ModuleScopes, node: ast.AST, path: tuple[int, ...]) -> Iterator[Ref]:
         match node:
             case ast.Name(id=name):
-                bindings = reaching(scopes, scopes.scope(node).lookup(name), node)
-                for binding in bindings:
+                bindings = scopes.scope(node).lookup(name)
+                for binding in reaching(scopes, bindings, node):
                     yield from self._binding_origins(scopes, binding, node, path)
+                if not bindings and "*" in scopes.top.bindings and name not in BUILTINS:
+                    yield from self._starred_origins(scopes, node, path)
             case ast.Attribute():
                 yield from self._attribute_origins(scopes, node, path)
             case ast.IfExp(body=body, orelse=orelse):
@@ -75,6 +78,8 @@ class Resolver(Classes):
                 for ref in self.origins(scopes, base):
                     if isinstance(ref.node, ast.Tuple | ast.List) and not ref.path:
                         yield from self.origins(ref.scopes, ref.node, (index, *path))
+                    elif isinstance(ref.node, ast.Dict) and (held := _under(ref.node, index)) is not None:
+                        yield from self.origins(ref.scopes, held, path)
                     else:
                         yield Ref(scopes, node, path)
             case ast.Subscript(value=base, slice=ast.Constant(value=str(key))):
@@ -83,6 +88,14 @@ class Resolver(Classes):
                 yield from self._call_origins(scopes, node, path)
             case _:
                 yield Ref(scopes, node, path)
+
+    def _starred_origins(self, scopes: ModuleScopes, node: ast.Name, path: tuple[int, ...]) -> Iterator[Ref]:
+        """What a name that ``from module import *`` brings is bound to."""
+        for star in scopes.top.bindings["*"]:
+            module = self._project.absolute(star.target[:-2], scopes.path)
+            for where, there in self._project.find(f"{module}.{node.id}", scopes):
+                if where is not scopes:
+                    yield from self._binding_origins(where, there, there.node, path)
 
     def _item_origins(
         self, scopes: ModuleScopes, node: ast.AST, base: ast.expr, key: str, path: tuple[int, ...]
@@ -332,3 +345,11 @@ def _keeps_keywords(function: Ref) -> bool:
 
 def _is_property(function: FunctionNode) -> bool:
     return any(last_name(decorator) in ("property", "cached_property") for decorator in function.decorator_list)
+
+
+def _under(table: ast.Dict, key: int) -> ast.expr | None:
+    """The value that a dictionary has under a number."""
+    for name, value in zip(table.keys, table.values, strict=True):
+        if isinstance(name, ast.Constant) and name.value == key and not isinstance(name.value, bool):
+            return value
+    return None

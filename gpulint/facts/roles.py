@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import TYPE_CHECKING, TypeVar
 
-from gpulint.facts.iterables import is_loader_name, unwrap_iterable
+from gpulint.facts.iterables import holds_several, is_loader_name, unwrap_iterable
 from gpulint.facts.scopes import FUNCTIONS, LOOPS, FunctionNode, LoopNode, ModuleScopes, Ref, last_name
 
 if TYPE_CHECKING:
@@ -31,8 +31,6 @@ _EVAL_NAME = re.compile(
 _EVAL_STEP = re.compile(
     r"^_?(eval|evaluation|val|valid|validation|test|infer|inference|predict)_?(step|batch|iter|iteration)(_fn)?$"
 )
-_SEVERAL = re.compile(r"(loaders|data_?sets|iterators)$", re.IGNORECASE)
-"""Names of what holds several loaders, one of which a loop takes at a time."""
 _EPOCH_NAME = re.compile(r"(^|_)(epoch|epochs|ep)(_|$|\d)|^epoch")
 _FORWARD = ("forward", "__call__")
 _TRAINING_WORDS = b"backward minimize gradient train_on_batch value_and_grad epoch optim scaler train_ _step".split()
@@ -110,6 +108,8 @@ class Roles:
             # `for stride in (1, 2)` tries variants; no training takes its steps that way.
             variants = isinstance(loop, ast.For) and isinstance(loop.iter, ast.List | ast.Tuple)
             return Role.OTHER if variants else Role.STEP
+        if isinstance(loop, ast.For) and self.over_loader(scopes, loop) and self._project.guards.no_grad(scopes, loop):
+            return Role.EVAL  # an attack on the model takes steps of its own
         inner = {self.role(scopes, child) for child in self.inner_loops(scopes, loop)} - {Role.OTHER, Role.EVAL}
         for call in self.calls_in(scopes, loop):
             for helper in self._helpers(scopes, call):
@@ -124,7 +124,7 @@ class Roles:
             return Role.STEP
         if epoch_name:
             return Role.EPOCH
-        several = isinstance(loop, ast.For) and _SEVERAL.search(last_name(unwrap_iterable(loop.iter)))
+        several = isinstance(loop, ast.For) and holds_several(unwrap_iterable(loop.iter))
         if not several and self.over_loader(scopes, loop):
             return Role.EVAL if self._evaluates(scopes, loop) else Role.OTHER
         return Role.OTHER
@@ -230,8 +230,12 @@ def _only_forward(call: ast.Call) -> bool:
 
 
 def is_epoch_loop(loop: LoopNode) -> bool:
-    """Does the loop's own variable count epochs?"""
-    return isinstance(loop, ast.For) and any(_EPOCH_NAME.search(name) for name in _targets(loop.target))
+    """Does the loop's own variable count epochs? ``for iter_epoch, batch in enumerate(loader)`` counts batches."""
+    return (
+        isinstance(loop, ast.For)
+        and any(_EPOCH_NAME.search(name) for name in _targets(loop.target))
+        and not is_loader_name(last_name(unwrap_iterable(loop.iter)))
+    )
 
 
 def _targets(node: ast.expr) -> list[str]:

@@ -33,7 +33,8 @@ _ENDS = frozenset(
 )
 _CREATORS = frozenset(
     "torch.empty torch.zeros torch.ones torch.full torch.tensor torch.as_tensor torch.from_numpy torch.rand "
-    "torch.randn torch.randint torch.randperm torch.arange".split()
+    "torch.randn torch.randint torch.randperm torch.arange torch.LongTensor torch.FloatTensor torch.IntTensor "
+    "torch.BoolTensor torch.Tensor".split()
 )
 _SETTING = re.compile(r"scale|weight|fn|func|coef|type|name|lambda|alpha|interval", re.IGNORECASE)
 _FLOATS = frozenset({"float", "int", "Optional[float]", "float | None", "Optional[int]", "int | None"})
@@ -62,6 +63,8 @@ class Tensors:
                         return True
                     if self._moves(scopes, node):
                         return False
+                    if roots == {"torch"} and node.args:
+                        return self.is_host(scopes, node.args[0], depth + 1)
                     return self.is_host(scopes, func.value, depth + 1)
                 return last_name(func) in ("float", "int", "len", "sum_of", "range")
             case ast.Attribute(value=base) | ast.Subscript(value=base):
@@ -75,9 +78,11 @@ class Tensors:
             case ast.Name(id=name):
                 bindings = reaching(scopes, scopes.scope(node).lookup(name), node)
                 values = [b.value for b in bindings if b.kind is Bound.ASSIGN and b.value is not None and not b.path]
+                # A parameter that is filled on the host where it is absent holds a host tensor where it is not.
+                filled = sum(b.kind is Bound.PARAMETER for b in bindings) if len(bindings) > 1 else 0
                 return (
                     bool(values)
-                    and len(values) == len(bindings)
+                    and len(values) + filled == len(bindings)
                     and all(self.is_host(scopes, value, depth + 1) for value in values if value is not node)
                 )
         return False

@@ -4,7 +4,7 @@ A ``torch.utils.data.DataLoader`` (or a loader that forwards to it) without ``nu
 
 Knows PyTorch loops, and Accelerate, Fabric, Ray Train, Lightning and Ignite as movers of batches; the loaders of
 torchdata, PyG, DGL, MONAI and WebDataset; fastai's ``DataLoaders`` when they are told to use no workers; arguments of a
-Hugging Face trainer and YAML files of a training that say 0.
+Hugging Face trainer, launchers' options (``--workers 0``) and YAML files of a training that say 0.
 
 Why it costs GPU time
 Samples are read, decoded and collated in the training process, between two steps, while the GPU waits. Inefficient
@@ -30,12 +30,14 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from gpulint.documents.base import Document
 from gpulint.facts import fastai
 from gpulint.facts.arguments import Passed
 from gpulint.facts.conditions import conditions
 from gpulint.facts.feeding import WORKERS_POSITION
+from gpulint.facts.launches import launches
 from gpulint.facts.loaders import Loader
 from gpulint.facts.sample_work import works_per_sample
 from gpulint.facts.scopes import ModuleScopes, Ref
@@ -47,6 +49,11 @@ from gpulint.source import Span
 
 _ZERO = re.compile(r"workers['\"]?:[ \t]*0\b")
 _WORKERS = re.compile(r"(^|\.)(num_|n_)?((train_)?(data|dataloader|loader)_)?(num_)?workers$")
+_OPTION = re.compile(r"--(dataloader[-_]|data[-_]?loader[-_])?(num[-_]?|n[-_]?)?workers|([\w.]+\.)?num_workers")
+_PREPARES = re.compile(r"prepare|preprocess|extract|convert|download|export", re.IGNORECASE)
+"""Programs whose workers are no loaders'."""
+_ON_CPU = re.compile(r"(^|=)cpu$")
+_STAND_IN = re.compile(r"debug|smoke|tiny|mock|functional[-_]?test", re.IGNORECASE)
 _HELD_OUT = re.compile(r"val|test|eval|infer|predict", re.IGNORECASE)
 _TRAINS = re.compile(
     r"(^|[._])(epochs?|num_epochs|number_of_epochs|lr|learning_rate|max_steps|optimizer|batch_size)(\.|$)"
@@ -64,6 +71,7 @@ class SingleProcess:
 
 
 def check(document: Document, project: Project) -> Iterator[Finding]:
+    yield from _commands(document, project)
     scopes = project.scopes(document)
     if scopes is None:
         yield from _configuration(document, project)
@@ -153,6 +161,27 @@ def _arguments(document: Document, scopes: ModuleScopes, project: Project) -> It
                 yield _written(document, scopes.module.span(keyword), "dataloader_num_workers is 0")
 
 
+def _commands(document: Document, project: Project) -> Iterator[Finding]:
+    """``torchrun train.py --workers 0`` in a launcher or in the command of a job."""
+    if project.is_test(document.path) or _STAND_IN.search(document.path.as_posix()):
+        return
+    if document.kind is Kind.JOBSPEC:
+        scripts = [script for task in document.tasks if task.resources.gpus is not None for script in task.scripts]
+    else:
+        scripts = list(document.scripts)
+    seen = set[tuple[int | None, int]]()
+    for launch in (launch for script in scripts for launch in launches(script)):
+        program = Path(launch.program).stem if launch.program else launch.module
+        if not program or _PREPARES.search(program) or any(_ON_CPU.search(word.text) for word in launch.args):
+            continue
+        for at, word in enumerate(launch.args):
+            name, equals, value = word.text.partition("=")
+            following = launch.args[at + 1].value if not equals and at + 1 < len(launch.args) else value
+            if following == "0" and _OPTION.fullmatch(name) and (word.span.cell, word.span.line) not in seen:
+                seen.add((word.span.cell, word.span.line))
+                yield _written(document, word.span, f"{name} is 0", "the program")
+
+
 def _configuration(document: Document, project: Project) -> Iterator[Finding]:
     """``num_workers: 0`` in the configuration file of a training."""
     if document.kind is not Kind.JOBSPEC or document.tasks or _NO_TRAINING.search(document.path.as_posix()):
@@ -174,11 +203,11 @@ def _configuration(document: Document, project: Project) -> Iterator[Finding]:
             yield _written(document, span, f"{key} is 0")
 
 
-def _written(document: Document, span: Span, what: str) -> Finding:
+def _written(document: Document, span: Span, what: str, process: str = "the training process") -> Finding:
     return RULE.finding(
         document.path,
         span,
-        f"the training process loads its batches itself ({what})",
+        f"{process} loads its batches itself ({what})",
         help="set it to the cores that the job has per GPU",
     )
 
@@ -201,7 +230,7 @@ RULE = Rule(
     category=Category.HOST_GPU_TRANSFER,
     dimension=Dimension.DATA,
     severity=Severity.WARNING,
-    kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK, Kind.JOBSPEC}),
+    kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK, Kind.SHELL, Kind.JOBSPEC}),
     tokens=(("Loader", "dataloaders", "dataloader_num_workers", "workers"),),
     code_tokens=(("Loader", "dataloaders", "dataloader_num_workers"),),
     summary="DataLoader prepares batches in the training process",

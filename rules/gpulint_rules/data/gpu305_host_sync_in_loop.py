@@ -33,6 +33,7 @@ from gpulint.documents.base import Document
 from gpulint.facts.acting import moves_environment
 from gpulint.facts.conditions import conditions, is_ending
 from gpulint.facts.guards import is_benchmark
+from gpulint.facts.iterables import is_loader_name, unwrap_iterable
 from gpulint.facts.loops import Context
 from gpulint.facts.roles import Role
 from gpulint.facts.scopes import ModuleScopes, last_name
@@ -79,7 +80,6 @@ def _every_step(project: Project, scopes: ModuleScopes, sync: Sync) -> Context |
     if (
         guards.periodic(scopes, sync.node)
         or guards.debug(scopes, sync.node)
-        or guards.off_by_default(scopes, sync.node)
         or is_ending(scopes, sync.node)
         or guards.leaving(scopes, sync.node)
         or guards.exceptional(scopes, sync.node)
@@ -93,9 +93,12 @@ def _every_step(project: Project, scopes: ModuleScopes, sync: Sync) -> Context |
     for context in project.loops.contexts(scopes, sync.node):
         if context.role is not Role.STEP or _is_full_batch(context):
             continue
+        # What is off around the whole loop (`if args.do_train`) says nothing of its iterations.
+        if guards.off_by_default(scopes, sync.node, context.loop.node):
+            continue
         if any(
             guards.periodic(site.scopes, site.node)
-            or guards.off_by_default(site.scopes, site.node)
+            or guards.off_by_default(site.scopes, site.node, context.loop.node)
             or guards.exceptional(site.scopes, site.node)
             or guards.once(site.scopes, site.node)
             or _is_for_a_kind(project, site.scopes, site.node)
@@ -140,9 +143,10 @@ def _in_step_loop(project: Project, scopes: ModuleScopes, sync: Sync) -> bool:
 def _is_full_batch(context: Context) -> bool:
     """One step per epoch: a wait per epoch does no harm."""
     loop = context.loop.node
-    return isinstance(loop, ast.For) and (
-        any(isinstance(name, ast.Name) and _EPOCH.search(name.id) for name in ast.walk(loop.target))
-        or _counts_epochs(loop.iter)
+    if not isinstance(loop, ast.For) or is_loader_name(last_name(unwrap_iterable(loop.iter))):
+        return False
+    return _counts_epochs(loop.iter) or any(
+        isinstance(name, ast.Name) and _EPOCH.search(name.id) for name in ast.walk(loop.target)
     )
 
 

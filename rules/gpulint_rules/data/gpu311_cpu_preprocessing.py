@@ -32,8 +32,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpulint.documents.base import Document
-from gpulint.facts.input_path import Heavy, InputPaths, is_held_out
-from gpulint.facts.scopes import FUNCTIONS, FunctionNode, ModuleScopes, last_name
+from gpulint.facts.collected import elements
+from gpulint.facts.input_path import InputPaths, is_held_out
+from gpulint.facts.scopes import FUNCTIONS, FunctionNode, ModuleScopes, Ref, last_name
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.project import Project
@@ -50,6 +51,8 @@ _IMAGE_SETS = frozenset(
 _RESIZES = re.compile(
     r"(RandomResizedCrop|Resize|CenterCrop|RandomCrop|RandAugment|AutoAugment|TrivialAugment|ColorJitter)"
 )
+MAX_WRAPPED = 2
+"""How many transforms around another are looked into."""
 _IMAGES = "decodes and transforms images"
 _TOKENISES = ("tokenize", "encode", "encode_plus")
 _TEXTS = re.compile(r"train|sentences|texts|corpus|documents|reviews", re.IGNORECASE)
@@ -73,6 +76,7 @@ class Preprocessing:
     name: str
 
 
+_FEW = re.compile(r"^\w+\[:\d{1,3}\]$")
 _STAND_IN = re.compile(r"fake|dummy|mock|synthetic", re.IGNORECASE)
 
 
@@ -145,9 +149,17 @@ def _set_finding(scopes: ModuleScopes, call: ast.Call, message: str, name: str) 
     )
 
 
-def _resizes(scopes: ModuleScopes, project: Project, transform: ast.AST) -> bool:
+def _resizes(scopes: ModuleScopes, project: Project, transform: ast.AST, depth: int = MAX_WRAPPED) -> bool:
+    """Does a transform, one of several that are kept together, or one that another wraps, resize images?"""
     for ref in project.resolver.origins(scopes, transform):
-        if isinstance(ref.node, ast.expr) and _RESIZES.search(ast.unparse(ref.node)):
+        if not isinstance(ref.node, ast.expr):
+            continue
+        if _RESIZES.search(ast.unparse(ref.node)):
+            return True
+        inner = list(elements(project, ref))
+        if isinstance(ref.node, ast.Call):
+            inner += [Ref(ref.scopes, argument) for argument in ref.node.args]
+        if depth and any(_resizes(part.scopes, project, part.node, depth - 1) for part in inner):
             return True
     return False
 
@@ -172,9 +184,9 @@ def _is_held_out(scopes: ModuleScopes, call: ast.Call) -> bool:
 
 def _maps(scopes: ModuleScopes, project: Project) -> Iterator[Finding]:
     """``dataset.map(tokenise)`` over the whole set, in one process."""
-    for call in scopes.calls_by_name.get("map", []):
-        heavy = _mapped(scopes, project, call)
-        if heavy is None or not isinstance(call.func, ast.Attribute) or _maps_held_out(scopes, call):
+    for call in () if _few(scopes) else scopes.calls_by_name.get("map", []):
+        mapped = _mapped(scopes, project, call)
+        if mapped is None or not isinstance(call.func, ast.Attribute) or _maps_held_out(scopes, call):
             continue
         workers = project.arguments.of(scopes, call, "num_proc")
         if not workers.is_absent and not project.arguments.value(scopes, call, "num_proc").every(
@@ -182,23 +194,24 @@ def _maps(scopes: ModuleScopes, project: Project) -> Iterator[Finding]:
         ):
             continue
         base = last_name(call.func.value)
+        work, function = mapped
+        name = function.node.name if isinstance(function.node, FUNCTIONS) else "lambda"
         yield RULE.finding(
             scopes.path,
             scopes.module.span(call),
-            f"{base}.map {heavy.work} of the whole data set in one process before training".replace(
-                "text of", "the text of"
-            ),
+            f"{base}.map {work} of the whole data set in one process before training".replace("text of", "the text of"),
             help=(
                 f"add `num_proc=` with the CPU cores of the job to {base}.map, or map once in a CPU step and "
                 "load the result"
             ),
-            payload=Preprocessing(heavy.work, heavy.function.name),
-            related=(Place(scopes.path, scopes.module.span(heavy.function), "the function that is mapped"),),
+            payload=Preprocessing(work, name),
+            related=(project.values.place(function, "the function that is mapped"),),
         )
 
 
-def _mapped(scopes: ModuleScopes, project: Project, call: ast.Call) -> Heavy | None:
-    """The heavy function that ``.map`` applies; None for the ``map`` of TensorFlow, JAX, pools and builtins."""
+def _mapped(scopes: ModuleScopes, project: Project, call: ast.Call) -> tuple[str, Ref] | None:
+    """The heavy work that ``.map`` applies, and the function that does it; None for the ``map`` of TensorFlow, JAX,
+    pools and builtins."""
     argument = call.args[0] if call.args else next((k.value for k in call.keywords if k.arg == "function"), None)
     if (
         argument is None
@@ -206,14 +219,27 @@ def _mapped(scopes: ModuleScopes, project: Project, call: ast.Call) -> Heavy | N
         or any(k.arg in ("num_parallel_calls", "chunksize") for k in call.keywords)
     ):
         return None
-    for ref in project.resolver.origins(scopes, argument):
-        if (
-            isinstance(ref.node, FUNCTIONS)
-            and ref.scopes is scopes
-            and (found := InputPaths(project).heavy(scopes, ref.node))
-        ):
-            return found
+    paths = InputPaths(project)
+    for ref in _functions(scopes, project, argument):
+        if isinstance(ref.node, FUNCTIONS) and (found := paths.heavy(ref.scopes, ref.node)):
+            return found.work, ref
+        if isinstance(ref.node, ast.Lambda) and (work := paths.work_of(ref.scopes, ref.node)):
+            return work, ref
     return None
+
+
+def _functions(scopes: ModuleScopes, project: Project, node: ast.expr) -> Iterator[Ref]:
+    """What is called by a function value: the function itself, or the one inside ``partial(f, ...)``."""
+    for ref in project.resolver.origins(scopes, node):
+        if isinstance(ref.node, ast.Call) and last_name(ref.node.func) == "partial" and ref.node.args:
+            yield from project.resolver.origins(ref.scopes, ref.node.args[0])
+        else:
+            yield ref
+
+
+def _few(scopes: ModuleScopes) -> bool:
+    """Does the module load a handful of rows (``split="train[:100]"``)?"""
+    return any(_FEW.search(text) for text in scopes.strings)
 
 
 def _maps_held_out(scopes: ModuleScopes, call: ast.Call) -> bool:

@@ -39,6 +39,7 @@ from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 from gpulint.source import Span
 
 _DETACHED = frozenset({"item", "detach", "data", "cpu", "clone"})
+_MEASURE = re.compile(r"(^|_)(loss|losses|acc\d*|accuracy|prec\d*|metrics?|correct)(_|$)", re.IGNORECASE)
 _GRADIENT = re.compile(r"(^|_)(grad|grads|gradient|gradients)$", re.IGNORECASE)
 
 
@@ -68,7 +69,7 @@ def _wasteful(name: str, scopes: ModuleScopes, call: ast.Call, context: Context,
     if context.role not in (Role.STEP, Role.EVAL) or isinstance(loop, ast.While):
         return False
     for ref in (Ref(scopes, call), *context.calls):
-        if project.guards.periodic(ref.scopes, ref.node) or project.guards.off_by_default(ref.scopes, ref.node):
+        if project.guards.periodic(ref.scopes, ref.node) or project.guards.off_by_default(ref.scopes, ref.node, loop):
             return False
         if project.guards.once(ref.scopes, ref.node):
             return False
@@ -78,20 +79,30 @@ def _wasteful(name: str, scopes: ModuleScopes, call: ast.Call, context: Context,
         return False  # a gather may well feed the loss or the metric
     if not context.calls and project.guards.conditional(scopes, call, loop):
         return False
-    return context.role is Role.EVAL or _only_logged(call, place, context, project)
+    return context.role is Role.EVAL or _only_logged(scopes, call, place, context, project)
 
 
-def _only_logged(call: ast.Call, place: Ref, context: Context, project: Project) -> bool:
+def _only_logged(scopes: ModuleScopes, call: ast.Call, place: Ref, context: Context, project: Project) -> bool:
     """Is the reduced value cut off from the graph, or the reduction placed after the gradients are applied?"""
     given = [node.args[0] for node in (place.node, call) if isinstance(node, ast.Call) and node.args]
     if any(
         _GRADIENT.search(last_name(part)) for value in given for part in ast.walk(value) if isinstance(part, ast.expr)
     ):
         return False  # training itself: gradients are averaged by hand
+    after = _follows_the_step(place, context, project)
+    if place.node is not call and not after and _gives_on(place, given):
+        return False
     if any(last_name(part) in _DETACHED for value in given for part in ast.walk(value) if isinstance(part, ast.expr)):
         return True
     if project.guards.no_grad(place.scopes, place.node):
         return True
+    if place.node is not call and project.guards.no_grad(scopes, call) and any(map(_is_measure, given[:1])):
+        return True
+    return after
+
+
+def _follows_the_step(place: Ref, context: Context, project: Project) -> bool:
+    """Does it stand after the gradients are applied, in the same loop?"""
     if isinstance(context.loop.node, FUNCTIONS):
         return False
     steps = [
@@ -101,6 +112,26 @@ def _only_logged(call: ast.Call, place: Ref, context: Context, project: Project)
     ]
     line = getattr(place.node, "lineno", 0)
     return bool(steps) and line > max(step.lineno for step in steps)
+
+
+def _gives_on(place: Ref, given: list[ast.expr]) -> bool:
+    """Does a helper give back something else than a measure (``targets = sinkhorn(scores)``), which the loss needs?"""
+    if any(map(_is_measure, given)):
+        return False
+    inner: ast.AST = place.node
+    for up in place.scopes.module.ancestors(place.node):
+        if isinstance(up, ast.Assign):
+            names = [part for target in up.targets for part in ast.walk(target) if isinstance(part, ast.Name)]
+            return inner is up.value and not any(map(_is_measure, names))
+        if isinstance(up, ast.stmt):
+            return False
+        inner = up
+    return False
+
+
+def _is_measure(value: ast.expr) -> bool:
+    """Is it a loss or a metric? A copy of one that is reduced without gradients is only shown."""
+    return bool(_MEASURE.search(last_name(value)))
 
 
 def _finding(name: str, place: Ref, contexts: list[Context], primitive: Ref | None = None) -> Finding:

@@ -175,7 +175,7 @@ def _python(document: Document, project: Project, scopes: ModuleScopes) -> Itera
     if not frameworks:
         return
     declared = list(declared_sizes(project, scopes))
-    sources = [source for source in project.batches.in_module(scopes) if source.split is Split.TRAIN]
+    sources = [source for source in project.batches.in_module(scopes) if source.split in (Split.TRAIN, Split.BOTH)]
     configured = list(deepspeed.in_program(project, scopes))
     if not (declared or sources or configured) or project.batch_bounds.reason(scopes):
         return

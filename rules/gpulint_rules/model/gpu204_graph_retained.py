@@ -58,7 +58,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         for kept, into in _kept(loop):
             tensor = _carried(kept)
             name = dotted(tensor) if tensor is not None else ""
-            if tensor is None or name not in losses or into in losses or not _outlives(scopes, loop, into):
+            if tensor is None or name not in losses or into in losses or not _outlives(project, scopes, loop, into):
                 continue
             if _is_detached(loop, name) or project.guards.no_grad(scopes, tensor):
                 continue
@@ -113,8 +113,8 @@ def _carried(value: ast.expr) -> ast.expr | None:
     return None
 
 
-def _outlives(scopes: ModuleScopes, loop: LoopNode, name: str) -> bool:
-    """Is the total set before the loop and never set anew or differentiated in it?"""
+def _outlives(project: Project, scopes: ModuleScopes, loop: LoopNode, name: str) -> bool:
+    """Is the total set before all steps, and never set anew or differentiated in the loop?"""
     if not name:
         return False
     for node in ast.walk(loop):
@@ -124,10 +124,14 @@ def _outlives(scopes: ModuleScopes, loop: LoopNode, name: str) -> bool:
         elif isinstance(node, ast.Call) and last_name(node.func) in ("backward", "clear") and name in ast.unparse(node):
             return False
     function = scopes.function(loop) or scopes.module.tree
-    return any(
-        isinstance(node, ast.Assign) and node.lineno < loop.lineno and name in {dotted(t) for t in _targets(node)}
+    made = [
+        node
         for node in ast.walk(function)
-    )
+        if isinstance(node, ast.Assign) and node.lineno < loop.lineno and name in {dotted(t) for t in _targets(node)}
+    ]
+    # Several steps on one batch: the total of a batch lives as long as that.
+    batches = [outer for outer in project.loops.around(scopes, loop) if project.loops.over_loader(scopes, outer)]
+    return bool(made) and not any(node in set(ast.walk(outer)) for outer in batches for node in made)
 
 
 def _targets(node: ast.Assign) -> Iterator[ast.expr]:
