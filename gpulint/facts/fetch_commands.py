@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from gpulint.documents.shell.wrappers import unwrap
+from gpulint.facts.launches import innermost
 
 if TYPE_CHECKING:
     from gpulint.documents.shell import Command
@@ -30,7 +30,7 @@ _PREPARES = frozenset(
 
 def words_of(command: Command) -> tuple[str, ...]:
     """The command's words, wrappers and a runner such as ``uv run`` or ``srun`` taken off; the first as a base name."""
-    argv = [word.text for word in unwrap(command.argv).argv]
+    argv = [word.text for word in innermost(command.argv)]
     if not argv:
         return ()
     return (argv[0].rstrip("/").rpartition("/")[2], *argv[1:])
@@ -42,8 +42,8 @@ def install_tool(command: Command) -> str:
     if not words:
         return ""
     name, rest = words[0], list(words[1:])
-    if _PYTHON.fullmatch(name) and rest[:2] and rest[0] == "-m":
-        name, rest = rest[1], rest[2:]
+    if rest[:1] == ["-m"] and rest[1:2] and (_PYTHON.fullmatch(name) or _PIP.fullmatch(rest[1])):
+        name, rest = rest[1], rest[2:]  # also of interpreters by another name (``/isaac-sim/python.sh -m pip``)
     elif _PYTHON.fullmatch(name) and "setup.py" in [part.rpartition("/")[2] for part in rest[:1]]:
         builds = {"install", "develop", "bdist_wheel", "build_ext", "build"}
         return "setup.py" if builds & set(rest) else ""

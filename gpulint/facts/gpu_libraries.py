@@ -34,10 +34,12 @@ CPU_ONLY = frozenset(
     click flask fastapi uvicorn pyarrow nltk gensim statsmodels networkx sqlalchemy psycopg2 openpyxl lxml bs4
     psutil pydantic rich typer tabulate dotenv simplejson ujson loguru absl fire h5py soundfile setuptools
     urllib3 httpx aiohttp redis pymongo plotly jinja2 markdown kubernetes minio s3fs gcsfs fsspec pytz dateutil
-    six attr attrs toml tomli orjson regex sympy""".split()
+    six aeon imblearn sktime tsfresh lifelines hydra omegaconf attr attrs toml tomli orjson regex sympy""".split()
 )
-HINT = re.compile(r"cuda|gpu|device|nvidia|rocm|opencl", re.IGNORECASE)
-OPAQUE = re.compile(r"\b(?:subprocess|ctypes|Popen|cffi|os\.system|importlib|__import__|exec|execv\w*|spawn\w*)\b")
+HINT = re.compile(r"cuda|gpu|device|nvidia|rocm|opencl|deep_learning", re.IGNORECASE)
+OPAQUE = re.compile(
+    r"\b(?:subprocess|ctypes|Popen|cffi|os\.system|importlib|__import__|exec|execv\w*|spawn\w*|instantiate)\b"
+)
 """With one of these words a program may run anything."""
 
 TOKENS: dict[str, Approach] = {
@@ -80,6 +82,7 @@ PLAIN_COMMANDS = frozenset(
     """echo printf cd ls pwd mkdir rm cp mv cat touch export set source . module conda pip pip3 apt apt-get true
     false : test [ [[ exit date hostname env sleep wait chmod ln tar unzip gzip wget curl git aws gsutil gcloud
     rsync sort head tail grep sed awk tee find du df ulimit unset local declare shopt trap nvidia-smi nproc
-    which uname whoami id read let shift return eval break continue if then fi for do done""".split()
+    which uname whoami id hostnamectl uptime free lscpu printenv scontrol squeue sinfo sacct read
+    let shift return eval break continue if then fi for do done""".split()
 )
 """Shell commands that compute nothing."""

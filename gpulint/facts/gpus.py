@@ -10,6 +10,7 @@ from gpulint.jobs import Job, JobLaunch, Stated
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from gpulint.documents.shell import Command
     from gpulint.facts.launches import Launch
     from gpulint.project import Project
 
@@ -17,11 +18,14 @@ _SHARING = frozenset({"ray", "sagemaker", "determined", "lightning"})
 """Systems that start the processes of a job themselves."""
 DISTRIBUTED = frozenset("torchrun accelerate deepspeed horovodrun mpirun srun jsrun aprun composer fabric".split())
 """Launchers that may start several processes on a node."""
-_BATCH = frozenset({"slurm", "pbs", "lsf", "sge"})
+BATCH = frozenset({"slurm", "pbs", "lsf", "sge"})
+"""Schedulers that read a script's directives."""
 PER_NODE = "gpus-per-node"
 """Text of a count that the settings state."""
 _FAN_OUT = frozenset("parallel xargs tmux screen sem ts hyperqueue wandb orion optuna guild".split())
 """Commands that run several programs at once or one after another out of our sight."""
+_ADMINISTERS = frozenset({"login", "online", "offline", "enabled", "disabled", "init", "sync"})
+"""What such a command is told where it runs nothing (``wandb login``)."""
 
 
 def devices(value: str) -> tuple[str, ...]:
@@ -56,7 +60,7 @@ def visible(job: Job, start: JobLaunch, per_node: int | None = None) -> Stated |
     own = start.launch.gpus
     if own is not None and start.launch.launcher != "jsrun" and job.gpus is None:
         return Stated(own.value, start.place, own.text)
-    if job.gpus is None and per_node and job.task.system in _BATCH and start.launch.launcher in DISTRIBUTED:
+    if job.gpus is None and per_node and job.task.system in BATCH and start.launch.launcher in DISTRIBUTED:
         return Stated(per_node, job.place, PER_NODE)
     return None if job.task.resources.fractional else job.gpus
 
@@ -97,7 +101,11 @@ def alone(job: Job, start: JobLaunch) -> bool:
     others = [item for item in job.launches if item is not start and item.script is None]
     if any(item.launch.command.background for item in [*others, *_calls(job)]):
         return False
-    return not any(item.command.background or item.command.name in _FAN_OUT for item in job.commands)
+    return not any(item.command.background or _fans_out(item.command) for item in job.commands)
+
+
+def _fans_out(command: Command) -> bool:
+    return command.name in _FAN_OUT and not any(word.text in _ADMINISTERS for word in command.argv[1:2])
 
 
 def _calls(job: Job) -> list[JobLaunch]:

@@ -61,6 +61,7 @@ class Parallel:
 
 _COMMENT = re.compile(r"^[ \t]*#.*$", re.MULTILINE)
 _TRAINS = re.compile(r"\.backward\(|\.fit\w*\(|\w*[Tt]rain\w*\(|GradientTape|value_and_grad|\.step\(")
+_BY_NAME = re.compile(r"\b(?:import_module|__import__|instantiate)\(")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 
 
@@ -118,6 +119,11 @@ class Program:
                 yield Parallel(approach, name, self._place(path, match))
         if second := SECOND_DEVICE.search(text):
             yield Parallel(Approach.MODEL, second.group(), self._place(path, second))
+
+    @cached_property
+    def loads_by_name(self) -> bool:
+        """Are parts of it imported or built by a name that a configuration gives, so that more of the tree may run?"""
+        return any(_BY_NAME.search(text) for text in self.texts.values())
 
     @cached_property
     def pinned(self) -> Place | None:

@@ -6,9 +6,12 @@ import re
 
 from gpulint.documents.shell import ArgWord, Command
 from gpulint.documents.shell.wrappers import unwrap
+from gpulint.facts.launches import innermost
 
 FOREVER = 86_400
 """Seconds from which a sleep is meant to last until somebody ends the job."""
+SESSION = 600
+"""Seconds from which a sleep that is all of a job's work keeps it open for somebody."""
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
 _NUMBER = re.compile(r"(\d+(?:\.\d+)?)([smhd]?)")
 _ENDLESS = re.compile(r"while\s+(?:true|:|\[\s*1\s*\]|\(\(\s*1\s*\)\)|sleep\b)")
@@ -51,6 +54,11 @@ def endless(command: Command) -> str | None:
     return None
 
 
+def stays_open(command: Command) -> bool:
+    """Whether a command waits without end, or so long that somebody is meant to work in the job meanwhile."""
+    return endless(command) is not None or (sleeps(command) or 0) >= SESSION
+
+
 def in_endless_loop(command: Command) -> bool:
     """Whether the innermost loop around the command never ends."""
     loop = next((block for block in reversed(command.blocks) if block.kind == "loop"), None)
@@ -59,9 +67,13 @@ def in_endless_loop(command: Command) -> bool:
 
 def session(command: Command) -> str | None:
     """What a command opens for a person to work in: Jupyter, an editor, a shell on a node; None for anything else."""
-    words = argv(command)
-    texts = [word.text for word in words]
-    name = command.name
+    texts = [word.text for word in argv(command)]
+    if command.name == "salloc" and any(_GPU_OPTION.match(text) for text in texts):
+        return "salloc"
+    if command.name == "srun" and "--pty" in texts and _opens_shell(texts):
+        return "srun --pty"
+    texts = [word.text for word in innermost(command.argv)]
+    name = texts[0].rpartition("/")[2] if texts else ""
     if name in ("jupyter", "jupyter-lab", "jupyter-notebook", "jupyterhub-singleuser", "start-notebook.sh"):
         runs = {"lab", "notebook", "server", "labhub"} & set(texts[1:2]) or name != "jupyter"
         return "Jupyter" if runs and "list" not in texts and "--version" not in texts else None
@@ -71,15 +83,18 @@ def session(command: Command) -> str | None:
         return name
     if name == "code" and "tunnel" in texts:
         return "a VS Code tunnel"
-    if name == "salloc" and any(_GPU_OPTION.match(text) for text in texts):
-        return "salloc"
-    if name == "srun" and "--pty" in texts and texts[-1].rpartition("/")[2] in _SHELLS:
-        return "srun --pty"
     if "-D" in texts and (name == "sshd" or (name == "service" and {"ssh", "sshd"} & set(texts))):
         return "sshd"
     return None
 
 
+def _opens_shell(texts: list[str]) -> bool:
+    """Whether an interactive launcher ends in a shell: ``bash``, ``/bin/bash -l``."""
+    last = next((text for text in reversed(texts) if text not in _LOGIN), "")
+    return last.rpartition("/")[2] in _SHELLS or texts[-1] in _LOGIN
+
+
 _JUPYTER_MODULES = frozenset({"jupyter", "notebook", "jupyterlab", "jupyter_core"})
 _GPU_OPTION = re.compile(r"--gres=gpu|--gpus|-G\d?|gpu:")
-_SHELLS = frozenset({"bash", "sh", "zsh", "tcsh", "fish", "-i", "-l", "$SHELL"})
+_SHELLS = frozenset({"bash", "sh", "zsh", "tcsh", "fish", "$SHELL"})
+_LOGIN = frozenset({"-i", "-l", "-il", "-li", "--login"})

@@ -87,6 +87,10 @@ def _runs(project: Project, scopes: ModuleScopes, call: ast.Call, model: str) ->
     """``model.forward(x)``, or a function of the tree that gets the model and calls it with gradients enabled."""
     if isinstance(call.func, ast.Attribute) and call.func.attr == "forward" and dotted(call.func.value) == model:
         return True
+    if isinstance(call.func, ast.Attribute) and dotted(call.func.value) == model:
+        owners = project.resolver.classes_of(scopes, call.func.value)
+        methods = [project.resolver.method(where, owner, call.func.attr) for where, owner in owners]
+        return any(method is not None and _runs_itself(method) for method in methods)
     passed = [index for index, argument in enumerate(call.args) if dotted(argument) == model]
     if not passed:
         return False
@@ -103,6 +107,19 @@ def _runs(project: Project, scopes: ModuleScopes, call: ast.Call, model: str) ->
             if callee.scopes.function(inner) is function and _is_forward(inner, name):
                 return not _may_disable(callee.scopes, inner, function)
     return False
+
+
+def _runs_itself(method: Ref) -> bool:
+    """Does a method of a model call ``self`` with gradients enabled, and leave it at that?"""
+    function = method.node
+    if not isinstance(function, FUNCTIONS) or not function.args.args or _speaks_of_gradients(function):
+        return False
+    calls = [call for call in method.scopes.calls if method.scopes.function(call) is function]
+    name = function.args.args[0].arg
+    runs = next((call for call in calls if _is_forward(call, name)), None)
+    return runs is not None and not (
+        _may_disable(method.scopes, runs, function) or any(last_name(call.func) == "backward" for call in calls)
+    )
 
 
 def _is_forward(call: ast.Call, model: str) -> bool:

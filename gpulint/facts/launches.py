@@ -12,10 +12,10 @@ from gpulint.facts.counts import ProcessCount
 from gpulint.facts.launch_env import environment
 from gpulint.facts.launch_processes import COUNTING, processes_per_node
 from gpulint.facts.launchers import Level, base_name, is_launcher, is_python, step
-from gpulint.facts.workdir import plain_path, working_dir
+from gpulint.facts.workdir import below_unknown, plain_path, working_dir
 from gpulint.source import Span
 
-__all__ = ["Launch", "Level", "ProcessCount", "launch", "launches"]
+__all__ = ["Launch", "Level", "ProcessCount", "innermost", "launch", "launches"]
 
 _MAX_LEVELS = 10
 _PYTHON_VALUED = frozenset({"-W", "-X", "--check-hash-based-pycs"})
@@ -42,7 +42,8 @@ class Launch:
     command: Command
     launcher: str
     program: str | None
-    """Path as written, expanded; None when unknown or when a module, ``-c`` code or nothing is run."""
+    """Path as written, expanded (``<somewhere>/src/train.py`` where only its end is known); None when unknown or when a
+    module, ``-c`` code or nothing is run."""
     module: str | None
     args: tuple[ArgWord, ...]
     processes_per_node: ProcessCount | None
@@ -70,6 +71,17 @@ class Launch:
     def gpus(self) -> ProcessCount | None:
         """GPUs per node that a launcher in the command asks for itself (``srun --gres=gpu:4``)."""
         return next((level.gpus for level in reversed(self.levels) if level.gpus is not None), None)
+
+
+def innermost(argv: tuple[ArgWord, ...]) -> tuple[ArgWord, ...]:
+    """What runs in the end: the words without wrappers, launchers and containers (``srun``, ``docker run IMAGE``)."""
+    for _ in range(_MAX_LEVELS):
+        unwrapped = unwrap(argv).argv
+        stage = step(unwrapped, unwrapped[0].span) if unwrapped and not is_python(unwrapped[0]) else None
+        if stage is None or not stage[1]:
+            return unwrapped
+        argv = stage[1]
+    return argv
 
 
 def launches(script: Script, env: Mapping[str, str] | None = None) -> tuple[Launch, ...]:
@@ -150,8 +162,10 @@ def _launch(
 
 
 def _path(target: _Target) -> str | None:
-    value = target.word.value if target.word is not None and target.kind == "path" else None
-    return plain_path(value) if value is not None else None
+    if target.word is None or target.kind != "path":
+        return None
+    value = target.word.value
+    return plain_path(value) if value is not None else below_unknown(target.word)
 
 
 @dataclass(frozen=True, slots=True)

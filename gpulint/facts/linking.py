@@ -44,7 +44,7 @@ _EXPORT = re.compile(r"--export(?:=|\s+)(\S+)")
 
 def is_launcher(project: Project, path: Path) -> bool:
     """Whether a file may launch something, by its name and bytes alone."""
-    kind = kind_of(path) or (kind_of(path, project.data(path)[:4096]) if not path.suffix else None)
+    kind = kind_of(path) or kind_of(path, project.data(path)[:4096])
     if kind is Kind.SHELL:
         return bool(_RUNS.search(project.data(path)))
     if kind is Kind.JOBSPEC:

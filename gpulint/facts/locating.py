@@ -7,7 +7,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from gpulint.documents.shell import SCRIPT_DIR, START_DIR
-from gpulint.facts.workdir import join
+from gpulint.facts.workdir import SOMEWHERE, join
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -40,6 +40,9 @@ class Locator:
         ``cwd`` is the command's folder as :func:`gpulint.facts.workdir.working_dir` gives it; ``start`` the folder that
         the script is known to start in (its caller's), None if nobody says.
         """
+        if written.startswith(SOMEWHERE):
+            found = self._inside_container(written[len(SOMEWHERE) :], document, least=2)
+            return None if found is None else (found, None)
         joined = written if written.startswith(("/", SCRIPT_DIR, START_DIR)) else join(cwd, written)
         if joined is None:
             found = self._unique(written, document)
@@ -92,18 +95,21 @@ class Locator:
         path = Path(posixpath.normpath(f"{base.as_posix()}/{relative}"))
         return path if path.is_relative_to(self.root) and self._is_file(path) else None
 
-    def _inside_container(self, written: str, document: Path) -> Path | None:
-        """``/app/src/train.py``: the longest tail that is a file near the spec, else the one file of that tail."""
+    def _inside_container(self, written: str, document: Path, least: int = 1) -> Path | None:
+        """``/app/src/train.py``: the longest tail that is a file near the spec, else the one file of that tail.
+
+        ``least`` is the number of parts that a tail must have.
+        """
         path = Path(posixpath.normpath(written))
         if path.is_relative_to(self.root):
             return path if self._is_file(path) else None
         parts = PurePosixPath(posixpath.normpath(written)).parts[1:]
-        for at in range(len(parts)):
+        for at in range(len(parts) - least + 1):
             tail = "/".join(parts[at:])
             for base in self._above(document):
                 if (found := self._file(base, tail)) is not None:
                     return found
-        for at in range(len(parts)):
+        for at in range(len(parts) - least + 1):
             if (found := self._unique("/".join(parts[at:]), document)) is not None:
                 return found
         return None

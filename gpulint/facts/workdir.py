@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Mapping
 
-from gpulint.documents.shell import SCRIPT_DIR, START_DIR, Command
+from gpulint.documents.shell import SCRIPT_DIR, START_DIR, ArgWord, Command
 from gpulint.documents.shell.flow import certainty
+
+SOMEWHERE = "<somewhere>"
+"""Start of a path whose first folders come from a variable that nobody sets."""
+_FILE_IN_FOLDER = re.compile(r"(/[\w.+-]+)+/[\w+-]+\.(py|sh)")
 
 
 def working_dir(command: Command, env: Mapping[str, str] | None = None, base: str | None = ".") -> str | None:
@@ -47,6 +52,13 @@ def join(base: str | None, path: str | None) -> str | None:
         return posixpath.normpath(path)
     below = posixpath.normpath(path.removeprefix(marker).lstrip("/"))
     return marker if below == "." else f"{marker}/{below}"
+
+
+def below_unknown(word: ArgWord) -> str | None:
+    """``<somewhere>/code/train.py`` for ``$HOME/code/train.py``: a file and its folders below one that is unknown."""
+    last = max((at for at, atom in enumerate(word.atoms) if not atom.known), default=-1)
+    tail = "".join(atom.text for atom in word.atoms[last + 1 :])
+    return f"{SOMEWHERE}{tail}" if _FILE_IN_FOLDER.fullmatch(tail) else None
 
 
 def plain_path(path: str) -> str:

@@ -9,6 +9,7 @@ from itertools import pairwise
 from gpulint_rules.library.gpu401_install_at_start import Installed, installs
 
 from gpulint.documents import Document
+from gpulint.documents.shell.wrappers import unwrap
 from gpulint.facts.fetch_commands import words_of
 from gpulint.facts.gpu_jobs import Held
 from gpulint.finding import Finding, Place
@@ -77,6 +78,8 @@ def _stays(project: Project, document: Document, held: Held, tool: str) -> str |
     if _PATHS & assigned or any(_ENVIRONMENTS & {part.rpartition("/")[2] for part in other[:4]} for other in before):
         return "the script chooses an environment, which is where the packages go: install them there once"
     text = _text(document, held)
+    if (unwrap(command.argv).argv[0].value or "").rpartition("/")[2] != words[0]:
+        return "the install runs behind a launcher or in a container of its own"
     if command.redirects or command.assignments or re.search(r"[$`{}]", text) or _split(text) != _written(held):
         return "the install depends on values that only the job knows"
     if local := _local(project, document, held, [*words]):

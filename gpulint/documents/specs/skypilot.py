@@ -6,6 +6,7 @@ from gpulint.documents.specs.accelerators import machine_request
 from gpulint.documents.specs.common import count, env_map, pair_span, shell
 from gpulint.documents.tasks import Count, Resources, Task
 from gpulint.documents.yamltree import Node
+from gpulint.source import Span
 
 _RESOURCES = (
     "accelerators",
@@ -51,6 +52,8 @@ def read(root: Node) -> list[Task]:
 def _resources(wanted: Node, root: Node) -> Resources:
     nodes = count(root, "num_nodes")
     key, value = wanted.pair("accelerators")
+    if not value and (offers := wanted.at("any_of").elements or wanted.at("ordered").elements):
+        return _any_of([offer.at("accelerators") for offer in offers], nodes)
     if not value:
         gpus, model = machine_request(wanted, "instance_type")
         return Resources(gpus=gpus, nodes=nodes, gpu_model=model)
@@ -59,7 +62,17 @@ def _resources(wanted: Node, root: Node) -> Resources:
     span = pair_span(key, value)
     choices = [_choice(item.text) for item in value.elements or [value] if item.kind == "scalar"]
     choices += [(name.text, number.integer) for name, number in value.pairs()]
-    text = f"accelerators: {value.text or value.fragment.text}"
+    return _of(choices, span, f"accelerators: {value.text or value.fragment.text}", nodes)
+
+
+def _any_of(offers: list[Node], nodes: Count | None) -> Resources:
+    """Alternatives, of which SkyPilot takes one: GPUs are held for sure where every one of them has some."""
+    if not all(offer.kind == "scalar" and offer.text for offer in offers):
+        return Resources(nodes=nodes)
+    return _of([_choice(offer.text) for offer in offers], offers[0].span, f"accelerators: {offers[0].text}", nodes)
+
+
+def _of(choices: list[tuple[str, int | None]], span: Span, text: str, nodes: Count | None) -> Resources:
     models, counts = {model.lower() for model, _ in choices}, {number for _, number in choices}
     if any(model.startswith(("tpu", "inferentia", "trainium")) for model in models):
         return Resources(nodes=nodes)

@@ -1,7 +1,8 @@
 """What it detects
 Copies of data at the start of a job that holds GPUs: ``aws s3``, ``gsutil``, ``gcloud storage``, ``azcopy``,
 ``rclone``, ``rsync`` from another host in its script or command, and a preparation program
-(``prepare_data.py``) that the job runs before the training.
+(``prepare_data.py``) that the job runs before the training. As information also archives and folders that the job lays
+out on its node's own disk, if they are several or a large public data set.
 
 Knows also ``s5cmd``, ``scp``, ``hdfs dfs -get``, and as jobs Slurm, PBS, LSF and SGE directives; job specs of
 Kubernetes (with Kubeflow's and Volcano's jobs), Ray, SkyPilot, dstack, Azure ML, SageMaker, Determined, Lightning
@@ -30,6 +31,7 @@ from collections.abc import Iterator
 from gpulint.documents.base import Document
 from gpulint.facts.fetch_commands import copy_tool
 from gpulint.facts.gpu_jobs import Held, may_skip, tests_existence
+from gpulint.facts.local_copies import stages
 from gpulint.finding import Finding, Severity
 from gpulint.fix import Safety
 from gpulint.jobs import Job, JobLaunch
@@ -56,7 +58,29 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
                 ),
                 related=(held.evidence,),
             )
+    yield from _on_own_disk(document, project)
     yield from _preparations(document, project)
+
+
+def _on_own_disk(document: Document, project: Project) -> Iterator[Finding]:
+    """Archives and folders that the job lays out on its own disk before it trains."""
+    commands = project.gpu_jobs.commands_of(document)
+    jobs = {id(held.job): held.job for held in commands}
+    staged = {id(command): text for job in jobs.values() for command, text in stages(job)}
+    for held in commands:
+        text = staged.get(id(held.command))
+        if text is not None and _trains_later(held) and not tests_existence(held.command):
+            yield RULE.finding(
+                document.path,
+                held.command.span,
+                f"`{held.command.name}` {text} on the node while the job holds its GPUs",
+                help=(
+                    "train from storage that needs no unpacking (WebDataset shards, SquashFS, a data volume), or lay "
+                    "the data out in a job without GPUs on the same node or storage"
+                ),
+                related=(held.evidence,),
+                severity=Severity.INFO,
+            )
 
 
 def _is_code(held: Held) -> bool:

@@ -27,7 +27,8 @@ import re
 from collections.abc import Iterator
 
 from gpulint.facts.gpu_libraries import PLAIN_COMMANDS
-from gpulint.facts.idling import endless, session
+from gpulint.facts.gpus import BATCH
+from gpulint.facts.idling import session, stays_open
 from gpulint.finding import Finding, Place, Severity
 from gpulint.jobs import Job, JobCommand
 from gpulint.project import Project
@@ -57,19 +58,25 @@ def check(job: Job, project: Project) -> Iterator[Finding]:
         name = session(item.command)
         if name in ("salloc", "srun --pty") or name is None:
             continue
-        if name == "sshd" and (_MPI.search(job.document.source.text) or not _only(job, item)):
+        if name == "sshd" and (_MPI.search(job.document.source.text) or not (_ends(job, item) or _only(job, item))):
             continue
         yield _finding(job, item.place, f"{name} holds {_gpus(job)} for an interactive session")
         return
-    waits = next((item for item in job.commands if endless(item.command) is not None), None)
+    waits = next((item for item in job.commands if stays_open(item.command)), None)
     if waits is not None:
         if _only(job, waits):
-            message = f"{_gpus(job)} held by `{endless(waits.command)}`: nothing computes"
+            text = " ".join(word.text for word in waits.command.argv)
+            message = f"{_gpus(job)} held by `{text}`: nothing computes"
             # A number that only the one who submits knows may be 0.
             certain = job.gpus is not None and job.gpus.value is not None
             yield _finding(job, waits.place, message, Severity.ERROR if certain else Severity.WARNING)
     elif not job.commands and job.task.image is not None and _NOTEBOOK_IMAGE.search(job.task.image.rpartition("/")[2]):
         yield _finding(job, _image_place(job), f"image {job.task.image!r} runs a notebook server on {_gpus(job)}")
+
+
+def _ends(job: Job, item: JobCommand) -> bool:
+    """Whether a batch job ends in the command, so that it lasts as long as the connection."""
+    return job.task.system in BATCH and job.commands[-1].command is item.command
 
 
 def _holds(job: Job) -> bool:

@@ -84,12 +84,17 @@ def _of_program(
             yield _finding(start, gpus, spawned, Severity.ERROR, where=spawned[1])
     elif program.pinned is not None and counted[0] == 1 and not ways & {Approach.ONE_PROCESS, Approach.SPAWN}:
         yield _finding(start, gpus, (1, None), Severity.ERROR, at=gpus.place, evidence=program.pinned)
-    elif Approach.MODEL in ways or ways & _DRIVES_SEVERAL:
+    elif Approach.MODEL in ways or ways & _DRIVES_SEVERAL or _may_hold_more(program, counted[0], ways):
         return
     elif counted[0] > 1 or (counts_processes(start.launch) and Approach.FRAMEWORK not in ways):
         yield _finding(start, gpus, counted, Severity.ERROR)
     elif ways == {Approach.PER_PROCESS}:
         yield _finding(start, gpus, counted, Severity.WARNING)
+
+
+def _may_hold_more(program: Program, count: int, ways: set[Approach]) -> bool:
+    """Whether one process may drive all GPUs in a module that is imported by a name from a configuration."""
+    return program.loads_by_name and count == 1 and Approach.PER_PROCESS not in ways
 
 
 def _spawned(program: Program, project: Project) -> tuple[int, Place] | None:

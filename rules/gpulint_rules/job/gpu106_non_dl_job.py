@@ -27,7 +27,7 @@ from collections.abc import Iterator
 
 from gpulint.facts.gpu_libraries import PLAIN_COMMANDS
 from gpulint.facts.gpuuse import Use
-from gpulint.facts.idling import endless, session
+from gpulint.facts.idling import session, stays_open
 from gpulint.finding import Finding, Place, Severity
 from gpulint.jobs import Job, JobCommand
 from gpulint.project import Project
@@ -48,7 +48,7 @@ def check(job: Job, project: Project) -> Iterator[Finding]:
         return
     if _SCHEDULING_TEST.search(job.document.source.text):
         return
-    if any(session(item.command) or endless(item.command) for item in job.commands):
+    if any(session(item.command) or stays_open(item.command) for item in job.commands):
         return
     what = _idle(job, project)
     if what is None:

@@ -34,6 +34,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpulint.documents.base import Document
+from gpulint.documents.shell.script import Block
 from gpulint.facts.fetch_commands import install_tool
 from gpulint.facts.gpu_jobs import Held, only_sets_up
 from gpulint.facts.scopes import ModuleScopes
@@ -49,6 +50,8 @@ _RUNNERS = frozenset(
         "subprocess.check_output subprocess.Popen"
     ).split()
 )
+_PRESENCE = ("import ", "command -v", "which ", "pip show", "env list", " -d ", " -e ", " -f ")
+"""Tests for what is there already."""
 _TOOLS_ONLY = re.compile(r"install (--?[\w-]+ )*(pip|setuptools|wheel)$")
 _SHELL_INSTALL = ("pip install", "pip3 install", "conda install", "apt-get install", "apt install", "mamba install")
 
@@ -96,11 +99,14 @@ def _commands(document: Document, project: Project) -> Iterator[Finding]:
 
 def _only_if_missing(held: Held) -> bool:
     """``python -c 'import x' || pip install x``: nothing is installed where the image has it."""
-    return any(
-        (block.kind == "or" or "!" in block.text or block.text.startswith("not "))
-        and any(word in block.text for word in ("import ", "command -v", "which ", "pip show", " -d ", " -f "))
-        for block in held.command.conditions
-    )
+    return any(_found_missing(block) for block in held.command.conditions)
+
+
+def _found_missing(block: Block) -> bool:
+    """``if ! command -v uv``, and the other arm of ``if conda env list | grep -q env``."""
+    test = block.text.removeprefix("else of ")
+    negated = "!" in test or test.startswith("not ")
+    return (block.kind == "or" or negated != (test != block.text)) and any(word in test for word in _PRESENCE)
 
 
 def _declared(document: Document, project: Project) -> Iterator[Finding]:

@@ -28,8 +28,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpulint.documents.base import Document
-from gpulint.documents.shell import Assignment
 from gpulint.facts.environment import EnvironmentSetting, settings
+from gpulint.facts.gpu_libraries import PLAIN_COMMANDS
 from gpulint.facts.gpuuse import Use
 from gpulint.facts.scopes import ModuleScopes
 from gpulint.finding import Finding, Place, Severity
@@ -46,6 +46,7 @@ _ON_PURPOSE = re.compile(
     re.IGNORECASE,
 )
 _GPU_IMAGE = re.compile(r"cuda|nvidia|gpu|pytorch|rocm|nemo|tensorrt", re.IGNORECASE)
+_APPLE = re.compile(r"""["']mps["']|backends\.mps\b""")
 _GPU_WORDS = re.compile(r"cuda|gpu", re.IGNORECASE)
 _SERVES = re.compile(
     r"(^|[_/-])(serv(e|er|ing)|dispatcher|worker|compute_service|actor|export|convert|preprocess\w*|prepare\w*|plot\w*|viz)([_.-]|$)"
@@ -96,7 +97,12 @@ def _in_python(document: Document, project: Project, setting: EnvironmentSetting
     if scopes is None or node is None or setting.conditional or project.guards.conditional(scopes, node):
         return
     if trouble.startswith("hides every GPU") and "twice" not in trouble:
-        if _explained(scopes, node) or _SERVES.search(document.path.stem) or _in_helper(scopes, node):
+        if (
+            _explained(scopes, node)
+            or _is_for_another_device(scopes)
+            or _SERVES.search(document.path.stem)
+            or _in_helper(scopes, node)
+        ):
             return
         if document.kind is Kind.NOTEBOOK and len(_GPU_WORDS.findall(document.source.text)) < 2:
             return  # a notebook that calls a library of the tree, on the CPU as it says
@@ -119,6 +125,11 @@ def _explained(scopes: ModuleScopes, node: ast.AST) -> bool:
     return any(_ON_PURPOSE.search(note) for note in notes)
 
 
+def _is_for_another_device(scopes: ModuleScopes) -> bool:
+    """Whether the program runs on Apple's GPUs and names CUDA nowhere as a device of its own."""
+    return bool(_APPLE.search(scopes.module.source.text)) and "cuda" not in scopes.module.source.text
+
+
 def _in_helper(scopes: ModuleScopes, node: ast.AST) -> bool:
     """Whether the setting stands in a function that is not the program's main one (a worker's own process, a plot)."""
     function = scopes.function(node)
@@ -129,9 +140,13 @@ def _in_launcher(document: Document, project: Project, setting: EnvironmentSetti
     assignment = next(
         (item for script in document.scripts for item in script.assignments if item.span == setting.span), None
     )
-    if assignment is not None and (assignment.unset or _for_one_command(assignment) or setting.conditional):
+    if assignment is not None and (assignment.unset or setting.conditional):
         return
     if _explained_line(document, setting.span.line):
+        return
+    prefixes = (item for script in document.scripts for command in script.walk() for item in command.assignments)
+    if any(item.span == setting.span for item in prefixes):
+        yield from _for_one_command(document, project, setting, trouble)
         return
     if document.kind is Kind.DOCKERFILE:
         image = next((task.image for task in document.tasks if task.role == "main"), None) or ""
@@ -146,8 +161,24 @@ def _in_launcher(document: Document, project: Project, setting: EnvironmentSetti
             return
 
 
-def _for_one_command(assignment: Assignment) -> bool:
-    return assignment.prefix
+def _for_one_command(
+    document: Document, project: Project, setting: EnvironmentSetting, trouble: str
+) -> Iterator[Finding]:
+    """``CUDA_VISIBLE_DEVICES= python x.py`` where a job that asks for GPUs starts nothing else."""
+    for job in project.jobs:
+        starts = [start for start in job.launches if start.script is None and not start.launch.uncalled]
+        if job.gpus is None or job.gpus.value == 0 or len(starts) != 1 or starts[0].document is not document:
+            continue
+        given = starts[0].env.get(setting.name)
+        known = PLAIN_COMMANDS | {starts[0].launch.command.name}
+        if (
+            given is not None
+            and given.place.span.line == setting.span.line
+            and all(item.command.name in known for item in job.commands)
+        ):
+            related = (Place(job.gpus.place.path, job.gpus.place.span, "the GPUs are requested here"),)
+            yield _finding(document, setting, trouble, "shell", related)
+            return
 
 
 def _explained_line(document: Document, line: int) -> bool:

@@ -85,7 +85,7 @@ def check(job: Job, project: Project) -> Iterator[Finding]:
         if program.use is not Use.YES or not program.libraries & _LIBRARIES or program.parallel or program.pinned:
             continue
         scopes = project.scopes_at(start.program)
-        if scopes is None or not _trains(program, project):
+        if scopes is None or program.loads_by_name or not _trains(program, project):
             continue
         moved = _moved(scopes)
         place = Place(scopes.path, scopes.module.span(moved)) if moved is not None else start.place

@@ -1,0 +1,76 @@
+"""Shell commands that lay data out on a node's own disk: archives unpacked, folders copied to the job's scratch."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from gpulint.facts.fetch_commands import copy_tool, words_of
+
+if TYPE_CHECKING:
+    from gpulint.documents.shell import Command
+    from gpulint.jobs import Job
+
+_LOCAL = re.compile(
+    r"TMPDIR|LOCAL_?SCRATCH|JOBFS|(?:SLURM|PBS|LSB)_?JOB|JOB_?ID|(?:^|/)(?:dev/shm|tmp|lscratch|local|nvme)(?:/|$)",
+    re.IGNORECASE,
+)
+"""Places that a job has for itself."""
+_NO_DATA = re.compile(
+    r"(?:^|[^a-z])(?:v?envs?|virtualenv|conda|python|site-packages|code|src|repo|scripts?|project|models?|checkpoints?|"
+    r"ckpts?|weights|results?|outputs?|logs?|runs?|wandb|cuda|lib\w*|bin|sif|images?\.sif|apptainer|container)(?:[^a-z]|$)",
+    re.IGNORECASE,
+)
+_LARGE = re.compile(
+    r"imagenet|ilsvrc|(?:^|[^a-z])coco|kitti|open_?images|laion|kinetics|places365|waymo|nuscenes|argoverse|voxceleb|"
+    r"librispeech|ffhq|lsun|cityscapes|rsna|chexpert|mimic|audioset|youtube[-_]?8m|webvid|msmarco|visdrone",
+    re.IGNORECASE,
+)
+"""Public data sets of many gigabytes."""
+_FILE = re.compile(r"\.\w{1,5}$")
+
+
+def stages(job: Job) -> list[tuple[Command, str]]:
+    """Commands of a job that fill its own disk with data, each with what it does, where they are of weight.
+
+    One archive may hold anything; several, a loop of them, or a public data set of known size take minutes.
+    """
+    found = [(item.command, text) for item in job.commands if (text := _stages(item.command))]
+    remote = any(copy_tool(item.command) for item in job.commands)
+    weight = sum(2 if command.in_loop else 1 for command, _ in found) + remote
+    large = any(_LARGE.search(" ".join(_all_words(command))) for command, _ in found)
+    return found if weight > 1 or large else []
+
+
+def _stages(command: Command) -> str:
+    words = words_of(command)
+    if not words or command.in_function or command.in_substitution or command.background:
+        return ""
+    plain = [word for word in words[1:] if not word.startswith("-")]
+    text = " ".join(_all_words(command))
+    if _NO_DATA.search(re.sub(r"\S*/", "", text)) and not _LARGE.search(text):
+        return ""
+    match words[0]:
+        case "tar" if _extracts(words):
+            return "unpacks an archive"
+        case "unzip" | "unrar" if plain:
+            return "unpacks an archive"
+        case "rsync" | "cp" if len(plain) == 2 and _recurses(words) and _LOCAL.search(plain[1]):
+            return "" if _FILE.search(plain[0]) or ":" in plain[0] else "copies a folder"
+    return ""
+
+
+def _extracts(words: tuple[str, ...]) -> bool:
+    mode = words[1] if len(words) > 1 else ""
+    return "--extract" in words or (not mode.startswith("--") and "x" in mode and not set("ct") & set(mode))
+
+
+def _recurses(words: tuple[str, ...]) -> bool:
+    short = "".join(word for word in words[1:] if re.fullmatch(r"-[A-Za-z]+", word))
+    return bool(set("rRa") & set(short)) or "--recursive" in words or "--archive" in words
+
+
+def _all_words(command: Command) -> list[str]:
+    """The command's words, with those of what feeds it (``pv data.tar | tar xf -``)."""
+    before = [other for other in command.script.commands if other.piped_to is command]
+    return [word for one in (*before, command) for word in words_of(one)]
