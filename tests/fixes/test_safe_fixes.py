@@ -122,6 +122,7 @@ for epoch in range(3):
 }
 
 TENSORFLOW = """\
+# needs no newer release than tensorflow==2.8
 import tensorflow as tf
 
 tf.keras.utils.set_random_seed(3)

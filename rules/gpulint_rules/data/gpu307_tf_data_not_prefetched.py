@@ -3,8 +3,8 @@ A ``tf.data`` pipeline that a training or evaluation loop (or Keras' ``fit``) re
 its way, and its ``map`` calls without ``num_parallel_calls``.
 
 TensorFlow 2.12 and later prefetch what ends in a synchronous step, and 2.7 and later map functions without a state on
-all cores. So the first is advice only unless the program or a list of packages above it asks for an older TensorFlow,
-and of maps only those are reported that keep a state (random numbers, Python code) or run on an older one.
+all cores. So the first is reported only where the program, or a list of packages above it, asks for an older one, and
+of maps those that run on an older one or keep a state (random numbers, Python code).
 
 Knows TensorFlow's ``tf.data`` and TensorFlow Datasets, read by a loop or by ``fit``, ``evaluate`` and ``predict`` of
 Keras.
@@ -30,7 +30,6 @@ https://www.tensorflow.org/api_docs/python/tf/data/experimental/OptimizationOpti
 from __future__ import annotations
 
 import ast
-import dataclasses
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -83,11 +82,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         if finding.payload.is_map:
             if (newest is not None and newest < MAPS_IN_PARALLEL) or _keeps_state(project, finding.payload.call):
                 yield finding
-        elif newest is None:
-            yield dataclasses.replace(
-                finding, message=f"{finding.message} before TensorFlow 2.12", severity=Severity.INFO
-            )
-        elif newest < PREFETCHES:
+        elif newest is not None and newest < PREFETCHES:
             yield finding
 
 
@@ -241,12 +236,14 @@ RULE = Rule(
     check=check,
     fix=Safety.SAFE,
     bad="""\
+# needs tensorflow==2.8
 import tensorflow as tf
 
 data = tf.data.TFRecordDataset(files).map(augment).batch(64)
 model.fit(data)
 """,
     good="""\
+# needs tensorflow==2.8
 import tensorflow as tf
 
 data = tf.data.TFRecordDataset(files).map(augment, num_parallel_calls=tf.data.AUTOTUNE).batch(64)
