@@ -27,6 +27,8 @@ _LARGE = re.compile(
     re.IGNORECASE,
 )
 """Public data sets of many gigabytes."""
+_HERE = re.compile(r"[.*]|\$\{?(?:PWD|SLURM_SUBMIT_DIR|PBS_O_WORKDIR)\b")
+"""The folder that the job was submitted from, which holds code."""
 _FILE = re.compile(r"\.\w{1,5}$")
 
 
@@ -47,8 +49,8 @@ def _stages(command: Command) -> str:
     if not words or command.in_function or command.in_substitution or command.background:
         return ""
     plain = [word for word in words[1:] if not word.startswith("-")]
-    text = " ".join(_all_words(command))
-    if _NO_DATA.search(re.sub(r"\S*/", "", text)) and not _LARGE.search(text):
+    names = " ".join(word.rstrip("/").rpartition("/")[2] for word in _all_words(command))
+    if _NO_DATA.search(names) and not _LARGE.search(names):
         return ""
     match words[0]:
         case "tar" if _extracts(words):
@@ -56,7 +58,7 @@ def _stages(command: Command) -> str:
         case "unzip" | "unrar" if plain:
             return "unpacks an archive"
         case "rsync" | "cp" if len(plain) == 2 and _recurses(words) and _LOCAL.search(plain[1]):
-            return "" if _FILE.search(plain[0]) or ":" in plain[0] else "copies a folder"
+            return "" if _FILE.search(plain[0]) or ":" in plain[0] or _HERE.match(plain[0]) else "copies a folder"
     return ""
 
 

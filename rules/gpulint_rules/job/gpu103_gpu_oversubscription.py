@@ -27,8 +27,10 @@ https://pytorch.org/docs/stable/elastic/run.html
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 
 from gpulint.facts.gpu_libraries import Approach
 from gpulint.facts.gpus import PER_NODE, alone, counts_processes, processes, visible
@@ -42,6 +44,8 @@ from gpulint.rule import Category, Dimension, Evidence, Kind, Rule, Scope
 _DRIVES_SEVERAL = frozenset({Approach.ONE_PROCESS, Approach.MODEL, Approach.SPAWN})
 _OF_DEEP_LEARNING = frozenset({"torchrun", "accelerate", "deepspeed", "horovodrun", "composer"})
 """Launchers that start training processes whatever the program is."""
+_TRAINS = re.compile(r"(?:pre|fine)?_?-?t(?:rain|une)|main_(?:pre|fine)?t(?:rain|une)|run_(?:pre|fine)?t(?:rain|une)")
+"""Names of programs that train, which one process of a launcher for several does on one GPU."""
 _MODEL_NAMES = frozenset({"device_map", "world_size"})
 """Named by programs that keep a model on one GPU, too."""
 
@@ -68,10 +72,16 @@ def check(job: Job, project: Project) -> Iterator[Finding]:
             continue
         program = project.gpu_use.started(start)
         if program is None:
-            if counted[0] > 1 and start.launch.launcher in _OF_DEEP_LEARNING:
+            if start.launch.launcher in _OF_DEEP_LEARNING and counted[0] > 1:
                 yield _finding(start, gpus, counted, Severity.ERROR)
+            elif start.launch.launcher == "torchrun" and counted[1] is not None and _TRAINS.match(_name(start)):
+                yield _finding(start, gpus, counted, Severity.WARNING)
         elif program.use is Use.YES and program.trains:
             yield from _of_program(start, gpus, counted, program, project)
+
+
+def _name(start: JobLaunch) -> str:
+    return PurePosixPath(start.launch.program or start.launch.module or "").stem
 
 
 def _of_program(

@@ -61,7 +61,8 @@ def check(job: Job, project: Project) -> Iterator[Finding]:
         return
     if job.task.system == "ray":
         return
-    starts = [start for start in job.launches if start.script is None]
+    # What stands in `$(...)` only asks for something: a free port, a path.
+    starts = [start for start in job.launches if start.script is None and not start.launch.command.in_substitution]
     shown = {setting.value for start in starts for name in _VISIBLE if (setting := start.env.get(name)) is not None}
     for start in starts:
         if not alone(job, start) or start.launch.command.in_loop or _narrow(start):
