@@ -40,6 +40,7 @@ from dataclasses import dataclass
 from gpulint.documents.base import Document
 from gpulint.facts.checkpoints import Save
 from gpulint.facts.conditions import conditions
+from gpulint.facts.guards import is_benchmark
 from gpulint.facts.loops import Context
 from gpulint.facts.remote import UNKNOWN, Location
 from gpulint.facts.repeated import training_contexts
@@ -90,7 +91,7 @@ def _report(project: Project, at: Ref, save: Save, contexts: list[Context]) -> I
     location = _location(project, save)
     if location.is_local or (save.only_remote and not location.is_remote) or project.guards.debug(at.scopes, at.node):
         return
-    if _is_for_tpu(save.call) or project.guards.at_the_end(at.scopes, at.node):
+    if _is_for_tpu(save.call) or project.guards.at_the_end(at.scopes, at.node) or is_benchmark(at.scopes.path):
         return
     assert isinstance(at.node, ast.Call)
     loop = "training" if any(context.role is Role.STEP for context in contexts) else "epoch"
