@@ -47,6 +47,7 @@ from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 _TRAINING = re.compile(r"^\W*(is_)?train(ing)?\W*$", re.IGNORECASE)
 _EVALUATING = re.compile(r"^\W*(is_)?(val|valid|validation|eval|evaluate|test|predict)\W*$", re.IGNORECASE)
 _EPOCH = re.compile(r"epoch|^ep$", re.IGNORECASE)
+_SAVES = re.compile(r"^_?(save|write|store)_\w*(checkpoint|ckpt|model|state|snapshot|weights)", re.IGNORECASE)
 
 
 def check(document: Document, project: Project) -> Iterator[Finding]:
@@ -105,10 +106,15 @@ def _every_step(project: Project, scopes: ModuleScopes, sync: Sync) -> Context |
             for site in context.calls
         ):
             continue
-        if moves_environment(scopes, sync.node, context.calls):
+        if moves_environment(scopes, sync.node, context.calls) or _writes_checkpoint(context):
             continue
         return context
     return None
+
+
+def _writes_checkpoint(context: Context) -> bool:
+    """Does a call on the way save the model? What it reads back is the checkpoint, however often it is written."""
+    return any(isinstance(site.node, ast.Call) and _SAVES.search(last_name(site.node.func)) for site in context.calls)
 
 
 def _is_for_a_kind(project: Project, scopes: ModuleScopes, node: ast.AST) -> bool:

@@ -189,7 +189,8 @@ def _same(source: Source, other: Source) -> bool:
     if isinstance(source.batch.node, ast.Constant):
         return False
     if source.text == other.text:
-        return source.batch.scopes is other.batch.scopes
+        # `val_batch_size` for a few training samples to plot is no size of the training.
+        return source.batch.scopes is other.batch.scopes and split_of(source.text) is not Split.EVAL
     match source.batch.node:
         case ast.BoolOp(op=ast.Or(), values=[*_, last]):
             return ast.unparse(last) == other.text
