@@ -38,6 +38,8 @@ def sites(
         return
     wanted = home.name if home is not None and name == "__init__" else name
     targets = resolver.names(scopes, home if wanted != name and home is not None else function)
+    # Of nested functions there may be several of a name.
+    nested = scopes.function(function) is not None
     # Tests pass tiny models and batches: what they hand in says nothing about a job.
     tested = project.is_test(scopes.path)
     users: list[ModuleScopes] = []
@@ -50,9 +52,8 @@ def sites(
             receivers = 0
             for call in where.calls_by_name.get(alias, []):
                 if isinstance(call.func, ast.Name):
-                    reached = bool(resolver.names(where, call.func) & targets) or _is_local(
-                        resolver, where, call, function
-                    )
+                    named = not nested and resolver.names(where, call.func) & targets
+                    reached = bool(named) or _is_local(resolver, where, call.func, function)
                 else:
                     receivers += 1
                     reached = receivers <= MAX_RECEIVERS and _is_received(
@@ -63,7 +64,9 @@ def sites(
                     yield where, call
     if not found and home is None:
         for where in users:
-            yield from _handed_over(resolver, where, wanted, targets)
+            for value, made in _handed_over(resolver, where, wanted, targets):
+                if not nested or _is_local(resolver, where, value, function):
+                    yield where, made
 
 
 def _aliases(where: ModuleScopes, wanted: str) -> set[str]:
@@ -71,9 +74,9 @@ def _aliases(where: ModuleScopes, wanted: str) -> set[str]:
     return {wanted} | where.aliases.get(wanted, set())
 
 
-def _is_local(resolver: Resolver, where: ModuleScopes, call: ast.Call, function: FunctionNode) -> bool:
+def _is_local(resolver: Resolver, where: ModuleScopes, value: ast.expr, function: FunctionNode) -> bool:
     """A nested function or one that was assigned to a variable first."""
-    return any(ref.node is function for ref in resolver.origins(where, call.func))
+    return any(ref.node is function for ref in resolver.origins(where, value))
 
 
 def _is_received(
@@ -102,7 +105,8 @@ def _is_received(
 
 def _handed_over(
     resolver: Resolver, where: ModuleScopes, wanted: str, targets: frozenset[str]
-) -> Iterator[tuple[ModuleScopes, ast.Call]]:
+) -> Iterator[tuple[ast.expr, ast.Call]]:
+    """(the function as it is handed over, the call that stands for what is made of it)."""
     for call, value in where.handed_over.get(wanted, []):
         if LOOKED_AT.search(last_name(call.func)) or not resolver.names(where, value) & targets:
             continue
@@ -118,4 +122,4 @@ def _handed_over(
         made.shifted = bool(resolver.call_names(where, call) & _SPAWN)
         ast.copy_location(made, call)
         where.module.parents[made] = where.module.parents[call]
-        yield where, made
+        yield value, made

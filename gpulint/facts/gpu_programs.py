@@ -62,6 +62,8 @@ _NUMBERED = re.compile(rb"^\s*device = \d+\s*$", re.MULTILINE)
 """A GPU by the number that PyTorch gives it."""
 _TRAINS = re.compile(rb"\btrain\s*\(|import[^\n]*\btrain\b|Optimizer|optax")
 """``train`` alone may be the name of a split, or ``tf.train.Example``."""
+_COMMENTED_OUT = re.compile(rb"^[ \t]*#.*(?:\.cuda\(|torch\.cuda\b|\.to\().*$", re.MULTILINE)
+"""Code for a GPU that somebody has taken out; what comments say of GPUs in words is as good as code."""
 _WORD = re.compile(rb"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -198,12 +200,22 @@ def names_device(text: bytes) -> bool:
 
 
 def computes_on_gpu(text: bytes) -> bool:
-    """Do the words of a program say that it uses a GPU (and no TPU) and trains, evaluates or generates?"""
+    """Do the words of a program say that it uses a GPU (and no TPU) and trains, evaluates or generates?
+
+    Code that is commented out does not count.
+    """
     words = frozenset(_WORD.findall(text))
     if not _computes(words, text) or (words & _OTHERS and not words & _NAMED):
         return False
     if words & _CLIENTS and not words & _OWN_WORK:
         return False
+    if b"#" not in text or not _names_gpu(words, text):
+        return _names_gpu(words, text)
+    code = _COMMENTED_OUT.sub(b"", text)
+    return _names_gpu(frozenset(_WORD.findall(code)), code)
+
+
+def _names_gpu(words: frozenset[bytes], text: bytes) -> bool:
     if words & _GPU or _CHOSEN.search(text):
         return True
     return b".to(device" in text and bool(_NUMBERED.search(text))

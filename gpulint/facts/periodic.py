@@ -6,7 +6,9 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
-from gpulint.facts.scopes import FUNCTIONS, ModuleScopes, last_name
+from gpulint.facts.conditions import conditions
+from gpulint.facts.passing import argument_of
+from gpulint.facts.scopes import FUNCTIONS, Bound, ModuleScopes, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -22,6 +24,9 @@ _LAST = re.compile(
 )
 _DUE = re.compile(r"^(should|needs?|time_to|is_time_to)_\w*(log|print|display|show|report|plot|save|eval|valid|test)")
 _MARK = re.compile(r"(^|_)(start|last|prev|previous)(_|$)", re.IGNORECASE)
+_FLAG = re.compile(r"(^|_)(do|eval|evaluate|log|save|plot|show|sample|print|vis|visualize|report)(_|$)")
+FEW = 20
+"""Most first iterations that count as seldom."""
 _COUNTER = re.compile(r"(^|_)(i|idx|step|steps|iter|iteration|it|batch|batch_idx|epoch|n|count|global_step)(_|$)")
 
 
@@ -41,6 +46,9 @@ def is_periodic(project: Project, scopes: ModuleScopes, test: ast.expr, holds: b
         elif isinstance(part, ast.Name) and (named := _named_test(scopes, part)) is not None:
             if is_periodic(project, scopes, named, holds):
                 return True
+        elif isinstance(part, ast.Name) and holds and _FLAG.search(part.id):
+            if _is_set_seldom(project, scopes, part):
+                return True
         elif (
             isinstance(part, ast.Name | ast.Attribute)
             and _EVERY.search(last_name(part))
@@ -51,6 +59,8 @@ def is_periodic(project: Project, scopes: ModuleScopes, test: ast.expr, holds: b
                 return True
         elif isinstance(part, ast.Compare) and holds and isinstance(part.ops[0], ast.Eq) and is_counter(part.left):
             return True  # `step == 0`, `step == len(loader) - 1`: once
+        elif isinstance(part, ast.Compare) and holds and _is_among_first(scopes, part):
+            return True  # `step < 3`: the first of a training are drawn
         elif isinstance(part, ast.Compare) and _waits_since(scopes, part):
             return True  # `if images < last_images + interval: continue`
     return bool(holds and _LAST.search(ast.unparse(test)))
@@ -77,6 +87,45 @@ def _waits_since(scopes: ModuleScopes, test: ast.Compare) -> bool:
             for name in (part for part in (side.left, side.right) if isinstance(part, ast.Name)):
                 if _MARK.search(name.id) and _set_in_loop(scopes, name):
                     return True
+    return False
+
+
+def _is_set_seldom(project: Project, scopes: ModuleScopes, flag: ast.Name, passed: bool = True) -> bool:
+    """A flag that is true where ``if step % 100 == 0: flag = True`` set it, also in all callers that pass it on."""
+    bindings = scopes.scope(flag).lookup(flag.id)
+    if passed and len(bindings) == 1 and bindings[0].kind is Bound.PARAMETER:
+        function = bindings[0].scope.node
+        sites = project.resolver.first_sites(scopes, function) if isinstance(function, FUNCTIONS) else ()
+        handed = [
+            argument_of(function, site.node, flag.id)
+            for site in sites
+            if isinstance(function, FUNCTIONS) and isinstance(site.node, ast.Call)
+        ]
+        return bool(handed) and all(
+            isinstance(argument, ast.Name) and _is_set_seldom(project, site.scopes, argument, False)
+            for site, argument in zip(sites, handed, strict=True)
+        )
+    constants = [getattr(binding.value, "value", None) for binding in bindings]
+    return set(constants) == {True, False} and all(
+        value is False or any(is_periodic(project, scopes, test, holds) for test, holds in conditions(scopes, one.node))
+        for value, one in zip(constants, bindings, strict=True)
+    )
+
+
+def _is_among_first(scopes: ModuleScopes, test: ast.Compare) -> bool:
+    """``step < 3``, or of a number that is made of the loop's counter (``seen = i + batches * epoch``)."""
+    match test:
+        case ast.Compare(
+            left=ast.Name() as name, ops=[ast.Lt() | ast.LtE()], comparators=[ast.Constant(value=int(few))]
+        ):
+            if "epoch" in name.id or not 0 < few <= FEW:
+                return False
+            bindings = scopes.scope(name).lookup(name.id)
+            made = bindings[0].value if len(bindings) == 1 else None
+            return is_counter(name) or (
+                isinstance(made, ast.BinOp)
+                and any(isinstance(part, ast.Name) and is_counter(part) for part in ast.walk(made))
+            )
     return False
 
 

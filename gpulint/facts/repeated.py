@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,8 @@ from gpulint.facts.scopes import FUNCTIONS, LOOPS, ModuleScopes, Ref, last_name
 if TYPE_CHECKING:
     from gpulint.project import Project
 
+_WHOLE = re.compile(r"(^|[_(, ])(fold|seed|trial)(_?(i|idx|id|num|no|number))?($|[), ])")
+"""What loops over whole trainings count."""
 _DEFERRING = frozenset(
     (
         "submit Thread Process Timer apply_async map_async run_in_executor start_new_thread to_thread create_task "
@@ -87,6 +90,8 @@ def _around_trainings(project: Project, scopes: ModuleScopes, node: ast.AST, con
     loop = context.loop.node
     if not isinstance(loop, LOOPS) or is_epoch_loop(loop):
         return False
+    if isinstance(loop, ast.For) and _WHOLE.search(ast.unparse(loop.target)):
+        return True
     places = [*context.calls, Ref(scopes, node)]
     return any(_beside_epochs(project, place, loop) for place in places)
 

@@ -54,7 +54,15 @@ def _only_infers_in(
             continue
         if scopes.module.parents.get(node) is not call:
             uses.append(_use(project, scopes, node, wrapped_weights))
-    return _Use.OTHER not in uses and _Use.INFERS in uses
+    if _Use.RETURNED in uses and not _evaluates(home):
+        return False
+    return _Use.OTHER not in uses and bool({_Use.INFERS, _Use.RETURNED} & set(uses))
+
+
+def _evaluates(function: ast.AST) -> bool:
+    """Does a function that returns what it wraps call ``eval()`` on the way, and nothing's ``train()``?"""
+    called = {last_name(node.func) for node in ast.walk(function) if isinstance(node, ast.Call)}
+    return "eval" in called and "train" not in called
 
 
 def _is_set_to_infer(function: ast.AST, target: str) -> bool:
@@ -66,12 +74,15 @@ def _is_set_to_infer(function: ast.AST, target: str) -> bool:
 class _Use(enum.Enum):
     INFERS = "runs without gradients, or is unwrapped"
     NEITHER = "says nothing of training"
+    RETURNED = "is up to the caller"
     OTHER = "may train"
 
 
 def _use(project: Project, scopes: ModuleScopes, node: ast.AST, wrapped_weights: bool, depth: int = 0) -> _Use:
     """What one use of a model is for. ``wrapped_weights``: reading its weights says that it serves their names."""
     match scopes.module.parents.get(node):
+        case ast.Return():
+            return _Use.RETURNED
         case ast.Call(func=func) as up if func is node:
             return _Use.INFERS if project.guards.no_grad(scopes, up) else _Use.OTHER
         # Weights alone are read and written under the names that the wrapper gives them: nothing runs.
@@ -114,7 +125,7 @@ def _only_infers_with(project: Project, callee: Ref, call: ast.Call, model: ast.
         for node in ast.walk(function)
         if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load)
     ]
-    return _Use.OTHER not in uses and _Use.INFERS in uses
+    return not {_Use.OTHER, _Use.RETURNED} & set(uses) and _Use.INFERS in uses
 
 
 def _is_another(scopes: ModuleScopes, node: ast.AST, assigned: ast.Assign) -> bool:

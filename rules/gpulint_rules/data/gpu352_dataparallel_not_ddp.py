@@ -60,6 +60,8 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             continue
         if project.guards.without_gpu(scopes, call) or _on_one_gpu(scopes, call) or only_infers(project, scopes, call):
             continue
+        if functional and project.guards.no_grad(scopes, call):
+            continue  # the same, in one call
         model = scopes.module.text(call.args[0]) if call.args else ""
         wrapped = f"`{model}`" if 0 < len(model) < 40 else "the model"
         yield RULE.finding(
