@@ -20,10 +20,11 @@ if TYPE_CHECKING:
 
 _REASON = re.compile(
     r"do(n't| not) (remove|delete|change)|work-?\s?around|w/o this|without this|otherwise|must be set|keep this"
-    r"|(do(es)?(n't| not)|can't|cannot) (support|have)|(has|have) no\b|not (supported|available)"
+    r"|(do(es)?(n't| not)|can'?t|cannot) (support|have|connect|communicate)|(has|have) no\b|not (supported|available)"
     r"|(will|would|may|can) (hang|deadlock|crash|fail)|(is|are) (needed|required|necessary)",
     re.IGNORECASE,
 )
+_NCCL = re.compile(r"\s*(?:export\s+)?NCCL_\w+=")
 _DECLARATIONS = frozenset({"export", "declare", "typeset", "local", "readonly", "echo", "printf"})
 
 
@@ -54,15 +55,19 @@ def settings(document: Document, project: Project, names: frozenset[str]) -> Ite
 
 
 def is_explained(document: Document, span: Span) -> bool:
-    """Does a comment beside or right above say that the line is there for a reason ("do not remove", "workaround")?"""
+    """Does a comment beside or right above say that the line is there for a reason ("do not remove", "workaround")?
+
+    A comment above several settings of NCCL is about them all.
+    """
     if span.cell is not None:
         return False
     lines = [document.source.line(span.line)]
     for number in range(span.line - 1, max(span.line - 4, 0), -1):
         text = document.source.line(number)
-        if not text.lstrip().startswith("#"):
+        if text.lstrip().startswith("#"):
+            lines.append(text)
+        elif not (_NCCL.match(text) and _NCCL.match(lines[0])):
             break
-        lines.append(text)
     return any(_REASON.search(text.partition("#")[2]) for text in lines)
 
 

@@ -29,6 +29,8 @@ _LARGE = re.compile(
 """Public data sets of many gigabytes."""
 _HERE = re.compile(r"[.*]|\$\{?(?:PWD|SLURM_SUBMIT_DIR|PBS_O_WORKDIR)\b")
 """The folder that the job was submitted from, which holds code."""
+_COPIES = "copies a folder"
+_ARCHIVE = re.compile(r"\.(?:tar|zip|tgz|tar\.\w+)$")
 _FILE = re.compile(r"\.\w{1,5}$")
 
 
@@ -37,9 +39,14 @@ def stages(job: Job) -> list[tuple[Command, str]]:
 
     One archive may hold anything; several, a loop of them, or a public data set of known size take minutes.
     """
-    found = [(item.command, text) for item in job.commands if (text := _stages(item.command))]
-    remote = any(copy_tool(item.command) for item in job.commands)
-    weight = sum(2 if command.in_loop else 1 for command, _ in found) + remote
+    entered = {name for item in job.commands if item.command.name in ("cd", "pushd") for name in _names(item.command)}
+    found = [
+        (item.command, text)
+        for item in job.commands
+        if (text := _stages(item.command)) and not (text == _COPIES and entered & set(_names(item.command)[:1]))
+    ]
+    before = any(copy_tool(item.command) or _brings_archive(item.command) for item in job.commands)
+    weight = sum(2 if command.in_loop else 1 for command, _ in found) + before
     large = any(_LARGE.search(" ".join(_all_words(command))) for command, _ in found)
     return found if weight > 1 or large else []
 
@@ -58,8 +65,26 @@ def _stages(command: Command) -> str:
         case "unzip" | "unrar" if plain:
             return "unpacks an archive"
         case "rsync" | "cp" if len(plain) == 2 and _recurses(words) and _LOCAL.search(plain[1]):
-            return "" if _FILE.search(plain[0]) or ":" in plain[0] or _HERE.match(plain[0]) else "copies a folder"
+            return "" if _FILE.search(plain[0]) or ":" in plain[0] or _HERE.match(plain[0]) else _COPIES
     return ""
+
+
+def _brings_archive(command: Command) -> bool:
+    """``cp data.zip $TMPDIR``: what is unpacked then was read twice."""
+    plain = [word for word in words_of(command)[1:] if not word.startswith("-")]
+    return (
+        command.name in ("cp", "rsync")
+        and len(plain) == 2
+        and _ARCHIVE.search(plain[0]) is not None
+        and _LOCAL.search(plain[1]) is not None
+        and not _NO_DATA.search(plain[0].rpartition("/")[2])
+    )
+
+
+def _names(command: Command) -> list[str]:
+    """Last parts of the paths that a command is given; a folder of code is one that the job goes into afterwards."""
+    plain = [word for word in words_of(command)[1:] if not word.startswith("-")]
+    return [word.rstrip("/").rpartition("/")[2] for word in plain]
 
 
 def _extracts(words: tuple[str, ...]) -> bool:

@@ -80,7 +80,8 @@ class _Use(enum.Enum):
 
 def _use(project: Project, scopes: ModuleScopes, node: ast.AST, wrapped_weights: bool, depth: int = 0) -> _Use:
     """What one use of a model is for. ``wrapped_weights``: reading its weights says that it serves their names."""
-    match scopes.module.parents.get(node):
+    up = scopes.module.parents.get(node)
+    match scopes.module.parents.get(up) if isinstance(up, ast.keyword) else up:
         case ast.Return():
             return _Use.RETURNED
         case ast.Call(func=func) as up if func is node:

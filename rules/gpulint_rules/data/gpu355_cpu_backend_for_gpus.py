@@ -10,7 +10,8 @@ back to slower paths, so the GPUs wait for each other. Data exchange makes up 7.
 
 When it is right not to change
 The backend is chosen by what is available, or for Windows; a machine has no InfiniBand (silent where the file speaks
-of EFA or Ethernet) or a faulty peer-to-peer path and the variable is the documented work-around.
+of EFA or Ethernet, or where its job has one node) or a faulty peer-to-peer path and the variable is the documented
+work-around.
 
 Fix safety
 Unsafe: results may differ in rounding, and a work-around may be there for a reason.
@@ -32,10 +33,11 @@ from gpulint.facts.collectives import GATHERS, REDUCTIONS, WRAPPERS
 from gpulint.facts.conditions import conditions
 from gpulint.facts.environment import is_explained, settings
 from gpulint.facts.scopes import ModuleScopes
-from gpulint.finding import Finding, Severity
+from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
+from gpulint.source import Span
 
 _TRANSPORTS = {"NCCL_P2P_DISABLE": "peer-to-peer", "NCCL_IB_DISABLE": "InfiniBand", "NCCL_SHM_DISABLE": "shared memory"}
 _CHOICES = ("platform", "win32", "available", "nt", "darwin", "cuda", "gpu", "windows", "device")
@@ -64,7 +66,11 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
     for setting in settings(document, project, frozenset(_TRANSPORTS)):
         if setting.value != "1" or setting.conditional or is_explained(document, setting.span):
             continue
-        if not (_has_other_network(setting.name, document) or _MEASURES.search(document.source.text)):
+        if not (
+            _has_other_network(setting.name, document)
+            or _MEASURES.search(document.source.text)
+            or _is_unused(setting.name, document, setting.span, project)
+        ):
             yield RULE.finding(
                 document.path,
                 setting.span,
@@ -102,6 +108,13 @@ def _has_other_network(name: str, document: Document) -> bool:
     return name == "NCCL_IB_DISABLE" and bool(
         _OTHER_NETWORK.search(document.source.text) or _OTHER_NETWORK.search(document.path.stem)
     )
+
+
+def _is_unused(name: str, document: Document, span: Span, project: Project) -> bool:
+    """Do all jobs that get the variable go without the transport: one node for InfiniBand, one GPU for the others?"""
+    jobs = [job for job in project.jobs if any(item.place == Place(document.path, span) for item in job.env)]
+    counts = [job.nodes if name == "NCCL_IB_DISABLE" else job.gpus for job in jobs]
+    return bool(counts) and all(count is not None and count.value == 1 for count in counts)
 
 
 def _chosen(scopes: ModuleScopes, call: ast.Call) -> bool:

@@ -42,6 +42,11 @@ _BUILDS = frozenset(
     {"make", "cmake", "ninja", "gcc", "g++", "nvcc", "ls", "scons", "bazel", "dpkg", "autoconf", "configure"}
 )
 
+_SLOW = frozenset("cp mv tar unzip gzip wget curl aws gsutil gcloud rsync sleep wait find du sort".split())
+"""Plain commands that may take minutes."""
+_LONG = frozenset({"install", "create", "env", "update", "clone", "pull", "download", "wheel", "lfs"})
+"""What other plain commands take minutes for."""
+
 
 def check(job: Job, project: Project) -> Iterator[Finding]:
     if job.task.role != "main" or job.gpus is None or not job.gpus.value:
@@ -76,6 +81,8 @@ def _idle(job: Job, project: Project) -> str | None:
         return None
     rest = [item for item in job.commands if not _computes_nothing(item)]
     if not rest:
+        if not any(_takes_time(item) for item in job.commands):
+            return None
         builds = any(_is_build(item) for item in job.commands)
         return "the job only builds software" if builds else "its commands compute nothing on one"
     if project.gpu_use.uses(job) is Use.NO and job.programs:
@@ -96,6 +103,14 @@ def _computes_nothing(item: JobCommand) -> bool:
     return (
         item.command.name in PLAIN_COMMANDS and item.command.name not in ("eval", ".", "source", "nvidia-smi")
     ) or _is_build(item)
+
+
+def _takes_time(item: JobCommand) -> bool:
+    """Whether the command holds the GPUs for longer than a moment (a job whose work is commented out ends at once)."""
+    action = next((word.text for word in item.command.argv[1:] if not word.text.startswith("-")), "")
+    if item.command.name in ("conda", "pip", "pip3", "apt", "apt-get", "git"):
+        return action in _LONG
+    return item.command.name in _SLOW or _is_build(item)
 
 
 def _is_build(item: JobCommand) -> bool:

@@ -47,6 +47,7 @@ _ON_PURPOSE = re.compile(
 )
 _GPU_IMAGE = re.compile(r"cuda|nvidia|gpu|pytorch|rocm|nemo|tensorrt", re.IGNORECASE)
 _APPLE = re.compile(r"""["']mps["']|backends\.mps\b""")
+_CUDA = re.compile(r"""["']cuda|\.cuda\(""")
 _GPU_WORDS = re.compile(r"cuda|gpu", re.IGNORECASE)
 _SERVES = re.compile(
     r"(^|[_/-])(serv(e|er|ing)|dispatcher|worker|compute_service|actor|export|convert|preprocess\w*|prepare\w*|plot\w*|viz)([_.-]|$)"
@@ -127,7 +128,8 @@ def _explained(scopes: ModuleScopes, node: ast.AST) -> bool:
 
 def _is_for_another_device(scopes: ModuleScopes) -> bool:
     """Whether the program runs on Apple's GPUs and names CUDA nowhere as a device of its own."""
-    return bool(_APPLE.search(scopes.module.source.text)) and "cuda" not in scopes.module.source.text
+    text = scopes.module.source.text
+    return bool(_APPLE.search(text)) and not _CUDA.search(text)
 
 
 def _in_helper(scopes: ModuleScopes, node: ast.AST) -> bool:
