@@ -32,9 +32,11 @@ from gpulint.documents.base import Document
 from gpulint.facts.collectives import GATHERS, REDUCTIONS, WRAPPERS
 from gpulint.facts.conditions import conditions
 from gpulint.facts.environment import is_explained, settings
+from gpulint.facts.gpus import BATCH
 from gpulint.facts.scopes import ModuleScopes
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
+from gpulint.jobs import Stated
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 from gpulint.source import Span
@@ -113,8 +115,16 @@ def _has_other_network(name: str, document: Document) -> bool:
 def _is_unused(name: str, document: Document, span: Span, project: Project) -> bool:
     """Do all jobs that get the variable go without the transport: one node for InfiniBand, one GPU for the others?"""
     jobs = [job for job in project.jobs if any(item.place == Place(document.path, span) for item in job.env)]
-    counts = [job.nodes if name == "NCCL_IB_DISABLE" else job.gpus for job in jobs]
-    return bool(counts) and all(count is not None and count.value == 1 for count in counts)
+    return bool(jobs) and all(
+        _is_one(job.nodes) or (job.nodes is None and job.task.system in BATCH and _is_one(job.gpus))
+        if name == "NCCL_IB_DISABLE"
+        else _is_one(job.gpus)
+        for job in jobs
+    )
+
+
+def _is_one(count: Stated | None) -> bool:
+    return count is not None and count.value == 1
 
 
 def _chosen(scopes: ModuleScopes, call: ast.Call) -> bool:
