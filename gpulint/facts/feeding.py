@@ -96,7 +96,9 @@ class Feeding:
             if not isinstance(ref.node, ast.Call):
                 continue
             names = self._project.resolver.call_names(ref.scopes, ref.node)
-            if method in _TRAINER_METHODS and any("lightning" in name and name.endswith("Trainer") for name in names):
+            if method in _TRAINER_METHODS and any(
+                "lightning" in name and name.removesuffix(".from_argparse_args").endswith("Trainer") for name in names
+            ):
                 return not self._on_cpu(ref.scopes, ref.node)
             if method == "run" and any(name.startswith("ignite.") for name in names):
                 device = next((keyword.value for keyword in ref.node.keywords if keyword.arg == "device"), None)

@@ -45,6 +45,8 @@ NAMES = frozenset(
 )
 """Last components of what may fetch something."""
 
+_HOLDS_CLASS = re.compile(r"(^|_)(cls|class|class_|dataset|data_set)$")
+"""Names of what a class of data sets is kept under: ``self.dataset_cls(root, train=True, download=True)``."""
 _TAKES_URL = re.compile(r"url|archive|wget\.")
 """Functions whose first argument is a URL."""
 
@@ -98,7 +100,10 @@ class Fetching:
         if not name[:1].isupper() and not any(
             ".datasets." in full or full.startswith("tensorflow_datasets.") for full in names
         ):
-            return None
+            options = {keyword.arg for keyword in call.keywords}
+            if not (_HOLDS_CLASS.search(name) and options & {"train", "root", "split"}):
+                return None
+            name = "the data set's class"
         if isinstance(call.func, ast.Subscript):
             name = "the data set's class"
         return Download(Ref(scopes, call), name, name, "", "data")

@@ -23,8 +23,12 @@ _DECODERS = frozenset(
         "torchvision.datasets.folder.default_loader torchvision.datasets.folder.pil_loader matplotlib.image.imread"
     ).split()
 )
+_FOLDERS = frozenset(
+    {f"torchvision.datasets.{name}" for name in ("ImageFolder", "DatasetFolder", "folder.ImageFolder")}
+)
 _CHANGES = re.compile(
-    r"transform|resize|crop|augment|affine|rotate|warp|jitter|blur|normali[sz]e_image|preprocess", re.IGNORECASE
+    r"transform|resize|crop|augment|affine|rotate|warp|jitter|blur|normali[sz]e_image|preprocess|(^|_)(trans|aug)(_|$)",
+    re.IGNORECASE,
 )
 _AUDIO = re.compile(
     r"^(librosa\.(load$|resample|feature\.|effects\.|stft|cqt)|torchaudio\.(transforms\.(Resample|"
@@ -111,7 +115,7 @@ class InputPaths:
 
     def _work(self, scopes: ModuleScopes, call: ast.Call, changes: bool) -> str:
         names = self._project.resolver.call_names(scopes, call)
-        if changes and names & _DECODERS:
+        if changes and (names & _DECODERS or self._reads_folder(scopes, call)):
             return "decodes and transforms images"
         if any(_AUDIO.search(name) for name in names):
             return "computes on audio"
@@ -131,6 +135,11 @@ class InputPaths:
         ):
             return "tokenises text"
         return ""
+
+    def _reads_folder(self, scopes: ModuleScopes, call: ast.Call) -> bool:
+        """``self.loader(path)`` in a subclass of torchvision's ``ImageFolder``."""
+        owner = scopes.class_of(call) if ast.unparse(call.func) == "self.loader" else None
+        return owner is not None and bool(_FOLDERS & self._project.resolver.base_names(scopes, owner))
 
     def _is_per_item(self, scopes: ModuleScopes, function: FunctionNode) -> bool:
         parent = scopes.module.parents.get(function)

@@ -22,6 +22,8 @@ MAX_HELPERS = 5
 
 _BACKWARD = frozenset({"backward", "manual_backward", "train_on_batch", "apply_gradients", "minimize"})
 _STEPPED = re.compile(r"optim|scaler|engine|^opt$|^opt_|_opt$|^optimi[sz]er", re.IGNORECASE)
+_FETCHED = re.compile(r"^(train|optimi[sz]e|minimize)(r|_op)?$|_(train|optimi[sz]e|minimize)(r|_op)$")
+"""Names of operations that a TensorFlow session runs to take a step: ``session.run([loss, model.optimize])``."""
 _STEP_CALL = re.compile(
     r"^_?(train|training|update|optimi[sz]e)_?(step|batch|iter|iteration|one_batch|one_step)$|^_?step_train$"
 )
@@ -183,7 +185,12 @@ class Roles:
             return True
         if _is_step_name(name) and not self._project.resolver.callees(scopes, call):
             return True
-        return name == "run" and any(_is_step_name(last_name(argument)) for argument in call.args[:3])
+        session = isinstance(func, ast.Attribute) and "sess" in last_name(func.value).lower()
+        return name == "run" and any(
+            _is_step_name(last_name(part)) or (session and bool(_FETCHED.search(last_name(part))))
+            for argument in call.args[:3]
+            for part in (argument.elts if isinstance(argument, ast.List | ast.Tuple) else [argument])
+        )
 
     def over_loader(self, scopes: ModuleScopes, loop: LoopNode) -> bool:
         """Does the loop draw its items from a data loader or data set, as far as can be told?"""

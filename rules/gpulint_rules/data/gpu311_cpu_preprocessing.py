@@ -124,9 +124,8 @@ def _image_sets(scopes: ModuleScopes, project: Project) -> Iterator[Finding]:
             names = project.resolver.call_names(scopes, call)
             if not any(full.startswith("torchvision.datasets.") for full in names) or _is_held_out(scopes, call):
                 continue
-            if any(
-                _resizes(scopes, project, ref.node) for ref in project.arguments.of(scopes, call, "transform", 1).refs
-            ):
+            given = [*project.arguments.of(scopes, call, "transform", 1).refs, *_set_later(scopes, call)]
+            if any(_resizes(ref.scopes, project, ref.node) for ref in given):
                 yield _set_finding(
                     scopes, call, f"{name} decodes and transforms its images one by one on the CPU", name
                 )
@@ -141,6 +140,15 @@ def _image_sets(scopes: ModuleScopes, project: Project) -> Iterator[Finding]:
             yield _set_finding(
                 scopes, call, "ImageDataGenerator decodes and augments images in Python threads", "ImageDataGenerator"
             )
+
+
+def _set_later(scopes: ModuleScopes, call: ast.Call) -> Iterator[Ref]:
+    """``images.transform = Compose(...)`` after ``images = ImageFolder(root)``."""
+    parent = scopes.module.parents.get(call)
+    for target in parent.targets if isinstance(parent, ast.Assign) else ():
+        for place, value, _ in scopes.stores.get(last_name(target), []):
+            if value is not None and ast.unparse(place) == f"{ast.unparse(target)}.transform":
+                yield Ref(scopes, value)
 
 
 def _set_finding(scopes: ModuleScopes, call: ast.Call, message: str, name: str) -> Finding:
