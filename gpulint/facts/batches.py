@@ -148,7 +148,7 @@ class Batches:
                 if split is not None:
                     sites.setdefault(split, []).append(site)
             for evaluation in sites.get(Split.EVAL, []):
-                beside = [site for site in sites.get(Split.TRAIN, []) if _function(site) is _function(evaluation)]
+                beside = [site for site in sites.get(Split.TRAIN, []) if home(site) is home(evaluation)]
                 for training in beside[:1]:
                     if self._passes_alike(scopes, function, batch, training, evaluation):
                         yield Shared(loader.call, batch, training, evaluation)
@@ -286,8 +286,12 @@ def _label(node: ast.expr) -> str:
     return last_name(node)
 
 
-def _function(site: Ref) -> FunctionNode | None:
-    return site.scopes.function(site.node)
+def home(site: Ref) -> ast.AST | None:
+    """Calls are compared within a function; the ``*_dataloader`` methods of one class belong together."""
+    function = site.scopes.function(site.node)
+    if function is not None and "dataloader" in function.name and (owner := site.scopes.class_of(function)) is not None:
+        return owner
+    return function
 
 
 def _of_target(target: ast.expr) -> Split | None:

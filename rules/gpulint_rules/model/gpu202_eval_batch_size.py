@@ -32,9 +32,10 @@ from dataclasses import dataclass
 
 from gpulint.documents.base import Document
 from gpulint.estimates import BatchSizes
-from gpulint.facts.batches import Source, Split, split_of
+from gpulint.facts.batches import Source, Split, home, split_of
 from gpulint.facts.eval_batches import has_reason, one_is_enough, only_evaluates
-from gpulint.facts.scopes import ModuleScopes
+from gpulint.facts.passing import argument_of
+from gpulint.facts.scopes import ModuleScopes, Ref
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.project import Project
@@ -83,11 +84,14 @@ def _informed(finding: Finding, fits: BatchSizes) -> Finding:
 
 def _all(project: Project, scopes: ModuleScopes) -> Iterator[Finding]:
     groups: dict[ast.AST | None, list[Source]] = {}
-    for source in project.batches.in_module(scopes):
-        groups.setdefault(_home(scopes, source), []).append(source)
+    made = project.batches.in_module(scopes)
+    for source in made:
+        groups.setdefault(home(source.call), []).append(source)
     seen = set[tuple[int, int]]()
-    for sources in groups.values():
+    for where, sources in groups.items():
         training = [source for source in sources if source.split is Split.TRAIN]
+        if any(source.split is Split.EVAL for source in sources):
+            training += _lifted(project, scopes, made, where)
         for source in sources:
             finding = _check(project, scopes, source, training)
             if finding is not None and (finding.span.cell or 0, finding.span.line) not in seen:
@@ -155,12 +159,18 @@ def _one_size(project: Project, scopes: ModuleScopes, node: ast.expr) -> int:
     return size if isinstance(size, int) and not isinstance(size, bool) else 0
 
 
-def _home(scopes: ModuleScopes, source: Source) -> ast.AST | None:
-    """Sources are compared within a function; the ``*_dataloader`` methods of one class belong together."""
-    function = scopes.function(source.node)
-    if function is not None and "dataloader" in function.name and (owner := scopes.class_of(function)) is not None:
-        return owner
-    return function
+def _lifted(project: Project, scopes: ModuleScopes, sources: list[Source], where: ast.AST | None) -> Iterator[Source]:
+    """Training batches that a function makes through a helper which takes their size: the helper's call."""
+    for source in sources:
+        helper = scopes.function(source.node)
+        size = source.batch.node
+        if source.split is not Split.TRAIN or helper is None or helper is where or not isinstance(size, ast.Name):
+            continue
+        for site in project.resolver.call_sites(scopes, helper):
+            assert isinstance(site.node, ast.Call)
+            passed = argument_of(helper, site.node, size.id)
+            if passed is not None and site.scopes is scopes and home(site) is where:
+                yield dataclasses.replace(source, call=site, batch=Ref(scopes, passed))
 
 
 def _check(project: Project, scopes: ModuleScopes, source: Source, training: list[Source]) -> Finding | None:
