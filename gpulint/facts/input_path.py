@@ -48,6 +48,9 @@ _HELD_OUT = re.compile(
 )
 
 
+_APPLIES = re.compile(r"(^|_)(detect|demo|infer|inference|predict|visuali[sz]e)(_|$)", re.IGNORECASE)
+
+
 @dataclass(frozen=True, slots=True)
 class Heavy:
     """Heavy work in a function that runs for every item or batch; ``call`` does it or leads to it."""
@@ -71,10 +74,19 @@ class InputPaths:
             if not self._is_per_item(scopes, function) or is_held_out(function.name):
                 continue
             owner = scopes.class_of(function)
-            if owner is not None and is_held_out(owner.name):
+            if owner is not None and (is_held_out(owner.name) or self._only_shown(scopes, owner)):
                 continue
             if (found := self.heavy(scopes, function)) is not None:
                 yield found
+
+    def _only_shown(self, scopes: ModuleScopes, owner: ast.ClassDef) -> bool:
+        """Do only programs that apply a trained model (``detect.py``, ``demo.py``) use a data set?"""
+        users = [
+            user.path
+            for user in self._project.users_of(scopes, {owner.name})
+            if user is not scopes and not self._project.is_test(user.path)
+        ]
+        return bool(users) and all(_APPLIES.search(path.stem) or is_held_out(path.stem) for path in users)
 
     def heavy(self, scopes: ModuleScopes, function: FunctionNode, depth: int = MAX_HELPERS) -> Heavy | None:
         """The heavy work that a function does itself or through helpers of the tree."""
