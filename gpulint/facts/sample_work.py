@@ -18,6 +18,8 @@ _TOY = re.compile(
     re.IGNORECASE,
 )
 """Data sets that hold little, or make their samples from nothing."""
+_LOADED = frozenset({"torch.load", "numpy.load", "pickle.load", "joblib.load"})
+"""Functions that read a whole data set into memory."""
 _PARTS = frozenset({"random_split", "Subset", "ConcatDataset", "shuffle", "train_test_split"})
 _BUILDS = frozenset({"build", "create", "get", "load"})
 """Methods of builders, which are named after what they build."""
@@ -47,6 +49,8 @@ def _is_trivial(project: Project, source: Ref) -> bool:
             continue
         seen.add(node)
         if isinstance(node, ast.ListComp) or (isinstance(node, ast.Call) and _is_toy(node)):
+            return True
+        if isinstance(node, ast.Call) and project.resolver.call_names(where.scopes, node) & _LOADED:
             return True
         for made in _getters(project, where):
             if _only_looks_up(made):
