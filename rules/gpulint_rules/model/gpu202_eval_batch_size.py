@@ -90,8 +90,9 @@ def _all(project: Project, scopes: ModuleScopes) -> Iterator[Finding]:
     seen = set[tuple[int, int]]()
     for where, sources in groups.items():
         training = [source for source in sources if source.split is Split.TRAIN]
-        if any(source.split is Split.EVAL for source in sources):
-            training += _lifted(project, scopes, made, where)
+        for evaluation in [source for source in sources if source.split is Split.EVAL]:
+            lifted = _lifted(project, scopes, made, where)
+            training += [other for other in lifted if other.node is not evaluation.node and _same(evaluation, other)]
         for source in sources:
             finding = _check(project, scopes, source, training)
             if finding is not None and (finding.span.cell or 0, finding.span.line) not in seen:
