@@ -38,7 +38,7 @@ _RL = re.compile(r"^(gym|gymnasium|stable_baselines3|sb3_contrib|torchrl|tiansho
 _RL_NAME = re.compile(r"replay_?(buffer|memory)|rollout_?buffer|^actor_?critic$|^(rlhf|ppo|grpo)_", re.IGNORECASE)
 _LARGE = re.compile(
     r"(?<![\w.])(?:[3-9]|\d{2,3})(?:\.\d+)?[bB](?![a-zA-Z])|[-_](?:[3-9]|\d{2,3})(?:\.\d+)?[bB](?![a-zA-Z])"
-    r"|llama|mi[sx]tral|falcon|qwen|deepseek|vicuna|stable[-_]?diffusion|sdxl|neox|gpt-?j\b",
+    r"|[-_]xx?l\b|llama|mi[sx]tral|falcon|qwen|deepseek|vicuna|stable[-_]?diffusion|sdxl|neox|gpt-?j\b",
     re.IGNORECASE,
 )
 _TOY = re.compile(r"mnist", re.IGNORECASE)

@@ -46,12 +46,12 @@ TOKENS: dict[str, Approach] = {
     **dict.fromkeys(
         """DataParallel data_parallel MirroredStrategy multi_gpu_model pmap pjit shard_map NamedSharding
     PositionalSharding CentralStorageStrategy OneDeviceStrategy LocalCUDACluster start_multi_process_pool
-    all_gpus""".split(),
+    all_gpus MultiWorkerMirroredStrategy""".split(),
         Approach.ONE_PROCESS,
     ),
     **dict.fromkeys(
         """DistributedDataParallel FullyShardedDataParallel FSDP fully_shard init_process_group horovod hvd Accelerator
-    deepspeed init_distributed MultiWorkerMirroredStrategy smdistributed bagua initialize_distributed auto_model
+    deepspeed init_distributed smdistributed bagua initialize_distributed auto_model
     ParameterServerStrategy init_distributed_mode distributed_init LOCAL_RANK local_rank SLURM_LOCALID
     WORLD_SIZE init_parallel_env fleet setup_distributed KVStore""".split(),
         Approach.PER_PROCESS,

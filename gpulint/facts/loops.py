@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _STEP_HOOKS = frozenset(
     {
         "training_step", "on_train_batch_end", "on_train_batch_start", "on_before_zero_grad", "on_batch_end",
-        "on_train_step_end", "compute_loss", "training_step_end", "on_after_backward"
+        "on_train_step_end", "compute_loss", "training_step_end", "on_after_backward", "on_step_end", "on_step_begin"
     }
 )  # fmt: skip
 _EVAL_HOOKS = frozenset({"validation_step", "test_step", "predict_step", "prediction_step", "on_validation_batch_end"})

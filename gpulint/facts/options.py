@@ -20,8 +20,11 @@ if TYPE_CHECKING:
     from gpulint.project import Project
 
 _PARSE = frozenset(
-    {"parse_args", "parse_known_args", "parse_intermixed_args", "get_args", "parse_args_into_dataclasses"}
+    {"parse_args", "parse_known_args", "parse_intermixed_args", "get_args", "parse_args_into_dataclasses", "parse_args_and_config"}
 )
+_CLASS_PARSERS = ("HfArgumentParser", "TrlParser", "H4ArgumentParser")
+_INTO_CLASSES = frozenset({"parse_args_into_dataclasses", "parse_args_and_config"})
+"""What fills data classes from the command line: parsers, and their methods."""
 _FIELDS = frozenset({"field", "Field", "attrib", "ib"})
 _NAMESPACES = frozenset(
     {"args", "opt", "opts", "options", "params", "flags", "FLAGS", "config", "cfg", "hparams", "conf", "hps", "parsed"}
@@ -58,12 +61,12 @@ class Options:
                     yield from self._option(option, name)
                 return
         for made in self._project.resolver.origins(ref.scopes, base):
-            if isinstance(made.node, ast.Call) and last_name(made.node.func) == "parse_args_into_dataclasses":
+            if isinstance(made.node, ast.Call) and last_name(made.node.func) in _INTO_CLASSES:
                 yield from self._parsed_field(made.scopes, name)
                 return
 
     def _parsed_field(self, scopes: ModuleScopes, name: str) -> Iterator[Value]:
-        """A field of a data class that ``HfArgumentParser`` fills from the command line."""
+        """A field of a data class that ``HfArgumentParser`` or ``TrlParser`` fills from the command line."""
         from gpulint.facts.values import Value
 
         given = [start.option((f"--{name}",)) for start in self._project.launched(scopes.path)]
@@ -72,7 +75,8 @@ class Options:
                 yield Value(text, place, "launcher")
         if given and all(given):
             return
-        for parser in scopes.calls_by_name.get("HfArgumentParser", []):
+        parsers = [parser for kind in _CLASS_PARSERS for parser in scopes.calls_by_name.get(kind, [])]
+        for parser in parsers:
             for part in (part for argument in parser.args for part in ast.walk(argument)):
                 if not isinstance(part, ast.Name | ast.Attribute):
                     continue

@@ -55,6 +55,8 @@ def _is_trivial(project: Project, source: Ref) -> bool:
         for made in _getters(project, where):
             if _only_looks_up(made):
                 return True
+        if isinstance(node, ast.Call) and _inherits_toy(project, where):
+            return True
         todo += [ref for ref in project.resolver.origins(where.scopes, node) if not ref.path]
         if isinstance(node, ast.Name):
             values = (binding.value for binding in where.scopes.scope(node).lookup(node.id) if not binding.path)
@@ -105,6 +107,16 @@ def _empties(method: FunctionNode, name: str) -> bool:
 
 def _is_toy(call: ast.Call) -> bool:
     return any(_TOY.search(last_name(named)) for named in (call.func, *call.args[:1]))
+
+
+def _inherits_toy(project: Project, source: Ref) -> bool:
+    """Is it a ``TensorDataset`` by another name, which gives out its samples as they are?"""
+    assert isinstance(source.node, ast.expr)
+    return any(
+        project.resolver.method(where, owner, "__getitem__") is None
+        and any(_TOY.search(base.rpartition(".")[2]) for base in project.resolver.base_names(where, owner))
+        for where, owner in project.resolver.classes_of(source.scopes, source.node)
+    )
 
 
 def _getters(project: Project, source: Ref) -> Iterator[ast.AST]:

@@ -66,7 +66,7 @@ def _python(document: Document, scopes: ModuleScopes, project: Project) -> Itera
     for item in _distinct(project.downloads.in_module(scopes)):
         if (offline and HUB in item.origin) or project.staging.of(item) is not None or _is_asked_for(scopes, item):
             continue
-        if _is_named(project, scopes, item):
+        if _is_named(project, scopes, item) or _is_switched_off(project, scopes, item):
             continue
         if project.guards.without_gpu(scopes, item.node) or _is_library_option(project, scopes, item):
             continue
@@ -88,6 +88,18 @@ def _is_asked_for(scopes: ModuleScopes, item: Download) -> bool:
         if holds
         for part in ast.walk(test)
     )
+
+
+def _is_switched_off(project: Project, scopes: ModuleScopes, item: Download) -> bool:
+    """Is the place behind a constant of the program that says no (``pretrained = False``), and no option?"""
+    for test, holds in conditions(scopes, item.node):
+        if isinstance(test, ast.Name):
+            known = project.values.of(scopes, test)
+            constants = [value.value for value in known.values if value.source == "literal"]
+            if known.complete and constants and len(constants) == len(known.values):
+                if all(bool(value) is not holds for value in constants):
+                    return True
+    return False
 
 
 def _is_named(project: Project, scopes: ModuleScopes, item: Download) -> bool:

@@ -76,7 +76,7 @@ _NO_TRAINING = re.compile(
 
 _REINFORCES = re.compile(r"(^|_)(ppo|grpo|rloo|reinforce|rlhf)(_|$)", re.IGNORECASE)
 """Programs whose batches are bound by what they sample themselves."""
-_REASON = re.compile(r"\b(paper|memory|oom|(for|to) (test|debug)\w*|only (test|debug)\w*|smoke)\b", re.IGNORECASE)
+_REASON = re.compile(r"\b(paper|memory|v?ram|oom|(for|to) (test|debug)\w*|only (test|debug)\w*|smoke)\b", re.IGNORECASE)
 """Words of a comment that gives a reason for a batch size."""
 
 
