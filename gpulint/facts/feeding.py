@@ -23,6 +23,8 @@ _TORCH_SIGNATURE = ("torch.utils.data.", "torchdata.")
 PIN_POSITION = 7
 """Place of ``pin_memory`` among the positional parameters of ``torch.utils.data.DataLoader``."""
 WORKERS_POSITION = 5
+MAX_HELPERS = 2
+"""How many calls deep a collate function or data set is searched for what moves samples to a GPU."""
 COLLATE_POSITION = 6
 
 
@@ -182,10 +184,20 @@ class Feeding:
         named = (self.argument(loader, name).refs for name in ("dataset", "data", "graph"))
         return [ref for refs in named for ref in refs if isinstance(ref.node, ast.expr)]
 
-    def _moves(self, scopes: ModuleScopes, function: FunctionNode) -> bool:
-        """Does the function's own body move anything to a GPU?"""
-        moves = self._project.devices.transfers(scopes)
-        return any(transfer.to_gpu and scopes.function(transfer.node) is function for transfer in moves)
+    def _moves(self, scopes: ModuleScopes, function: FunctionNode, depth: int = MAX_HELPERS) -> bool:
+        """Does the function, or a helper that it calls, move anything to a GPU, or make it there?"""
+        devices = self._project.devices
+        if any(move.to_gpu and scopes.function(move.node) is function for move in devices.transfers(scopes)):
+            return True
+        calls = [call for call in scopes.calls if scopes.function(call) is function]
+        named = (keyword.value for call in calls for keyword in call.keywords if keyword.arg == "device")
+        if any(devices.may_be_gpu(scopes, device) for device in named):
+            return True
+        helpers = (helper for call in calls for helper in self._project.resolver.callees(scopes, call))
+        return depth > 0 and any(
+            isinstance(helper.node, FUNCTIONS) and self._moves(helper.scopes, helper.node, depth - 1)
+            for helper in helpers
+        )
 
     def _moved_fields(self, scopes: ModuleScopes, node: ast.expr) -> frozenset[str]:
         """What the function that has ``node`` moves of it to a GPU: names of fields, ``*`` for all, nothing."""
