@@ -8,7 +8,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from gpulint.facts.arguments import Argument, Passed
+from gpulint.facts.devices import Device
 from gpulint.facts.loaders import Loader
+from gpulint.facts.passing import argument_of
 from gpulint.facts.prepared import PREPARE
 from gpulint.facts.scopes import FUNCTIONS, FunctionNode, ModuleScopes, Ref, last_name
 from gpulint.finding import Place
@@ -23,6 +25,7 @@ _TORCH_SIGNATURE = ("torch.utils.data.", "torchdata.")
 PIN_POSITION = 7
 """Place of ``pin_memory`` among the positional parameters of ``torch.utils.data.DataLoader``."""
 WORKERS_POSITION = 5
+_ON_GPU = frozenset({Device.CUDA, Device.XPU})
 MAX_HELPERS = 2
 """How many calls deep a collate function or data set is searched for what moves samples to a GPU."""
 COLLATE_POSITION = 6
@@ -184,19 +187,32 @@ class Feeding:
         named = (self.argument(loader, name).refs for name in ("dataset", "data", "graph"))
         return [ref for refs in named for ref in refs if isinstance(ref.node, ast.expr)]
 
-    def _moves(self, scopes: ModuleScopes, function: FunctionNode, depth: int = MAX_HELPERS) -> bool:
+    def _moves(self, scopes: ModuleScopes, function: FunctionNode) -> bool:
         """Does the function, or a helper that it calls, move anything to a GPU, or make it there?"""
-        devices = self._project.devices
-        if any(move.to_gpu and scopes.function(move.node) is function for move in devices.transfers(scopes)):
+        moves = self._project.devices.transfers(scopes)
+        if any(move.to_gpu and scopes.function(move.node) is function for move in moves):
             return True
-        calls = [call for call in scopes.calls if scopes.function(call) is function]
-        named = (keyword.value for call in calls for keyword in call.keywords if keyword.arg == "device")
-        if any(devices.may_be_gpu(scopes, device) for device in named):
-            return True
-        helpers = (helper for call in calls for helper in self._project.resolver.callees(scopes, call))
+        return self._makes_on_gpu(scopes, function, None, MAX_HELPERS)
+
+    def _makes_on_gpu(self, scopes: ModuleScopes, function: FunctionNode, call: Ref | None, depth: int) -> bool:
+        """Does a function name a GPU as the place of a tensor? A parameter of a helper is what ``call`` hands to it."""
+        calls = [inner for inner in scopes.calls if scopes.function(inner) is function]
+        for inner in calls:
+            for device in _devices_named(inner):
+                where = Ref(scopes, device)
+                if call is not None and isinstance(device, ast.Name) and device.id in _parameters(function):
+                    assert isinstance(call.node, ast.Call)
+                    handed = argument_of(function, call.node, device.id)
+                    if handed is None:
+                        continue  # other callers name one
+                    where = Ref(call.scopes, handed)
+                if self._project.devices.of(where.scopes, where.node) & _ON_GPU:
+                    return True
         return depth > 0 and any(
-            isinstance(helper.node, FUNCTIONS) and self._moves(helper.scopes, helper.node, depth - 1)
-            for helper in helpers
+            isinstance(helper.node, FUNCTIONS)
+            and self._makes_on_gpu(helper.scopes, helper.node, Ref(scopes, inner), depth - 1)
+            for inner in calls
+            for helper in self._project.resolver.callees(scopes, inner)
         )
 
     def _moved_fields(self, scopes: ModuleScopes, node: ast.expr) -> frozenset[str]:
@@ -241,3 +257,15 @@ def _assigned_root(scopes: ModuleScopes, call: ast.Call) -> str:
     """The variable that ``data = dataset[0].to(device)`` assigns."""
     statement = next((up for up in scopes.module.ancestors(call) if isinstance(up, ast.stmt)), None)
     return _root(statement.targets[0]) if isinstance(statement, ast.Assign) else ""
+
+
+def _devices_named(call: ast.Call) -> Iterator[ast.expr]:
+    """``device=d`` of any call, and the first argument of ``x.to(d)``."""
+    yield from (keyword.value for keyword in call.keywords if keyword.arg == "device")
+    if isinstance(call.func, ast.Attribute) and call.func.attr == "to":
+        yield from call.args[:1]
+
+
+def _parameters(function: FunctionNode) -> set[str]:
+    own = function.args
+    return {arg.arg for arg in (*own.posonlyargs, *own.args, *own.kwonlyargs)}

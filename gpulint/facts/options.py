@@ -19,12 +19,10 @@ if TYPE_CHECKING:
     from gpulint.finding import Place
     from gpulint.project import Project
 
-_PARSE = frozenset(
-    {"parse_args", "parse_known_args", "parse_intermixed_args", "get_args", "parse_args_into_dataclasses", "parse_args_and_config"}
-)
-_CLASS_PARSERS = ("HfArgumentParser", "TrlParser", "H4ArgumentParser")
 _INTO_CLASSES = frozenset({"parse_args_into_dataclasses", "parse_args_and_config"})
-"""What fills data classes from the command line: parsers, and their methods."""
+_PARSE = _INTO_CLASSES | {"parse_args", "parse_known_args", "parse_intermixed_args", "get_args"}
+_CLASS_PARSERS = ("HfArgumentParser", "TrlParser", "H4ArgumentParser")
+"""What fills data classes from the command line."""
 _FIELDS = frozenset({"field", "Field", "attrib", "ib"})
 _NAMESPACES = frozenset(
     {"args", "opt", "opts", "options", "params", "flags", "FLAGS", "config", "cfg", "hparams", "conf", "hps", "parsed"}
