@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from gpulint.project import Project
 
 _TOY = re.compile(
-    r"mock|dummy|synthetic|fake|random(data|token|image)|toy|TensorDataset|TUDataset|Planetoid|KarateClub",
+    r"mock|dummy|synthetic|fake|random(data|token|image)|toy|TensorDataset|TUDataset|Planetoid|KarateClub|^PPI(Dataset)?$",
     re.IGNORECASE,
 )
 """Data sets that hold little, or make their samples from nothing."""

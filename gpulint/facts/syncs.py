@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gpulint.facts.scopes import ModuleScopes, last_name
+from gpulint.facts.reaching import reaching
+from gpulint.facts.scopes import Bound, ModuleScopes, last_name
 from gpulint.facts.tensors import Tensors
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ _PRINTERS = frozenset(
     "print set_postfix set_postfix_str set_description set_description_str info debug warning log_message write".split()
 )
 _LOGGERS = frozenset({"add_scalar", "add_scalars"})
+_MASKS = frozenset({"bool", "eq", "ne", "gt", "ge", "lt", "le", "isnan", "isinf", "isfinite", "logical_not", "isin"})
+"""Methods and functions that give a mask."""
 _TESTS = frozenset({"isnan", "isinf", "isfinite", "any", "all", "allclose", "equal"})
 
 
@@ -28,6 +31,7 @@ class Kind(enum.Enum):
     READ = "reads a value back"
     FORMAT = "formats a tensor on the GPU"
     TEST = "branches on a value that the GPU computes"
+    SELECT = "picks elements by a mask"
     BARRIER = "waits for all queued work"
 
 
@@ -61,6 +65,8 @@ class Syncs:
             elif isinstance(node, ast.Subscript) and self._is_old_item(scopes, node):
                 assert isinstance(node.value, ast.Attribute)
                 yield Sync(node, Kind.READ, node.value.value)
+            elif isinstance(node, ast.Subscript) and self._selects(scopes, node):
+                yield Sync(node, Kind.SELECT, node.value)
 
     def _is_old_item(self, scopes: ModuleScopes, node: ast.Subscript) -> bool:
         """``loss.data[0]``, as ``loss.item()`` was written once."""
@@ -68,6 +74,33 @@ class Syncs:
             return False
         first = isinstance(node.slice, ast.Constant) and node.slice.value == 0
         return first and self._tensors.is_tensor(scopes, node.value.value)
+
+    def _selects(self, scopes: ModuleScopes, node: ast.Subscript) -> bool:
+        """``logits[labels == 1]``: how much that is, the host must know. Storing one number there needs no wait."""
+        if not isinstance(node.ctx, ast.Load) or isinstance(node.slice, ast.Slice | ast.Tuple | ast.Constant):
+            return False
+        return self._is_mask(scopes, node.slice) and self._tensors.is_tensor(scopes, node.value)
+
+    def _is_mask(self, scopes: ModuleScopes, node: ast.expr, depth: int = 0) -> bool:
+        """Is the value a tensor of truth values, by what it is made of?"""
+        match node:
+            case ast.Compare(ops=[ast.Eq() | ast.NotEq() | ast.Lt() | ast.LtE() | ast.Gt() | ast.GtE()]):
+                return True
+            case ast.UnaryOp(op=ast.Invert(), operand=inner):
+                return self._is_mask(scopes, inner, depth)
+            case ast.BinOp(op=ast.BitAnd() | ast.BitOr(), left=left, right=right):
+                return self._is_mask(scopes, left, depth) and self._is_mask(scopes, right, depth)
+            case ast.Call(func=ast.Attribute(attr=name)):
+                return name in _MASKS
+            case ast.Name(id=name) if depth < 3:
+                bindings = reaching(scopes, scopes.scope(node).lookup(name), node)
+                values = [binding.value for binding in bindings if binding.kind is Bound.ASSIGN and not binding.path]
+                return (
+                    bool(values)
+                    and len(values) == len(bindings)
+                    and all(value is not None and self._is_mask(scopes, value, depth + 1) for value in values)
+                )
+        return False
 
     def _of_call(self, scopes: ModuleScopes, call: ast.Call) -> Sync | None:
         func = call.func

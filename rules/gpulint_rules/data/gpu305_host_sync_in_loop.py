@@ -1,7 +1,7 @@
 """What it detects
 Code that makes the host wait for the GPU on every training iteration: ``.item()``, ``.cpu()``, ``.tolist()``,
-``float(loss)``, printing or logging a tensor on the GPU, ``if torch.isnan(loss)``, ``torch.cuda.synchronize()``;
-also inside helpers that the loop calls.
+``float(loss)``, printing or logging a tensor on the GPU, ``if torch.isnan(loss)``, ``logits[labels == 1]`` (the host
+must know how much that is), ``torch.cuda.synchronize()``; also inside helpers that the loop calls.
 
 Knows PyTorch loops and the hooks of Lightning modules, Hugging Face trainers, callbacks (Lightning, Keras),
 SpeechBrain brains and Ignite engines; batches that Accelerate or Fabric place are not taken for host memory.
@@ -179,6 +179,8 @@ def _message(scopes: ModuleScopes, sync: Sync) -> str:
 def _help(sync: Sync) -> str:
     if sync.kind is SyncKind.BARRIER:
         return "remove it, or keep it for measurements: put it behind an option that is off by default"
+    if sync.kind is SyncKind.SELECT:
+        return "keep the shape: `torch.where`, or multiply by the mask and divide by its sum"
     if sync.kind is SyncKind.TEST:
         return "let `GradScaler` skip bad steps, or test every N iterations on a value that was added up on the GPU"
     if sync.kind is SyncKind.FORMAT:
@@ -199,11 +201,12 @@ _METHODS = (
     ".item(", ".cpu(", ".tolist(", ".data[0]", "synchronize(", "get_scale(", "set_", ".is", ".info(", ".debug("
 )  # fmt: skip
 _OTHERS = re.compile(rb"(?<![\w.])(?:float|int|bool|print)\(")
+_PICKS = re.compile(rb"[\w\])]\[(?:~|[A-Za-z_]\w*\]|[^\[\]\n:]*[=<>]|[^\[\]\n:]*\.(?:bool|isnan|isfinite)\()")
 
 
 def _may_fire(gate: Gate) -> bool:
     """Besides methods that wait, only functions count: ``x.float()`` does not, ``float(x)`` does."""
-    return any(map(gate.has, _METHODS)) or gate.matches(_OTHERS)
+    return any(map(gate.has, _METHODS)) or gate.matches(_OTHERS) or gate.matches(_PICKS)
 
 
 RULE = Rule(
@@ -213,23 +216,6 @@ RULE = Rule(
     dimension=Dimension.DATA,
     severity=Severity.WARNING,
     kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK}),
-    tokens=(
-        (
-            ".item(",
-            ".cpu(",
-            ".tolist(",
-            "float(",
-            "int(",
-            "bool(",
-            ".data[0]",
-            "synchronize(",
-            "get_scale(",
-            "set_",
-            ".is",
-            ".info(",
-            ".debug(",
-        ),
-    ),
     may_fire=_may_fire,
     summary="the host waits for the GPU on every training iteration",
     why="each wait empties the GPU's queue, which idles while the host queues the next step (27.9 % of 706 issues)",

@@ -96,9 +96,9 @@ def _is_switched_off(project: Project, scopes: ModuleScopes, item: Download) -> 
         if isinstance(test, ast.Name):
             known = project.values.of(scopes, test)
             constants = [value.value for value in known.values if value.source == "literal"]
-            if known.complete and constants and len(constants) == len(known.values):
-                if all(bool(value) is not holds for value in constants):
-                    return True
+            certain = known.complete and bool(constants) and len(constants) == len(known.values)
+            if certain and all(bool(value) is not holds for value in constants):
+                return True
     return False
 
 
