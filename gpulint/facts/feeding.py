@@ -240,6 +240,8 @@ def _parts(node: ast.expr) -> Iterator[ast.expr]:
     elif isinstance(node, ast.Dict):
         for part in node.values:
             yield from _parts(part)
+    elif isinstance(node, ast.ListComp):
+        yield from _parts(node.elt)
     elif isinstance(node, ast.Starred):
         yield from _parts(node.value)
     else:

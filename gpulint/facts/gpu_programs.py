@@ -62,6 +62,8 @@ _NUMBERED = re.compile(rb"^\s*device = \d+\s*$", re.MULTILINE)
 """A GPU by the number that PyTorch gives it."""
 _TRAINS = re.compile(rb"\btrain\s*\(|import[^\n]*\btrain\b|Optimizer|optax")
 """``train`` alone may be the name of a split, or ``tf.train.Example``."""
+_TAKEN = re.compile(rb"\.to\(\s*(?:device\s*=\s*)?(?:\w+\.)*device\b")
+_CHOOSES = re.compile(rb"^[^#\n]*device[^#\n]*\bcuda\b", re.MULTILINE)
 _COMMENTED_OUT = re.compile(rb"^[ \t]*#.*(?:\.cuda\(|torch\.cuda\b|\.to\().*$", re.MULTILINE)
 """Code for a GPU that somebody has taken out; what comments say of GPUs in words is as good as code."""
 _WORD = re.compile(rb"[A-Za-z_][A-Za-z0-9_]*")
@@ -103,14 +105,25 @@ class GpuPrograms:
         return bool(_SEPARATE.search(path.stem) or _PREPARES.match(path.parent.name))
 
     def _runs(self, scopes: ModuleScopes) -> bool:
-        if computes_on_gpu(scopes.module.source.text.encode("utf-8", "replace")):
+        text = scopes.module.source.text.encode("utf-8", "replace")
+        if computes_on_gpu(text) or self._takes_device(scopes.path, text):
             return not (self.is_separate(scopes.path) and not self._project.loops.trains(scopes))
         return any(self._computes(user) and not self.is_separate(user) for user in self.users(scopes.path))
 
     def _computes(self, path: Path) -> bool:
         if path not in self._computing:
-            self._computing[path] = computes_on_gpu(self._project.data(path))
+            text = self._project.data(path)
+            self._computing[path] = computes_on_gpu(text) or self._takes_device(path, text)
         return self._computing[path]
+
+    def _takes_device(self, path: Path, text: bytes) -> bool:
+        """Does a program compute on a device that a module which it imports chooses (``.to(args.device)``)?"""
+        return (
+            _TAKEN.search(text) is not None
+            and computes(text)
+            and not frozenset(_WORD.findall(text)) & (_OTHERS | _CLIENTS)
+            and any(_CHOOSES.search(self._project.data(module)) for module in self._project.imported(path))
+        )
 
     def users(self, module: Path) -> Iterator[Path]:
         """Modules of the tree that import this one, also through others, the nearest first; tests are left out."""

@@ -34,10 +34,17 @@ def unwrap_iterable(node: ast.expr) -> ast.expr:
     while True:
         if isinstance(node, ast.Call) and node.args and _wraps(last_name(node.func)):
             node = node.args[0].value if isinstance(node.args[0], ast.Starred) else node.args[0]
+        elif isinstance(node, ast.Call) and "tqdm" in last_name(node.func) and (shown := _iterable(node)) is not None:
+            node = shown
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "log_every":
             node = node.args[0] if node.args else node.func.value
         else:
             return node
+
+
+def _iterable(call: ast.Call) -> ast.expr | None:
+    """What ``tqdm(iterable=loader)`` shows the progress of."""
+    return next((keyword.value for keyword in call.keywords if keyword.arg == "iterable"), None)
 
 
 def unwrap_zipped(node: ast.expr) -> list[ast.expr]:

@@ -31,6 +31,11 @@ _ENDS = frozenset(
     "item tolist numpy cpu get_scale shape size dim numel nelement ndim device dtype type stride get_device "
     "is_contiguous data_ptr".split()
 )
+_METHODS = frozenset(
+    "detach mean sum max min abs norm clone float half double to cuda data view reshape squeeze unsqueeze sqrt exp log "
+    "pow div mul add sub argmax topk eq flatten permute transpose t softmax sigmoid".split()
+)
+"""Frequent methods of tensors, which no class of the tree stands behind."""
 _CREATORS = frozenset(
     "torch.empty torch.zeros torch.ones torch.full torch.tensor torch.as_tensor torch.from_numpy torch.rand "
     "torch.randn torch.randint torch.randperm torch.arange torch.LongTensor torch.FloatTensor torch.IntTensor "
@@ -136,7 +141,7 @@ class Tensors:
                 if isinstance(func, ast.Name) and (name in ("sum", "max", "min", "abs") or _REDUCES.search(name)):
                     return any(self.is_tensor(scopes, argument, depth + 1) for argument in args[:1])
                 if isinstance(func, ast.Attribute) and self.is_tensor(scopes, func.value, depth + 1):
-                    return True
+                    return name in _METHODS or not self._returns_host(scopes, node)
                 torch = any(found.startswith("torch.") for found in self._project.resolver.names(scopes, func))
                 return torch and any(self.is_tensor(scopes, argument, depth + 1) for argument in args[:2])
         return False

@@ -47,8 +47,8 @@ from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 from gpulint.source import Span
 
-_ZERO = re.compile(r"workers['\"]?:[ \t]*0\b")
-_WORKERS = re.compile(r"(^|\.)(num_|n_)?((train_)?(data|dataloader|loader)_)?(num_)?workers$")
+_ZERO = re.compile(r"workers['\"]?:(?:[ \t]*0\b|\s+train(?:ing)?:[ \t]*0\b)")
+_WORKERS = re.compile(r"(^|\.)(num_|n_)?((train_)?(data|dataloader|loader)_)?(num_)?workers(\.train(ing)?)?$")
 _OPTION = re.compile(r"--(dataloader[-_]|data[-_]?loader[-_])?(num[-_]?|n[-_]?)?workers|([\w.]+\.)?num_workers")
 _PREPARES = re.compile(r"prepare|preprocess|extract|convert|download|export", re.IGNORECASE)
 """Programs whose workers are no loaders'."""
@@ -58,7 +58,8 @@ _HELD_OUT = re.compile(r"val|test|eval|infer|predict", re.IGNORECASE)
 _TRAINS = re.compile(
     r"(^|[._])(epochs?|num_epochs|number_of_epochs|lr|learning_rate|max_steps|optimizer|batch_size)(\.|$)"
 )
-_NO_TRAINING = re.compile(r"debug|smoke|tiny|mock|infer|eval|predict|cpu", re.IGNORECASE)
+_NO_TRAINING = re.compile(r"debug|smoke|tiny|mock|infer|eval|predict|cpu|(^|/)hparams\.ya?ml$", re.IGNORECASE)
+"""Configurations of something else than training; ``hparams.yaml`` is what Lightning notes down beside a checkpoint."""
 _REASON = re.compile(r"debug|mac|windows|issue|not work|deadlock|hang|because|must", re.IGNORECASE)
 
 

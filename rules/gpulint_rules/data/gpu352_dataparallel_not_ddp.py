@@ -43,6 +43,7 @@ _NAMES = frozenset(
         "torch.nn.parallel.data_parallel",
         "torch.nn.parallel.data_parallel.data_parallel",
         "torch_geometric.nn.DataParallel",
+        "torch_geometric.nn.data_parallel.DataParallel",
     }
 )
 
