@@ -122,6 +122,8 @@ class GpuJobs:
         """Does a launch start a program that runs on GPUs?"""
         if start.launch.launcher == "sbatch" or start.launch.uncalled:
             return False
+        if any(level.launcher == "ray" for level in start.launch.levels):
+            return False  # ``ray job submit`` runs it on a cluster
         if start.program is not None:
             scopes = self._project.scopes_at(start.program)
             return scopes is not None and self._project.gpu_programs.runs(scopes)

@@ -31,6 +31,8 @@ class Prepared:
     def is_prepared(self, scopes: ModuleScopes, source: ast.expr) -> bool:
         """Did the loader go through ``accelerator.prepare`` or ``fabric.setup_dataloaders`` on its way here?"""
         name = last_name(source)
+        if _moves_by_itself(source):
+            return True
         for method in PREPARE:
             for call in scopes.calls_by_name.get(method, []):
                 if any(last_name(argument) == name for argument in call.args):
@@ -98,7 +100,7 @@ class Prepared:
 
     def _is_from_prepared(self, scopes: ModuleScopes, value: ast.expr, path: tuple[int, ...]) -> bool:
         """Is a value a prepared loader, as it is or behind ``skip_first_batches`` or a generator of the tree?"""
-        if self._prepares(scopes, value, path):
+        if self._prepares(scopes, value, path) or _moves_by_itself(value):
             return True
         if path:
             return False
@@ -138,3 +140,15 @@ class Prepared:
             if isinstance(callee.node, FUNCTIONS)
             for made in self._project.resolver.returns(callee.node)
         )
+
+
+def _moves_by_itself(source: ast.expr) -> bool:
+    """``shard.iter_torch_batches()``: Ray Data places what it collates itself on the worker's device.
+
+    https://docs.ray.io/en/latest/data/api/doc/ray.data.DataIterator.iter_torch_batches.html
+    """
+    return (
+        isinstance(source, ast.Call)
+        and last_name(source.func) == "iter_torch_batches"
+        and all(keyword.arg != "collate_fn" for keyword in source.keywords)
+    )
