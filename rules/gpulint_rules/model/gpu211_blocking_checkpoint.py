@@ -89,13 +89,19 @@ def _contexts_here(project: Project, scopes: ModuleScopes, node: ast.AST) -> lis
 
 def _report(project: Project, at: Ref, save: Save, contexts: list[Context]) -> Iterator[Finding]:
     location = _location(project, save)
-    if location.is_local or (save.only_remote and not location.is_remote) or project.guards.debug(at.scopes, at.node):
+    reported = location.is_local and _is_reported(at)
+    if (
+        (location.is_local and not reported)
+        or (save.only_remote and not location.is_remote)
+        or project.guards.debug(at.scopes, at.node)
+    ):
         return
     if _is_for_tpu(save.call) or project.guards.at_the_end(at.scopes, at.node) or is_benchmark(at.scopes.path):
         return
     assert isinstance(at.node, ast.Call)
     loop = "training" if any(context.role is Role.STEP for context in contexts) else "epoch"
     where = f"to remote storage ({location.text})" if location.is_remote else "and waits for the disk"
+    where = "and waits until Ray has copied it to the run's storage" if reported else where
     related = [
         Place(c.loop.scopes.path, c.loop.scopes.module.head(_statement(c)), f"in this {c.role.value} loop")
         for c in contexts[:3]
@@ -113,6 +119,20 @@ def _report(project: Project, at: Ref, save: Save, contexts: list[Context]) -> I
         payload=BlockingCheckpoint(save, location, tuple(contexts)),
         related=tuple(related),
     )
+
+
+def _is_reported(at: Ref) -> bool:
+    """Does the function hand what it saves on to ``ray.train.report(..., checkpoint=...)``, which copies it at once?
+
+    https://docs.ray.io/en/latest/train/user-guides/checkpoints.html
+    """
+    function = at.scopes.function(at.node)
+    given = (
+        {keyword.arg for keyword in call.keywords}
+        for call in at.scopes.calls_by_name.get("report", [])
+        if at.scopes.function(call) is function
+    )
+    return any("checkpoint" in names and "checkpoint_upload_mode" not in names for names in given)
 
 
 def _is_for_tpu(at: Ref) -> bool:
