@@ -2,21 +2,22 @@
 
 Values: ``scopes`` ``collecting`` ``reaching`` ``names`` ``classes`` ``resolve`` ``callsites`` ``passing`` ``memo``
 tell what a name or expression may be, through the tree; ``values`` ``arguments`` ``options`` ``overrides``
-``configs`` ``environment`` find constants and who sets them.
+``configs`` ``environment`` find constants and who sets them; ``collected`` what lists and dictionaries hold, ``yacs``
+what its configurations default to.
 
 Training: ``iterables`` ``roles`` ``loops`` ``repeated`` ``conditions`` ``periodic`` ``guards`` ``inference``
 ``after_training`` ``acting`` ``unused`` tell what runs in a training step, an epoch, once, or never.
 
-Data: ``loaders`` ``prepared`` ``fastai`` ``mapped`` ``sample_work`` ``input_path`` tell how batches are made;
-``draws`` ``glances`` ``feeding`` ``devices`` ``rearranging`` ``unseen_calls`` ``tensors`` ``syncs`` ``wrapped``
-``collectives`` follow them to the GPU and results from it; ``batches`` ``eval_batches`` ``batch_bounds``
-``deepspeed`` tell how large they are.
+Data: ``loaders`` ``batch_samplers`` ``prepared`` ``fastai`` ``mapped`` ``sample_work`` ``input_path`` tell how
+batches are made; ``draws`` ``glances`` ``feeding`` ``devices`` ``rearranging`` ``unseen_calls`` ``own_batches``
+``tensors`` ``syncs`` ``wrapped`` ``collectives`` follow them to the GPU and results from it; ``batches``
+``eval_batches`` ``batch_bounds`` ``deepspeed`` tell how large they are.
 
 Outside: ``remote`` ``downloads`` ``fetched`` ``fetching`` ``download_tables`` ``hubs`` ``hub_ids`` ``staging``
-``uploads`` ``checkpoints`` ``fetch_commands`` tell what leaves or enters the machine.
+``uploads`` ``checkpoints`` ``fetch_commands`` ``local_copies`` tell what leaves or enters the machine.
 
 Jobs: ``launches`` ``launch_env`` ``launch_grammars`` ``launch_options`` ``launch_processes`` ``launchers``
 ``schedulers`` ``workdir`` ``linking`` ``locating`` link launchers to programs; ``gpus`` ``counts`` ``templated``
-``gpu_jobs`` ``gpu_programs`` ``gpu_libraries`` ``gpuuse`` ``idling`` ``whole_program`` count GPUs and processes, and
-tell what they are held for.
+``gpu_jobs`` ``gpu_programs`` ``gpu_libraries`` ``gpuuse`` ``idling`` ``whole_program`` ``tensorflow_release`` count
+GPUs and processes, and tell what they are held for.
 """
