@@ -50,6 +50,8 @@ from gpulint.gate import Gate
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 
+_EXISTS = frozenset({"isdir", "isfile", "exists", "is_dir", "is_file"})
+
 
 def check(document: Document, project: Project) -> Iterator[Finding]:
     scopes = project.scopes(document)
@@ -67,6 +69,8 @@ def _python(document: Document, scopes: ModuleScopes, project: Project) -> Itera
         if (offline and HUB in item.origin) or project.staging.of(item) is not None or _is_asked_for(scopes, item):
             continue
         if _is_named(project, scopes, item) or _is_switched_off(project, scopes, item):
+            continue
+        if item.kind == "data" and _stands_on_disk(scopes, item):
             continue
         if project.guards.without_gpu(scopes, item.node) or _is_library_option(project, scopes, item):
             continue
@@ -88,6 +92,24 @@ def _is_asked_for(scopes: ModuleScopes, item: Download) -> bool:
         if holds
         for part in ast.walk(test)
     )
+
+
+def _stands_on_disk(scopes: ModuleScopes, item: Download) -> bool:
+    """Does the function refuse to go on without its folder (``if not os.path.isdir(path): raise``)?"""
+    function = scopes.function(item.node)
+    for part in ast.walk(function) if function is not None else ():
+        if not isinstance(part, ast.If) or part.lineno >= item.node.lineno or not isinstance(part.body[-1], ast.Raise):
+            continue
+        match part.test:
+            case ast.UnaryOp(op=ast.Not(), operand=ast.Call(func=asked)):
+                pass
+            case ast.Compare(left=ast.Call(func=asked), comparators=[ast.Constant(value=False)]):
+                pass
+            case _:
+                continue
+        if last_name(asked) in _EXISTS:
+            return True
+    return False
 
 
 def _is_switched_off(project: Project, scopes: ModuleScopes, item: Download) -> bool:
