@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from gpulint.facts.passing import argument_of
+from gpulint.facts.passing import argument_of, parameters
 from gpulint.facts.scopes import FUNCTIONS, Bound, FunctionNode, ModuleScopes, Ref
 
 if TYPE_CHECKING:
@@ -50,8 +50,7 @@ def _written(scopes: ModuleScopes, node: ast.expr) -> ast.Call | None:
 
 def _of_caller(function: FunctionNode, size: Ref, call: Ref) -> Ref | None:
     """What the caller passes for a size that is a parameter of the helper; else the size itself."""
-    parameters = {arg.arg for arg in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)}
-    if not isinstance(size.node, ast.Name) or size.node.id not in parameters:
+    if not isinstance(size.node, ast.Name) or size.node.id not in parameters(function):
         return size
     assert isinstance(call.node, ast.Call)
     passed = argument_of(function, call.node, size.node.id)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from gpulint.facts.arguments import Argument, Passed
 from gpulint.facts.devices import Device
 from gpulint.facts.loaders import Loader
-from gpulint.facts.passing import argument_of
+from gpulint.facts.passing import argument_of, parameters
 from gpulint.facts.prepared import PREPARE
 from gpulint.facts.scopes import FUNCTIONS, FunctionNode, ModuleScopes, Ref, last_name
 from gpulint.finding import Place
@@ -200,7 +200,7 @@ class Feeding:
         for inner in calls:
             for device in _devices_named(inner):
                 where = Ref(scopes, device)
-                if call is not None and isinstance(device, ast.Name) and device.id in _parameters(function):
+                if call is not None and isinstance(device, ast.Name) and device.id in parameters(function):
                     assert isinstance(call.node, ast.Call)
                     handed = argument_of(function, call.node, device.id)
                     if handed is None:
@@ -266,8 +266,3 @@ def _devices_named(call: ast.Call) -> Iterator[ast.expr]:
     yield from (keyword.value for keyword in call.keywords if keyword.arg == "device")
     if isinstance(call.func, ast.Attribute) and call.func.attr == "to":
         yield from call.args[:1]
-
-
-def _parameters(function: FunctionNode) -> set[str]:
-    own = function.args
-    return {arg.arg for arg in (*own.posonlyargs, *own.args, *own.kwonlyargs)}

@@ -134,6 +134,16 @@ class Guards:
                         return True
         return False
 
+    def switched_off(self, scopes: ModuleScopes, node: ast.AST) -> bool:
+        """Is ``node`` behind a constant of the program that says no (``pretrained = False``), and no option?"""
+        for test, holds in conditions(scopes, node):
+            if isinstance(test, ast.Name):
+                known = self._project.values.of(scopes, test)
+                literal = known.complete and all(value.source == "literal" for value in known.values)
+                if literal and known.values and all(bool(value.value) is not holds for value in known.values):
+                    return True
+        return False
+
     def conditional(self, scopes: ModuleScopes, node: ast.AST, until: ast.AST | None = None) -> bool:
         """Is ``node`` under any condition at all, other than one on the processes (rank zero, several of them)?"""
         return any(not _PROCESSES.search(ast.unparse(test)) for test, _ in conditions(scopes, node, until))

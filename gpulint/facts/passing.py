@@ -19,6 +19,12 @@ class HandedOver(ast.Call):
     shifted = False
 
 
+def parameters(function: FunctionNode) -> set[str]:
+    """Names of all parameters but ``*args`` and ``**kwargs``."""
+    own = function.args
+    return {arg.arg for arg in (*own.posonlyargs, *own.args, *own.kwonlyargs)}
+
+
 def argument_of(function: FunctionNode, call: ast.Call, name: str) -> ast.expr | None:
     """What ``call`` passes for parameter ``name``; None if it leaves it to the default, Starred if it can't be told."""
     for keyword in call.keywords:

@@ -10,7 +10,7 @@ from gpulint.documents.python import PythonModule
 from gpulint.facts.devices import Device, Transfer
 from gpulint.facts.loaders import Loader
 from gpulint.facts.own_batches import is_collated, is_whole
-from gpulint.facts.passing import RECEIVERS, argument_of
+from gpulint.facts.passing import RECEIVERS, argument_of, parameters
 from gpulint.facts.scopes import FunctionNode, Ref, last_name
 from gpulint.finding import Finding
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
@@ -81,8 +81,7 @@ def _elsewhere(project: Project, transfer: Transfer) -> set[Device]:
 
 def _parameter(function: FunctionNode, value: ast.expr) -> str | None:
     """The parameter of the function that a value is, or is taken out of."""
-    own = function.args
-    names = {arg.arg for arg in (*own.posonlyargs, *own.args, *own.kwonlyargs)} - {*RECEIVERS}
+    names = parameters(function) - {*RECEIVERS}
     return next((part.id for part in ast.walk(value) if isinstance(part, ast.Name) and part.id in names), None)
 
 

@@ -68,7 +68,7 @@ def _python(document: Document, scopes: ModuleScopes, project: Project) -> Itera
     for item in _distinct(project.downloads.in_module(scopes)):
         if (offline and HUB in item.origin) or project.staging.of(item) is not None or _is_asked_for(scopes, item):
             continue
-        if _is_named(project, scopes, item) or _is_switched_off(project, scopes, item):
+        if _is_named(project, scopes, item) or project.guards.switched_off(scopes, item.node):
             continue
         if item.kind == "data" and _stands_on_disk(scopes, item):
             continue
@@ -96,31 +96,16 @@ def _is_asked_for(scopes: ModuleScopes, item: Download) -> bool:
 
 def _stands_on_disk(scopes: ModuleScopes, item: Download) -> bool:
     """Does the function refuse to go on without its folder (``if not os.path.isdir(path): raise``)?"""
-    function = scopes.function(item.node)
-    for part in ast.walk(function) if function is not None else ():
-        if not isinstance(part, ast.If) or part.lineno >= item.node.lineno or not isinstance(part.body[-1], ast.Raise):
-            continue
-        match part.test:
-            case ast.UnaryOp(op=ast.Not(), operand=ast.Call(func=asked)):
+    for test, holds in conditions(scopes, item.node):
+        match test:
+            case ast.UnaryOp(op=ast.Not(), operand=ast.Call(func=asked)) if not holds:
                 pass
-            case ast.Compare(left=ast.Call(func=asked), comparators=[ast.Constant(value=False)]):
+            case ast.Compare(left=ast.Call(func=asked), comparators=[ast.Constant(value=False)]) if not holds:
                 pass
             case _:
                 continue
         if last_name(asked) in _EXISTS:
             return True
-    return False
-
-
-def _is_switched_off(project: Project, scopes: ModuleScopes, item: Download) -> bool:
-    """Is the place behind a constant of the program that says no (``pretrained = False``), and no option?"""
-    for test, holds in conditions(scopes, item.node):
-        if isinstance(test, ast.Name):
-            known = project.values.of(scopes, test)
-            constants = [value.value for value in known.values if value.source == "literal"]
-            certain = known.complete and bool(constants) and len(constants) == len(known.values)
-            if certain and all(bool(value) is not holds for value in constants):
-                return True
     return False
 
 
