@@ -14,7 +14,7 @@ batches are made; ``draws`` ``glances`` ``feeding`` ``devices`` ``rearranging`` 
 ``eval_batches`` ``batch_bounds`` ``deepspeed`` tell how large they are.
 
 Outside: ``remote`` ``downloads`` ``fetched`` ``fetching`` ``download_tables`` ``hubs`` ``hub_ids`` ``staging``
-``uploads`` ``checkpoints`` ``fetch_commands`` ``local_copies`` tell what leaves or enters the machine.
+``uploads`` ``checkpoints`` ``fetch_commands`` ``escapes`` ``local_copies`` tell what leaves or enters the machine.
 
 Jobs: ``launches`` ``launch_env`` ``launch_grammars`` ``launch_options`` ``launch_processes`` ``launchers``
 ``schedulers`` ``workdir`` ``linking`` ``locating`` link launchers to programs; ``gpus`` ``counts`` ``templated``

@@ -124,5 +124,5 @@ PRETRAINED = (
 DATA_SUFFIX = (
     ".zip .tar .tar.gz .tgz .gz .bz2 .xz .7z .csv .tsv .json .jsonl .txt .parquet .npz .npy .h5 "
     ".hdf5 .pkl .pt .pth .bin "
-    ".safetensors .onnx .ckpt .mat .arrow .tfrecord .lmdb .mp4 .wav"
+    ".safetensors .onnx .ckpt .mat .arrow .tfrecord .lmdb"
 ).split()

@@ -20,6 +20,12 @@ _SMALL = re.compile(
 _OWN_HOST = re.compile(r"localhost|127\.0\.0\.1|169\.254\.|metadata\.google|\$\{?HOST|0\.0\.0\.0")
 _BUCKET = re.compile(r"^(s3|gs|gcs|wasbs?|abfss?|az|oss|hdfs)://|\.blob\.core\.windows\.net")
 _HOST_PATH = re.compile(r"^[\w.@-]+:(/|~|\w)")
+_BULK = re.compile(
+    r"\.(zip|tar|tgz|tbz2?|gz|bz2|xz|7z|rar|pt|pth|ckpt|h5|hdf5|bin|safetensors|npz|npy|parquet|tfrecords?|pkl|mat|"
+    r"caffemodel|weights|arrow|lmdb|nemo)(\?|$)",
+    re.IGNORECASE,
+)
+_CODE = re.compile(r"github\.com/[^/]+/[^/]+/archive/|\.(whl|deb|sh)(\?|$)")
 _SHELLS = frozenset({"sh", "bash", "zsh"})
 _PREPARES = frozenset(
     "module ml source . export unset set cd pushd popd mkdir rm ls pwd date echo printf which hash ulimit nvidia-smi"
@@ -138,6 +144,15 @@ def download_tool(command: Command) -> str:
         "-O-" in rest or "-qO-" in rest or ("-O" in rest and rest[rest.index("-O") + 1 : rest.index("-O") + 2] == ["-"])
     )
     return "" if to_stdout and not command.redirects else name
+
+
+def is_bulk(command: Command) -> bool:
+    """Does a download bring archives, weights or whole repositories of data, as far as names tell?"""
+    words = words_of(command)
+    if words[0] not in ("wget", "curl", "aria2c", "axel"):
+        return True
+    urls = [word for word in words[1:] if "://" in word]
+    return any(_BULK.search(url.strip("'\"")) and not _CODE.search(url) for url in urls)
 
 
 def copy_tool(command: Command) -> str:

@@ -36,6 +36,7 @@ _URL_CALLS = frozenset(
         "six.moves.urllib.request.urlopen six.moves.urllib.request.urlretrieve httpx.get httpx.stream"
     ).split()
 )
+_SAMPLE = re.compile(r"\.(wav|flac|mp3|ogg|m4a|mp4|jpe?g|png|gif|webp|bmp|obj)$", re.IGNORECASE)
 _VECTORS = re.compile(r"^(glove|fasttext|charngram)\.", re.IGNORECASE)
 LIBRARIES = ("torch_geometric", "torchtext", "dgl", "ogb", "keras", "fastai")
 _FLAGS = frozenset({"download", "pretrained", "weights", "encoder_weights"})
@@ -226,7 +227,7 @@ class Fetching:
                 and not any("://" in text or "{" in text or not text for text in texts)
             ):
                 return None  # a file, or None, by default: whoever runs the program names what it fetches
-            if texts and all(text.startswith((".", "/", "~", "gs://")) for text in texts):
+            if texts and all(text.startswith((".", "/", "~", "gs://")) or is_sample(text) for text in texts):
                 return None
             if full.startswith("tensorflow_hub.") and not any(text.startswith("http") for text in texts):
                 return None
@@ -245,6 +246,8 @@ class Fetching:
             value.value for value in self._project.values.of(scopes, argument).values if isinstance(value.value, str)
         ]
         if any(re.match(r"https?://(localhost|127\.|0\.0|\[|169\.254|metadata)", text) for text in texts):
+            return None
+        if texts and all(map(is_sample, texts)):
             return None
         function = scopes.function(call)
         is_data = any(text.split("?")[0].lower().endswith(tuple(tables.DATA_SUFFIX)) for text in texts)
@@ -283,6 +286,11 @@ class Fetching:
             part.value for part in ast.walk(node) if isinstance(part, ast.Constant) and isinstance(part.value, str)
         ]
         return "".join(strings)
+
+
+def is_sample(url: str) -> bool:
+    """One picture or recording, to try a model on."""
+    return bool(_SAMPLE.search(url.partition("?")[0]))
 
 
 def may_fetch(call: ast.Call, silent: bool) -> bool:

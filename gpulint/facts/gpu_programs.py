@@ -152,6 +152,11 @@ class GpuPrograms:
         return found
 
 
+def submits(scopes: ModuleScopes) -> bool:
+    """Does a module name a client that submits jobs to a service?"""
+    return bool(_CLIENTS & frozenset(_WORD.findall(scopes.module.source.text.encode("utf-8", "replace"))))
+
+
 def runs_elsewhere(scopes: ModuleScopes) -> bool:
     """Is a module written for TPUs, or for workers without GPUs?"""
     return is_for_tpu(scopes) or _asks_for_cpus(scopes) or _asks_for_no_gpus(scopes)

@@ -2,7 +2,8 @@
 Code of a GPU job that fetches data, weights or scripts from outside: ``from_pretrained("org/name")`` and
 ``load_dataset`` of a hub identifier (also as an option's default), ``download=True``, ``pretrained=True``,
 data set classes that download on first use, ``torch.hub``, ``nltk.download``, URLs, and ``wget``, ``curl``,
-``gdown``, ``kaggle`` or ``hf download`` in the job's commands.
+``gdown``, ``kaggle`` or ``hf download`` in the job's commands, or of archives and weights in ``!`` lines of a
+notebook that trains.
 
 Knows Hugging Face (transformers, datasets, evaluate, diffusers, PEFT, TRL, hub), ModelScope, sentence-transformers,
 vLLM, SpeechBrain, torchvision, torchaudio, torchtext, timm, segmentation-models-pytorch, PyG, DGL, OGB, Keras,
@@ -35,6 +36,8 @@ from collections.abc import Iterator
 
 from gpulint.documents.base import Document
 from gpulint.documents.jobspec import JobSpecDocument
+from gpulint.documents.shell import Command
+from gpulint.facts import escapes
 from gpulint.facts.collecting import collect_scopes
 from gpulint.facts.conditions import conditions
 from gpulint.facts.download_tables import HUB
@@ -44,7 +47,7 @@ from gpulint.facts.fetching import LIBRARIES, NAMES
 from gpulint.facts.gpu_jobs import tests_existence
 from gpulint.facts.scopes import ModuleScopes, last_name
 from gpulint.facts.unused import in_unused_class
-from gpulint.finding import Finding, Severity
+from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.gate import Gate
 from gpulint.project import Project
@@ -61,6 +64,9 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         yield from _embedded(document, project)
     if document.kind is not Kind.NOTEBOOK:
         yield from _commands(document, project)
+    elif scopes is not None:
+        for command, tool in escapes.downloads(document, scopes, project):
+            yield _command(document, command, tool, "notebook")
 
 
 def _python(document: Document, scopes: ModuleScopes, project: Project) -> Iterator[Finding]:
@@ -204,19 +210,22 @@ def _advice(item: Download) -> str:
 def _commands(document: Document, project: Project) -> Iterator[Finding]:
     for held in project.gpu_jobs.commands_of(document):
         tool = download_tool(held.command)
-        if not tool or tests_existence(held.command):
-            continue
-        url = next((word.text for word in held.command.argv if "://" in word.text), "")
-        name = url.rstrip("/").rpartition("/")[2][:60]
-        yield RULE.finding(
-            document.path,
-            held.command.span,
-            f"{tool} downloads {name!r} while the job holds its GPUs"
-            if name
-            else f"{tool} downloads while the job holds its GPUs",
-            help="download it before the job (login node, CPU step, image build) to storage that the job sees",
-            related=(held.evidence,),
-        )
+        if tool and not tests_existence(held.command):
+            yield _command(document, held.command, tool, "job", held.evidence)
+
+
+def _command(document: Document, command: Command, tool: str, holder: str, *evidence: Place) -> Finding:
+    url = next((word.text for word in command.argv if "://" in word.text), "")
+    name = url.rstrip("/").rpartition("/")[2][:60]
+    return RULE.finding(
+        document.path,
+        command.span,
+        f"{tool} downloads {name!r} while the {holder} holds its GPUs"
+        if name
+        else f"{tool} downloads while the {holder} holds its GPUs",
+        help="download it before the job (login node, CPU step, image build) to storage that the job sees",
+        related=evidence,
+    )
 
 
 _FETCHING = ("ownload", "fetch", "Fetch")
@@ -235,6 +244,8 @@ _GENERAL = {
 
 
 def _may_fire(gate: Gate) -> bool:
+    if gate.path.suffix == ".ipynb" and gate.matches(escapes.TOOLS):
+        return True
     if gate.calls(NAMES - _GENERAL.keys()) or any(map(gate.has, LIBRARIES)):
         return True
     if any(map(gate.has, _FETCHING)) and gate.calls_like(_FETCHES):

@@ -1,0 +1,39 @@
+"""Downloads by shell escapes (``!wget``) of a notebook that trains with a GPU attached."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from gpulint.facts.after_training import trains
+from gpulint.facts.fetch_commands import download_tool, is_bulk
+from gpulint.facts.gpu_jobs import tests_existence
+from gpulint.facts.gpu_programs import submits
+from gpulint.facts.launches import launch
+
+if TYPE_CHECKING:
+    from gpulint.documents.base import Document
+    from gpulint.documents.shell import Command
+    from gpulint.facts.scopes import ModuleScopes
+    from gpulint.project import Project
+
+TOOLS = re.compile(rb"\b(?:wget|curl|aria2c|gdown|kaggle|huggingface-cli|hf|lfs|axel)\s|clone\s+\S*huggingface")
+"""A look at a notebook's bytes for what escapes fetch with."""
+_NO_TRAINING = re.compile(r"setup|install|download|prep|convert|test", re.IGNORECASE)
+
+
+def downloads(document: Document, scopes: ModuleScopes, project: Project) -> Iterator[tuple[Command, str]]:
+    """Commands that fetch archives or weights, each with its tool; a single image or table takes a second."""
+    commands = [command for script in document.scripts for command in script.walk()]
+    found = [(command, tool) for command in commands if (tool := download_tool(command)) and is_bulk(command)]
+    if not found or submits(scopes) or not project.gpu_programs.runs(scopes):
+        return
+    if any(map(_trains, commands)) or any(trains(project, scopes, part) for part in scopes.module.tree.body):
+        yield from ((command, tool) for command, tool in found if not tests_existence(command))
+
+
+def _trains(command: Command) -> bool:
+    """``!python train.py``."""
+    started = launch(command)
+    return started is not None and started.program is not None and not _NO_TRAINING.search(started.program)
