@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import ast
 import warnings
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from functools import cached_property
 from pathlib import Path
+from typing import Any, TypeVar
 
 from gpulint.documents.base import Document
 from gpulint.rule import Kind
 from gpulint.source import SourceText, Span
+
+N = TypeVar("N", bound=ast.AST)
 
 _PYTHON2 = (
     "Missing parentheses in call to 'print'",
@@ -55,6 +59,24 @@ def children(node: ast.AST) -> list[ast.AST]:
     return found
 
 
+def walk(node: ast.AST) -> list[ast.AST]:
+    """The node and all below it, outer ones first; as :func:`ast.walk`, without the markers, in a third of the time."""
+    found = [node]
+    add, fields = found.append, _FIELDS
+    for part in found:
+        for field in fields[type(part)]:
+            value = getattr(part, field, None)
+            if value is None:
+                continue
+            if type(value) is list:
+                for child in value:
+                    if child is not None:
+                        add(child)
+            else:
+                add(value)
+    return found
+
+
 class TooDeep(SyntaxError):
     """Valid code that no tree can be built of; generated, so a note is enough."""
 
@@ -78,16 +100,7 @@ class PythonModule:
 
     @cached_property
     def parents(self) -> dict[ast.AST, ast.AST]:
-        """Parent of every node but the root."""
-        return self._linked[1]
-
-    @cached_property
-    def nodes(self) -> list[ast.AST]:
-        """All nodes, outer ones first, as ``ast.walk`` has them; made once, as many rules walk the same tree."""
-        return self._linked[0]
-
-    @cached_property
-    def _linked(self) -> tuple[list[ast.AST], dict[ast.AST, ast.AST]]:
+        """Parent of every node but the root, outer nodes first."""
         # One loop without calls: this runs for every node of every module that a rule looks into.
         nodes: list[ast.AST] = [self.tree]
         parents: dict[ast.AST, ast.AST] = {}
@@ -105,7 +118,24 @@ class PythonModule:
                 else:
                     parents[value] = node
                     add(value)
-        return nodes, parents
+        return parents
+
+    @property
+    def nodes(self) -> list[ast.AST]:
+        """All nodes, outer ones first, as :func:`walk` has them."""
+        return [self.tree, *self.parents]
+
+    @cached_property
+    def _by_kind(self) -> dict[type[ast.AST], list[Any]]:
+        found = defaultdict[type[ast.AST], list[Any]](list)
+        for node in self.nodes:
+            found[type(node)].append(node)
+        return found
+
+    def of(self, *kinds: type[N]) -> Iterator[N]:
+        """The nodes of these kinds, kind by kind; found once, as asking every node of a module takes long."""
+        for kind in kinds:
+            yield from self._by_kind.get(kind, ())
 
     def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
         """The nodes around ``node``, innermost first."""

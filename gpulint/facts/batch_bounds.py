@@ -142,8 +142,8 @@ class BatchBounds:
         }
         uses = [
             node
-            for node in scopes.module.nodes
-            if isinstance(node, ast.Name) and node.id == target.id and isinstance(node.ctx, ast.Load)
+            for node in scopes.module.of(ast.Name)
+            if node.id == target.id and isinstance(node.ctx, ast.Load)
         ]
         return bool(uses) and all(use in drawn or _is_glance(scopes, use) for use in uses)
 
@@ -186,14 +186,11 @@ def _settings(scopes: ModuleScopes) -> Iterable[ast.expr]:
 
 
 def _identifiers(scopes: ModuleScopes) -> set[str]:
+    module = scopes.module
     found = {text for text in scopes.strings if text.startswith("--")}
-    for node in scopes.module.nodes:
-        if isinstance(node, ast.Name):
-            found.add(node.id)
-        elif isinstance(node, ast.Attribute):
-            found.add(node.attr)
-        elif isinstance(node, ast.keyword) and node.arg:
-            found.add(node.arg)
+    found.update(node.id for node in module.of(ast.Name))
+    found.update(node.attr for node in module.of(ast.Attribute))
+    found.update(node.arg for node in module.of(ast.keyword) if node.arg)
     return found
 
 

@@ -61,8 +61,8 @@ def _drawn_one_by_one(project: Project, scopes: ModuleScopes, call: ast.Call) ->
     name = statement.targets[0].id
     parents = [
         scopes.module.parents.get(node)
-        for node in scopes.module.nodes
-        if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load)
+        for node in scopes.module.of(ast.Name)
+        if node.id == name and isinstance(node.ctx, ast.Load)
     ]
     calls = [up for up in parents if isinstance(up, ast.Call)]
     drawn = [up for up in calls if last_name(up.func) == "next"]

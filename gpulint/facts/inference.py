@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gpulint.documents.python import walk
 from gpulint.facts.conditions import contexts_of
 from gpulint.facts.roles import Role, stops_at_once
 from gpulint.facts.scopes import FUNCTIONS, FunctionNode, LoopNode, ModuleScopes, Ref, dotted, last_name
@@ -65,7 +66,7 @@ def graphs_in_evaluation(project: Project, scopes: ModuleScopes) -> Iterator[Inf
 
 
 def _speaks_of_gradients(function: FunctionNode) -> bool:
-    for node in ast.walk(function):
+    for node in walk(function):
         name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
         if name in _SWITCHES or _EXPLAINS.search(name) or (isinstance(node, ast.keyword) and node.arg in _SWITCHES):
             return True
@@ -136,7 +137,7 @@ def _outermost(project: Project, scopes: ModuleScopes, call: ast.Call, mode: ast
     for loop in project.loops.around(scopes, call):
         if stops_at_once(loop) or project.loops.role(scopes, loop) is Role.STEP:
             return None
-        if mode not in set(ast.walk(loop)):
+        if mode not in set(walk(loop)):
             found = loop
     return found
 

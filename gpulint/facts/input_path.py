@@ -172,8 +172,7 @@ class InputPaths:
             last_name(node) == name
             for user in self._project.users_of(scopes, {name})
             if not self._project.is_test(user.path)
-            for node in user.module.nodes
-            if isinstance(node, ast.Name | ast.Attribute)
+            for node in user.module.of(ast.Name, ast.Attribute)
         )
 
 

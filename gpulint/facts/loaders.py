@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from gpulint.documents.python import walk
 from gpulint.facts.collected import elements
 from gpulint.facts.gpu_programs import is_for_tpu
 from gpulint.facts.iterables import is_loader_name, unwrap_iterable
@@ -189,9 +190,9 @@ class Loaders:
             return
         self._active.add(method.node)
         try:
-            for loop in ast.walk(method.node):
+            for loop in walk(method.node):
                 if isinstance(loop, ast.For) and not any(
-                    isinstance(part, ast.Attribute) and part.attr in ("to", "cuda") for part in ast.walk(loop)
+                    isinstance(part, ast.Attribute) and part.attr in ("to", "cuda") for part in walk(loop)
                 ):
                     yield from self.loaders_of(method.scopes, unwrap_iterable(loop.iter))
         finally:

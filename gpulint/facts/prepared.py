@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from gpulint.documents.python import walk
 from gpulint.facts.iterables import unwrap_iterable
 from gpulint.facts.passing import argument_of
 from gpulint.facts.scopes import FUNCTIONS, Bound, ModuleScopes, last_name
@@ -116,7 +117,7 @@ class Prepared:
         return any(
             isinstance(part, ast.Yield | ast.YieldFrom)
             for callee in self._project.resolver.callees(scopes, call)
-            for part in ast.walk(callee.node)
+            for part in walk(callee.node)
         )
 
     def _prepares(self, scopes: ModuleScopes, value: ast.expr | None, path: tuple[int, ...]) -> bool:

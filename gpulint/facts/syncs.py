@@ -56,17 +56,16 @@ class Syncs:
         for call in scopes.calls:
             if (found := self._of_call(scopes, call)) is not None:
                 yield found
-        for node in scopes.module.nodes:
-            if (
-                isinstance(node, ast.If | ast.IfExp | ast.While)
-                and (found := self._of_test(scopes, node.test)) is not None
-            ):
+        branches: Iterator[ast.If | ast.IfExp | ast.While] = scopes.module.of(ast.If, ast.IfExp, ast.While)
+        for branch in branches:
+            if (found := self._of_test(scopes, branch.test)) is not None:
                 yield found
-            elif isinstance(node, ast.Subscript) and self._is_old_item(scopes, node):
-                assert isinstance(node.value, ast.Attribute)
-                yield Sync(node, Kind.READ, node.value.value)
-            elif isinstance(node, ast.Subscript) and self._selects(scopes, node):
-                yield Sync(node, Kind.SELECT, node.value)
+        for item in scopes.module.of(ast.Subscript):
+            if self._is_old_item(scopes, item):
+                assert isinstance(item.value, ast.Attribute)
+                yield Sync(item, Kind.READ, item.value.value)
+            elif self._selects(scopes, item):
+                yield Sync(item, Kind.SELECT, item.value)
 
     def _is_old_item(self, scopes: ModuleScopes, node: ast.Subscript) -> bool:
         """``loss.data[0]``, as ``loss.item()`` was written once."""

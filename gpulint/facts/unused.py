@@ -28,8 +28,8 @@ def _is_used(project: Project, scopes: ModuleScopes, owner: ast.ClassDef, depth:
         name in text for text in scopes.strings
     ):
         return True
-    for node in scopes.module.nodes:
-        if isinstance(node, ast.Name) and node.id == name:
+    for node in scopes.module.of(ast.Name):
+        if node.id == name:
             user = scopes.class_of(node)
             if user is None or (user is not owner and _is_used(project, scopes, user, depth - 1)):
                 return True

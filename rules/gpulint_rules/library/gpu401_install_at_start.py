@@ -134,8 +134,8 @@ def _runtime_environments(document: Document, scopes: ModuleScopes, project: Pro
     """``runtime_env={"pip": [...]}`` of Ray in a program that asks for GPUs."""
     if "runtime_env" not in scopes.module.source.text or not project.gpu_programs.runs(scopes):
         return
-    for node in scopes.module.nodes:
-        if not isinstance(node, ast.Dict) or not _is_runtime_env(scopes, node):
+    for node in scopes.module.of(ast.Dict):
+        if not _is_runtime_env(scopes, node):
             continue
         for key, value in zip(node.keys, node.values, strict=True):
             if (
