@@ -140,11 +140,7 @@ class BatchBounds:
             for loop in scopes.loops
             if isinstance(loop, ast.For) and not any(self._project.loops.around(scopes, loop))
         }
-        uses = [
-            node
-            for node in scopes.module.of(ast.Name)
-            if node.id == target.id and isinstance(node.ctx, ast.Load)
-        ]
+        uses = [node for node in scopes.module.of(ast.Name) if node.id == target.id and isinstance(node.ctx, ast.Load)]
         return bool(uses) and all(use in drawn or _is_glance(scopes, use) for use in uses)
 
     def _accumulates(self, scopes: ModuleScopes, names: Iterable[str]) -> bool:
