@@ -36,10 +36,14 @@ def collective(scopes: ModuleScopes, call: ast.Call, project: Project) -> str:
     return ""
 
 
+def wraps_itself(scopes: ModuleScopes, project: Project) -> bool:
+    """Does the module name DDP or FSDP?"""
+    return bool(project.words.of(scopes.path) & _WRAPPERS)
+
+
 def wraps_in_ddp(scopes: ModuleScopes, project: Project) -> bool:
     """Does the module, or one that imports it or that it imports, wrap a model in DDP or FSDP?"""
-    words = project.words.of(scopes.path)
-    if words & _WRAPPERS:
+    if wraps_itself(scopes, project):
         return True
     for binding in scopes.imports:
         target = project.absolute(binding.target, scopes.path)

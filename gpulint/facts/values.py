@@ -30,6 +30,8 @@ _CONVERSIONS = frozenset(
 )
 _ENVIRONMENT = frozenset({"os.environ.get", "os.getenv"})
 _JOINS = frozenset({"os.path.join", "posixpath.join"})
+_BACKENDS = {f"torch.distributed.Backend.{name.upper()}": name for name in ("nccl", "gloo", "mpi")}
+"""Constants that PyTorch gives names to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +133,9 @@ class Values:
                 scopes, base
             ) == {"os.environ"}:
                 yield from self.options.environment(key)
+            case ast.Attribute(attr="NCCL" | "GLOO" | "MPI"):
+                names = self._project.resolver.names(scopes, ref.node)
+                yield from (Value(_BACKENDS[name], self.place(ref)) for name in names & _BACKENDS.keys())
             case ast.Attribute() | ast.Subscript() | ast.arg():
                 yield from self.options.lookup(ref)
                 yield from self.configs.lookup(ref)

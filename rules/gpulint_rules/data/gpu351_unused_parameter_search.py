@@ -28,6 +28,7 @@ from dataclasses import dataclass
 
 from gpulint.documents.base import Document
 from gpulint.facts.scopes import ModuleScopes, last_name
+from gpulint.facts.wrapped import only_infers
 from gpulint.finding import Finding, Severity
 from gpulint.fix import Safety
 from gpulint.project import Project
@@ -77,7 +78,9 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         known = project.values.of(scopes, keyword.value)
         if not known.complete or any(value.value != on or value.source != "literal" for value in known.values):
             continue
-        if _needs_search(scopes, call, project):
+        if _needs_search(scopes, call, project) or project.guards.without_gpu(scopes, call):
+            continue
+        if only_infers(project, scopes, call):
             continue
         yield RULE.finding(
             document.path,

@@ -47,6 +47,7 @@ _SKIPS = frozenset(
     {
         b"no_sync",
         b"no_backward_sync",
+        b"disable_allreduce",
         b"accumulate",
         b"require_backward_grad_sync",
         b"set_requires_gradient_sync",
@@ -93,11 +94,14 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         return
     for loop in scopes.loops:
         calls = project.loops.calls_in(scopes, loop)
-        backward = next((call for call in calls if last_name(call.func) == "backward"), None)
-        if backward is None or project.loops.role(scopes, loop) is not Role.STEP:
+        backwards = [call for call in calls if last_name(call.func) == "backward"]
+        if not backwards or project.loops.role(scopes, loop) is not Role.STEP:
             continue
         step = next((call for call in calls if _updates(call) and project.guards.periodic(scopes, call, loop)), None)
-        if step is None or project.guards.periodic(scopes, backward, loop):
+        if step is None:
+            continue
+        backward = next((call for call in backwards if not _exclude(scopes, call, step, loop)), None)
+        if backward is None or project.guards.periodic(scopes, backward, loop):
             continue
         if wraps_in_ddp(scopes, project):
             last = _last_step(scopes, step, loop)
@@ -122,6 +126,12 @@ def _updates(call: ast.Call) -> bool:
         and isinstance(call.func, ast.Attribute)
         and any(word in last_name(call.func.value).lower() for word in ("optim", "scaler", "opt"))
     )
+
+
+def _exclude(scopes: ModuleScopes, one: ast.AST, other: ast.AST, loop: LoopNode) -> bool:
+    """Do two calls stand in different branches of one condition?"""
+    tests = dict(conditions(scopes, one, loop))
+    return any(tests.get(test, holds) is not holds for test, holds in conditions(scopes, other, loop))
 
 
 def _last_step(scopes: ModuleScopes, step: ast.Call, loop: LoopNode) -> ast.expr | None:

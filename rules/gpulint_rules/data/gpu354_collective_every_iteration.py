@@ -71,7 +71,7 @@ def _wasteful(name: str, scopes: ModuleScopes, call: ast.Call, context: Context,
     for ref in (Ref(scopes, call), *context.calls):
         if project.guards.periodic(ref.scopes, ref.node) or project.guards.off_by_default(ref.scopes, ref.node, loop):
             return False
-        if project.guards.once(ref.scopes, ref.node):
+        if project.guards.once(ref.scopes, ref.node) or _decides(ref):
             return False
     if name in BARRIERS:
         return not project.guards.conditional(place.scopes, place.node, loop)
@@ -80,6 +80,12 @@ def _wasteful(name: str, scopes: ModuleScopes, call: ast.Call, context: Context,
     if not context.calls and project.guards.conditional(scopes, call, loop):
         return False
     return context.role is Role.EVAL or _only_logged(scopes, call, place, context, project)
+
+
+def _decides(place: Ref) -> bool:
+    """Is its result a condition that all processes must agree on (``if accelerator.check_trigger(): break``)?"""
+    up = place.scopes.module.parents.get(place.node)
+    return isinstance(up, ast.If | ast.While) and up.test is place.node
 
 
 def _only_logged(scopes: ModuleScopes, call: ast.Call, place: Ref, context: Context, project: Project) -> bool:

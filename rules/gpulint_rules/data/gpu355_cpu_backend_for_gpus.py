@@ -1,6 +1,7 @@
 """What it detects
-``init_process_group`` with the ``gloo`` or ``mpi`` backend in a program that computes on GPUs, and NCCL transports
-switched off in launchers or code (``NCCL_P2P_DISABLE=1``, ``NCCL_IB_DISABLE=1``, ``NCCL_SHM_DISABLE=1``).
+``init_process_group`` with the ``gloo`` or ``mpi`` backend, written or by default, in a program that trains one model
+on several GPUs, and NCCL transports switched off in launchers or code (``NCCL_P2P_DISABLE=1``,
+``NCCL_IB_DISABLE=1``, ``NCCL_SHM_DISABLE=1``).
 
 Knows torch.distributed, and the variables in Python, shell scripts, Dockerfiles and job specs.
 
@@ -9,9 +10,9 @@ Gloo copies every gradient through host memory, and NCCL without peer-to-peer, I
 back to slower paths, so the GPUs wait for each other. Data exchange makes up 7.1 % of the study's 706 issues.
 
 When it is right not to change
-The backend is chosen by what is available, or for Windows; a machine has no InfiniBand (silent where the file speaks
-of EFA or Ethernet, or where its job has one node) or a faulty peer-to-peer path and the variable is the documented
-work-around.
+The backend is chosen by what is available, or for Windows; processes only exchange what they have measured; a machine
+has no InfiniBand (silent where the file speaks of EFA or Ethernet, or where its job has one node) or a faulty
+peer-to-peer path and the variable is the documented work-around.
 
 Fix safety
 Unsafe: results may differ in rounding, and a work-around may be there for a reason.
@@ -29,7 +30,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpulint.documents.base import Document
-from gpulint.facts.collectives import GATHERS, REDUCTIONS, WRAPPERS
+from gpulint.facts.collectives import REDUCTIONS, wraps_in_ddp, wraps_itself
 from gpulint.facts.conditions import conditions
 from gpulint.facts.environment import is_explained, settings
 from gpulint.facts.gpus import BATCH
@@ -43,6 +44,7 @@ from gpulint.source import Span
 
 _TRANSPORTS = {"NCCL_P2P_DISABLE": "peer-to-peer", "NCCL_IB_DISABLE": "InfiniBand", "NCCL_SHM_DISABLE": "shared memory"}
 _CHOICES = ("platform", "win32", "available", "nt", "darwin", "cuda", "gpu", "windows", "device")
+_GPU_COUNT = re.compile(r"--(num|n)?[-_]?gpus?")
 _INIT = frozenset({"torch.distributed.init_process_group", "torch.distributed.distributed_c10d.init_process_group"})
 
 
@@ -87,18 +89,21 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         if not project.resolver.call_names(scopes, call) & _INIT:
             continue
         known = project.arguments.value(scopes, call, "backend", 0)
-        if not known.every(lambda value: value in ("gloo", "mpi")) or any(
-            value.source == "default" for value in known.values
-        ):
+        if not known.every(lambda value: value in ("gloo", "mpi")):
             continue
-        if _chosen(scopes, call) or not _moves_to_gpu(scopes, project) or _only_waits(scopes):
+        if _chosen(scopes, call) or _has_no_gpus(scopes) or not _moves_to_gpu(scopes, project):
+            continue
+        if not _exchanges_gradients(scopes, project):
             continue
         backend = str(known.values[0].value)
+        default = next((value for value in known.values if value.source == "default"), None)
         yield RULE.finding(
             document.path,
             scopes.module.span(call),
-            f"the {backend} backend exchanges GPU tensors through host memory",
+            f"the {backend} backend exchanges GPU tensors through host memory" + (" by default" if default else ""),
             help="use the `nccl` backend (or `cpu:gloo,cuda:nccl` if CPU tensors are exchanged as well)",
+            severity=Severity.INFO if default else None,
+            related=(Place(default.place.path, default.place.span, "the default"),) if default else (),
             payload=CpuBackend(
                 backend,
                 next((k.value for k in call.keywords if k.arg == "backend"), call.args[0] if call.args else None),
@@ -128,14 +133,33 @@ def _is_one(count: Stated | None) -> bool:
 
 
 def _chosen(scopes: ModuleScopes, call: ast.Call) -> bool:
-    """Is the call one branch of a choice by platform or availability?"""
+    """Is the call one branch of a choice by platform or availability, or does a comment in it name the choice?"""
+    comments = (line.partition("#")[2] for line in scopes.module.text(call).splitlines())
+    if any("nccl" in comment.lower() for comment in comments):
+        return True
     return any(any(word in ast.unparse(test).lower() for word in _CHOICES) for test, _ in conditions(scopes, call))
 
 
-def _only_waits(scopes: ModuleScopes) -> bool:
-    """Do the module's processes meet at barriers only, which exchange no tensors?"""
-    return bool(scopes.calls_by_name.get("barrier")) and not any(
-        name in scopes.calls_by_name for name in (*REDUCTIONS, *GATHERS, "broadcast", "send", "recv", *WRAPPERS)
+def _has_no_gpus(scopes: ModuleScopes) -> bool:
+    """Is the number of GPUs an option of the program that stands for none unless somebody sets it?"""
+    return any(
+        any(isinstance(given, ast.Constant) and _GPU_COUNT.fullmatch(str(given.value)) for given in option.args[:2])
+        and any(keyword.arg == "default" and ast.unparse(keyword.value) in ("0", "-1") for keyword in option.keywords)
+        for option in scopes.calls_by_name.get("add_argument", [])
+    )
+
+
+def _exchanges_gradients(scopes: ModuleScopes, project: Project) -> bool:
+    """Does the program wrap its model for several processes, or reduce gradients itself? Others exchange what they
+    have measured or made, which is little or lies in host memory."""
+    if project.loops.trains(scopes) and wraps_in_ddp(scopes, project):
+        return True
+    return wraps_itself(scopes, project) or any(
+        isinstance(part, ast.Attribute) and part.attr == "grad"
+        for name in REDUCTIONS
+        for call in scopes.calls_by_name.get(name, [])
+        for argument in call.args[:1]
+        for part in ast.walk(argument)
     )
 
 

@@ -42,7 +42,8 @@ NAMES = frozenset({"CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_
 _NONE = frozenset({"", "-1", "none", "void", "nodevfiles", "no", "false", "null", "cpu"})
 _VALID = re.compile(r"\d+|GPU-[\w-]+|MIG-[\w/-]+|all", re.IGNORECASE)
 _ON_PURPOSE = re.compile(
-    r"\bcpu\b|cpu[-_ ]only|no[-_ ]gpu|without (?:a )?gpu|(?:disable[sd]?|hid(?:e[sd]?|ing)) (?:the )?gpu|force",
+    r"\bcpu\b|cpu[-_ ]only|no[-_ ]gpu|without (?:a )?gpu|force"
+    r"|(?:disable[sd]?|ignor(?:e[sd]?|ing)|hid(?:e[sd]?|ing)) (?:all )?(?:the )?gpu",
     re.IGNORECASE,
 )
 _GPU_IMAGE = re.compile(r"cuda|nvidia|gpu|pytorch|rocm|nemo|tensorrt", re.IGNORECASE)
