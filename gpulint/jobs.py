@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from gpulint.documents.shell import ArgWord
     from gpulint.project import Project
 
-__all__ = ["Job", "JobCommand", "JobLaunch", "Launched", "Setting", "Stated", "build_jobs", "launched"]
+__all__ = ["Job", "JobCommand", "JobLaunch", "Launched", "Setting", "Stated", "build_jobs", "launched", "passed_option"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,26 +121,22 @@ class Launched:
     job: Job
     start: JobLaunch
 
+    @property
+    def origin(self) -> Path:
+        """The launcher's file."""
+        return self.start.document.path
+
+    @property
+    def first(self) -> str | None:
+        """The first argument, if it is known."""
+        return self.start.launch.args[0].value if self.start.launch.args else None
+
     def option(self, flags: tuple[str, ...]) -> list[tuple[str | None, Place]]:
         """What the launcher passes for an option: [] if nothing, text None if unknown, ``true`` for a bare flag.
 
         The last one counts, as argparse has it.
         """
-        wanted = {flag.replace("_", "-") for flag in flags}
-        args = self.start.launch.args
-        found: list[tuple[str | None, Place]] = []
-        for at, word in enumerate(args):
-            name, equals, _ = word.text.partition("=")
-            if not name.startswith("-") or name.replace("_", "-") not in wanted:
-                continue
-            value = args[at + 1] if at + 1 < len(args) else None
-            if equals:
-                found = [(word.after(len(name) + 1).value, self._place(word))]
-            elif value is None or (value.text.startswith("-") and not value.text.lstrip("-.")[:1].isdigit()):
-                found = [("true", self._place(word))]
-            else:
-                found = [(value.value, self._place(value))]
-        return found
+        return [(text, self._place(word)) for text, word in passed_option(self.start.launch.args, flags)]
 
     def environment(self, name: str) -> Setting | None:
         """The variable as the launcher sets it for the program."""
@@ -148,6 +144,25 @@ class Launched:
 
     def _place(self, word: ArgWord) -> Place:
         return Place(self.start.document.path, word.span, "set by the launcher")
+
+
+def passed_option(args: tuple[ArgWord, ...], flags: tuple[str, ...]) -> list[tuple[str | None, ArgWord]]:
+    """What arguments give for an option: [] if nothing, text None if unknown, ``true`` for a bare flag."""
+    wanted = {flag.replace("_", "-") for flag in flags}
+    found: list[tuple[str | None, ArgWord]] = []
+    for at, word in enumerate(args):
+        name, equals, _ = word.text.partition("=")
+        if not name.startswith("-") or name.replace("_", "-") not in wanted:
+            continue
+        value = args[at + 1] if at + 1 < len(args) else None
+        if equals:
+            given = word.after(len(name) + 1)
+            found = [(given.value, given)]
+        elif value is None or (value.text.startswith("-") and not value.text.lstrip("-.")[:1].isdigit()):
+            found = [("true", word)]
+        else:
+            found = [(value.value, value)]
+    return found
 
 
 def launched(jobs: tuple[Job, ...]) -> dict[Path, tuple[Launched, ...]]:

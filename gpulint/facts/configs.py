@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -124,18 +125,24 @@ class Configs:
         """Dotted key -> (value, place) of a YAML or JSON file; empty if it is too large or broken."""
         if path not in self._files:
             from gpulint.documents.base import Unreadable, decode
-            from gpulint.documents.yamltree import YamlError
-            from gpulint.documents.yamlvalues import flatten
 
             data = self._project.data(path)
-            found: dict[str, tuple[object, Span]] = {}
+            self._files[path] = {}
             if len(data) <= MAX_SIZE:
-                try:
-                    found = dict(flatten(SourceText(decode(data)[0])))
-                except (Unreadable, YamlError, RecursionError):
-                    found = {}
-            self._files[path] = found
+                with suppress(Unreadable):
+                    self._files[path] = self.values(SourceText(decode(data)[0]))
         return self._files[path]
+
+    @staticmethod
+    def values(source: SourceText) -> dict[str, tuple[object, Span]]:
+        """The same of a text."""
+        from gpulint.documents.yamltree import YamlError
+        from gpulint.documents.yamlvalues import flatten
+
+        try:
+            return dict(flatten(source))
+        except (YamlError, RecursionError):
+            return {}
 
 
 def _keys(node: ast.AST) -> tuple[list[str], ast.expr | None]:

@@ -12,14 +12,19 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from gpulint.facts.recipes import Recipes, Start
 from gpulint.facts.scopes import FUNCTIONS, ModuleScopes, Ref, dotted, last_name
+from gpulint.facts.submitted import Submitted
 
 if TYPE_CHECKING:
+    from gpulint.facts.configs import Configs
     from gpulint.facts.values import Value
     from gpulint.finding import Place
     from gpulint.project import Project
 
-_INTO_CLASSES = frozenset({"parse_args_into_dataclasses", "parse_args_and_config"})
+_INTO_CLASSES = frozenset(
+    {"parse_args_into_dataclasses", "parse_args_and_config", "parse_yaml_file", "parse_json_file"}
+)
 _PARSE = _INTO_CLASSES | {"parse_args", "parse_known_args", "parse_intermixed_args", "get_args"}
 _CLASS_PARSERS = ("HfArgumentParser", "TrlParser", "H4ArgumentParser")
 """What fills data classes from the command line."""
@@ -32,8 +37,10 @@ _NAMESPACES = frozenset(
 class Options:
     """Option tables of the modules of one project."""
 
-    def __init__(self, project: Project) -> None:
+    def __init__(self, project: Project, configs: Configs) -> None:
         self._project = project
+        self._submitted = Submitted(project)
+        self._recipes = Recipes(project, configs)
         self._tables: dict[ModuleScopes, dict[str, list[Ref]]] = {}
 
     def lookup(self, ref: Ref) -> Iterator[Value]:
@@ -67,11 +74,15 @@ class Options:
         """A field of a data class that ``HfArgumentParser`` or ``TrlParser`` fills from the command line."""
         from gpulint.facts.values import Value
 
-        given = [start.option((f"--{name}",)) for start in self._project.launched(scopes.path)]
-        for text, place in (one for found in given for one in found):
-            if text is not None:
-                yield Value(text, place, "launcher")
-        if given and all(given):
+        starts: tuple[Start, ...] = (*self._project.launched(scopes.path), *self._submitted.of(scopes.path))
+        left = not starts
+        for start in starts:
+            given = start.option((f"--{name}",))
+            recipe = self._recipes.field(scopes, start, name) if not given else []
+            left = left or (not given and not recipe)
+            yield from (Value(text, place, "launcher") for text, place in given if text is not None)
+            yield from (Value(value, place, "config") for value, place in recipe)
+        if not left:
             return
         parsers = [parser for kind in _CLASS_PARSERS for parser in scopes.calls_by_name.get(kind, [])]
         for parser in parsers:
@@ -182,13 +193,14 @@ class Options:
 
         call = option.node
         assert isinstance(call, ast.Call)
-        starts = self._project.launched(option.scopes.path)
-        passed = [start.option(_flags(call) or (f"--{name}",)) for start in starts]
-        given = [one for found in passed for one in found]
-        if any(text is None for text, _ in given):
+        flags = _flags(call) or (f"--{name}",)
+        passed = [start.option(flags) for start in self._project.launched(option.scopes.path)]
+        if any(text is None for found in passed for text, _ in found):
             return
-        for text, place in given:
-            yield Value(_typed(call, text or ""), place, "launcher")
+        passed += [submission.option(flags) for submission in self._submitted.of(option.scopes.path)]
+        for text, place in (one for found in passed for one in found):
+            if text is not None:
+                yield Value(_typed(call, text), place, "launcher")
         if passed and all(passed):
             return
         if last_name(call.func).startswith("DEFINE_"):

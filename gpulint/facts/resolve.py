@@ -32,7 +32,7 @@ _SELF_METHODS = frozenset(
     {"to", "cuda", "eval", "train", "half", "float", "double", "bfloat16", "requires_grad_", "share_memory"}
 )
 _WRAPPERS = frozenset({"DataParallel", "DistributedDataParallel", "DDP"})
-_FIRST_ARGUMENT = frozenset({"copy.deepcopy", "copy.copy", "torch.compile", "torch.jit.script"})
+_SAME_VALUE = frozenset({"copy.deepcopy", "copy.copy", "torch.compile", "torch.jit.script", "typing.cast"})
 
 
 class Resolver(Classes):
@@ -262,8 +262,8 @@ class Resolver(Classes):
             if func.attr in _SELF_METHODS and not self.names(scopes, func) & {"torch.cuda"}:
                 yield from self.origins(scopes, func.value, path)
                 return
-        if node.args and self.names(scopes, func) & _FIRST_ARGUMENT:
-            yield from self.origins(scopes, node.args[0], path)
+        if node.args and (names := self.names(scopes, func)) & _SAME_VALUE:
+            yield from self.origins(scopes, node.args[-1 if "typing.cast" in names else 0], path)
             return
         yield Ref(scopes, node, path)
 

@@ -78,8 +78,8 @@ class Values:
 
     def __init__(self, project: Project) -> None:
         self._project = project
-        self.options = Options(project)
         self.configs = Configs(project)
+        self.options = Options(project, self.configs)
         self._memo = Memo()
 
     def place(self, ref: Ref, message: str = "") -> Place:

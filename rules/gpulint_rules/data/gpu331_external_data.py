@@ -3,7 +3,8 @@ Code of a GPU job that fetches data, weights or scripts from outside: ``from_pre
 ``load_dataset`` of a hub identifier (also as an option's default), ``download=True``, ``pretrained=True``,
 data set classes that download on first use, ``torch.hub``, ``nltk.download``, URLs, and ``wget``, ``curl``,
 ``gdown``, ``kaggle`` or ``hf download`` in the job's commands, or of archives and weights in ``!`` lines of a
-notebook that trains.
+notebook that trains. What a launcher, a notebook's cell, a SageMaker estimator or a recipe for TRL's parser passes
+counts over the program's defaults.
 
 Knows Hugging Face (transformers, datasets, evaluate, diffusers, PEFT, TRL, hub), ModelScope, sentence-transformers,
 vLLM, SpeechBrain, torchvision, torchaudio, torchtext, timm, segmentation-models-pytorch, PyG, DGL, OGB, Keras,
