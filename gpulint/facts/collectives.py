@@ -50,7 +50,5 @@ def wraps_in_ddp(scopes: ModuleScopes, project: Project) -> bool:
         path = project.module_path(target, scopes.path) or project.module_path(target.rpartition(".")[0], scopes.path)
         if path is not None and project.words.of(path) & _WRAPPERS:
             return True
-    return any(
-        project.words.of(user.path) & _WRAPPERS
-        for user in project.users_of(scopes, [function.name for function in scopes.functions[:40]])
-    )
+    names = [definition.name for definition in (*scopes.functions[:40], *scopes.classes[:40])]
+    return any(project.words.of(user.path) & _WRAPPERS for user in project.users_of(scopes, names))

@@ -3,8 +3,8 @@ Gradient accumulation in a program that wraps its model in DDP or FSDP while eve
 gradients (no ``no_sync``), and Horovod's ``DistributedOptimizer`` with neither ``backward_passes_per_step`` above 1
 nor compression.
 
-Knows PyTorch's DDP and FSDP, and Horovod. A module that mentions DeepSpeed, ``Accelerator``, ``LightningModule`` or
-``accumulate`` is left alone, because these skip exchanges themselves.
+Knows PyTorch's DDP and FSDP, and Horovod. A module that mentions DeepSpeed, ``Accelerator`` or ``LightningModule``, or
+calls ``accumulate``, is left alone, because these skip exchanges themselves.
 
 Why it costs GPU time
 Without ``no_sync`` every ``backward`` all-reduces all gradients, although only the last one before
@@ -48,7 +48,7 @@ _SKIPS = frozenset(
         b"no_sync",
         b"no_backward_sync",
         b"disable_allreduce",
-        b"accumulate",
+        b"disable_need_reduction",
         b"require_backward_grad_sync",
         b"set_requires_gradient_sync",
         b"deepspeed",
@@ -90,14 +90,14 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
     if scopes is None:
         return
     yield from _horovod(document, scopes, project)
-    if project.words.of(document.path) & _SKIPS:
+    if project.words.of(document.path) & _SKIPS or "accumulate" in scopes.calls_by_name:
         return
     for loop in scopes.loops:
         calls = project.loops.calls_in(scopes, loop)
         backwards = [call for call in calls if last_name(call.func) == "backward"]
         if not backwards or project.loops.role(scopes, loop) is not Role.STEP:
             continue
-        step = next((call for call in calls if _updates(call) and project.guards.periodic(scopes, call, loop)), None)
+        step = next((call for call in calls if _updates(call) and _is_seldom(project, scopes, call, loop)), None)
         if step is None:
             continue
         backward = next((call for call in backwards if not _exclude(scopes, call, step, loop)), None)
@@ -125,6 +125,19 @@ def _updates(call: ast.Call) -> bool:
         last_name(call.func) == "step"
         and isinstance(call.func, ast.Attribute)
         and any(word in last_name(call.func.value).lower() for word in ("optim", "scaler", "opt"))
+    )
+
+
+def _is_seldom(project: Project, scopes: ModuleScopes, step: ast.Call, loop: LoopNode) -> bool:
+    """Are parameters updated every so many iterations, or as many as an option says that is 1 unless somebody sets
+    it?"""
+    if project.guards.periodic(scopes, step, loop):
+        return True
+    last = _last_step(scopes, step, loop)
+    parts = ast.walk(last) if last is not None else ()
+    return any(
+        isinstance(part, ast.BinOp) and isinstance(part.op, ast.Mod) and not isinstance(part.right, ast.Constant)
+        for part in parts
     )
 
 
