@@ -126,6 +126,8 @@ class Loops(Roles):
         if not isinstance(owner, ast.ClassDef):
             return
         name = function.name
+        if name == "train_step" and [arg.arg for arg in function.args.args[2:]] == ["optimizer"]:
+            yield Context(Role.STEP, Ref(scopes, function))  # MMCV's runners call it with each batch
         if self.is_brain_hook(scopes, function):
             yield Context(Role.EVAL if name == "evaluate_batch" else Role.STEP, Ref(scopes, function))
         role = (

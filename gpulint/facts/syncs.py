@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import ast
 import enum
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpulint.facts.reaching import reaching
-from gpulint.facts.scopes import Bound, ModuleScopes, last_name
+from gpulint.facts.scopes import COMPREHENSIONS, FUNCTIONS, Binding, Bound, LoopNode, ModuleScopes, last_name
 from gpulint.facts.tensors import Tensors
 
 if TYPE_CHECKING:
     from gpulint.project import Project
 
+MAX_STEPS = 4
+"""How many names and methods away from the sync an element is looked for."""
 _REDUCTIONS = frozenset({"sum", "mean", "max", "min", "norm", "all", "any", "argmax", "eq"})
 _PRINTERS = frozenset(
     "print set_postfix set_postfix_str set_description set_description_str info debug warning log_message write".split()
@@ -22,6 +25,11 @@ _PRINTERS = frozenset(
 _LOGGERS = frozenset({"add_scalar", "add_scalars"})
 _MASKS = frozenset({"bool", "eq", "ne", "gt", "ge", "lt", "le", "isnan", "isinf", "isfinite", "logical_not", "isin"})
 """Methods and functions that give a mask."""
+_KEEPS = frozenset("to cuda view reshape squeeze unsqueeze flatten expand expand_as clone contiguous detach".split())
+_TERMS = re.compile(r"losses$|metrics$|scores$")
+"""Names of what holds the few numbers of a batch, not its samples."""
+_MASK_NAME = re.compile(r"(^|_)mask$")
+_ORDERS = (ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 _TESTS = frozenset({"isnan", "isinf", "isfinite", "any", "all", "allclose", "equal"})
 
 
@@ -50,6 +58,7 @@ class Syncs:
     def __init__(self, project: Project) -> None:
         self._project = project
         self._tensors = Tensors(project)
+        self._handed = Tensors(project, callers=True)
 
     def in_module(self, scopes: ModuleScopes) -> Iterator[Sync]:
         """All primitives of a module, wherever they stand, in no order."""
@@ -78,7 +87,7 @@ class Syncs:
         """``logits[labels == 1]``: how much that is, the host must know. Storing one number there needs no wait."""
         if not isinstance(node.ctx, ast.Load) or isinstance(node.slice, ast.Slice | ast.Tuple | ast.Constant):
             return False
-        return self._is_mask(scopes, node.slice) and self._tensors.is_tensor(scopes, node.value)
+        return self._is_mask(scopes, node.slice) and self._handed.is_tensor(scopes, node.value)
 
     def _is_mask(self, scopes: ModuleScopes, node: ast.expr, depth: int = 0) -> bool:
         """Is the value a tensor of truth values, by what it is made of?"""
@@ -89,10 +98,16 @@ class Syncs:
                 return self._is_mask(scopes, inner, depth)
             case ast.BinOp(op=ast.BitAnd() | ast.BitOr(), left=left, right=right):
                 return self._is_mask(scopes, left, depth) and self._is_mask(scopes, right, depth)
-            case ast.Call(func=ast.Attribute(attr=name)):
-                return name in _MASKS
+            case ast.Call(keywords=keywords) if any(
+                keyword.arg == "dtype" and last_name(keyword.value) == "bool" for keyword in keywords
+            ):
+                return True
+            case ast.Call(func=ast.Attribute(attr=name, value=inner)):
+                return name in _MASKS or (name in _KEEPS and self._is_mask(scopes, inner, depth))
             case ast.Name(id=name) if depth < 3:
                 bindings = reaching(scopes, scopes.scope(node).lookup(name), node)
+                if bindings and _MASK_NAME.search(name) and all(map(_is_unknown, bindings)):
+                    return True
                 values = [binding.value for binding in bindings if binding.kind is Bound.ASSIGN and not binding.path]
                 return (
                     bool(values)
@@ -120,11 +135,45 @@ class Syncs:
             )
             if (reduced and not self._tensors.is_host(scopes, argument)) or self._tensors.is_tensor(scopes, argument):
                 return Sync(call, Kind.READ, argument)
-        if name in _PRINTERS or name in _LOGGERS:
+        if name in _PRINTERS or name in _LOGGERS or (name == "log" and self._is_wandb(scopes, call)):
             for shown in self._shown(call, name):
                 if self._tensors.is_tensor(scopes, shown):
                     return Sync(call, Kind.FORMAT, shown)
         return None
+
+    def _is_wandb(self, scopes: ModuleScopes, call: ast.Call) -> bool:
+        """``wandb.log({"loss": loss})``, which makes numbers of tensors at once."""
+        return "wandb.log" in self._project.resolver.call_names(scopes, call)
+
+    def read_one_by_one(self, scopes: ModuleScopes, sync: Sync) -> list[LoopNode | ast.comprehension]:
+        """The loops that go through the elements of the tensor whose element is read (``preds[i].item()``)."""
+        around = _loops_around(scopes, sync.node)
+        element = sync.value
+        if not around or element is None:
+            return []
+        for _ in range(MAX_STEPS):
+            if isinstance(element, ast.Call) and isinstance(element.func, ast.Attribute):
+                element = element.func.value
+            elif isinstance(element, ast.Name):
+                bindings = reaching(scopes, scopes.scope(element).lookup(element.id), element)
+                if len(bindings) != 1 or bindings[0].path or bindings[0].value is None:
+                    break
+                if bindings[0].kind is not Bound.ASSIGN or not isinstance(bindings[0].value, ast.Subscript):
+                    break
+                element = bindings[0].value
+            else:
+                break
+        indices: set[str] = set()
+        base = element
+        while isinstance(base, ast.Subscript):
+            indices |= {part.id for part in ast.walk(base.slice) if isinstance(part, ast.Name)}
+            base = base.value
+        if not indices and isinstance(base, ast.Name):
+            indices = {base.id}
+        if isinstance(base, ast.Name) and _TERMS.search(base.id):
+            return []
+        through = [loop for loop in around if indices & _targets(loop)]
+        return through if through and self._handed.is_tensor(scopes, base) else []
 
     @staticmethod
     def _shown(call: ast.Call, name: str) -> Iterator[ast.expr]:
@@ -160,12 +209,44 @@ class Syncs:
             while isinstance(bare, ast.Call) and _is_method(bare) and last_name(bare.func) in ("any", "all"):
                 assert isinstance(bare.func, ast.Attribute)
                 bare = bare.func.value
+            if isinstance(bare, ast.Compare) and isinstance(bare.ops[0], _ORDERS) and not _asks_for_text(bare):
+                for side in (bare.left, bare.comparators[0]):
+                    if self._tensors.is_tensor(scopes, side) and self._handed.is_tensor(scopes, side):
+                        return Sync(bare, Kind.TEST, side)
             if not isinstance(bare, ast.Call) or last_name(bare.func) not in _TESTS or not bare.args:
                 continue
             names = self._project.resolver.call_names(scopes, bare)
             if any(name.startswith("torch.") for name in names) and self._tensors.is_tensor(scopes, bare.args[0]):
                 return Sync(bare, Kind.TEST, bare.args[0])
         return None
+
+
+def _is_unknown(binding: Binding) -> bool:
+    """A parameter, or part of what was unpacked: nothing but the name tells what it is."""
+    return binding.kind is Bound.PARAMETER or (binding.kind is Bound.ASSIGN and bool(binding.path))
+
+
+def _loops_around(scopes: ModuleScopes, node: ast.AST) -> list[LoopNode | ast.comprehension]:
+    """Loops and comprehensions around a node within its function, innermost first."""
+    found: list[LoopNode | ast.comprehension] = []
+    for up in scopes.module.ancestors(node):
+        if isinstance(up, (*FUNCTIONS, ast.Lambda, ast.ClassDef)):
+            break
+        if isinstance(up, COMPREHENSIONS):
+            found += up.generators
+        elif isinstance(up, ast.For):
+            found.append(up)
+    return found
+
+
+def _targets(loop: LoopNode | ast.comprehension) -> set[str]:
+    return (
+        {part.id for part in ast.walk(loop.target) if isinstance(part, ast.Name)} if hasattr(loop, "target") else set()
+    )
+
+
+def _asks_for_text(test: ast.Compare) -> bool:
+    return any(isinstance(side, ast.Constant) and isinstance(side.value, str | None) for side in test.comparators)
 
 
 def _converts(call: ast.Call) -> bool:

@@ -6,8 +6,9 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
+from gpulint.facts.passing import argument_of
 from gpulint.facts.reaching import reaching
-from gpulint.facts.scopes import Bound, ModuleScopes, last_name
+from gpulint.facts.scopes import FUNCTIONS, Bound, ModuleScopes, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -41,15 +42,23 @@ _CREATORS = frozenset(
     "torch.randn torch.randint torch.randperm torch.arange torch.LongTensor torch.FloatTensor torch.IntTensor "
     "torch.BoolTensor torch.Tensor".split()
 )
+_PAIRS = frozenset({"max", "min", "topk", "sort", "median", "mode", "kthvalue", "cummax", "cummin"})
+"""What returns values and their places, two tensors."""
+_PLACED = frozenset({"training_step", "validation_step", "test_step"})
+_NO_VALUES = (ast.Is, ast.IsNot, ast.In, ast.NotIn)
 _SETTING = re.compile(r"scale|weight|fn|func|coef|type|name|lambda|alpha|interval", re.IGNORECASE)
+_FACTOR = re.compile(r"(scale|scaler|weight|weights|coef|coeff|factor|schedule)$", re.IGNORECASE)
 _FLOATS = frozenset({"float", "int", "Optional[float]", "float | None", "Optional[int]", "int | None"})
 
 
 class Tensors:
-    """Tensors in the modules of one project."""
+    """Tensors in the modules of one project. With ``callers``, a parameter is what all callers of its function hand
+    in; that takes longer to find out."""
 
-    def __init__(self, project: Project) -> None:
+    def __init__(self, project: Project, callers: bool = False) -> None:
         self._project = project
+        self._callers = callers
+        self._active: set[tuple[ast.AST, str]] = set()
 
     def is_host(self, scopes: ModuleScopes, node: ast.expr, depth: int = 0) -> bool:
         """Is the value certainly in host memory: NumPy, a loader's own batch, or copied there before?"""
@@ -98,11 +107,11 @@ class Tensors:
         return bool(made) and not any(keyword.arg in ("device", None) for keyword in call.keywords)
 
     def _moves(self, scopes: ModuleScopes, call: ast.Call) -> bool:
-        """Does the call move a batch to what may be a GPU?"""
+        """Does the call move a batch, or (where callers are asked) anything, to what may be a GPU?"""
         if last_name(call.func) not in ("to", "cuda", "type"):
             return False
         moves = self._project.devices.transfers(scopes)
-        return any(move.node is call and move.to_gpu and move.draw is not None for move in moves)
+        return any(move.node is call and move.to_gpu and (self._callers or move.draw is not None) for move in moves)
 
     def is_tensor(self, scopes: ModuleScopes, node: ast.expr, depth: int = 0) -> bool:
         """Is there evidence that the value is a tensor that a model or loss computed, still on the GPU?"""
@@ -112,11 +121,11 @@ class Tensors:
             case ast.Name(id=name):
                 return self._is_tensor_name(scopes, node, name, depth)
             case ast.Attribute(value=base, attr=attr):
-                if attr in ("loss", "logits"):
+                if attr in ("loss", "logits") or self._is_placed(scopes, base):
                     return True
                 return attr in ("data", "grad", "T") and self.is_tensor(scopes, base, depth + 1)
             case ast.Subscript(value=base):
-                return self.is_tensor(scopes, base, depth + 1)
+                return self.is_tensor(scopes, base, depth + 1) or self._is_placed(scopes, base)
             case ast.IfExp(body=body, orelse=orelse):
                 parts = (body, orelse)
                 return any(self.is_tensor(scopes, part, depth + 1) for part in parts) and not any(
@@ -126,6 +135,10 @@ class Tensors:
                 if any(isinstance(part, ast.Constant) and isinstance(part.value, str) for part in (left, right)):
                     return False  # text
                 return self.is_tensor(scopes, left, depth + 1) or self.is_tensor(scopes, right, depth + 1)
+            case ast.Compare(left=left, ops=[op], comparators=[right]) if not isinstance(op, _NO_VALUES):
+                return self.is_tensor(scopes, left, depth + 1) or self.is_tensor(scopes, right, depth + 1)
+            case ast.UnaryOp(op=ast.USub() | ast.Invert(), operand=inner):
+                return self.is_tensor(scopes, inner, depth + 1)
             case ast.Call(func=func, args=args):
                 name = last_name(func) if isinstance(func, ast.Name | ast.Attribute) else ""
                 if (
@@ -134,7 +147,9 @@ class Tensors:
                     or (isinstance(func, ast.Name) and name in ("float", "int", "str", "len"))
                 ):
                     return False
-                if _MAKES.search(name) and not self._returns_host(scopes, node):
+                if (
+                    (_MAKES.search(name) and not _FACTOR.search(name)) or self._runs_itself(scopes, func)
+                ) and not self._returns_host(scopes, node):
                     return True
                 if self._moves(scopes, node):
                     return True
@@ -154,11 +169,22 @@ class Tensors:
                     continue
                 value, path = _element(binding.value, binding.path)
                 if path and not isinstance(value, ast.Call):
+                    evidence = evidence or self._is_placed(scopes, value)
                     continue
-                if self.is_tensor(scopes, value, depth + 1) and (not path or _TENSOR_NAME.search(name)):
+                pair = isinstance(value, ast.Call) and last_name(value.func) in _PAIRS
+                named = not path or _TENSOR_NAME.search(name) or pair
+                if self.is_tensor(scopes, value, depth + 1) and named:
                     evidence = True
                 else:
                     return False
+            elif binding.kind is Bound.LOOP and binding.value is not None:
+                evidence = self._is_row(scopes, binding.value, binding.path, depth)
+                if not evidence:
+                    return False
+            elif binding.kind is Bound.PARAMETER and self._callers:
+                if not self._is_passed(scopes, name, binding.scope.node, depth):
+                    return False
+                evidence = True
             elif binding.kind is Bound.PARAMETER:
                 evidence = bool(_LOSS.search(name)) and not _SETTING.search(name) and not _is_float(binding.node)
                 if evidence and self._is_passed_from_host(scopes, node):
@@ -168,6 +194,66 @@ class Tensors:
             else:
                 return False
         return evidence
+
+    def _runs_itself(self, scopes: ModuleScopes, func: ast.expr) -> bool:
+        """``self(x)`` in a module."""
+        if not isinstance(func, ast.Name) or func.id != "self" or (owner := scopes.class_of(func)) is None:
+            return False
+        return any(base.endswith("Module") for base in self._project.resolver.base_names(scopes, owner))
+
+    def _is_row(self, scopes: ModuleScopes, source: ast.expr, path: tuple[int, ...], depth: int) -> bool:
+        """``for row in preds``, ``for i, (p, y) in enumerate(zip(preds, labels))``: does a loop run over a tensor?"""
+        while isinstance(source, ast.Call) and isinstance(source.func, ast.Name) and source.args:
+            name = source.func.id
+            if name == "enumerate" and path[:1] == (1,):
+                source, path = source.args[0], path[1:]
+            elif name == "zip" and path and 0 <= path[0] < len(source.args):
+                source, path = source.args[path[0]], path[1:]
+            elif "tqdm" in name:
+                source = source.args[0]
+            else:
+                return False
+        return not path and self.is_tensor(scopes, source, depth + 1)
+
+    def _is_placed(self, scopes: ModuleScopes, node: ast.expr) -> bool:
+        """Is it the batch that Lightning hands to a hook of its own, on the GPU already?"""
+        if not self._callers or not isinstance(node, ast.Name):
+            return False
+        function = scopes.function(node)
+        if (
+            function is None
+            or function.name not in _PLACED
+            or [arg.arg for arg in function.args.args[1:2]] != [node.id]
+        ):
+            return False
+        bindings = reaching(scopes, scopes.scope(node).lookup(node.id), node)
+        owner = scopes.class_of(function)
+        return (
+            owner is not None
+            and all(binding.kind is Bound.PARAMETER for binding in bindings)
+            and any(base.endswith("LightningModule") for base in self._project.resolver.base_names(scopes, owner))
+        )
+
+    def _is_passed(self, scopes: ModuleScopes, name: str, function: ast.AST, depth: int) -> bool:
+        """Do all callers hand in a tensor that they computed?"""
+        question = function, name
+        if not isinstance(function, FUNCTIONS) or question in self._active:
+            return False
+        self._active.add(question)
+        try:
+            sites = self._project.resolver.call_sites(scopes, function)
+            if not sites and function.name == "forward":
+                sites = self._project.draws.runs.get(function, ())
+            handed = [
+                (site.scopes, argument_of(function, site.node, name))
+                for site in sites
+                if isinstance(site.node, ast.Call)
+            ]
+            return bool(handed) and all(
+                value is not None and self.is_tensor(where, value, depth + 1) for where, value in handed
+            )
+        finally:
+            self._active.discard(question)
 
     def _was_tensor(self, scopes: ModuleScopes, statement: ast.AST, node: ast.Name, depth: int) -> bool:
         """``loss /= steps``: was the name a tensor before, or is what is added to it?"""

@@ -1,10 +1,13 @@
 """What it detects
 Code that makes the host wait for the GPU on every training iteration: ``.item()``, ``.cpu()``, ``.tolist()``,
 ``float(loss)``, printing or logging a tensor on the GPU, ``if torch.isnan(loss)``, ``logits[labels == 1]`` (the host
-must know how much that is), ``torch.cuda.synchronize()``; also inside helpers that the loop calls.
+must know how much that is), ``if loss > 10``, ``wandb.log`` of a tensor, ``torch.cuda.synchronize()``; also inside
+helpers that the loop calls. In evaluation, where one wait per batch does little harm, only predictions that are read
+one by one (``preds[i].item()`` in a loop over the batch).
 
 Knows PyTorch loops and the hooks of Lightning modules, Hugging Face trainers, callbacks (Lightning, Keras),
-SpeechBrain brains and Ignite engines; batches that Accelerate or Fabric place are not taken for host memory.
+SpeechBrain brains, Ignite engines and MMCV's ``train_step``; batches that Accelerate or Fabric place are not taken
+for host memory.
 
 Why it costs GPU time
 The host can queue kernels ahead of the GPU. Each of these calls waits until the queue is empty, and the GPU then
@@ -13,8 +16,7 @@ the study: 27.9 % of 706 issues in 400 jobs.
 
 When it is right not to change
 The value is needed at that iteration (a stopping criterion, a skipped step; actions for an environment on the host
-are never reported); the iteration is so long that one wait
-does not show.
+are never reported); the iteration is so long that one wait does not show.
 
 Fix safety
 Advice only: whether to log less often, or to add up on the GPU and read once, is for the author to say.
@@ -32,11 +34,12 @@ from collections.abc import Iterator
 from gpulint.documents.base import Document
 from gpulint.facts.acting import moves_environment
 from gpulint.facts.conditions import conditions, is_ending
+from gpulint.facts.glances import FEW, looks_at_few
 from gpulint.facts.guards import is_benchmark
 from gpulint.facts.iterables import is_loader_name, unwrap_iterable
 from gpulint.facts.loops import Context
 from gpulint.facts.roles import Role
-from gpulint.facts.scopes import ModuleScopes, last_name
+from gpulint.facts.scopes import FUNCTIONS, ModuleScopes, last_name
 from gpulint.facts.syncs import Kind as SyncKind
 from gpulint.facts.syncs import Sync, Syncs
 from gpulint.finding import Finding, Place, Severity
@@ -55,10 +58,11 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
     if scopes is None or is_benchmark(scopes.path):
         return
     statements: dict[ast.AST, list[tuple[Sync, Context]]] = {}
-    for sync in Syncs(project).in_module(scopes):
+    syncs = Syncs(project)
+    for sync in syncs.in_module(scopes):
         if not project.gpu_programs.runs(scopes):
             return
-        context = _every_step(project, scopes, sync)
+        context = _every_step(project, scopes, sync) or _every_element(project, scopes, syncs, sync)
         if context is not None:
             statements.setdefault(_statement(scopes, sync.node), []).append((sync, context))
     for found in statements.values():
@@ -66,8 +70,8 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         yield RULE.finding(
             document.path,
             scopes.module.span(sync.node),
-            _message(scopes, sync),
-            help=_help(sync),
+            _message(scopes, sync, context),
+            help=_help(sync, context),
             severity=Severity.INFO if sync.kind is SyncKind.TEST else None,
             related=_way(context),
         )
@@ -110,6 +114,38 @@ def _every_step(project: Project, scopes: ModuleScopes, sync: Sync) -> Context |
             continue
         return context
     return None
+
+
+def _every_element(project: Project, scopes: ModuleScopes, syncs: Syncs, sync: Sync) -> Context | None:
+    """The loop over evaluation batches that reads the elements of a tensor one by one."""
+    guards = project.guards
+    if (
+        sync.kind not in (SyncKind.READ, SyncKind.TEST)
+        or not (loops := syncs.read_one_by_one(scopes, sync))
+        or guards.periodic(scopes, sync.node)
+        or guards.debug(scopes, sync.node)
+        or guards.exceptional(scopes, sync.node)
+        or guards.off_by_default(scopes, sync.node)
+        or any(_is_below_few(test) for test, holds in conditions(scopes, sync.node) if holds)
+    ):
+        return None
+    for context in project.loops.contexts(scopes, sync.node):
+        inside = bool(context.calls) or isinstance(context.loop.node, FUNCTIONS) or context.loop.node not in loops
+        if context.role is Role.EVAL and inside and not looks_at_few(project, context.loop):
+            return context
+    return None
+
+
+def _is_below_few(test: ast.expr) -> bool:
+    """``shown < 3``, perhaps among other conditions: only a few examples are looked at."""
+    return any(
+        isinstance(part, ast.Compare)
+        and isinstance(part.ops[0], ast.Lt | ast.LtE)
+        and isinstance(part.comparators[0], ast.Constant)
+        and isinstance(part.comparators[0].value, int)
+        and part.comparators[0].value <= FEW
+        for part in ast.walk(test)
+    )
 
 
 def _writes_checkpoint(context: Context) -> bool:
@@ -170,13 +206,17 @@ def _statement(scopes: ModuleScopes, node: ast.expr) -> ast.AST:
     return node
 
 
-def _message(scopes: ModuleScopes, sync: Sync) -> str:
+def _message(scopes: ModuleScopes, sync: Sync, context: Context) -> str:
     text = " ".join(scopes.module.text(sync.node).split())
     text = text if len(text) <= 60 else f"{text[:57]}..."
+    if context.role is Role.EVAL:
+        return f"'{text}' makes the host wait for the GPU for each element of an evaluation batch"
     return f"'{text}' makes the host wait for the GPU on every training iteration"
 
 
-def _help(sync: Sync) -> str:
+def _help(sync: Sync, context: Context) -> str:
+    if context.role is Role.EVAL:
+        return "copy the whole tensor once, in front of the loop over its elements (`values = tensor.tolist()`)"
     if sync.kind is SyncKind.BARRIER:
         return "remove it, or keep it for measurements: put it behind an option that is off by default"
     if sync.kind is SyncKind.SELECT:
@@ -198,7 +238,8 @@ def _way(context: Context) -> tuple[Place, ...]:
 
 
 _METHODS = (
-    ".item(", ".cpu(", ".tolist(", ".data[0]", "synchronize(", "get_scale(", "set_", ".is", ".info(", ".debug("
+    ".item(", ".cpu(", ".tolist(", ".data[0]", "synchronize(", "get_scale(", "set_", ".is", ".info(", ".debug(",
+    "wandb.log(",
 )  # fmt: skip
 _OTHERS = re.compile(rb"(?<![\w.])(?:float|int|bool|print)\(")
 _PICKS = re.compile(rb"[\w\])]\[(?:~|[A-Za-z_]\w*\]|[^\[\]\n:]*[=<>]|[^\[\]\n:]*\.(?:bool|isnan|isfinite)\()")
@@ -217,7 +258,7 @@ RULE = Rule(
     severity=Severity.WARNING,
     kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK}),
     may_fire=_may_fire,
-    summary="the host waits for the GPU on every training iteration",
+    summary="the host waits for the GPU on every training iteration, or for each element in evaluation",
     why="each wait empties the GPU's queue, which idles while the host queues the next step (27.9 % of 706 issues)",
     evidence=(Evidence("27.9 % of 706 issues in 400 jobs with GPU utilization of 50 % or less"),),
     check=check,
