@@ -66,7 +66,8 @@ class Options:
                     yield from self._option(option, name)
                 return
         for made in self._project.resolver.origins(ref.scopes, base):
-            if isinstance(made.node, ast.Call) and last_name(made.node.func) in _INTO_CLASSES:
+            parsed = made.node.value if isinstance(made.node, ast.Subscript) else made.node  # ``parse...()[0]``
+            if isinstance(parsed, ast.Call) and last_name(parsed.func) in _INTO_CLASSES:
                 yield from self._parsed_field(made.scopes, name)
                 return
 
@@ -197,7 +198,7 @@ class Options:
         passed = [start.option(flags) for start in self._project.launched(option.scopes.path)]
         if any(text is None for found in passed for text, _ in found):
             return
-        passed += [submission.option(flags) for submission in self._submitted.of(option.scopes.path)]
+        passed += [list(submission.option(flags)) for submission in self._submitted.of(option.scopes.path)]
         for text, place in (one for found in passed for one in found):
             if text is not None:
                 yield Value(_typed(call, text), place, "launcher")

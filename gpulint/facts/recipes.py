@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -31,7 +32,7 @@ class Start(Protocol):
     def first(self) -> str | None:
         """The first argument, if it is known."""
 
-    def option(self, flags: tuple[str, ...]) -> list[tuple[str | None, Place]]:
+    def option(self, flags: tuple[str, ...]) -> Sequence[tuple[str | None, Place]]:
         """As :meth:`gpulint.jobs.Launched.option`."""
 
 

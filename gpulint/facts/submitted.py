@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import posixpath
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -36,7 +36,7 @@ _INTERPOLATED = re.compile(r"\{([A-Za-z_]\w*)\}|\$([A-Za-z_]\w*)")
 _NO_PROGRAM = frozenset({"sbatch", "source", "shell"})
 _SET = "set by what submits it"
 
-Given = list[tuple[str | None, Place]]
+Given = Sequence[tuple[str, Place]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +46,7 @@ class Submission:
     origin: Path
     """The notebook or program that submits."""
     option: Callable[[tuple[str, ...]], Given]
-    """As :meth:`gpulint.jobs.Launched.option`."""
+    """As :meth:`gpulint.jobs.Launched.option`, but what is unknown counts as not given: defaults are like it."""
     first: str | None = None
     """The first argument, if it is known."""
 
@@ -106,11 +106,9 @@ class Submitted:
 
     def _of_cell(self, notebook: NotebookDocument, args: tuple[ArgWord, ...], flags: tuple[str, ...]) -> Given:
         return [
-            (
-                self._interpolated(notebook, word.text if text is None else text, text),
-                Place(notebook.path, word.span, _SET),
-            )
+            (written, Place(notebook.path, word.span, _SET))
             for text, word in passed_option(args, flags)
+            if (written := self._interpolated(notebook, word.text if text is None else text, text)) is not None
         ]
 
     def _interpolated(self, notebook: NotebookDocument, written: str, text: str | None) -> str | None:
@@ -178,7 +176,7 @@ class Submitted:
         return str(known.values[0].value) if known.complete and len(known.values) == 1 else None
 
     def _of_estimator(self, scopes: ModuleScopes, call: ast.Call, flags: tuple[str, ...]) -> Given:
-        arguments, found = self._project.arguments, Given()
+        arguments, found = self._project.arguments, list[tuple[str, Place]]()
         names = {flag.lstrip("-") for flag in flags}
         names |= {name.replace("-", "_") for name in names}
         for ref in arguments.of(scopes, call, "hyperparameters").refs:
@@ -186,7 +184,5 @@ class Submitted:
                 assert isinstance(ref.node, ast.expr)
                 for entry in arguments.mapping(ref.scopes, ref.node, name)[0]:
                     known = self._project.values.of(entry.ref.scopes, entry.ref.node)
-                    place = self._project.values.place(entry.ref, _SET)
                     found += [(str(value.value), replace(value.place, message=_SET)) for value in known.values]
-                    found += [(None, place)] * bool(known.unknown)
         return found

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gpulint.facts import texts
 from gpulint.facts.configs import Configs
 from gpulint.facts.memo import Memo
 from gpulint.facts.options import Options
@@ -136,11 +137,25 @@ class Values:
             case ast.Attribute(attr="NCCL" | "GLOO" | "MPI"):
                 names = self._project.resolver.names(scopes, ref.node)
                 yield from (Value(_BACKENDS[name], self.place(ref)) for name in names & _BACKENDS.keys())
+            case ast.Subscript(slice=ast.Name() | ast.Attribute() | ast.Subscript()):
+                yield from self._texts(texts.held(self._project, scopes, ref.node))
             case ast.Attribute() | ast.Subscript() | ast.arg():
-                yield from self.options.lookup(ref)
-                yield from self.configs.lookup(ref)
+                found = [*self.options.lookup(ref), *self.configs.lookup(ref)]
+                if not found and isinstance(ref.node, ast.Subscript) and isinstance(ref.node.value, ast.Subscript):
+                    found = self._texts(texts.held(self._project, scopes, ref.node))
+                yield from found
+
+    def _texts(self, refs: list[Ref]) -> list[Value]:
+        """What is taken from a table if it is known text; numbers in a table are choices, no defaults."""
+        known = [self.of(*ref) for ref in refs]
+        values = [value for one in known for value in one.values]
+        whole = all(one.complete for one in known) and all(isinstance(value.value, str) for value in values)
+        return values if whole else []
 
     def _binary(self, ref: Ref, node: ast.BinOp) -> Iterator[Value]:
+        if isinstance(node.op, ast.Mod) and (made := texts.made(self, ref.scopes, node)) is not None:
+            yield Value(made[0], self.place(ref), made[1])
+            return
         left, right = self.of(ref.scopes, node.left), self.of(ref.scopes, node.right)
         if not left.complete or not right.complete or len(left.values) * len(right.values) > _MAX_COMBINATIONS:
             return
@@ -190,7 +205,11 @@ class Values:
             yield from self._join(ref, node)
         elif isinstance(node.func, ast.Attribute) and node.func.attr == "get" and node.args:
             found = list(self.configs.lookup(ref))
+            if not found and not isinstance(node.args[0], ast.Constant):
+                found = self._texts(texts.held(self._project, scopes, node))
             yield from found or self._fallback(ref, node)
+        elif (made := texts.made(self, scopes, node)) is not None:
+            yield Value(made[0], self.place(ref), made[1])
         else:
             yield from self.options.default_of_call(ref, node)
 
