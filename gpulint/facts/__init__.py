@@ -13,8 +13,9 @@ batches are made; ``draws`` ``glances`` ``feeding`` ``devices`` ``rearranging`` 
 ``tensors`` ``syncs`` ``wrapped`` ``collectives`` follow them to the GPU and results from it; ``batches``
 ``eval_batches`` ``batch_bounds`` ``deepspeed`` tell how large they are.
 
-Outside: ``remote`` ``downloads`` ``fetched`` ``fetching`` ``download_tables`` ``hubs`` ``hub_ids`` ``staging``
-``uploads`` ``checkpoints`` ``fetch_commands`` ``escapes`` ``local_copies`` tell what leaves or enters the machine.
+Outside: ``remote`` ``downloads`` ``fetched`` ``fetching`` ``download_tables`` ``data_set_classes`` ``hubs``
+``hub_ids`` ``staging`` ``uploads`` ``checkpoints`` ``fetch_commands`` ``escapes`` ``local_copies`` tell what leaves or
+enters the machine.
 
 Jobs: ``launches`` ``launch_env`` ``launch_grammars`` ``launch_options`` ``launch_processes`` ``launchers``
 ``schedulers`` ``workdir`` ``linking`` ``locating`` link launchers to programs; ``gpus`` ``counts`` ``templated``

@@ -17,37 +17,47 @@ _LEAST = 30
 _TRAINING = frozenset({Role.STEP, Role.EPOCH})
 _FITS = frozenset({"fit", "train", "fit_generator", "train_model", "run_training", "finetune"})
 _QUIET = frozenset(
-    {"print", "info", "debug", "close", "finish", "destroy_process_group", "save", "flush", "log", "exit", "barrier"}
+    (
+        "print info debug close finish destroy_process_group save flush log exit barrier push_to_hub save_model "
+        "save_pretrained save_state create_model_card upload_file upload_folder log_artifact"
+    ).split()
 )
 
 
 def last_statements(project: Project, scopes: ModuleScopes) -> Iterator[tuple[ast.stmt, ast.stmt]]:
     """(statement that waits, the training statement before it) where nothing but output comes after."""
     for body in _bodies(scopes):
-        if not any(_waits(project, scopes, statement) for statement in body):
+        line = list(_line(body))
+        if not any(_waits(project, scopes, statement) for statement in line):
             continue
         work: ast.stmt | None = None
         wait: ast.stmt | None = None
-        for statement in body:
+        for statement in line:
             if trains(project, scopes, statement):
                 work, wait = statement, None
             elif work is not None and _waits(project, scopes, statement):
                 wait = wait or statement
             elif wait is not None and not _quiet(statement):
                 wait = None
-        if work is not None and wait is not None:
+        if work is not None and wait is not None and not project.guards.off_by_default(scopes, wait):
             yield wait, work
 
 
 def _bodies(scopes: ModuleScopes) -> Iterator[list[ast.stmt]]:
-    """Blocks in which a program's main line runs: the module, ``if __name__ == "__main__"``, functions."""
+    """Blocks in which a program's main line runs: the module and its functions."""
     yield scopes.module.tree.body
-    for node in scopes.module.tree.body:
-        if isinstance(node, ast.If) and "__name__" in ast.unparse(node.test):
-            yield node.body
     for function in scopes.functions:
         if not any(isinstance(up, LOOPS) for up in scopes.module.ancestors(function)):
             yield function.body
+
+
+def _line(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """Statements one after another, with what an ``if`` runs in its place."""
+    for statement in body:
+        if isinstance(statement, ast.If) and not statement.orelse:
+            yield from _line(statement.body)
+        else:
+            yield statement
 
 
 def trains(project: Project, scopes: ModuleScopes, statement: ast.stmt) -> bool:

@@ -91,8 +91,12 @@ DATA_SET_MODULES: dict[str, tuple[str, frozenset[str]]] = {
     "ogb.linkproppred.": ("the OGB server", frozenset()),
     "ogb.graphproppred.": ("the OGB server", frozenset()),
     "ogb.lsc.": ("the OGB server", frozenset()),
+    "torch_geometric_temporal.dataset.": ("the data set's own server", frozenset()),
 }
 """Packages whose data set classes download silently on first use -> (where from, classes that make their data up)."""
+
+ENDS = {"ogb": "Dataset", "torch_geometric_temporal": "Loader"}
+"""How the names of such classes end, where a package has others too."""
 
 NOT_DATA_SETS = frozenset(
     (

@@ -7,8 +7,9 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from gpulint.facts.data_set_classes import GRAPH_BASE
 from gpulint.facts.fetched import Download, callee
-from gpulint.facts.fetching import FETCHES, GRAPH_BASE, LIBRARIES, Fetching, may_fetch
+from gpulint.facts.fetching import FETCHES, LIBRARIES, Fetching, may_fetch
 from gpulint.facts.scopes import FUNCTIONS, FunctionNode, ModuleScopes, Ref
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from gpulint.facts import download_tables as tables
+from gpulint.facts.data_set_classes import GRAPH_BASE, class_name, is_class, library_data_set
 from gpulint.facts.fetched import Download, callee
 from gpulint.facts.hubs import Hubs
 from gpulint.facts.scopes import ModuleScopes, Ref, last_name
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from gpulint.project import Project
 
 
-GRAPH_BASE = re.compile(r"^(torch_geometric\.data\.|dgl\.data\.).*Dataset$")
 FETCHES = re.compile(
     r"(^|_)(auto_?)?download|^fetch$|(^|_)fetch_(data|file|model|weights|checkpoint|url)", re.IGNORECASE
 )
@@ -111,39 +111,41 @@ class Fetching:
 
     def _silent_data_set(self, scopes: ModuleScopes, call: ast.Call, names: frozenset[str]) -> Download | None:
         for full in names:
-            for prefix, (origin, made_up) in tables.DATA_SET_MODULES.items():
-                if not full.startswith(prefix):
-                    continue
-                parts = full.removesuffix(".splits").removesuffix(".iters").rsplit(".", 1)
-                last = parts[-1]
-                if (
-                    last[:1].isupper()
-                    and last not in made_up
-                    and last not in tables.NOT_DATA_SETS
-                    and "utils" not in parts[0]
-                ):
-                    if prefix.startswith("ogb.") and not last.endswith("Dataset"):
-                        continue
-                    return Download(Ref(scopes, call), last, last, f"from {origin}", "data")
+            if (origin := library_data_set(full)) is not None:
+                last = class_name(full)
+                return Download(Ref(scopes, call), last, last, f"from {origin}", "data")
             if full.endswith(".load_data") and full.startswith(tables.KERAS_DATA_SETS):
                 return Download(Ref(scopes, call), callee(call), full.split(".")[-2], "from the Keras mirrors", "data")
         return self._graph_data_set(scopes, call)
 
     def _graph_data_set(self, scopes: ModuleScopes, call: ast.Call) -> Download | None:
-        """A class of the tree whose base calls its ``download`` method on first use."""
-        if not isinstance(call.func, ast.Name | ast.Attribute) or not last_name(call.func)[:1].isupper():
+        """A class of the tree whose base downloads on first use, its own data or what the class's ``download`` says."""
+        if not isinstance(call.func, ast.Name | ast.Attribute) or not is_class(last_name(call.func)):
             return None
         resolver = self._project.resolver
         for ref in resolver.origins(scopes, call.func):
-            if isinstance(ref.node, ast.ClassDef) and any(
-                GRAPH_BASE.search(base) for base in resolver.base_names(ref.scopes, ref.node)
-            ):
-                method = resolver.method(ref.scopes, ref.node, "download")
-                if method is not None and self._fetches(method):
-                    return Download(
-                        Ref(scopes, call), ref.node.name, ref.node.name, "from the data set's own server", "data"
-                    )
+            if not isinstance(ref.node, ast.ClassDef):
+                continue
+            bases = resolver.base_names(ref.scopes, ref.node)
+            method = resolver.method(ref.scopes, ref.node, "download")
+            name = ref.node.name
+            if method is None or self._hands_up(method):
+                origin = next((origin for base in bases if (origin := library_data_set(base)) is not None), None)
+                if origin is not None:
+                    return Download(Ref(scopes, call), name, name, f"from {origin}", "data")
+            elif any(map(GRAPH_BASE.search, bases)) and self._fetches(method):
+                return Download(Ref(scopes, call), name, name, "from the data set's own server", "data")
         return None
+
+    @staticmethod
+    def _hands_up(method: Ref) -> bool:
+        """``super().download()``."""
+        return any(
+            method.scopes.function(call) is method.node
+            and isinstance(call.func, ast.Attribute)
+            and last_name(call.func.value) == "super"
+            for call in method.scopes.calls_by_name.get("download", [])
+        )
 
     @staticmethod
     def _fetches(method: Ref) -> bool:
@@ -300,4 +302,4 @@ def may_fetch(call: ast.Call, silent: bool) -> bool:
         return isinstance(call.func, ast.Attribute) and last_name(call.func.value) in ("requests", "httpx")
     if name in NAMES or any(keyword.arg in _FLAGS for keyword in call.keywords):
         return True
-    return silent and (name[:1].isupper() or name in ("splits", "iters"))
+    return silent and (is_class(name) or name in ("splits", "iters"))

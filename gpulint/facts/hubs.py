@@ -31,8 +31,8 @@ class Hubs:
             return None
         if self._project.arguments.value(scopes, call, "local_files_only").any(bool):
             return None
-        if name == "load_dataset" and not self._project.arguments.of(scopes, call, "data_files").is_absent:
-            return None
+        given = self._project.arguments.of(scopes, call, "data_files")
+        files = name == "load_dataset" and not given.is_absent
         if name == "from_pretrained" and last_name(getattr(call.func, "value", call.func)).startswith("Peft"):
             parameter, position = "model_id", 1
         known = self._identifier(scopes, call, parameter, position)
@@ -41,6 +41,8 @@ class Hubs:
             text = value.value
             if not isinstance(text, str) or self._is_written(scopes, call, text):
                 continue
+            if files and "/" not in text:
+                continue  # a builder that reads the files
             if kind == "weights":
                 hit = is_model_id(text, near, self._project.exists) or (
                     name == "SentenceTransformer" and bool(re.fullmatch(r"[\w.-]*-[\w.-]+", text))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from gpulint.facts.scopes import FunctionNode
+from gpulint.facts.scopes import FunctionNode, ModuleScopes
 
 RECEIVERS = ("self", "cls")
 """Names of a method's first parameter, which stands for the object or its class."""
@@ -38,6 +38,16 @@ def argument_of(function: FunctionNode, call: ast.Call, name: str) -> ast.expr |
     return ast.Starred(value=unpacked, ctx=ast.Load()) if unpacked is not None else None
 
 
+def given_by_name(scopes: ModuleScopes, call: ast.Call, name: str) -> ast.expr | None:
+    """What ``Namespace(lr=1, **vars(args))`` gets for a keyword."""
+    for keyword in call.keywords:
+        if keyword.arg == name:
+            return keyword.value
+    unpacked = (keyword.value for keyword in call.keywords if keyword.arg is None)
+    found = (under_name(scopes, ast.Starred(value=value, ctx=ast.Load()), name) for value in unpacked)
+    return next((value for value in found if value is not None), None)
+
+
 def positional(function: FunctionNode, call: ast.Call) -> list[str]:
     """The parameters that positional arguments of ``call`` fill, in order."""
     names = [arg.arg for arg in (*function.args.posonlyargs, *function.args.args)]
@@ -51,3 +61,19 @@ def _leaves_out_first(first: str, call: ast.Call) -> bool:
     func = call.func
     by_class = isinstance(func, ast.Attribute) and func.attr == "__init__" and not isinstance(func.value, ast.Call)
     return first in RECEIVERS and not by_class
+
+
+def under_name(scopes: ModuleScopes, argument: ast.Starred, name: str) -> ast.expr | None:
+    """What ``f(**vars(args))``, ``f(**args.__dict__)`` or ``f(**locals())`` passes for parameter ``name``."""
+    if argument in scopes.module.parents:
+        return None  # ``*args``, which fills parameters by position
+    made: ast.expr
+    match argument.value:
+        case ast.Call(func=ast.Name(id="vars"), args=[held]) | ast.Attribute(value=held, attr="__dict__"):
+            made = ast.Attribute(value=held, attr=name, ctx=ast.Load())
+        case ast.Call(func=ast.Name(id="locals"), args=[]):
+            made = ast.Name(id=name, ctx=ast.Load())
+        case _:
+            return None
+    scopes.module.parents[made] = scopes.module.parents[argument.value]
+    return ast.copy_location(made, argument.value)

@@ -17,7 +17,7 @@ from gpulint.documents.python import children
 from gpulint.facts.callsites import sites
 from gpulint.facts.classes import Classes
 from gpulint.facts.names import BUILTINS
-from gpulint.facts.passing import RECEIVERS, argument_of
+from gpulint.facts.passing import RECEIVERS, argument_of, given_by_name, under_name
 from gpulint.facts.reaching import reaching
 from gpulint.facts.scopes import FUNCTIONS, Binding, Bound, FunctionNode, ModuleScopes, Ref, last_name
 
@@ -159,7 +159,10 @@ class Resolver(Classes):
             if argument is None:
                 omitted = True
             elif isinstance(argument, ast.Starred):
-                yield Ref(site.scopes, argument, path)
+                held = under_name(site.scopes, argument, binding.node.arg)
+                yield from (
+                    self.origins(site.scopes, held, path) if held is not None else (Ref(site.scopes, argument, path),)
+                )
             else:
                 yield from self.origins(site.scopes, argument, path)
         if omitted:
@@ -234,9 +237,9 @@ class Resolver(Classes):
         keeps its keywords as they are."""
         for ref in self.origins(scopes, node.value):
             if isinstance(ref.node, ast.Call) and not ref.path:
-                for keyword in ref.node.keywords:
-                    if keyword.arg == node.attr and all(map(_keeps_keywords, self.callees(ref.scopes, ref.node))):
-                        yield Ref(ref.scopes, keyword.value)
+                given = given_by_name(ref.scopes, ref.node, node.attr)
+                if given is not None and all(map(_keeps_keywords, self.callees(ref.scopes, ref.node))):
+                    yield Ref(ref.scopes, given)
 
     def _call_origins(self, scopes: ModuleScopes, node: ast.Call, path: tuple[int, ...]) -> Iterator[Ref]:
         followed = False

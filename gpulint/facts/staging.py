@@ -3,6 +3,7 @@ launcher."""
 
 from __future__ import annotations
 
+import itertools
 import re
 from functools import cached_property
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from gpulint.facts.downloads import OFFLINE_VARIABLES, Download
 from gpulint.finding import Place
+from gpulint.source import SourceText
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -18,6 +20,8 @@ _COPIES = frozenset({"cp", "rsync", "tar", "unzip", "mv", "ln", "scp", "pigz"})
 _FETCHES = re.compile(
     r"(^|[_-])(download|downloads|downloader|fetch|prefetch|prepare|stage|cache)([_-]|$)", re.IGNORECASE
 )
+_BUILDS = re.compile(rb"^\s*RUN\b(?:[^\n]*\\\n)*[^\n]*python[\d.]*\s+(?:-c|-m)\s[^\n]*", re.MULTILINE)
+"""What the build of an image runs by Python."""
 _OFF = frozenset({"", "0", "false", "no", "off"})
 
 
@@ -29,7 +33,7 @@ class Staging:
 
     def of(self, download: Download) -> Place | None:
         """What makes the data available before the program runs, if anything is seen to do so."""
-        return self._separate_step(download) or self._launcher(download)
+        return self._separate_step(download) or self._launcher(download) or self._image(download)
 
     def is_offline(self, program: Path) -> bool:
         """Does a launcher switch the hub off for the program?"""
@@ -70,6 +74,22 @@ class Staging:
             for item in start.job.commands:
                 if item.command.name in _COPIES and any(wanted in _plain(word.text) for word in item.command.argv[1:]):
                     return item.place
+        return None
+
+    def _image(self, download: Download) -> Place | None:
+        """A Dockerfile of the program's folder, or of one around it, whose build fetches the same by Python."""
+        name = download.what.encode()
+        if len(name) < 4:
+            return None
+        program = download.call.scopes.path
+        for folder in itertools.takewhile(lambda up: up != self._project.root.parent, program.parents):
+            path = folder / "Dockerfile"
+            if not self._project.exists(path):
+                continue
+            for run in _BUILDS.finditer(self._project.data(path)):
+                if re.search(rb"\b%b\b" % re.escape(name), run[0]):
+                    source = SourceText(self._project.data(path).decode("utf-8", "replace"))
+                    return Place(path, source.span(run.start(), run.end()), "fetched when the image is built")
         return None
 
 

@@ -92,7 +92,8 @@ class Uploads:
         if found := sorted(names & _CALLS):
             return found[0]
         if names & _COPIES and len(call.args) > 1:
-            return f"{last} to remote storage" if self._project.paths.of(scopes, call.args[1]).is_remote else ""
+            source, target = (self._project.paths.of(scopes, path) for path in call.args[:2])
+            return f"{last} to remote storage" if target.is_remote and not source.is_remote else ""
         if names & _RUNNERS and call.args and (match := _SENDS.search(_command(call.args[0]))):
             return match[0].split()[0]
         return ""

@@ -7,7 +7,7 @@ notebook that trains. What a launcher, a notebook's cell, a SageMaker estimator 
 counts over the program's defaults.
 
 Knows Hugging Face (transformers, datasets, evaluate, diffusers, PEFT, TRL, hub), ModelScope, sentence-transformers,
-vLLM, SpeechBrain, torchvision, torchaudio, torchtext, timm, segmentation-models-pytorch, PyG, DGL, OGB, Keras,
+vLLM, SpeechBrain, torchvision, torchaudio, torchtext, timm, segmentation-models-pytorch, PyG (also Temporal), DGL, OGB, Keras,
 TensorFlow Datasets and Hub, fastai, NLTK, spaCy, gensim, Kaggle, Whisper, CLIP and scikit-learn. ``HF_HUB_OFFLINE``
 and its like in a launcher silence it for the hub. Knows as jobs Slurm, PBS, LSF and SGE directives; job specs of
 Kubernetes (with Kubeflow's and Volcano's jobs), Ray, SkyPilot, dstack, Azure ML, SageMaker, Determined, Lightning
