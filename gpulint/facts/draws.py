@@ -141,6 +141,10 @@ class Draws:
                 if not loaders and (not is_loader_name(last_name(inner)) or self._on_device(scopes, inner)):
                     return None
                 return Draw(Ref(scopes, node), loaders, self._prepared.is_prepared(scopes, inner))
+            case ast.Call(func=ast.Attribute(value=source, attr="next" | "__next__"), args=[]) if self._goes_on(
+                scopes, node, source
+            ) and (loaders := self._project.loaders.loaders_of(scopes, source)):
+                return Draw(Ref(scopes, node), loaders, self._prepared.is_prepared(scopes, source))
             case ast.Call(func=ast.Name(id="getattr"), args=[base, *_]):
                 return self.batch(scopes, base, depth + 1)
             case ast.Call(func=ast.Attribute(value=base, attr=attr)) if attr in _HOST_METHODS:
@@ -178,6 +182,14 @@ class Draws:
                 if draw is not None and isinstance(draw.where.node, ast.Call) and not _is_first(draw.where.node):
                     return draw
         return None
+
+    def _goes_on(self, scopes: ModuleScopes, node: ast.Call, iterator: ast.expr) -> bool:
+        """Was an iterator made outside of the loop that takes a batch from it, which is then not always the first?"""
+        if not isinstance(iterator, ast.Name):
+            return isinstance(iterator, ast.Attribute)
+        loop = next(self._project.loops.around(scopes, node), None)
+        made = scopes.scope(iterator).lookup(iterator.id)
+        return any(next(self._project.loops.around(scopes, binding.node), None) is not loop for binding in made)
 
     @staticmethod
     def _first(draws: Iterator[Draw | None]) -> Draw | None:

@@ -49,6 +49,7 @@ from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 
 _TRAINING = re.compile(r"^\W*(is_)?train(ing)?\W*$", re.IGNORECASE)
 _EVALUATING = re.compile(r"^\W*(is_)?(val|valid|validation|eval|evaluate|test|predict)\W*$", re.IGNORECASE)
+_OPTIMIZER = re.compile(r"(^|_)optim(izer)?s?$", re.IGNORECASE)
 _EPOCH = re.compile(r"epoch|^ep$", re.IGNORECASE)
 _SAVES = re.compile(r"^_?(save|write|store)_\w*(checkpoint|ckpt|model|state|snapshot|weights)", re.IGNORECASE)
 
@@ -91,9 +92,9 @@ def _every_step(project: Project, scopes: ModuleScopes, sync: Sync) -> Context |
         or guards.once(scopes, sync.node)
     ):
         return None
-    if any(_says_evaluation(test, holds) for test, holds in conditions(scopes, sync.node)):
+    if _is_for_a_kind(project, scopes, sync.node) or _only_evaluates(scopes, sync.node):
         return None
-    if _is_for_a_kind(project, scopes, sync.node) or project.gpu_programs.tries_itself(scopes, sync.node):
+    if project.gpu_programs.tries_itself(scopes, sync.node):
         return None
     for context in project.loops.contexts(scopes, sync.node):
         if context.role is not Role.STEP or _is_full_batch(context):
@@ -107,6 +108,7 @@ def _every_step(project: Project, scopes: ModuleScopes, sync: Sync) -> Context |
             or guards.exceptional(site.scopes, site.node)
             or guards.once(site.scopes, site.node)
             or _is_for_a_kind(project, site.scopes, site.node)
+            or _only_evaluates(site.scopes, site.node)
             for site in context.calls
         ):
             continue
@@ -163,17 +165,30 @@ def _is_for_a_kind(project: Project, scopes: ModuleScopes, node: ast.AST) -> boo
     return False
 
 
+def _only_evaluates(scopes: ModuleScopes, node: ast.AST) -> bool:
+    return any(_says_evaluation(test, holds) for test, holds in conditions(scopes, node))
+
+
 def _says_evaluation(test: ast.expr, holds: bool) -> bool:
-    """Does the condition keep training steps out (``if stage != Stage.TRAIN``, ``if not self.training``)?"""
+    """Does the condition keep training steps out (``if stage != Stage.TRAIN``, ``if not self.training``, ``if optimizer
+    is None``)?"""
     while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         test, holds = test.operand, not holds
+    if isinstance(test, ast.BoolOp):
+        decided = any if isinstance(test.op, ast.And) is holds else all
+        return decided(_says_evaluation(part, holds) for part in test.values)
+    match test:
+        case ast.Compare(left=name, ops=[ast.Is() | ast.Eq()], comparators=[ast.Constant(value=None)]):
+            return holds and bool(_OPTIMIZER.search(last_name(name)))
+        case ast.Compare(left=name, ops=[ast.IsNot() | ast.NotEq()], comparators=[ast.Constant(value=None)]):
+            return not holds and bool(_OPTIMIZER.search(last_name(name)))
     if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.Eq | ast.NotEq):
         holds = holds is isinstance(test.ops[0], ast.Eq)
         other = test.comparators[0]
         words = str(other.value) if isinstance(other, ast.Constant) else last_name(other)
     else:
         words = last_name(test) if isinstance(test, ast.Name | ast.Attribute) else ""
-    if _TRAINING.search(words):
+    if _TRAINING.search(words) or _OPTIMIZER.search(words):
         return not holds
     return holds and bool(_EVALUATING.search(words))
 
