@@ -30,7 +30,7 @@ _NAME = re.compile(
     r"(batch[-_]?size|bsz|minibatch[-_]?size)([-_]?(per[-_]\w+|train(ing)?))?$",
     re.IGNORECASE,
 )
-_ACCUMULATES = re.compile(r"accum", re.IGNORECASE)
+_ACCUMULATES = re.compile(r"accum|^\W*ga[-_]?steps?$", re.IGNORECASE)
 _UPDATES = re.compile(r"(^--|\.)update[-_]freq(\.0)?$")
 """What fairseq calls accumulation; elsewhere the name says how often logs or target networks are renewed."""
 _MICRO = re.compile(r"micro[-_]?batch", re.IGNORECASE)

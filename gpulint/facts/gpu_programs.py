@@ -52,6 +52,8 @@ _SEPARATE = re.compile(
 )
 _PREPARES = re.compile(r"(data_?generators?|data_?prep\w*|pre_?process\w*)$", re.IGNORECASE)
 """Folders whose programs make the data that others train on."""
+_HANDLERS = frozenset({"predict_fn", "output_fn", "transform_fn"})
+"""What SageMaker's endpoints call; those of AzureML find their model by a variable."""
 _RESOURCES = ("resources_per_node", "resources_per_worker")
 """What Kubeflow's and Ray's trainers give each worker."""
 _PROGRAM = frozenset({"ArgumentParser", "parse_args", "option", "Fire"})
@@ -107,7 +109,8 @@ class GpuPrograms:
     def _runs(self, scopes: ModuleScopes) -> bool:
         text = scopes.module.source.text.encode("utf-8", "replace")
         if computes_on_gpu(text) or self._takes_device(scopes.path, text):
-            return not (self.is_separate(scopes.path) and not self._project.loops.trains(scopes))
+            aside = self.is_separate(scopes.path) or _serves(scopes)
+            return not (aside and not self._project.loops.trains(scopes))
         return any(self._computes(user) and not self.is_separate(user) for user in self.users(scopes.path))
 
     def _computes(self, path: Path) -> bool:
@@ -178,6 +181,11 @@ def _is_off(scopes: ModuleScopes, value: ast.expr | None) -> bool:
         made = [binding.value for binding in scopes.scope(value).lookup(value.id)]
         return bool(made) and all(isinstance(one, ast.Constant) and not one.value for one in made)
     return isinstance(value, ast.Constant) and not value.value
+
+
+def _serves(scopes: ModuleScopes) -> bool:
+    """Does a module answer the requests of an endpoint, which is no job?"""
+    return "AZUREML_MODEL_DIR" in scopes.strings or any(function.name in _HANDLERS for function in scopes.functions)
 
 
 def _asks_for_cpus(scopes: ModuleScopes) -> bool:
