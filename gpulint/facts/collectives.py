@@ -13,7 +13,15 @@ if TYPE_CHECKING:
 
 REDUCTIONS = frozenset({"all_reduce", "allreduce", "reduce", "allreduce_", "all_reduce_coalesced", "reduce_scatter"})
 GATHERS = frozenset(
-    {"all_gather", "allgather", "gather", "all_gather_object", "all_gather_into_tensor", "gather_object"}
+    {
+        "all_gather",
+        "allgather",
+        "gather",
+        "gather_for_metrics",
+        "all_gather_object",
+        "all_gather_into_tensor",
+        "gather_object",
+    }
 )
 BARRIERS = frozenset({"barrier", "monitored_barrier", "wait_for_everyone", "join"})
 _MODULES = ("torch.distributed.", "horovod.", "hvd.", "accelerate.", "lightning.", "xm.", "torch_xla.")

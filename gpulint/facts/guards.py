@@ -127,6 +127,11 @@ class Guards:
             together = isinstance(inner, ast.BoolOp) and isinstance(inner.op, ast.And) and wanted
             parts = inner.values if isinstance(inner, ast.BoolOp) and together else [inner]
             for part in parts:
+                if wanted and isinstance(part, ast.Compare) and isinstance(part.ops[0], ast.Gt):
+                    above_zero = ast.unparse(part.comparators[0]) == "0"
+                    known = self._project.values.of(scopes, part.left)
+                    if above_zero and known.every(lambda value: value == 0):
+                        return True
                 if isinstance(part, ast.Name | ast.Attribute | ast.Subscript):
                     known = self._project.values.of(scopes, part)
                     constants = list(known.constants if known.complete else yacs.defaults(self._project, part))

@@ -119,7 +119,7 @@ class Loops(Roles):
         )
 
     def _hook(self, scopes: ModuleScopes, function: FunctionNode) -> Iterator[Context]:
-        """Framework hooks (Lightning, HF Trainer, SpeechBrain, Keras callbacks) stand for the loop that calls them."""
+        """Hooks of frameworks (Lightning, HF Trainer, SpeechBrain, Keras, MMCV) stand for the loop that calls them."""
         owner = scopes.module.parents.get(function)
         if self.is_engine_step(scopes, function):
             yield Context(Role.STEP if self._steps(scopes, function) else Role.EVAL, Ref(scopes, function))
@@ -139,6 +139,8 @@ class Loops(Roles):
             if name in _EPOCH_HOOKS
             else None
         )
+        if is_runner_step(function):
+            yield Context(Role.STEP, Ref(scopes, function))
         if role is None:
             return
         if any(_HOOK_OWNERS.search(base) for base in self._project.resolver.base_names(scopes, owner)):
@@ -151,5 +153,11 @@ class Loops(Roles):
     def may_train(self, scopes: ModuleScopes) -> bool:
         """Is there anything in the module that can be the loop of a training context?"""
         return any(self.role(scopes, loop) in (Role.STEP, Role.EPOCH) for loop in scopes.loops) or any(
-            function.name in _HOOKS or len(function.args.args) == 2 for function in scopes.functions
+            function.name in _HOOKS or len(function.args.args) == 2 or is_runner_step(function)
+            for function in scopes.functions
         )
+
+
+def is_runner_step(function: FunctionNode) -> bool:
+    """Is it the method ``train_step(self, data, optimizer)`` that MMCV's runners call with each batch?"""
+    return function.name == "train_step" and [given.arg for given in function.args.args][2:3] == ["optimizer"]

@@ -1,9 +1,9 @@
 """What it detects
-``all_reduce``, ``reduce``, ``all_gather`` or ``barrier`` (torch.distributed, Horovod, Accelerate, Fabric) in every
-training iteration for values that only get logged, or per batch of an evaluation loop, also inside helpers.
+``all_reduce``, ``reduce``, ``all_gather``, ``gather`` or ``barrier`` (torch.distributed, Horovod, Accelerate, Fabric)
+in every training iteration for values that only get logged, or per batch of an evaluation loop, also inside helpers.
 
 Knows also torch_xla; PyTorch loops and the hooks of Lightning modules, Hugging Face trainers, callbacks (Lightning,
-Keras), SpeechBrain brains and Ignite engines.
+Keras), SpeechBrain brains, Ignite engines and MMCV's models.
 
 Why it costs GPU time
 Every collective waits for the slowest process. Gradients need one per step; a loss that is only printed does not.
@@ -27,7 +27,7 @@ import re
 from collections.abc import Iterator
 
 from gpulint.documents.base import Document
-from gpulint.facts.collectives import BARRIERS, REDUCTIONS, collective
+from gpulint.facts.collectives import BARRIERS, GATHERS, REDUCTIONS, collective
 from gpulint.facts.guards import is_benchmark
 from gpulint.facts.loops import Context
 from gpulint.facts.roles import Role
@@ -39,6 +39,7 @@ from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 from gpulint.source import Span
 
 _DETACHED = frozenset({"item", "detach", "data", "cpu", "clone"})
+_MEANS = frozenset({"mean", "nanmean", "sum"})
 _MEASURE = re.compile(r"(^|_)(loss|losses|acc\d*|accuracy|prec\d*|metrics?|correct)(_|$)", re.IGNORECASE)
 _GRADIENT = re.compile(r"(^|_)(grad|grads|gradient|gradients)$", re.IGNORECASE)
 
@@ -49,6 +50,8 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         return
     told = set[ast.AST]()
     for call in scopes.calls:
+        if last_name(call.func) in GATHERS and not _is_averaged(scopes, call):
+            continue  # it may well feed the loss or the metric
         name = collective(scopes, call, project)
         contexts = project.loops.contexts(scopes, call) if name else ()
         found = [context for context in contexts if _wasteful(name, scopes, call, context, project)]
@@ -75,10 +78,10 @@ def _wasteful(name: str, scopes: ModuleScopes, call: ast.Call, context: Context,
             return False
     if name in BARRIERS:
         return not project.guards.conditional(place.scopes, place.node, loop)
-    if name not in REDUCTIONS:
-        return False  # a gather may well feed the loss or the metric
     if not context.calls and project.guards.conditional(scopes, call, loop):
         return False
+    if name not in REDUCTIONS:
+        return context.role is Role.STEP and not context.calls and _is_only_shown(scopes, call, context, project)
     return context.role is Role.EVAL or _only_logged(scopes, call, place, context, project)
 
 
@@ -98,13 +101,58 @@ def _only_logged(scopes: ModuleScopes, call: ast.Call, place: Ref, context: Cont
     after = _follows_the_step(place, context, project)
     if place.node is not call and not after and _gives_on(place, given):
         return False
-    if any(last_name(part) in _DETACHED for value in given for part in ast.walk(value) if isinstance(part, ast.expr)):
+    if any(map(_is_detached, given)):
+        return True
+    if _was_detached(scopes, call) and any(_is_measure(part) for value in given for part in ast.walk(value)):
         return True
     if project.guards.no_grad(place.scopes, place.node):
         return True
     if place.node is not call and project.guards.no_grad(scopes, call) and any(map(_is_measure, given[:1])):
         return True
     return after
+
+
+def _is_detached(value: ast.AST) -> bool:
+    return any(last_name(part) in _DETACHED for part in ast.walk(value) if isinstance(part, ast.expr))
+
+
+def _was_detached(scopes: ModuleScopes, call: ast.Call) -> bool:
+    """Does the reduction get a name whose last value before it is cut off from the graph (``loss =
+    loss.data.clone()``)?"""
+    for name in (part for given in call.args[:1] for part in ast.walk(given) if isinstance(part, ast.Name)):
+        made = [one for one in scopes.scope(name).lookup(name.id) if getattr(one.node, "lineno", 1 << 30) < name.lineno]
+        last = max(made, key=lambda one: getattr(one.node, "lineno", 0), default=None)
+        if last is not None and last.value is not None and not last.path and _is_detached(last.value):
+            return True
+    return False
+
+
+def _is_averaged(scopes: ModuleScopes, call: ast.Call) -> bool:
+    """``accelerator.gather(loss.repeat(size)).mean()``"""
+    given = call.args[0] if call.args else None
+    if isinstance(given, ast.Call) and isinstance(given.func, ast.Attribute):
+        given = given.func.value
+    mean = scopes.module.parents.get(call)
+    return given is not None and _is_measure(given) and isinstance(mean, ast.Attribute) and mean.attr in _MEANS
+
+
+def _is_only_shown(scopes: ModuleScopes, call: ast.Call, context: Context, project: Project) -> bool:
+    """Are no gradients taken of the average that a gather is for?"""
+    for up in scopes.module.ancestors(call):
+        if isinstance(up, ast.Attribute) and up.attr in _DETACHED:
+            return True
+        if isinstance(up, ast.Assign):
+            named = {part.id for target in up.targets for part in ast.walk(target) if isinstance(part, ast.Name)}
+            steps = [step for step in project.loops.calls_in(scopes, context.loop.node) if _is_backward(step)]
+            used = {part.id for step in steps for part in ast.walk(step) if isinstance(part, ast.Name)}
+            return bool(named and steps) and not named & used
+        if isinstance(up, ast.stmt):
+            return False
+    return False
+
+
+def _is_backward(call: ast.Call) -> bool:
+    return last_name(call.func) == "backward"
 
 
 def _follows_the_step(place: Ref, context: Context, project: Project) -> bool:
@@ -135,9 +183,9 @@ def _gives_on(place: Ref, given: list[ast.expr]) -> bool:
     return False
 
 
-def _is_measure(value: ast.expr) -> bool:
+def _is_measure(value: ast.AST) -> bool:
     """Is it a loss or a metric? A copy of one that is reduced without gradients is only shown."""
-    return bool(_MEASURE.search(last_name(value)))
+    return isinstance(value, ast.expr) and bool(_MEASURE.search(last_name(value)))
 
 
 def _finding(name: str, place: Ref, contexts: list[Context], primitive: Ref | None = None) -> Finding:
@@ -173,7 +221,7 @@ def _header(loop: Ref) -> Span:
 
 
 def _may_fire(gate: Gate) -> bool:
-    return gate.calls((REDUCTIONS | BARRIERS) - {"join"})
+    return gate.calls((REDUCTIONS | BARRIERS | GATHERS) - {"join"})
 
 
 RULE = Rule(
@@ -183,7 +231,7 @@ RULE = Rule(
     dimension=Dimension.DATA,
     severity=Severity.WARNING,
     kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK}),
-    tokens=(("reduce", "allreduce", "barrier", "wait_for_everyone", "allreduce_"),),
+    tokens=(("reduce", "allreduce", "barrier", "wait_for_everyone", "allreduce_", "gather"),),
     may_fire=_may_fire,
     summary="collective operation in every iteration for logging",
     why=(
