@@ -14,10 +14,15 @@ from typing import Any
 from gpulint.documents import kind_of
 from gpulint.rule import Kind
 
-_TESTS = re.compile(
+_TEST_FOLDERS = re.compile(
     r"(^|/)(tests?|test_?data|(test_?)?fixtures|testing|unit_?tests?|(functional|smoke|integration)_tests|test_utils|ci)/"
-    r"|(^|/)(_?(smoke_)?test_[^/]*|[^/]*[_-]tests?|conftest)\.(py|ipynb|sh|ya?ml)$"
 )
+_TESTS = re.compile(r"(^|/)(_?(smoke_)?test_[^/]*|[^/]*[_-]tests?|conftest)\.(py|ipynb|sh|ya?ml)$")
+_ASSERTS = re.compile(rb"def _?test|unittest|pytest|TestCase|assert_")
+_EVALUATES = tuple(
+    re.compile(text) for text in (rb"load_state_dict\(", rb"argparse|parse_args|__main__", rb"[Ll]oader")
+)
+"""What a program that tests a trained model holds: it loads the weights, takes options and reads batches."""
 
 
 def _digest(path: str) -> str | None:
@@ -95,6 +100,7 @@ class Files:
     def discard(self, path: Path) -> None:
         """Forget what was read of or provided for a file, so that the disk counts again."""
         self._data.pop(path, None)
+        self._tests.pop(path, None)
         self._provided.pop(path, None)
         self._found.clear()
 
@@ -130,11 +136,21 @@ class Files:
         return list(self._data)
 
     def is_test(self, path: Path) -> bool:
-        """Is a file a test by its path from the root? Tests hold no GPUs for long, so they are silent by default."""
+        """Is a file a test by its path from the root? Tests hold no GPUs for long, so they are silent by default. A
+        program ``test_net.py`` that evaluates a trained model is none."""
         if path not in self._tests:
-            inside = path.is_relative_to(self.root)
-            self._tests[path] = inside and bool(_TESTS.search(path.relative_to(self.root).as_posix()))
+            place = path.relative_to(self.root).as_posix() if path.is_relative_to(self.root) else ""
+            self._tests[path] = bool(_TEST_FOLDERS.search(place)) or (
+                bool(_TESTS.search(place)) and not self._evaluates(path)
+            )
         return self._tests[path]
+
+    def _evaluates(self, path: Path) -> bool:
+        """Is a file named after a test a program that tests a model?"""
+        if path.suffix != ".py" or not path.stem.startswith("test_"):
+            return False
+        data = self.data(path)
+        return not _ASSERTS.search(data) and all(pattern.search(data) for pattern in _EVALUATES)
 
     def entries(self, folder: Path) -> frozenset[str]:
         """Names in a folder; empty if there is none."""

@@ -86,6 +86,7 @@ class Loader(AtCall):
         return self.name.rsplit(".", 1)[-1] in _SAMPLING
 
 
+_SET = ("pin_memory", "num_workers")
 _MAX_NESTED = 2
 """Collections in collections whose elements are followed."""
 
@@ -132,10 +133,24 @@ class Loaders:
             names = self._project.resolver.base_names(scopes, owner) & TORCH_LOADERS
         else:
             last = last_name(func)
-            if not last or isinstance(func, ast.Call) or not (last in _LAST_NAMES or _is_alias(scopes, func)):
+            if not last or isinstance(func, ast.Call):
                 return None
-            names = self._project.resolver.names(scopes, func) & TORCH_LOADERS
+            known = last in _LAST_NAMES or _is_alias(scopes, func)
+            names = self._project.resolver.names(scopes, func) & TORCH_LOADERS if known else frozenset()
+            if not names and "Loader" in last and last not in _LAST_NAMES:
+                names = self._forwarding(scopes, func)
         return Loader(Ref(scopes, call), min(names)) if names else None
+
+    def _forwarding(self, scopes: ModuleScopes, func: ast.expr) -> frozenset[str]:
+        """The name of a class of the tree that makes a DataLoader of what it is given (``**kwargs``)."""
+        resolver = self._project.resolver
+        return frozenset(
+            made.node.name
+            for made in resolver.origins(scopes, func)
+            if isinstance(made.node, ast.ClassDef)
+            and _forwards(made.node)
+            and resolver.base_names(made.scopes, made.node) & TORCH_LOADERS
+        )
 
     def loaders_of(self, scopes: ModuleScopes, node: ast.expr) -> tuple[Loader, ...]:
         """Loaders that the value of an expression may be (in-tree subclasses of DataLoader included)."""
@@ -249,6 +264,23 @@ def _is_alias(scopes: ModuleScopes, func: ast.expr) -> bool:
     if root is not func:
         return any(binding.kind is Bound.IMPORT for binding in bindings)
     return not bindings or any(binding.kind in (Bound.IMPORT, Bound.ASSIGN) for binding in bindings)
+
+
+def _forwards(owner: ast.ClassDef) -> bool:
+    """Does a class leave it to its base how batches are loaded, as its maker says by keywords?"""
+    made = next((part for part in owner.body if isinstance(part, FUNCTIONS) and part.name == "__init__"), None)
+    if made is None:
+        return True
+    if made.args.kwarg is None or any(arg.arg in _SET for arg in (*made.args.args, *made.args.kwonlyargs)):
+        return False
+    parts = list(ast.walk(made))
+    if any(isinstance(part, ast.Constant) and part.value in _SET for part in parts):
+        return False  # `kwargs["pin_memory"] = True`
+    calls = [part for part in parts if isinstance(part, ast.Call) and last_name(part.func) == "__init__"]
+    return len(calls) == 1 and (
+        any(keyword.arg is None and last_name(keyword.value) == made.args.kwarg.arg for keyword in calls[0].keywords)
+        and not any(keyword.arg in _SET for keyword in calls[0].keywords)
+    )
 
 
 def _holds_few(call: ast.Call) -> bool:

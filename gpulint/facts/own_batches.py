@@ -7,6 +7,7 @@ import re
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from gpulint.facts.loaders import TORCH_LOADERS
 from gpulint.facts.scopes import FUNCTIONS, FunctionNode, ModuleScopes, Ref, last_name
 
 if TYPE_CHECKING:
@@ -100,12 +101,15 @@ class OwnBatches:
 
 
 def is_collated(project: Project, transfer: Transfer) -> bool:
-    """Is a variable moved that a ``collate_fn`` made, perhaps neither a tensor nor anything of PyTorch's?"""
+    """Is a variable moved that a ``collate_fn`` (or a loader class of the tree) made, perhaps neither a tensor nor
+    anything of PyTorch's?"""
     draw = transfer.draw
     if draw is None or not isinstance(transfer.value, ast.Name) or not isinstance(draw.where.node, ast.For):
         return False
     argument = project.feeding.argument
-    return any(not argument(loader, "collate_fn", 6).is_absent for loader in draw.loaders)
+    return any(
+        loader.name not in TORCH_LOADERS or not argument(loader, "collate_fn", 6).is_absent for loader in draw.loaders
+    )
 
 
 def is_whole(value: ast.expr, draw: Draw | None) -> bool:

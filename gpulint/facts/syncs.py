@@ -172,7 +172,7 @@ class Syncs:
             indices = {base.id}
         if isinstance(base, ast.Name) and _TERMS.search(base.id):
             return []
-        through = [loop for loop in around if indices & _targets(loop)]
+        through = [loop for loop in around if indices & _targets(loop) and not _is_limited(loop)]
         return through if through and self._handed.is_tensor(scopes, base) else []
 
     @staticmethod
@@ -242,6 +242,14 @@ def _loops_around(scopes: ModuleScopes, node: ast.AST) -> list[LoopNode | ast.co
 def _targets(loop: LoopNode | ast.comprehension) -> set[str]:
     return (
         {part.id for part in ast.walk(loop.target) if isinstance(part, ast.Name)} if hasattr(loop, "target") else set()
+    )
+
+
+def _is_limited(loop: LoopNode | ast.comprehension) -> bool:
+    """``for i in range(min(n, shown))``: a few examples are looked at."""
+    return isinstance(loop, ast.For | ast.comprehension) and any(
+        isinstance(part, ast.Call) and isinstance(part.func, ast.Name) and part.func.id in ("min", "islice")
+        for part in ast.walk(loop.iter)
     )
 
 
