@@ -35,9 +35,12 @@ _AUDIO = re.compile(
     r"MelSpectrogram|MFCC|Spectrogram)|"
     r"functional\.resample|compliance\.kaldi\.)|python_speech_features\.|audiomentations\.)"
 )
+TOKENISES = "tokenises text"
 _TOKENIZE = re.compile(r"^(\w*tokenizer|tokenize|\w*_tokenize)$")
-_PROCESSOR = re.compile(r"^(\w*_)?(image_)?processor$")
-"""Hugging Face's processors of images and text."""
+_PROCESSOR = re.compile(r"^(\w*_)?(image_)?(processor|feature_extractor)$")
+"""Hugging Face's processors of images, audio and text."""
+_PAGES = frozenset({"boxes", "word_labels"})
+"""What a processor of scanned pages takes beside them."""
 _ENCODE = frozenset({"encode", "encode_plus", "batch_encode_plus", "tokenize"})
 _COLLATE = re.compile(r"^_?(\w+_)?collate(_\w+)?$")
 _COLLATOR = re.compile(r"Collat(or|e)")
@@ -67,7 +70,7 @@ class InputPaths:
         self._project = project
 
     def per_item(self, scopes: ModuleScopes) -> Iterator[Heavy]:
-        """Functions that do heavy work for every item: ``__getitem__``, collate functions, item pipelines."""
+        """Functions that do heavy work for every item: ``__getitem__``, streams, collate functions, item pipelines."""
         if is_held_out(scopes.path.stem):
             return
         for function in scopes.functions:
@@ -93,7 +96,7 @@ class InputPaths:
         calls = [call for call in scopes.calls if self._home(scopes, call) is function]
         changes = any(_CHANGES.search(last_name(call.func)) for call in calls)
         for call in calls:
-            work = self._work(scopes, call, changes)
+            work = self.work(scopes, call, changes)
             if work:
                 return Heavy(function, call, work)
         for call in calls if depth else ():
@@ -111,7 +114,7 @@ class InputPaths:
         """The heavy work that a lambda does itself, or ''."""
         calls = [node for node in ast.walk(function.body) if isinstance(node, ast.Call)]
         changes = any(_CHANGES.search(last_name(call.func)) for call in calls)
-        return next((work for call in calls if (work := self._work(scopes, call, changes))), "")
+        return next((work for call in calls if (work := self.work(scopes, call, changes))), "")
 
     def _within(self, callee: Ref, changes: bool, depth: int) -> str:
         """What a helper does; decoding alone counts when its caller changes the image."""
@@ -119,13 +122,14 @@ class InputPaths:
         if found := self.heavy(callee.scopes, callee.node, depth):
             return found.work
         calls = (call for call in callee.scopes.calls if callee.scopes.function(call) is callee.node)
-        return next((work for call in calls if (work := self._work(callee.scopes, call, changes))), "")
+        return next((work for call in calls if (work := self.work(callee.scopes, call, changes))), "")
 
     @staticmethod
     def _home(scopes: ModuleScopes, call: ast.Call) -> FunctionNode | None:
         return scopes.function(call)
 
-    def _work(self, scopes: ModuleScopes, call: ast.Call, changes: bool) -> str:
+    def work(self, scopes: ModuleScopes, call: ast.Call, changes: bool = False) -> str:
+        """The heavy work that a call does, or ''; to decode an image is some if the function ``changes`` images."""
         names = self._project.resolver.call_names(scopes, call)
         if changes and (names & _DECODERS or self._reads_folder(scopes, call)):
             return "decodes and transforms images"
@@ -133,19 +137,19 @@ class InputPaths:
             return "computes on audio"
         name = last_name(call.func)
         if _TOKENIZE.search(name) and call.args:
-            return "tokenises text"
+            return TOKENISES
         if _PROCESSOR.search(name) and call.args + call.keywords:
             given = {keyword.arg for keyword in call.keywords}
-            if given & {"images", "text", "return_tensors"}:
-                return (
-                    "tokenises text" if "text" in given and "images" not in given else "decodes and transforms images"
-                )
+            if "sampling_rate" in given:
+                return "computes on audio"
+            if given & ({"images", "text", "return_tensors"} | _PAGES):
+                return TOKENISES if "text" in given and "images" not in given else "decodes and transforms images"
         if (
             name in _ENCODE
             and isinstance(call.func, ast.Attribute)
             and re.search("tokenizer", last_name(call.func.value), re.IGNORECASE)
         ):
-            return "tokenises text"
+            return TOKENISES
         return ""
 
     def _reads_folder(self, scopes: ModuleScopes, call: ast.Call) -> bool:
@@ -161,6 +165,8 @@ class InputPaths:
             return not isinstance(parent, ast.ClassDef) or self._is_used(scopes, function.name)
         if function.name == "__call__" and isinstance(parent, ast.ClassDef):
             return bool(_COLLATOR.search(parent.name))
+        if function.name == "__iter__" and isinstance(parent, ast.ClassDef):
+            return any(last_name(base).endswith("IterableDataset") for base in parent.bases)
         for decorator in function.decorator_list:  # SpeechBrain's dynamic items
             if isinstance(decorator, ast.Call) and last_name(decorator.func) == "takes":
                 return True

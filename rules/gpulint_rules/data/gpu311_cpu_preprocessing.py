@@ -1,8 +1,8 @@
 """What it detects
 Heavy work on the CPU in the training input path of a GPU program: images decoded and transformed one by one
 (``__getitem__``, ``ImageFolder`` with resizing transforms, Keras' ``ImageDataGenerator``), audio resampled or
-turned into features, text tokenised in ``__getitem__`` or a collate function, and ``datasets.map`` over the
-whole set in one process before training.
+turned into features, text tokenised in ``__getitem__``, a stream's ``__iter__`` or a collate function, and
+``datasets.map`` or a loop of the tokeniser over the whole set in one process before training.
 
 Knows PyTorch data sets and collate functions, torchvision's data sets, SpeechBrain's dynamic items, Keras'
 ``ImageDataGenerator`` and Hugging Face ``datasets``; PIL, OpenCV, imageio, scikit-image, Matplotlib and torchvision
@@ -33,7 +33,8 @@ from dataclasses import dataclass
 
 from gpulint.documents.base import Document
 from gpulint.facts.collected import elements
-from gpulint.facts.input_path import InputPaths, is_held_out
+from gpulint.facts.corpus_passes import passes
+from gpulint.facts.input_path import TOKENISES, InputPaths, is_held_out
 from gpulint.facts.scopes import FUNCTIONS, FunctionNode, ModuleScopes, Ref, last_name
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
@@ -54,14 +55,12 @@ _RESIZES = re.compile(
 MAX_WRAPPED = 2
 """How many transforms around another are looked into."""
 _IMAGES = "decodes and transforms images"
-_TOKENISES = ("tokenize", "encode", "encode_plus")
-_TEXTS = re.compile(r"train|sentences|texts|corpus|documents|reviews", re.IGNORECASE)
 _WORK_ADVICE = {
     _IMAGES: (
         "decode and augment on the GPU (NVIDIA DALI, torchvision.transforms.v2 on batches) or store resized images"
     ),
     "computes on audio": "resample and extract features once before the job, or compute them on the GPU batch by batch",
-    "tokenises text": (
+    TOKENISES: (
         "tokenise once before training (`datasets.map(..., batched=True, num_proc=...)` in a CPU step) "
         "and store the ids"
     ),
@@ -100,10 +99,11 @@ def _per_item(scopes: ModuleScopes, project: Project) -> Iterator[Finding]:
         if owner is not None and _STAND_IN.search(owner.name):
             continue
         name = f"{owner.name}.{heavy.function.name}" if owner is not None else heavy.function.name
-        unit = "item" if heavy.function.name == "__getitem__" else "batch"
+        streams = heavy.function.name == "__iter__"
+        unit = "item" if streams or heavy.function.name == "__getitem__" else "batch"
         yield RULE.finding(
             scopes.path,
-            scopes.module.span(heavy.function),
+            scopes.module.span(heavy.call if streams else heavy.function),
             f"{name} {heavy.work} on the CPU for every {unit}",
             help=_advice(heavy.work, owner, heavy.function),
             payload=Preprocessing(heavy.work, name),
@@ -257,28 +257,24 @@ def _maps_held_out(scopes: ModuleScopes, call: ast.Call) -> bool:
         for part in ast.walk(call.func.value)
         if isinstance(part, ast.Constant) and isinstance(part.value, str)
     ]
+    if words == ["train"]:  # of `train_val["train"]`
+        return "streaming=True" in scopes.module.source.text
     words += [part.id for part in ast.walk(call.func.value) if isinstance(part, ast.Name)]
+    statement = next((up for up in scopes.module.ancestors(call) if isinstance(up, ast.stmt)), None)
+    words += map(last_name, statement.targets) if isinstance(statement, ast.Assign) else []
     return any(is_held_out(word) for word in words) or "streaming=True" in scopes.module.source.text
 
 
 def _passes(scopes: ModuleScopes, project: Project) -> Iterator[Finding]:
     """``[tokenizer.encode(s) for s in train_texts]`` in the program that then trains."""
-    for name in _TOKENISES:
-        for call in scopes.calls_by_name.get(name, []):
-            loop = scopes.module.parents.get(call)
-            if not isinstance(loop, ast.ListComp) or loop.elt is not call or not isinstance(call.func, ast.Attribute):
-                continue
-            texts = last_name(loop.generators[0].iter)
-            if not last_name(call.func.value).endswith("tokenizer") or not _TEXTS.search(texts) or is_held_out(texts):
-                continue
-            if project.loops.trains(scopes) and not project.loops.contexts(scopes, loop):
-                yield RULE.finding(
-                    scopes.path,
-                    scopes.module.span(loop),
-                    f"`{texts}` is tokenised text by text in one process before training",
-                    help=_WORK_ADVICE["tokenises text"],
-                    payload=Preprocessing("tokenises text", texts),
-                )
+    for found in passes(project, scopes):
+        yield RULE.finding(
+            scopes.path,
+            scopes.module.span(found.node),
+            f"`{found.texts}` is tokenised text by text in one process before training",
+            help=_WORK_ADVICE[TOKENISES],
+            payload=Preprocessing(TOKENISES, found.texts),
+        )
 
 
 RULE = Rule(
@@ -295,7 +291,10 @@ RULE = Rule(
             "ImageDataGenerator",
             ".map(",
             "takes(",
-            *(f"tokenizer.{name}(" for name in _TOKENISES),
+            "tokeniz",
+            "convert_",
+            "to_features",
+            "IterableDataset",
             *sorted(_IMAGE_SETS),
         ),
     ),
