@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +14,7 @@ from gpulint.facts.gpu_programs import computes, names_device, runs_elsewhere
 from gpulint.facts.iterables import unwrap_iterable
 from gpulint.facts.roles import Role
 from gpulint.facts.scopes import ModuleScopes, Ref, last_name
+from gpulint.source import Span
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -38,9 +39,15 @@ _RL = re.compile(r"^(gym|gymnasium|stable_baselines3|sb3_contrib|torchrl|tiansho
 _RL_NAME = re.compile(r"replay_?(buffer|memory)|rollout_?buffer|^actor_?critic$|^(rlhf|ppo|grpo)_", re.IGNORECASE)
 _LARGE = re.compile(
     r"(?<![\w.])(?:[3-9]|\d{2,3})(?:\.\d+)?[bB](?![a-zA-Z])|[-_](?:[3-9]|\d{2,3})(?:\.\d+)?[bB](?![a-zA-Z])"
-    r"|[-_]xx?l\b|llama|mi[sx]tral|falcon|qwen|deepseek|vicuna|stable[-_]?diffusion|sdxl|neox|gpt-?j\b",
+    r"|(?<=[a-z])\d{2,3}b(?![a-z0-9])|[-_]xx?l\b|llama|mi[sx]tral|falcon|qwen|deepseek|vicuna"
+    r"|stable[-_]?diffusion|sdxl|neox|gpt-?j\b",
     re.IGNORECASE,
 )
+_TRAINING = re.compile(r"train(ing)?$", re.IGNORECASE)
+_TASK = re.compile(r"(^|\.)dataset\.task$")
+_ONE_GRAPH = ("node", "edge", "link_pred")
+"""Tasks of GraphGym and its descendants on the parts of a graph, which is one sample."""
+_GPUS = re.compile(r"(^|\.)(num_?|n_?)gpus?$")
 _TOY = re.compile(r"mnist", re.IGNORECASE)
 _FAKE = re.compile(r"mock", re.IGNORECASE)
 _PROFILES = re.compile(r"(^|[_-])(profile|profiler|profiling)([_-]|$)", re.IGNORECASE)
@@ -54,6 +61,26 @@ def is_batch_size(name: str) -> bool:
 def is_accumulation(name: str) -> bool:
     """Is it the name of an option or key for gradient accumulation?"""
     return bool(_ACCUMULATES.search(name))
+
+
+def training_sizes(values: Mapping[str, tuple[object, Span]]) -> Iterable[tuple[str, int, Span]]:
+    """(key, size, place) of the training batch sizes of one device in a configuration file under dotted keys.
+
+    There are none where a size is shared by several devices, or for graphs that are trained on as a whole.
+    """
+    plain = {key.lower(): value for key, (value, _) in values.items()}
+    if any(_TASK.search(key) and value in _ONE_GRAPH for key, value in plain.items()):
+        return
+    several = any(_GPUS.search(key) and type(value) is int and value > 1 for key, value in plain.items())
+    for key, (value, span) in values.items():
+        *parents, name = key.split(".")
+        if not is_batch_size(name) or type(value) is not int:
+            continue
+        # `dali.context.train.batch_size`: deeper down it is something of a part's own.
+        if parents and not ("train" in name.lower() or (len(parents) < 3 and _TRAINING.match(parents[-1]))):
+            continue
+        if not (parents and several and "per" not in name.lower()):
+            yield key, value, span
 
 
 @lru_cache(maxsize=16)
@@ -102,7 +129,8 @@ class BatchBounds:
             return "reinforcement learning"
         if any(_MICRO.search(name) for name in names):
             return "micro-batches"
-        if any(names_large_model(text) for text in scopes.strings if " " not in text):
+        texts = [*scopes.strings, *self._default_models(scopes)]
+        if any(names_large_model(text) for text in texts if " " not in text):
             return "a model that fills the GPU"
         if any(_FAKE.search(name) for name in names):
             return "made-up data"
@@ -111,6 +139,14 @@ class BatchBounds:
         if _PROFILES.search(scopes.path.stem):
             return "a few steps to profile"
         return "accumulation" if self._accumulates(scopes, names) else ""
+
+    def _default_models(self, scopes: ModuleScopes) -> Iterator[str]:
+        """Defaults of a module's options for the model that constants of other modules name."""
+        for call in [*scopes.calls_by_name.get("add_argument", []), *scopes.calls_by_name.get("option", [])]:
+            default = next((keyword.value for keyword in call.keywords if keyword.arg == "default"), None)
+            if isinstance(default, ast.Name | ast.Attribute) and "model" in ast.unparse(call).lower():
+                known = self._project.values.of(scopes, default)
+                yield from (value for value in known.constants if isinstance(value, str))
 
     def _is_for_cpu(self, scopes: ModuleScopes) -> bool:
         """Does a program with its own training loop in PyTorch leave everything where PyTorch makes it?"""

@@ -15,8 +15,10 @@ from gpulint.facts.scopes import ModuleScopes, last_name
 if TYPE_CHECKING:
     from gpulint.project import Project
 
-_TINY = frozenset({"TUDataset", "Planetoid", "KarateClub", "WebKB", "Actor"})
-"""Graph benchmarks whose splits are about one batch."""
+_TINY = frozenset({"TUDataset", "Planetoid", "KarateClub", "WebKB", "Actor", "PPI", "PPIDataset"})
+"""Graph benchmarks whose splits are about one batch, or two large graphs."""
+_SLIDES = frozenset({"sliding_window_inference", "SlidingWindowInferer"})
+"""MONAI's evaluation of one volume after the other, in batches of its windows."""
 _FITS = re.compile(r"\.fit\w*\(|\.train\(|[tT]rainer\b|GradientTape|value_and_grad|\btrain\w*\(")
 """Training that a library or a function from elsewhere may do."""
 _UNDRAWN = PREPARE | {"cycle"}
@@ -77,8 +79,11 @@ def _drawn_one_by_one(project: Project, scopes: ModuleScopes, call: ast.Call) ->
 def _bounded(project: Project, scopes: ModuleScopes, source: Source) -> bool:
     """Does something else than the batch size bound the work of one step?"""
     neighbors = project.arguments.value(scopes, source.node, "num_neighbors", 1)
-    if neighbors.any(lambda value: isinstance(value, tuple) and -1 in value):
-        return True
+    return neighbors.any(lambda value: isinstance(value, tuple) and -1 in value) or few_graphs(scopes, source)
+
+
+def few_graphs(scopes: ModuleScopes, source: Source) -> bool:
+    """Are the batches made of a benchmark's few graphs?"""
     for part in [*source.node.args[:1], *(k.value for k in source.node.keywords if k.arg == "dataset")]:
         data = part.value if isinstance(part, ast.Subscript) else part
         if isinstance(data, ast.Name) and any(
@@ -105,7 +110,9 @@ def _unused(scopes: ModuleScopes, call: ast.Call) -> bool:
 
 
 def one_is_enough(project: Project, scopes: ModuleScopes, source: Source) -> bool:
-    """Does a metric need each image alone, or does nobody draw more than a few batches?"""
+    """Does a metric need each image alone, is each cut into windows, or does nobody draw more than a few batches?"""
+    if not _SLIDES.isdisjoint(scopes.calls_by_name):
+        return True
     return _scores_images(project, scopes) or _glanced_at(project, source)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from gpulint.documents.shell.expand import ArgWord
+from gpulint.source import Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,3 +100,26 @@ def read_options(argv: tuple[ArgWord, ...], rules: Grammar, like: Callable[[ArgW
         at += 1
     found.rest = argv[at:]
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What a command line gives for a program's option: the text if it is known, and where both stand."""
+
+    value: str | None
+    span: Span
+    number: Span
+
+
+def given(args: tuple[ArgWord, ...]) -> dict[str, Given]:
+    """``--name value`` and ``--name=value`` among a program's own arguments, under ``--name``."""
+    options: dict[str, Given] = {}
+    for at, word in enumerate(args):
+        name, equals, _ = word.text.partition("=")
+        if name.startswith("--"):
+            following = args[at + 1] if at + 1 < len(args) else None
+            if equals:
+                options[name] = Given(word.after(len(name) + 1).value, word.span, word.span)
+            elif following is not None:
+                options[name] = Given(following.value, word.span, following.span)
+    return options

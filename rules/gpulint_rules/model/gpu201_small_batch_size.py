@@ -44,9 +44,12 @@ from gpulint.facts.batch_bounds import (
     is_batch_size,
     is_small,
     names_large_model,
+    training_sizes,
 )
 from gpulint.facts.batches import Split
+from gpulint.facts.eval_batches import few_graphs
 from gpulint.facts.guards import is_benchmark
+from gpulint.facts.launch_options import given
 from gpulint.facts.launches import Launch, launches
 from gpulint.facts.overrides import is_overridden
 from gpulint.facts.roles import Role
@@ -66,7 +69,9 @@ _FRAMEWORKS = frozenset(
 _BOUND_BY_MEMORY = 8
 """A configuration file that asks for fewer was tuned to a model that fills the memory."""
 _BATCH_SIZE = re.compile(r"batch[-_]?size|bsz", re.IGNORECASE)
-_TRAINS = re.compile(r"(^|[._])(epochs?|num_epochs|number_of_epochs|lr|learning_rate|max_steps|optimizer)(\.|$)")
+_TRAINS = re.compile(
+    r"(^|[._])((base_|max_|num_|number_of_)?(epochs?|lr)|learning_rate|max_steps|optimizer)(\.|$)", re.IGNORECASE
+)
 _NO_TRAINING = re.compile(
     r"(^|_)(prepare|preprocess|extract|convert|download|export|eval|evaluate|evaluation|generate|predict)(_|$)",
     re.IGNORECASE,
@@ -74,6 +79,8 @@ _NO_TRAINING = re.compile(
 """Programs that make data or evaluate: their batches are no training's."""
 
 
+_INFERS = re.compile(r"(^|_)(infer|inference)(_|$)", re.IGNORECASE)
+"""Scripts that apply a model, often one sample at a time to tell how long that takes."""
 _REINFORCES = re.compile(r"(^|_)(ppo|grpo|rloo|reinforce|rlhf)(_|$)", re.IGNORECASE)
 """Programs whose batches are bound by what they sample themselves."""
 _REASON = re.compile(r"\b(paper|memory|v?ram|oom|(for|to) (test|debug)\w*|only (test|debug)\w*|smoke)\b", re.IGNORECASE)
@@ -196,7 +203,7 @@ def _python(document: Document, project: Project, scopes: ModuleScopes) -> Itera
         known = project.values.of(source.batch.scopes, source.batch.node)
         if not known.every(lambda value: isinstance(value, int) and is_small(value, text)):
             continue
-        if project.batch_bounds.only_looked_at(scopes, source.node):
+        if project.batch_bounds.only_looked_at(scopes, source.node) or few_graphs(scopes, source):
             continue
         used = Place(document.path, scopes.module.span(source.node), "the batches are made here")
         for value in known.values:
@@ -254,35 +261,33 @@ def _launch(document: Document, launch: Launch) -> Iterator[Finding]:
     program = PurePath(launch.program or "")
     if _NO_TRAINING.search(program.stem) or _REINFORCES.search(program.stem):
         return
+    if document.kind is Kind.SHELL and (_NO_TRAINING.search(document.path.stem) or _INFERS.search(document.path.stem)):
+        return
     if is_benchmark(program) or is_benchmark(document.path):
         return
-    options: dict[str, tuple[str | None, Span, Span]] = {}
-    for at, word in enumerate(launch.args):
-        name, equals, _ = word.text.partition("=")
-        if name.startswith("--"):
-            following = launch.args[at + 1] if at + 1 < len(launch.args) else None
-            if equals:
-                options[name] = word.after(len(name) + 1).value, word.span, word.span
-            elif following is not None:
-                options[name] = following.value, word.span, following.span
-    texts = {name: text for name, (text, *_) in options.items()}
-    if any(re.search(r"(^|=)cpu$", word) for word in words) or names_large_model(document.source.text):
+    options = given(launch.args)
+    texts = {name: option.value for name, option in options.items()}
+    if any(re.search(r"(^|=)cpu$", word) for word in words):
+        return
+    if names_large_model(document.source.text) or names_large_model(document.path.stem):
         return
     counts = [count.value for count in (launch.processes_per_node, launch.nodes) if count is not None]
     processes = math.prod(count for count in counts if count is not None)
-    for name, (text, span, number) in options.items():
-        size = int(text) if text is not None and text.isdigit() else 0
+    for name, option in options.items():
+        size = int(option.value) if option.value is not None and option.value.isdigit() else 0
         named = is_batch_size(name) or name in ("--micro-batch-size", "--micro_batch_size")
         if size * processes >= LARGE_GLOBAL:
             continue
         if named and is_small(size, " ".join(words)) and not accumulated_elsewhere(texts, size):
-            yield _finding(document, span, f"{name} is {size}", size, number=number)
+            yield _finding(document, option.span, f"{name} is {size}", size, number=option.number)
 
 
 def _configuration(document: Document) -> Iterator[Finding]:
     """A trainer's own YAML file (``batch_size: 8`` beside a learning rate or a number of epochs)."""
     text = document.source.text
-    if not _BATCH_SIZE.search(text) or not re.search(r"epoch|lr|optim", text) or names_large_model(text):
+    if not _BATCH_SIZE.search(text) or not re.search(r"epoch|lr|optim", text, re.IGNORECASE):
+        return
+    if names_large_model(text) or names_large_model(document.path.stem) or _REINFORCES.search(document.path.stem):
         return
     from gpulint.documents.yamlvalues import flatten
 
@@ -292,15 +297,9 @@ def _configuration(document: Document) -> Iterator[Finding]:
     if any("dynamic_batch" in key and value is True for key, (value, _) in values.items()):
         return
     options = {key: str(value) for key, (value, _) in values.items()}
-    for key, (value, span) in values.items():
-        size = value if isinstance(value, int) and not isinstance(value, bool) else 0
+    for key, size, span in training_sizes(values):
         written = document.source.line(span.line)
-        if (
-            is_batch_size(key)
-            and "!ref" not in written
-            and _is_small_setting(size, text)
-            and not accumulated_elsewhere(options, size)
-        ):
+        if "!ref" not in written and _is_small_setting(size, text) and not accumulated_elsewhere(options, size):
             yield _finding(document, span, f"{key} is {size}", size)
 
 

@@ -1,6 +1,7 @@
 """What it detects
 An evaluation loader (or ``per_device_eval_batch_size``, ``valid_loader_kwargs`` and the like) that uses the training
-batch size, or a smaller one, in the same function, class or call.
+batch size, or a smaller one, in the same function, class or call; or whose size on a command line, in a configuration
+file, in a dictionary or by the default of an option is that of training beside it.
 
 Knows PyTorch's ``DataLoader`` and the loaders of torchdata, PyG, DGL, MONAI and WebDataset, ``batch`` of ``tf.data``,
 and any call with a keyword for the batch size, such as those of Keras, Hugging Face's ``TrainingArguments`` and
@@ -27,13 +28,18 @@ from __future__ import annotations
 import ast
 import dataclasses
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
 
 from gpulint.documents.base import Document
 from gpulint.estimates import BatchSizes
+from gpulint.facts import paired_sizes
 from gpulint.facts.batches import Source, Split, home, split_of
 from gpulint.facts.eval_batches import has_reason, one_is_enough, only_evaluates
+from gpulint.facts.launch_options import given
+from gpulint.facts.launches import launches
 from gpulint.facts.passing import argument_of
 from gpulint.facts.scopes import ModuleScopes, Ref
 from gpulint.finding import Finding, Place, Severity
@@ -41,8 +47,8 @@ from gpulint.fix import Safety
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 
-_BARE = re.compile(r"(per_(device|gpu)_|local_|dataloader_)?(micro_?|mini_?)?batch_?(size)?(_per_(device|gpu))?")
-"""Names of batch sizes that say of no split."""
+_SAMPLES = 2
+"""Smallest evaluation batch to report where the program is not read: one sample at a time often has a reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +65,22 @@ class EvalBatch:
 
 def check(document: Document, project: Project) -> Iterator[Finding]:
     scopes = project.scopes(document)
-    if document.kind is Kind.NOTEBOOK and scopes is not None and not project.gpu_programs.runs(scopes):
+    seen = set[tuple[int | None, int]]()
+    for finding in chain(_written(document), _python(document, project, scopes) if scopes is not None else ()):
+        if (finding.span.cell, finding.span.line) not in seen:
+            seen.add((finding.span.cell, finding.span.line))
+            yield finding
+
+
+def _python(document: Document, project: Project, scopes: ModuleScopes) -> Iterator[Finding]:
+    if document.kind is Kind.NOTEBOOK and not project.gpu_programs.runs(scopes):
         return  # batches for an endpoint, or a model of scikit-learn
-    found = _all(project, scopes) if scopes is not None else iter(())
+    found = _all(project, scopes)
     if (fits := project.batch_that_fits(document.path)) is not None and fits.evaluation > 0:
         found = (_informed(finding, fits) for finding in found)
-    first = next(found, None)
-    if first is not None and scopes is not None and not only_evaluates(project, scopes):
+    # What a loader tells already is not told again of the option that sets its size.
+    first = next(found, None) or next(found := _defaults(project, scopes), None)
+    if first is not None and not only_evaluates(project, scopes):
         yield first
         yield from found
 
@@ -87,7 +102,6 @@ def _all(project: Project, scopes: ModuleScopes) -> Iterator[Finding]:
     made = project.batches.in_module(scopes)
     for source in made:
         groups.setdefault(home(source.call), []).append(source)
-    seen = set[tuple[int, int]]()
     for where, sources in groups.items():
         training = [source for source in sources if source.split is Split.TRAIN]
         for evaluation in [source for source in sources if source.split is Split.EVAL]:
@@ -95,11 +109,11 @@ def _all(project: Project, scopes: ModuleScopes) -> Iterator[Finding]:
             training += [other for other in lifted if other.node is not evaluation.node and _same(evaluation, other)]
         for source in sources:
             finding = _check(project, scopes, source, training)
-            if finding is not None and (finding.span.cell or 0, finding.span.line) not in seen:
-                seen.add((finding.span.cell or 0, finding.span.line))
+            if finding is not None:
                 yield finding
     yield from _shared(project, scopes)
-    yield from _declared(project, scopes)
+    for settings in paired_sizes.declared(project, scopes):
+        yield from _paired(scopes.path, paired_sizes.pairs(settings))
 
 
 def _shared(project: Project, scopes: ModuleScopes) -> Iterator[Finding]:
@@ -124,40 +138,43 @@ def _shared(project: Project, scopes: ModuleScopes) -> Iterator[Finding]:
         )
 
 
-def _declared(project: Project, scopes: ModuleScopes) -> Iterator[Finding]:
-    """Fields of a configuration class: ``val_batch_size: int = 1`` beside ``batch_size: int = 4``."""
-    for owner in scopes.classes:
-        fields = {
-            node.target.id: node.value
-            for node in owner.body
-            if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value is not None
-        }
-        sizes = {name: _one_size(project, scopes, value) for name, value in fields.items() if "batch" in name}
-        train = next((size for name, size in sizes.items() if size and _is_training(name)), 0)
-        for name, size in sizes.items():
-            if split_of(name) is Split.EVAL and 0 < size <= train and train > 1:
-                what = (
-                    f"uses the training batch size ({train})" if size == train else f"is {size}, training uses {train}"
-                )
-                yield RULE.finding(
-                    scopes.path,
-                    scopes.module.span(fields[name]),
-                    f"{name} {what}",
-                    help=f"default to e.g. `{2 * train}`: without a backward pass more fits",
-                )
+def _defaults(project: Project, scopes: ModuleScopes) -> Iterator[Finding]:
+    """Options whose default is that of the training batches, or that fall back to it."""
+    yield from _paired(scopes.path, paired_sizes.pairs(paired_sizes.optional(project, scopes)))
+    for statement, name in paired_sizes.fallbacks(project, scopes):
+        size = ast.unparse(statement.value)
+        yield RULE.finding(
+            scopes.path,
+            scopes.module.span(statement),
+            f"{name} falls back to the training batch size ({size})",
+            help=f"fall back to e.g. `{double(size)}`: without a backward pass more fits",
+        )
 
 
-def _is_training(name: str) -> bool:
-    """``train_batch_size`` or a bare ``batch_size_per_gpu``, but no ``rollout_batch_size``."""
-    return split_of(name) is Split.TRAIN or bool(_BARE.fullmatch(name))
+def _written(document: Document) -> Iterator[Finding]:
+    """Sizes on the command lines of a script or job, and in a trainer's own configuration file."""
+    if paired_sizes.only_tries(document.path.stem):
+        return
+    for script in [*document.scripts, *(script for task in document.tasks for script in task.scripts)]:
+        for launch in launches(script):
+            settings = {
+                name: (paired_sizes.number(option.value), option.span) for name, option in given(launch.args).items()
+            }
+            yield from _paired(document.path, paired_sizes.pairs(settings, _SAMPLES))
+    if document.kind is Kind.JOBSPEC and not document.tasks:
+        from gpulint.documents.yamlvalues import flatten
+
+        yield from _paired(document.path, paired_sizes.pairs(flatten(document.source), _SAMPLES))
 
 
-def _one_size(project: Project, scopes: ModuleScopes, node: ast.expr) -> int:
-    """The default of a field; 0 if it is not one known size."""
-    known = project.values.of(scopes, node)
-    sizes = {value.value for value in known.values}
-    size = sizes.pop() if known.complete and len(sizes) == 1 else 0
-    return size if isinstance(size, int) and not isinstance(size, bool) else 0
+def _paired(path: Path, pairs: Iterable[paired_sizes.Pair]) -> Iterator[Finding]:
+    for pair in pairs:
+        yield RULE.finding(
+            path,
+            pair.span,
+            f"{pair.name} {_compared(pair.size, pair.training)}",
+            help=f"set it to e.g. `{2 * pair.training}`: without a backward pass more fits",
+        )
 
 
 def _lifted(project: Project, scopes: ModuleScopes, sources: list[Source], where: ast.AST | None) -> Iterator[Source]:
@@ -276,7 +293,7 @@ RULE = Rule(
     category=Category.IMPROPER_BATCH_SIZE,
     dimension=Dimension.MODEL,
     severity=Severity.INFO,
-    kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK}),
+    kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK, Kind.SHELL, Kind.JOBSPEC}),
     tokens=(("batch", "Batch", "loader_kwargs", "bsz", "bs="), ("val", "test", "dev", "inference")),
     summary="evaluation uses the training batch size or a smaller one",
     why="evaluation keeps no activations, so a larger batch fits (improper batch size: 25.6 % of the 706 issues)",
