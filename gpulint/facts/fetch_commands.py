@@ -17,7 +17,8 @@ _SMALL = re.compile(
     r"health|status|metrics)\b",
     re.IGNORECASE,
 )
-_OWN_HOST = re.compile(r"localhost|127\.0\.0\.1|169\.254\.|metadata\.google|\$\{?HOST|0\.0\.0\.0")
+OWN_HOST = re.compile(r"localhost|127\.0\.0\.1|169\.254\.|metadata\.google|\$\{?HOST|0\.0\.0\.0")
+"""Servers on this machine and those that tell a virtual machine of itself."""
 _BUCKET = re.compile(r"^(s3|gs|gcs|wasbs?|abfss?|az|oss|hdfs)://|\.blob\.core\.windows\.net")
 _HOST_PATH = re.compile(r"^[\w.@-]+:(/|~|\w)")
 _BULK = re.compile(
@@ -123,7 +124,7 @@ def download_tool(command: Command) -> str:
     if name == "git":
         hub = rest[:1] == ["clone"] and "huggingface.co" in text
         return "git lfs" if rest[:2] in (["lfs", "pull"], ["lfs", "clone"], ["lfs", "fetch"]) or hub else ""
-    if name not in ("wget", "curl", "aria2c", "axel") or _OWN_HOST.search(text) or "--spider" in rest:
+    if name not in ("wget", "curl", "aria2c", "axel") or OWN_HOST.search(text) or "--spider" in rest:
         return ""
     urls = [part for part in rest if "://" in part or part.startswith("$")]
     if not urls or all(_SMALL.search(url) for url in urls):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from gpulint.facts import download_tables as tables
 from gpulint.facts.data_set_classes import GRAPH_BASE, class_name, is_class, library_data_set
+from gpulint.facts.fetch_commands import OWN_HOST
 from gpulint.facts.fetched import Download, callee
 from gpulint.facts.hubs import Hubs
 from gpulint.facts.scopes import ModuleScopes, Ref, last_name
@@ -269,7 +270,7 @@ class Fetching:
             text = " ".join(self._word(scopes, part) for part in first.elts)
         else:
             text = self._word(scopes, first)
-        if match := _SHELL_FETCH.search(text):
+        if (match := _SHELL_FETCH.search(text)) and not OWN_HOST.search(text):
             return Download(
                 Ref(scopes, call),
                 match[0].split()[0] if match[2] else "a download script",

@@ -87,6 +87,18 @@ class GpuJobs:
         found = ((job, self._evidence(job)) for job in self._project.jobs)
         return tuple((job, evidence) for job, evidence in found if evidence is not None)
 
+    def holding(self, program: Path) -> Place | None:
+        """What a job that starts a program asks its GPUs with, whether the program has any use for them or not."""
+        for launched in self._project.launched(program):
+            job, start = launched.job, launched.start
+            if start.program != program or start.launch.uncalled or start.launch.launcher == "sbatch":
+                continue
+            if any(level.launcher == "ray" for level in start.launch.levels) or tests_existence(start.launch.command):
+                continue
+            if job.gpus is not None and job.gpus.value and (evidence := self._evidence(job)) is not None:
+                return evidence
+        return None
+
     def commands_of(self, document: Document) -> list[Held]:
         """Commands in a document that run in a GPU job, each once and in order."""
         found = self._by_document.get(document.path, {})

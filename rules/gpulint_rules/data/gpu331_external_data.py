@@ -59,8 +59,11 @@ _EXISTS = frozenset({"isdir", "isfile", "exists", "is_dir", "is_file"})
 
 def check(document: Document, project: Project) -> Iterator[Finding]:
     scopes = project.scopes(document)
-    if scopes is not None and project.downloads.in_module(scopes) and project.gpu_programs.runs(scopes):
-        yield from _python(document, scopes, project)
+    if scopes is not None and project.downloads.in_module(scopes):
+        if project.gpu_programs.runs(scopes):
+            yield from _python(document, scopes, project, ())
+        elif (held := project.gpu_jobs.holding(document.path)) is not None:
+            yield from _python(document, scopes, project, (held,))
     if isinstance(document, JobSpecDocument):
         yield from _embedded(document, project)
     if document.kind is not Kind.NOTEBOOK:
@@ -70,7 +73,8 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             yield _command(document, command, tool, "notebook")
 
 
-def _python(document: Document, scopes: ModuleScopes, project: Project) -> Iterator[Finding]:
+def _python(document: Document, scopes: ModuleScopes, project: Project, held: tuple[Place, ...]) -> Iterator[Finding]:
+    """Downloads of a program, if it is one for GPUs or a job has asked for them (``held``) that starts it."""
     offline = project.staging.is_offline(document.path)
     for item in _distinct(project.downloads.in_module(scopes)):
         if (offline and HUB in item.origin) or project.staging.of(item) is not None or _is_asked_for(scopes, item):
@@ -81,9 +85,10 @@ def _python(document: Document, scopes: ModuleScopes, project: Project) -> Itera
             continue
         if project.guards.without_gpu(scopes, item.node) or _is_library_option(project, scopes, item):
             continue
-        if not project.gpu_programs.runs_at(scopes, item.node) or in_unused_class(project, scopes, item.node):
+        if not (held or project.gpu_programs.runs_at(scopes, item.node)):
             continue
-        yield _finding(document, scopes, item)
+        if not in_unused_class(project, scopes, item.node):
+            yield _finding(document, scopes, item, *held)
 
 
 def _is_library_option(project: Project, scopes: ModuleScopes, item: Download) -> bool:
@@ -177,7 +182,7 @@ def _embedded(document: JobSpecDocument, project: Project) -> Iterator[Finding]:
             yield _finding(document, scopes, item)
 
 
-def _finding(document: Document, scopes: ModuleScopes, item: Download) -> Finding:
+def _finding(document: Document, scopes: ModuleScopes, item: Download, *held: Place) -> Finding:
     what = f" {item.what!r}" if item.what and item.what != item.name else ""
     origin = f" {item.origin}" if item.origin else ""
     return RULE.finding(
@@ -185,7 +190,7 @@ def _finding(document: Document, scopes: ModuleScopes, item: Download) -> Findin
         scopes.module.span(item.node),
         f"{item.name} downloads{what}{origin} in the GPU job",
         help=_advice(item),
-        related=(item.place,) if item.place is not None else (),
+        related=(*((item.place,) if item.place is not None else ()), *held),
     )
 
 
