@@ -40,7 +40,7 @@ from gpulint.facts.feeding import WORKERS_POSITION
 from gpulint.facts.launches import launches
 from gpulint.facts.loaders import Loader
 from gpulint.facts.sample_work import works_per_sample
-from gpulint.facts.scopes import ModuleScopes, Ref
+from gpulint.facts.scopes import ModuleScopes, Ref, last_name
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.project import Project
@@ -60,6 +60,8 @@ _TRAINS = re.compile(
 )
 _NO_TRAINING = re.compile(r"debug|smoke|tiny|mock|infer|eval|predict|cpu|(^|/)hparams\.ya?ml$", re.IGNORECASE)
 """Configurations of something else than training; ``hparams.yaml`` is what Lightning notes down beside a checkpoint."""
+_STREAM = re.compile("iterable", re.IGNORECASE)
+"""Names of methods that make streams, which cannot be divided among workers."""
 _REASON = re.compile(r"debug|mac|windows|issue|not work|deadlock|hang|because|must", re.IGNORECASE)
 
 
@@ -222,6 +224,9 @@ def _needs_one_process(project: Project, loader: Loader) -> bool:
         for where, owner in project.resolver.classes_of(source.scopes, source.node):
             if any(base.endswith("IterableDataset") for base in project.resolver.base_names(where, owner)):
                 return True
+        made = project.resolver.origins(source.scopes, source.node)
+        if any(isinstance(ref.node, ast.Call) and _STREAM.search(last_name(ref.node.func)) for ref in made):
+            return True
     return project.feeding.yields_gpu_tensors(loader)
 
 
