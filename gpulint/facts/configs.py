@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpulint.facts.scopes import FUNCTIONS, Ref, last_name
+from gpulint.facts.scopes import FUNCTIONS, ModuleScopes, Ref, last_name
 from gpulint.finding import Place
 from gpulint.source import SourceText, Span
 
@@ -24,6 +24,11 @@ if TYPE_CHECKING:
 MAX_SIZE = 200_000
 """Bytes of the largest configuration file that is read for values."""
 
+MAX_DEFAULTS = 3
+"""Depth to which configurations that Hydra puts together are followed."""
+_IS_GLOBAL = b"@package _global_"
+MAX_KEYS = 8
+"""Most keys and wrappers between a file and a value."""
 _LOADS = frozenset(
     {
         "yaml.safe_load", "yaml.load", "yaml.full_load", "yaml.unsafe_load", "json.load", "json.loads",
@@ -50,28 +55,61 @@ class Configs:
         """What ``config["train"]["batch_size"]``, ``cfg.train.batch_size`` or ``cfg.get("lr", 1)`` reads."""
         from gpulint.facts.values import Value
 
-        keys, base = _keys(ref.node)
-        if not keys or base is None:
+        key, base = _step(ref.node)
+        if base is None:
             return
-        for path in self._paths(ref, base):
-            found = self.read(path).get(".".join(keys))
-            if found is not None:
-                yield Value(found[0], Place(path, found[1], "set here"), "config")
+        for path, prefix in self._sources(ref.scopes, base):
+            keys = (*prefix, key)
+            for part, package in self._parts(path):
+                if keys[: len(package)] != package:
+                    continue
+                found = self.read(part).get(".".join(keys[len(package) :]))
+                if found is not None:
+                    yield Value(found[0], Place(part, found[1], "set here"), "config")
+                    break
 
-    def _paths(self, ref: Ref, base: ast.expr, seen: frozenset[ast.AST] = frozenset()) -> Iterator[Path]:
-        """Files of the tree that the mapping ``base`` may have been loaded from."""
-        for origin in self._project.resolver.origins(ref.scopes, base):
+    def _parts(self, path: Path, depth: int = 0) -> Iterator[tuple[Path, tuple[str, ...]]]:
+        """A file and those that its Hydra ``defaults`` list puts together with it, with the keys that they go under.
+
+        https://hydra.cc/docs/advanced/defaults_list/
+        """
+        values = self.read(path)
+        yield path, ()
+        for key, (option, _) in values.items() if depth < MAX_DEFAULTS else ():
+            if not key.startswith("defaults.") or not isinstance(option, str) or option == "_self_":
+                continue
+            group = key.partition(".")[2].partition(".")[2].removeprefix("optional ")
+            folder, _, package = group.lstrip("/").partition("@")
+            part = path.parent / folder / f"{option.removesuffix('.yaml')}.yaml"
+            if group.startswith("override ") or not self._project.is_file(part):
+                continue
+            if _IS_GLOBAL in self._project.data(part)[:200]:
+                package = "_global_"
+            home = () if package == "_global_" else tuple((package.replace(".", "/") or folder).split("/"))
+            home = home if home != ("",) else ()
+            for inner, below in self._parts(part, depth + 1):
+                yield inner, (*home, *below)
+
+    def _sources(
+        self, scopes: ModuleScopes, base: ast.expr, seen: frozenset[ast.AST] = frozenset()
+    ) -> Iterator[tuple[Path, tuple[str, ...]]]:
+        """Files of the tree that the mapping ``base`` may have been loaded from, with the keys that lead to it."""
+        for origin in self._project.resolver.origins(scopes, base):
             node = origin.node
-            if node in seen:
+            if node in seen or len(seen) > MAX_KEYS:
                 continue  # `config = dict(config)` in a loop
-            if isinstance(node, ast.Call):
+            key, inner = _step(node)
+            if inner is not None:
+                for path, prefix in self._sources(origin.scopes, inner, seen | {node}):
+                    yield path, (*prefix, key)
+            elif isinstance(node, ast.Call):
                 names = self._project.resolver.call_names(origin.scopes, node)
                 if names & _LOADS and node.args:
-                    yield from self._opened(origin, node.args[0])
+                    yield from ((path, ()) for path in self._opened(origin, node.args[0]))
                 elif names & _WRAPS and node.args:
-                    yield from self._paths(origin, node.args[0], seen | {node})
+                    yield from self._sources(origin.scopes, node.args[0], seen | {node})
             elif isinstance(node, ast.arg):
-                yield from self._hydra(origin, node)
+                yield from ((path, ()) for path in self._hydra(origin, node))
 
     def _opened(self, ref: Ref, node: ast.expr, seen: frozenset[ast.AST] = frozenset()) -> Iterator[Path]:
         """Files behind ``open(path)``, an open handle, ``Path(path).read_text()`` or a path itself."""
@@ -145,21 +183,13 @@ class Configs:
             return {}
 
 
-def _keys(node: ast.AST) -> tuple[list[str], ast.expr | None]:
-    """(``["train", "lr"]``, ``cfg``) of ``cfg["train"].lr``; no keys if one of them is no literal."""
-    keys: list[str] = []
-    while True:
-        match node:
-            case ast.Attribute(value=base, attr=attr):
-                keys.insert(0, attr)
-                node = base
-            case ast.Subscript(value=base, slice=ast.Constant(value=str(key))):
-                keys.insert(0, key)
-                node = base
-            case ast.Call(func=ast.Attribute(value=base, attr="get"), args=[ast.Constant(value=str(key)), *_]):
-                keys.insert(0, key)
-                node = base
-            case ast.Name() | ast.Call():
-                return keys, node
-            case _:
-                return [], None
+def _step(node: ast.AST) -> tuple[str, ast.expr | None]:
+    """(``"lr"``, ``cfg["train"]``) of ``cfg["train"].lr``; None if the last key is no literal."""
+    match node:
+        case ast.Attribute(value=base, attr=key):
+            return key, base
+        case ast.Subscript(value=base, slice=ast.Constant(value=str(key))):
+            return key, base
+        case ast.Call(func=ast.Attribute(value=base, attr="get"), args=[ast.Constant(value=str(key)), *_]):
+            return key, base
+    return "", None

@@ -88,3 +88,49 @@ def test_what_cannot_be_followed_stays_unknown(tmp_path: Path, code: str) -> Non
 def test_a_mapping_that_wraps_itself_comes_to_an_end(tmp_path: Path) -> None:
     code = "for _ in range(2):\n    cfg = dict(cfg)\n    f = f.open()\n    look(cfg['lr'] + json.load(f)['a'])"
     assert not looked(tmp_path, f"import json\n{code}").values
+
+
+def test_a_configuration_that_is_kept_and_handed_on_is_followed(tmp_path: Path) -> None:
+    code = """
+import yaml
+
+
+class Trainer:
+    def __init__(self, config):
+        self.config = config
+        part = self.config["train"]
+        look(part.get("batch_size"))
+
+
+def load(path):
+    with open(path) as file:
+        return yaml.safe_load(file)
+
+
+Trainer(load("conf/train.yaml"))
+"""
+    (value,) = looked(tmp_path, code).values
+    assert (value.value, value.place.path.name, value.place.span.line) == (64, "train.yaml", 3)
+
+
+def test_parts_that_hydra_puts_together(tmp_path: Path) -> None:
+    conf = tmp_path / "conf"
+    conf.mkdir()
+    (conf / "main.yaml").write_text("defaults:\n  - _self_\n  - model: large\n  - optional data@input: text\nseed: 1\n")
+    for folder, name, text in (
+        ("model", "large", "defaults: [base]\nid: org/large\n"),
+        ("model", "base", "width: 8\n"),
+        ("data", "text", "# @package _global_\nlimit: 4\n"),
+    ):
+        (conf / folder).mkdir(exist_ok=True)
+        (conf / folder / f"{name}.yaml").write_text(text)
+    code = (
+        "import hydra\n@hydra.main(config_path='conf', config_name='main')\ndef main(cfg):\n"
+        "    look(cfg.model.id, cfg.model.width, cfg.limit, cfg.seed, cfg.input.limit)"
+    )
+    (tmp_path / "main.py").write_text(code)
+    project = Project(tmp_path, [tmp_path / "main.py"], Config(base=tmp_path))
+    scopes = project.scopes_at(tmp_path / "main.py")
+    assert scopes is not None
+    (call,) = scopes.calls_by_name["look"]
+    assert [project.values.of(scopes, part).constants for part in call.args] == [["org/large"], [8], [4], [1], []]
