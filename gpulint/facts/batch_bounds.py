@@ -159,8 +159,17 @@ class BatchBounds:
         return not any(map(names_device, texts)) and not self._project.gpu_programs.runs(scopes)
 
     def only_looked_at(self, scopes: ModuleScopes, call: ast.Call) -> bool:
-        """Does a module that computes nothing only draw from the loader that ``call`` makes, to see what it yields?"""
+        """Does a module that computes nothing only draw from the loader that ``call`` makes, to see what it yields?
+
+        So do all callers of a function that returns it, if any.
+        """
         assigned = scopes.module.parents.get(call)
+        function = scopes.function(call)
+        if isinstance(assigned, ast.Return) and function is not None and not scopes.class_of(function):
+            return not computes(scopes.module.source.text.encode("utf-8", "replace")) and all(
+                isinstance(site.node, ast.Call) and self.only_looked_at(site.scopes, site.node)
+                for site in self._project.resolver.call_sites(scopes, function)
+            )
         if not isinstance(assigned, ast.Assign) or len(assigned.targets) != 1:
             return False
         target = assigned.targets[0]

@@ -40,6 +40,41 @@ def conditions(scopes: ModuleScopes, node: ast.AST, until: ast.AST | None = None
         inner = up
 
 
+def exclude_each_other(scopes: ModuleScopes, one: ast.AST, other: ast.AST, loop: ast.AST) -> bool:
+    """Do two places of a loop never run in the same program (``if mode == "train"`` and ``if mode == "forward"``)?
+
+    Only what the loop does not set can tell.
+    """
+    told = _known_from(scopes, one)
+    both = [(known, contrary) for known in told for contrary in _known_from(scopes, other) if _differ(known, contrary)]
+    if not both:
+        return False
+    stored = {ast.unparse(part) for part in ast.walk(loop) if isinstance(getattr(part, "ctx", None), ast.Store)}
+    return any(known[0] not in stored for known, _ in both)
+
+
+def _known_from(scopes: ModuleScopes, node: ast.AST) -> list[tuple[str, object, bool]]:
+    """(name, constant, equal) for what the conditions around a place say of names that are compared with constants."""
+    found: list[tuple[str, object, bool]] = []
+    for test, holds in conditions(scopes, node):
+        together = isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) is holds
+        for part in test.values if isinstance(test, ast.BoolOp) and together else [test]:
+            match part:
+                case ast.Compare(
+                    left=ast.Name() | ast.Attribute() as left,
+                    ops=[ast.Eq() | ast.NotEq() as operator],
+                    comparators=[ast.Constant(value=value)],
+                ):
+                    found.append((ast.unparse(left), value, isinstance(operator, ast.Eq) is holds))
+    return found
+
+
+def _differ(one: tuple[str, object, bool], other: tuple[str, object, bool]) -> bool:
+    """Can two such statements not both be true?"""
+    (name, value, equal), (again, second, also) = one, other
+    return name == again and ((value == second and equal is not also) or (value != second and equal and also))
+
+
 def nested_exits(scopes: ModuleScopes, node: ast.AST, until: ast.AST | None = None) -> Iterator[tuple[ast.expr, bool]]:
     """(test, False) of early exits in front of ``node`` that stand inside other ``if`` statements, or have an ``else``.
 

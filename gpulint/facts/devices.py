@@ -32,6 +32,12 @@ _GPU_NAME = re.compile(
 )
 _DEVICE_NAME = re.compile(r"(^|_)(device|dev|devices|cuda|gpu|rank|gpu_id)(_|$|\d)", re.IGNORECASE)
 
+_NO_TENSOR = re.compile(
+    r"^(self|cls|model|module|net|trainer|state)$|(^|_)(args?|opts?|options|cfg|config|conf|h?params|flags|settings|ctx)$",
+    re.IGNORECASE,
+)
+"""Names of what has a ``device`` and is no tensor."""
+
 
 class Device(enum.Enum):
     """What a device expression may be."""
@@ -194,12 +200,24 @@ class Devices:
             draw = transfer.draw
             if draw is None or draw.prepared or not transfer.to_gpu:
                 continue
-            if self._project.guards.without_gpu(scopes, transfer.node):
+            if self._project.guards.without_gpu(scopes, transfer.node) or self._drawn_without_gpu(transfer, draw):
                 continue
             where = draw.where.node
             once = isinstance(where, ast.Call) and not loops.contexts(draw.where.scopes, where)
             if not once and not looks_at_few(self._project, draw.where) and not self._was_on_gpu(transfer, draw):
                 yield transfer
+
+    def _drawn_without_gpu(self, transfer: Transfer, draw: Draw) -> bool:
+        """Does a helper follow its caller's tensors (``.to(scores.device)``), and a program without GPUs call it?"""
+        if draw.where.scopes is transfer.scopes or transfer.devices != {Device.UNKNOWN}:
+            return False
+        targets = [*transfer.node.args[:1], *(word.value for word in transfer.node.keywords if word.arg == "device")]
+        follows = any(
+            isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name)
+            and not _NO_TENSOR.search(target.value.id)
+            for target in targets
+        )  # fmt: skip
+        return follows and not self._project.gpu_programs.runs(draw.where.scopes)
 
     def _was_on_gpu(self, transfer: Transfer, draw: Draw) -> bool:
         """Is the value a field of a sampled graph whose fields of that name live on the GPU?"""

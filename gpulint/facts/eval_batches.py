@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from gpulint.facts.batches import Source
+from gpulint.facts.batches import Source, Split
 from gpulint.facts.glances import looks_at_few
 from gpulint.facts.prepared import PREPARE
 from gpulint.facts.roles import Role
-from gpulint.facts.scopes import ModuleScopes, last_name
+from gpulint.facts.scopes import LOOPS, ModuleScopes, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -107,6 +108,25 @@ def _unused(scopes: ModuleScopes, call: ast.Call) -> bool:
     return not any(
         isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load) for node in ast.walk(function)
     )
+
+
+def trained_on(project: Project, training: list[Source], made: Iterable[Source]) -> list[Source]:
+    """The training batches of a place; those of a loader that no step draws from give way to those that steps take.
+
+    A ``train_loader`` for a look at the data set may stand where evaluation loaders do, and the training make its own.
+    """
+    if not training or any(_is_stepped_through(project, source) is not False for source in training):
+        return training
+    others = [source for source in made if source.split is Split.TRAIN and _is_stepped_through(project, source)]
+    return others or training
+
+
+def _is_stepped_through(project: Project, source: Source) -> bool | None:
+    """Do training steps draw from a loader? None if no loop is known to."""
+    draws = project.draws.by_loader.get(source.node, ())
+    loops = [draw.where for draw in draws if isinstance(draw.where.node, LOOPS)]
+    roles = {project.loops.role(where.scopes, where.node) for where in loops if isinstance(where.node, LOOPS)}
+    return Role.STEP in roles if roles else None
 
 
 def one_is_enough(project: Project, scopes: ModuleScopes, source: Source) -> bool:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpulint.facts.fetch_commands import only_prepares
+from gpulint.facts.launches import is_uncalled
 from gpulint.finding import Place
 from gpulint.rule import Kind
 
@@ -109,7 +110,8 @@ class GpuJobs:
         table: dict[Path, dict[tuple[int, int], Held]] = {}
         for job, evidence in self.held:
             for item in job.commands:
-                if may_skip(job, item.document, item.command):
+                own = item.document is job.document  # what other scripts source, they may call
+                if may_skip(job, item.document, item.command) or (own and is_uncalled(item.command)):
                     continue
                 span = item.command.span
                 table.setdefault(item.document.path, {}).setdefault(

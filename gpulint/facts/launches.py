@@ -155,7 +155,7 @@ def _launch(
         working_dir=working_dir(command, env, base),
         levels=levels,
         program_word=target.word,
-        uncalled=_uncalled(command),
+        uncalled=is_uncalled(command),
         code=target.word if target.kind == "code" else None,
         options=levels[-1].options if levels else {},
     )
@@ -253,7 +253,7 @@ def _shell(argv: tuple[ArgWord, ...]) -> _Target:
     return _Target("shell", "script", None, ())
 
 
-def _uncalled(command: Command) -> bool:
+def is_uncalled(command: Command) -> bool:
     """Whether nothing in the script can call the function that the command stands in."""
     function, script = command.in_function, command.script
     if function is None or script.calls(function):

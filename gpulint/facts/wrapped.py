@@ -7,7 +7,7 @@ import enum
 from typing import TYPE_CHECKING
 
 from gpulint.facts.passing import argument_of
-from gpulint.facts.scopes import FUNCTIONS, ModuleScopes, Ref, last_name
+from gpulint.facts.scopes import FUNCTIONS, FunctionNode, ModuleScopes, Ref, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -24,6 +24,8 @@ def only_infers(project: Project, scopes: ModuleScopes, call: ast.Call) -> bool:
     assigned, function = scopes.module.parents.get(_chained(scopes, call)), scopes.function(call)
     if not isinstance(assigned, ast.Assign):
         return False
+    if function is not None and _serves(function):
+        return True
     target = ast.unparse(assigned.targets[0])
     attribute = isinstance(assigned.targets[0], ast.Attribute)
     homes = list[ast.AST]()
@@ -57,6 +59,12 @@ def _only_infers_in(
     if _Use.RETURNED in uses and not _evaluates(home):
         return False
     return _Use.OTHER not in uses and bool({_Use.INFERS, _Use.RETURNED} & set(uses))
+
+
+def _serves(function: FunctionNode) -> bool:
+    """Is it the function that SageMaker loads a model with to serve it (``model_fn(model_dir)``)?"""
+    parameters = [argument.arg for argument in function.args.args]
+    return function.name == "model_fn" and parameters[:1] == ["model_dir"]
 
 
 def _evaluates(function: ast.AST) -> bool:

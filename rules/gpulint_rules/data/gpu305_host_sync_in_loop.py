@@ -33,13 +33,14 @@ from collections.abc import Iterator
 
 from gpulint.documents.base import Document
 from gpulint.facts.acting import moves_environment
-from gpulint.facts.conditions import conditions, is_ending
+from gpulint.facts.conditions import conditions, exclude_each_other, is_ending
 from gpulint.facts.glances import FEW, looks_at_few
 from gpulint.facts.guards import is_benchmark
+from gpulint.facts.host_models import trains_on_host
 from gpulint.facts.iterables import is_loader_name, unwrap_iterable
 from gpulint.facts.loops import Context
 from gpulint.facts.roles import Role
-from gpulint.facts.scopes import FUNCTIONS, ModuleScopes, last_name
+from gpulint.facts.scopes import FUNCTIONS, LOOPS, ModuleScopes, Ref, last_name
 from gpulint.facts.syncs import Kind as SyncKind
 from gpulint.facts.syncs import Sync, Syncs
 from gpulint.finding import Finding, Place, Severity
@@ -114,6 +115,11 @@ def _every_step(project: Project, scopes: ModuleScopes, sync: Sync) -> Context |
             continue
         if moves_environment(scopes, sync.node, context.calls) or _writes_checkpoint(context):
             continue
+        loop = context.loop
+        if isinstance(loop.node, LOOPS) and trains_on_host(project, loop.scopes, loop.node):
+            continue
+        if _is_of_another_mode(project, context, context.calls[0] if context.calls else Ref(scopes, sync.node)):
+            continue
         return context
     return None
 
@@ -148,6 +154,15 @@ def _is_below_few(test: ast.expr) -> bool:
         and part.comparators[0].value <= FEW
         for part in ast.walk(test)
     )
+
+
+def _is_of_another_mode(project: Project, context: Context, at: Ref) -> bool:
+    """Does one loop train, or else infer (``mode == "forward"``), and is this a place where it infers?"""
+    scopes, loop = context.loop.scopes, context.loop.node
+    if at.scopes is not scopes:
+        return False
+    steps = [call for call in project.loops.calls_in(scopes, loop) if project.loops.is_step(scopes, call)]
+    return bool(steps) and all(exclude_each_other(scopes, at.node, step, loop) for step in steps)
 
 
 def _writes_checkpoint(context: Context) -> bool:

@@ -37,7 +37,8 @@ from gpulint.documents.base import Document
 from gpulint.estimates import BatchSizes
 from gpulint.facts import paired_sizes
 from gpulint.facts.batches import Source, Split, home, split_of
-from gpulint.facts.eval_batches import has_reason, one_is_enough, only_evaluates
+from gpulint.facts.eval_batches import has_reason, one_is_enough, only_evaluates, trained_on
+from gpulint.facts.gpu_programs import runs_elsewhere
 from gpulint.facts.launch_options import given
 from gpulint.facts.launches import launches
 from gpulint.facts.passing import argument_of
@@ -75,6 +76,8 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
 def _python(document: Document, project: Project, scopes: ModuleScopes) -> Iterator[Finding]:
     if document.kind is Kind.NOTEBOOK and not project.gpu_programs.runs(scopes):
         return  # batches for an endpoint, or a model of scikit-learn
+    if runs_elsewhere(scopes):
+        return
     found = _all(project, scopes)
     if (fits := project.batch_that_fits(document.path)) is not None and fits.evaluation > 0:
         found = (_informed(finding, fits) for finding in found)
@@ -107,6 +110,7 @@ def _all(project: Project, scopes: ModuleScopes) -> Iterator[Finding]:
         for evaluation in [source for source in sources if source.split is Split.EVAL]:
             lifted = _lifted(project, scopes, made, where)
             training += [other for other in lifted if other.node is not evaluation.node and _same(evaluation, other)]
+        training = trained_on(project, training, made)
         for source in sources:
             finding = _check(project, scopes, source, training)
             if finding is not None:
