@@ -38,7 +38,7 @@ _MODEL_NAME = re.compile(
     re.IGNORECASE,
 )
 _RESULT_NAME = re.compile(
-    r"(^|_)(eval|evals|metrics?|results?|predictions?|preds?|outputs?|history|scores?|stats|losses|features|embeddings?|"
+    r"(^|_)(eval|evals|metrics?|results?|predictions?|preds?|outputs?|history|scores?|stats|loss|losses|features|embeddings?|"
     r"samples|images?|labels|logits|accuracy)(_|$)",
     re.IGNORECASE,
 )

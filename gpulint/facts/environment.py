@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 _REASON = re.compile(
-    r"do(n't| not) (remove|delete|change)|work-?\s?around|w/o this|without this|otherwise|must be set|keep this"
+    r"do(n't| not) (remove|delete|change)|work-?\s?around|(w/o|without) (this|these)\b|otherwise|must be set|keep this"
     r"|(do(es)?(n't| not)|can'?t|cannot) (support|have|connect|communicate)|(has|have) no\b|not (supported|available)"
     r"|(will|would|may|can) (hang|deadlock|crash|fail)|avoid\w* .*\b(error|hang|deadlock|crash)"
     r"|(is|are) (needed|required|necessary)",

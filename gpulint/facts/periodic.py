@@ -22,7 +22,9 @@ _AMOUNT = re.compile(r"^(max|total|num|global|warmup|train|training|completed|cu
 _LAST = re.compile(
     r"\b(last|final|done|finished|best|is_best|patience|stop|early_stop\w*|improved|accept\w*)\b", re.IGNORECASE
 )
-_DUE = re.compile(r"^(should|needs?|time_to|is_time_to)_\w*(log|print|display|show|report|plot|save|eval|valid|test)")
+_DUE = re.compile(
+    r"^(should|needs?|time_to|is_time_to)_\w*(log|print|display|show|report|record|plot|save|eval|valid|test)"
+)
 _MARK = re.compile(r"(^|_)(start|last|prev|previous)(_|$)", re.IGNORECASE)
 _FLAG = re.compile(r"(^|_)(do|eval|evaluate|log|save|plot|show|sample|print|vis|visualize|report)(_|$)")
 FEW = 20

@@ -20,6 +20,7 @@ _TOY = re.compile(
 """Data sets that hold little, or make their samples from nothing."""
 _LOADED = frozenset({"torch.load", "numpy.load", "pickle.load", "joblib.load"})
 """Functions that read a whole data set into memory."""
+_LIST_OF_TENSORS = re.compile(r"^(typing\.)?(List|list|Sequence)\[.*Tensor\b")
 _PARTS = frozenset({"random_split", "Subset", "ConcatDataset", "shuffle", "train_test_split"})
 _BUILDS = frozenset({"build", "create", "get", "load"})
 """Methods of builders, which are named after what they build."""
@@ -59,6 +60,8 @@ def _is_trivial(project: Project, source: Ref) -> bool:
             return True
         todo += [ref for ref in project.resolver.origins(where.scopes, node) if not ref.path]
         if isinstance(node, ast.Name):
+            if _is_list_of_tensors(where, node):
+                return True
             values = (binding.value for binding in where.scopes.scope(node).lookup(node.id) if not binding.path)
             todo += [Ref(where.scopes, value) for value in values if value is not None]
         if isinstance(node, ast.Subscript):
@@ -68,6 +71,16 @@ def _is_trivial(project: Project, source: Ref) -> bool:
             todo += [Ref(where.scopes, node.func.value)] if isinstance(node.func, ast.Attribute) else []
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _BUILDS:
             todo.append(Ref(where.scopes, node.func.value))
+    return False
+
+
+def _is_list_of_tensors(where: Ref, name: ast.Name) -> bool:
+    """Does an annotation say that the samples are tensors in a list (``crops: list[dict[str, torch.Tensor]]``)?"""
+    for binding in where.scopes.scope(name).lookup(name.id):
+        for node in (binding.node, where.scopes.module.parents.get(binding.node)):
+            annotation = getattr(node, "annotation", None)
+            if annotation is not None and _LIST_OF_TENSORS.match(ast.unparse(annotation)):
+                return True
     return False
 
 

@@ -99,7 +99,11 @@ def _commands(document: Document, project: Project) -> Iterator[Finding]:
 
 def _only_if_missing(held: Held) -> bool:
     """``python -c 'import x' || pip install x``: nothing is installed where the image has it."""
-    return any(_found_missing(block) for block in held.command.conditions)
+    command = held.command
+    around = command.script.calls(command.in_function) if command.in_function else ()
+    return any(map(_found_missing, command.conditions)) or (
+        bool(around) and all(any(map(_found_missing, call.conditions)) for call in around)
+    )
 
 
 def _found_missing(block: Block) -> bool:

@@ -81,6 +81,11 @@ _NO_TRAINING = re.compile(
 
 _INFERS = re.compile(r"(^|_)(infer|inference)(_|$)", re.IGNORECASE)
 """Scripts that apply a model, often one sample at a time to tell how long that takes."""
+_SAYS_TRAINING = re.compile(
+    r"train|tun(e|ing)|sft|dpo|epoch|learning[-_]?rate|(^|[-_.])lr\b|max[-_]?(steps|iters)|optim|weight[-_]decay",
+    re.IGNORECASE,
+)
+"""Words of a command that trains; without one, what a program from elsewhere does with its batches is not known."""
 _REINFORCES = re.compile(r"(^|_)(ppo|grpo|rloo|reinforce|rlhf)(_|$)", re.IGNORECASE)
 """Programs whose batches are bound by what they sample themselves."""
 _REASON = re.compile(r"\b(paper|memory|v?ram|oom|(for|to) (test|debug)\w*|only (test|debug)\w*|smoke)\b", re.IGNORECASE)
@@ -149,13 +154,13 @@ def _all(document: Document, project: Project) -> Iterator[Finding]:
         yield from _python(document, project, scopes)
     if document.kind is Kind.JOBSPEC:
         for task in document.tasks:
-            yield from _task(document, task)
+            yield from _task(document, project, task)
         if not document.tasks:
             yield from _configuration(document)
     else:
         for script in document.scripts:
             for launch in launches(script):
-                yield from _launch(document, launch)
+                yield from _launch(document, project, launch)
                 yield from _deepspeed_option(document, project, launch)
 
 
@@ -240,7 +245,7 @@ def _within(value: Span, call: Span) -> Span:
     return call if inside else value
 
 
-def _task(document: Document, task: Task) -> Iterator[Finding]:
+def _task(document: Document, project: Project, task: Task) -> Iterator[Finding]:
     gpus = task.resources.gpus
     if gpus is None or gpus.value == 0:
         return
@@ -251,10 +256,10 @@ def _task(document: Document, task: Task) -> Iterator[Finding]:
             yield _finding(document, variable.span, f"{variable.name} is {size}", size)
     for script in task.scripts:
         for launch in launches(script):
-            yield from _launch(document, launch)
+            yield from _launch(document, project, launch)
 
 
-def _launch(document: Document, launch: Launch) -> Iterator[Finding]:
+def _launch(document: Document, project: Project, launch: Launch) -> Iterator[Finding]:
     words = [word.text for word in launch.args]
     if launch.program is None and launch.module is None:
         return
@@ -264,6 +269,9 @@ def _launch(document: Document, launch: Launch) -> Iterator[Finding]:
     if document.kind is Kind.SHELL and (_NO_TRAINING.search(document.path.stem) or _INFERS.search(document.path.stem)):
         return
     if is_benchmark(program) or is_benchmark(document.path):
+        return
+    known = any(path.name == program.name for path in project.files) or not program.name
+    if not known and not any(map(_SAYS_TRAINING.search, [program.name, *words])):
         return
     options = given(launch.args)
     texts = {name: option.value for name, option in options.items()}
