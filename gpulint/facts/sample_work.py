@@ -27,7 +27,10 @@ _BUILDS = frozenset({"build", "create", "get", "load"})
 MAX_STEPS = 12
 """Most expressions that are looked at to find out what a data set is."""
 _CHEAP = frozenset(
-    {"len", "int", "float", "tensor", "as_tensor", "from_numpy", "rand", "randn", "zeros", "ones", "randint"}
+    (
+        "len int float tensor as_tensor from_numpy rand randn zeros ones randint items keys values dict item long "
+        "Tensor LongTensor FloatTensor clone"
+    ).split()
 )
 
 

@@ -58,8 +58,12 @@ _HELD_OUT = re.compile(r"val|test|eval|infer|predict", re.IGNORECASE)
 _TRAINS = re.compile(
     r"(^|[._])(epochs?|num_epochs|number_of_epochs|lr|learning_rate|max_steps|optimizer|batch_size)(\.|$)"
 )
-_NO_TRAINING = re.compile(r"debug|smoke|tiny|mock|infer|eval|predict|cpu|(^|/)hparams\.ya?ml$", re.IGNORECASE)
-"""Configurations of something else than training; ``hparams.yaml`` is what Lightning notes down beside a checkpoint."""
+_NO_TRAINING = re.compile(
+    r"debug|smoke|tiny|mock|infer|eval|predict|cpu|(^|/)hparams\.ya?ml$"
+    r"|(^|/)(dvclive|wandb|mlruns|lightning_logs|\.hydra|multirun)/",
+    re.IGNORECASE,
+)
+"""Configurations of something else than training, and what a run has noted down (``hparams.yaml``: Lightning)."""
 _STREAM = re.compile("iterable", re.IGNORECASE)
 """Names of methods that make streams, which cannot be divided among workers."""
 _REASON = re.compile(r"debug|mac|windows|issue|not work|deadlock|hang|because|must", re.IGNORECASE)
