@@ -124,6 +124,11 @@ class Syncs:
                 return Sync(call, Kind.READ, func.value)
             if name == "tolist" and self._tensors.is_tensor(scopes, func.value):
                 return Sync(call, Kind.READ, func.value)
+            if name == "masked_select":
+                torch = self._project.resolver.call_names(scopes, call) & {"torch.masked_select"}
+                picked = call.args[0] if torch and call.args else func.value
+                if self._handed.is_tensor(scopes, picked):
+                    return Sync(call, Kind.SELECT, picked)
             if name == "get_scale" and "scaler" in last_name(func.value).lower():
                 return Sync(call, Kind.READ, func.value)
             if name == "synchronize" and self._project.resolver.call_names(scopes, call) & {"torch.cuda.synchronize"}:
