@@ -75,7 +75,7 @@ class Uploads:
     def in_module(self, scopes: ModuleScopes) -> Iterator[Upload]:
         """Uploads of a module in source order."""
         for call in scopes.calls:
-            if (name := self._name(scopes, call)) and not self._in_background(scopes, call):
+            if (name := self._name(scopes, call)) and self._waits(scopes, call) and not self.in_thread(scopes, call):
                 yield Upload(Ref(scopes, call), name)
 
     def _name(self, scopes: ModuleScopes, call: ast.Call) -> str:
@@ -98,12 +98,17 @@ class Uploads:
             return match[0].split()[0]
         return ""
 
-    def _in_background(self, scopes: ModuleScopes, call: ast.Call) -> bool:
-        """Does the call say itself that it does not wait, or stand in a function that a thread runs?"""
+    def _waits(self, scopes: ModuleScopes, call: ast.Call) -> bool:
+        """Does the call not say itself that it returns at once?"""
         for flag in ("blocking", "run_as_future"):
             known = self._project.arguments.value(scopes, call, flag)
             if known.any(lambda value: value is (flag == "run_as_future")):  # noqa: B023 - used at once
-                return True
+                return False
+        return True
+
+    @staticmethod
+    def in_thread(scopes: ModuleScopes, call: ast.AST) -> bool:
+        """Does a place stand in a function that a thread runs?"""
         function = scopes.function(call)
         if function is None:
             return False

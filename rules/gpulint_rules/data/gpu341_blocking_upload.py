@@ -63,12 +63,23 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
     for upload in Uploads(project).in_module(scopes):
         if project.guards.off_by_default(scopes, upload.node) or project.guards.debug(scopes, upload.node):
             continue
-        context = next((c for c in project.loops.contexts(scopes, upload.node) if c.role is not Role.OTHER), None)
+        contexts = [c for c in project.loops.contexts(scopes, upload.node) if c.role is not Role.OTHER]
+        context = next((c for c in contexts if _is_taken(project, c)), None)
+        if context is None and contexts:
+            continue
         if context is None and not _is_periodic(scopes, upload.node, project):
             continue
         if project.gpu_programs.runs(scopes):
             yield _finding(document, project, scopes, upload, context)
     yield from _writers(document, scopes, project)
+
+
+def _is_taken(project: Project, context: Context) -> bool:
+    """Do the loop's calls lead to the upload by default (not ``else`` of ``if self.in_background``), and no thread?"""
+    return not any(
+        project.guards.off_by_default(call.scopes, call.node) or Uploads.in_thread(call.scopes, call.node)
+        for call in context.calls
+    )
 
 
 def _is_periodic(scopes: ModuleScopes, node: ast.AST, project: Project, depth: int = 3) -> bool:
