@@ -92,7 +92,7 @@ def _per_item(document: Document, scopes: ModuleScopes, project: Project) -> Ite
                 and function.name in ("__getitem__", "__iter__")
                 and scopes.class_of(call) is not None
             )
-            if not call.args:
+            if not call.args or _is_builtin_open(scopes, call, project):
                 continue
             where = project.paths.of(scopes, call.args[0])
             if not where.is_remote or not (re.match(_BUCKET, where.text) or (per_item and "://" in where.text)):
@@ -100,6 +100,13 @@ def _per_item(document: Document, scopes: ModuleScopes, project: Project) -> Ite
             if per_item or project.loops.contexts(scopes, call):
                 unit = "every item" if per_item else "every iteration"
                 yield _finding(document, scopes, call, f"{last_name(call.func)} reads {where.text} for {unit}")
+
+
+def _is_builtin_open(scopes: ModuleScopes, call: ast.Call, project: Project) -> bool:
+    """Python's own ``open`` knows no URLs: what it is given stands on a disk, whatever else the path is used for."""
+    if not isinstance(call.func, ast.Name) or call.func.id != "open":
+        return False
+    return project.resolver.call_names(scopes, call) <= {"open", "builtins.open", "io.open"}
 
 
 def _finding(document: Document, scopes: ModuleScopes, call: ast.Call, message: str) -> Finding:
