@@ -46,6 +46,7 @@ from gpulint.facts.downloads import Download
 from gpulint.facts.fetch_commands import download_tool
 from gpulint.facts.fetching import LIBRARIES, NAMES
 from gpulint.facts.gpu_jobs import tests_existence
+from gpulint.facts.opted_in import opted_in
 from gpulint.facts.scopes import ModuleScopes, last_name
 from gpulint.facts.unused import in_unused_class
 from gpulint.finding import Finding, Place, Severity
@@ -83,17 +84,12 @@ def _python(document: Document, scopes: ModuleScopes, project: Project, held: tu
             continue
         if item.kind == "data" and _stands_on_disk(scopes, item):
             continue
-        if project.guards.without_gpu(scopes, item.node) or _is_library_option(project, scopes, item):
+        if project.guards.without_gpu(scopes, item.node):
             continue
         if not (held or project.gpu_programs.runs_at(scopes, item.node)):
             continue
-        if not in_unused_class(project, scopes, item.node):
+        if not in_unused_class(project, scopes, item.node) and not opted_in(project, scopes, item.node):
             yield _finding(document, scopes, item, *held)
-
-
-def _is_library_option(project: Project, scopes: ModuleScopes, item: Download) -> bool:
-    """Weights that a library's function fetches only for a caller who says so (``def resnet(pretrained=False)``)."""
-    return not project.downloads.is_program(scopes) and project.guards.off_by_default(scopes, item.node)
 
 
 def _is_asked_for(scopes: ModuleScopes, item: Download) -> bool:
