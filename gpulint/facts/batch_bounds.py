@@ -39,7 +39,7 @@ _RL = re.compile(r"^(gym|gymnasium|stable_baselines3|sb3_contrib|torchrl|tiansho
 _RL_NAME = re.compile(r"replay_?(buffer|memory)|rollout_?buffer|^actor_?critic$|^(rlhf|ppo|grpo)_", re.IGNORECASE)
 _LARGE = re.compile(
     r"(?<![\w.])(?:[3-9]|\d{2,3})(?:\.\d+)?[bB](?![a-zA-Z])|[-_](?:[3-9]|\d{2,3})(?:\.\d+)?[bB](?![a-zA-Z])"
-    r"|(?<=[a-z])\d{2,3}b(?![a-z0-9])|[-_]xx?l\b|llama|mi[sx]tral|falcon|qwen|deepseek|vicuna"
+    r"|(?<=[a-z])\d{2,3}b(?![a-z0-9])|[-_]xx?l\b|llama|mi[sx]tral|falcon|qwen|deepseek|vicuna|(?<![a-z])phi[-_]?[34](?!\d)"
     r"|stable[-_]?diffusion|sdxl|neox|gpt-?j\b",
     re.IGNORECASE,
 )
@@ -141,11 +141,15 @@ class BatchBounds:
         return "accumulation" if self._accumulates(scopes, names) else ""
 
     def _default_models(self, scopes: ModuleScopes) -> Iterator[str]:
-        """Defaults of a module's options for the model that constants of other modules name."""
+        """Models that a module loads, or has options for, whose names are constants of other modules."""
         for call in [*scopes.calls_by_name.get("add_argument", []), *scopes.calls_by_name.get("option", [])]:
             default = next((keyword.value for keyword in call.keywords if keyword.arg == "default"), None)
             if isinstance(default, ast.Name | ast.Attribute) and "model" in ast.unparse(call).lower():
                 known = self._project.values.of(scopes, default)
+                yield from (value for value in known.constants if isinstance(value, str))
+        for call in scopes.calls_by_name.get("from_pretrained", []):
+            if call.args and not isinstance(call.args[0], ast.Constant):
+                known = self._project.values.of(scopes, call.args[0])
                 yield from (value for value in known.constants if isinstance(value, str))
 
     def _is_for_cpu(self, scopes: ModuleScopes) -> bool:

@@ -33,6 +33,10 @@ _BATCH_KEYWORD = re.compile(
 )
 
 
+HEAD = 3
+"""Lines of a call from which on an argument is told at its own place, not at the call's."""
+
+
 class Split(enum.Enum):
     """What batches are for."""
 

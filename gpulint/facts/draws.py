@@ -85,7 +85,16 @@ class Draws:
         sources = unwrap_zipped(loop.iter)
         found = [loader for source in sources for loader in self._project.loaders.loaders_of(scopes, source)]
         loaders = tuple(dict.fromkeys(found))
-        return Draw(Ref(scopes, loop), loaders, self._prepared.is_prepared(scopes, sources[0])) if loaders else None
+        return Draw(Ref(scopes, loop), loaders, self._are_moved(scopes, sources[0], loaders)) if loaders else None
+
+    def _are_moved(self, scopes: ModuleScopes, source: ast.expr, loaders: tuple[Loader, ...]) -> bool:
+        """Are the batches on the device already: through Accelerate and the like, or by the loaders themselves?"""
+        return (bool(loaders) and all(map(self.places, loaders))) or self._prepared.is_prepared(scopes, source)
+
+    def places(self, loader: Loader) -> bool:
+        """Does a loader put its batches on a device other than the CPU itself?"""
+        device = loader.device
+        return device is not None and self._project.devices.may_be_gpu(loader.scopes, device)
 
     def _on_device(self, scopes: ModuleScopes, source: ast.expr) -> bool:
         """Iterators that put batches on a device themselves (torchtext, tf.data, DALI, JAX, GraphLearn)."""
@@ -140,11 +149,11 @@ class Draws:
                 loaders = self._project.loaders.loaders_of(scopes, inner)
                 if not loaders and (not is_loader_name(last_name(inner)) or self._on_device(scopes, inner)):
                     return None
-                return Draw(Ref(scopes, node), loaders, self._prepared.is_prepared(scopes, inner))
+                return Draw(Ref(scopes, node), loaders, self._are_moved(scopes, inner, loaders))
             case ast.Call(func=ast.Attribute(value=source, attr="next" | "__next__"), args=[]) if self._goes_on(
                 scopes, node, source
             ) and (loaders := self._project.loaders.loaders_of(scopes, source)):
-                return Draw(Ref(scopes, node), loaders, self._prepared.is_prepared(scopes, source))
+                return Draw(Ref(scopes, node), loaders, self._are_moved(scopes, source, loaders))
             case ast.Call(func=ast.Name(id="getattr"), args=[base, *_]):
                 return self.batch(scopes, base, depth + 1)
             case ast.Call(func=ast.Attribute(value=base, attr=attr)) if attr in _HOST_METHODS:

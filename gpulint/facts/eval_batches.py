@@ -22,6 +22,17 @@ _SLIDES = frozenset({"sliding_window_inference", "SlidingWindowInferer"})
 """MONAI's evaluation of one volume after the other, in batches of its windows."""
 _FITS = re.compile(r"\.fit\w*\(|\.train\(|[tT]rainer\b|GradientTape|value_and_grad|\btrain\w*\(")
 """Training that a library or a function from elsewhere may do."""
+_ARGUMENTS = re.compile(r"TrainingArguments$|^(SFT|DPO|ORPO|KTO|CPO|Reward)Config$")
+"""Arguments of Hugging Face's trainers."""
+_TRAINER = re.compile(r"Trainer$")
+_ASKED = frozenset(
+    (
+        "eval_strategy evaluation_strategy do_eval do_predict eval_on_start evaluate_during_training eval_steps"
+        " load_best_model_at_end"
+    ).split()
+)
+_EVALUATES = frozenset({"evaluate", "predict", "evaluation_loop", "prediction_loop", "hyperparameter_search"})
+_ASKS = re.compile(rb"\.(evaluate|predict|evaluation_loop|prediction_loop|hyperparameter_search)\(")
 _UNDRAWN = PREPARE | {"cycle"}
 """Calls that take a loader without drawing from it."""
 _PSNR = re.compile(r"(^|_)psnr$|peak_signal_noise_ratio$")
@@ -34,7 +45,8 @@ def has_reason(project: Project, scopes: ModuleScopes, source: Source) -> bool:
         _is_one_on_purpose(scopes, source)
         or _bounded(project, scopes, source)
         or _is_reckoned(source)
-        or _unused(scopes, source.node)
+        or _unused(project, scopes, source.node)
+        or (bool(_ARGUMENTS.search(last_name(source.node.func))) and never_evaluates(project, scopes))
         or _drawn_one_by_one(project, scopes, source.node)
         or project.batch_bounds.only_looked_at(scopes, source.node)
     )
@@ -98,16 +110,57 @@ def _is_tiny(data: ast.expr) -> bool:
     return any(isinstance(call, ast.Call) and last_name(call.func) in _TINY for call in ast.walk(data))
 
 
-def _unused(scopes: ModuleScopes, call: ast.Call) -> bool:
-    """Is the loader assigned to a name that nothing in its function reads?"""
-    statement = scopes.module.parents.get(call)
-    function = scopes.function(call)
-    if function is None or not isinstance(statement, ast.Assign) or not isinstance(statement.targets[0], ast.Name):
+def _unused(project: Project, scopes: ModuleScopes, call: ast.Call) -> bool:
+    """Is the loader assigned to a name that nothing reads: in its function, or in a program that reads the names of
+    others that it makes?"""
+    name = _assigned_to(scopes, call)
+    if not name or (scopes.class_of(call) is not None and scopes.function(call) is None):
         return False
-    name = statement.targets[0].id
-    return not any(
-        isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load) for node in ast.walk(function)
-    )
+    function = scopes.function(call)
+    nodes = ast.walk(function) if function is not None else scopes.module.of(ast.Name)
+    read = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
+    if name in read:
+        return False
+    if function is not None:
+        return True
+    beside = {_assigned_to(scopes, source.node) for source in project.batches.in_module(scopes)}
+    if not beside & read or name in scopes.strings:
+        return False
+    return not any(name.encode() in project.data(user) for user in project.gpu_programs.users(scopes.path))
+
+
+def _assigned_to(scopes: ModuleScopes, call: ast.Call) -> str:
+    """The name that a call's value is kept under; "" if it has none."""
+    match scopes.module.parents.get(call):
+        case ast.Assign(targets=[ast.Name(id=name), *_]):
+            return name
+    return ""
+
+
+def never_evaluates(project: Project, scopes: ModuleScopes) -> bool:
+    """Does a module make trainers of Hugging Face that are told to train alone, and does no program that uses it ask
+    for an evaluation?
+
+    ``eval_strategy`` is "no" unless it is given: https://huggingface.co/docs/transformers/main_classes/trainer
+    """
+    made = [call for name, calls in scopes.calls_by_name.items() if _ARGUMENTS.search(name) for call in calls]
+    if not made or not all(map(_only_trains, made)) or not any(map(_TRAINER.search, scopes.calls_by_name)):
+        return False
+    if not _EVALUATES.isdisjoint(scopes.calls_by_name):
+        return False
+    others = [*project.imported(scopes.path), *project.gpu_programs.users(scopes.path)]
+    return not any(_ASKS.search(project.data(path)) for path in others)
+
+
+def _only_trains(arguments: ast.Call) -> bool:
+    for keyword in arguments.keywords:
+        if keyword.arg is None:
+            return False
+        if keyword.arg in _ASKED and not (
+            isinstance(keyword.value, ast.Constant) and keyword.value.value in (None, False, "no")
+        ):
+            return False
+    return not arguments.args[1:]
 
 
 def trained_on(project: Project, training: list[Source], made: Iterable[Source]) -> list[Source]:

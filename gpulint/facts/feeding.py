@@ -144,7 +144,9 @@ class Feeding:
     # -- data that is on the GPU already -------------------------------------------------------------------------------
 
     def yields_gpu_tensors(self, loader: Loader) -> bool:
-        """Are samples on the GPU before the loader collates them? Pinning them would raise an error."""
+        """Are samples or batches on the GPU before the loader pins them? That would raise an error."""
+        if self._project.draws.places(loader):
+            return True
         resolver = self._project.resolver
         for ref in self.argument(loader, "collate_fn", COLLATE_POSITION).refs:
             for made in resolver.origins(ref.scopes, ref.node):

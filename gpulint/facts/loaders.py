@@ -85,6 +85,13 @@ class Loader(AtCall):
         """A graph sampler, whose feature tensors may already be on the GPU."""
         return self.name.rsplit(".", 1)[-1] in _SAMPLING
 
+    @property
+    def device(self) -> ast.expr | None:
+        """The device on which DGL's loaders put their batches themselves, if one is given."""
+        if not self.name.startswith("dgl."):
+            return None
+        return next((keyword.value for keyword in self.node.keywords if keyword.arg == "device"), None)
+
 
 _SET = ("pin_memory", "num_workers")
 _MAX_NESTED = 2

@@ -130,6 +130,7 @@ train_loader = DataLoader(train, batch_size=batch_size, drop_last=True)
 val_loader = DataLoader(val, batch_size=batch_size, drop_last={drop})
 for images, labels in train_loader:
     model(images.cuda()).backward()
+validate(model, val_loader)
 """
 
 

@@ -100,6 +100,7 @@ train_loader = DataLoader(train_set, batch_size=args.train_batch_size)
 val_loader = DataLoader(val_set, batch_size=args.{name})
 for images, labels in train_loader:
     model(images.cuda()).backward()
+validate(model, val_loader)
 """
 
 

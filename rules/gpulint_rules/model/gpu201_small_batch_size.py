@@ -46,7 +46,7 @@ from gpulint.facts.batch_bounds import (
     names_large_model,
     training_sizes,
 )
-from gpulint.facts.batches import Split
+from gpulint.facts.batches import HEAD, Split
 from gpulint.facts.eval_batches import few_graphs
 from gpulint.facts.guards import is_benchmark
 from gpulint.facts.launch_options import given
@@ -197,8 +197,12 @@ def _python(document: Document, project: Project, scopes: ModuleScopes) -> Itera
     for option, name, size in declared:
         if size > 1 and is_small(size, text):
             yield _finding(document, project.values.place(option).span, f"{name} defaults to {size}", size)
+    loaded = {
+        value for source in sources for value in project.values.of(source.batch.scopes, source.batch.node).constants
+    }
     for call, batch in configured:
-        if _is_small_setting(batch.size, text):
+        # A loader of the program's own takes as many samples as it is told.
+        if _is_small_setting(batch.size, text) and (not loaded or batch.size in loaded):
             here = batch.place.path == document.path
             span = batch.place.span if here else scopes.module.span(call)
             yield _finding(
@@ -237,12 +241,12 @@ def _computes(project: Project, scopes: ModuleScopes) -> bool:
 
 
 def _within(value: Span, call: Span) -> Span:
-    """The call's place for a number inside of it, else the number's."""
+    """The call's place for a number inside of its first lines, else the number's."""
     inside = value.cell == call.cell and (call.line, call.column) <= (value.line, value.column) <= (
         call.end_line,
         call.end_column,
     )
-    return call if inside else value
+    return call if inside and value.line <= call.line + HEAD else value
 
 
 def _task(document: Document, project: Project, task: Task) -> Iterator[Finding]:

@@ -36,8 +36,8 @@ from pathlib import Path
 from gpulint.documents.base import Document
 from gpulint.estimates import BatchSizes
 from gpulint.facts import paired_sizes
-from gpulint.facts.batches import Source, Split, home, split_of
-from gpulint.facts.eval_batches import has_reason, one_is_enough, only_evaluates, trained_on
+from gpulint.facts.batches import HEAD, Source, Split, home, split_of
+from gpulint.facts.eval_batches import has_reason, never_evaluates, one_is_enough, only_evaluates, trained_on
 from gpulint.facts.gpu_programs import runs_elsewhere
 from gpulint.facts.launch_options import given
 from gpulint.facts.launches import launches
@@ -144,6 +144,8 @@ def _shared(project: Project, scopes: ModuleScopes) -> Iterator[Finding]:
 
 def _defaults(project: Project, scopes: ModuleScopes) -> Iterator[Finding]:
     """Options whose default is that of the training batches, or that fall back to it."""
+    if never_evaluates(project, scopes):
+        return
     yield from _paired(scopes.path, paired_sizes.pairs(paired_sizes.optional(project, scopes)))
     for statement, name in paired_sizes.fallbacks(project, scopes):
         size = ast.unparse(statement.value)
@@ -254,7 +256,7 @@ def _smaller(project: Project, source: Source, other: Source, size: int, train: 
 def _finding(source: Source, other: Source | None, what: str, size: int = 0) -> Finding:
     scopes = source.call.scopes
     inside = source.batch.scopes is scopes and source.call.node in set(scopes.module.ancestors(source.batch.node))
-    at: ast.AST = source.batch.node if source.keyword else source.call.node
+    at: ast.AST = source.batch.node if source.keyword or _stands_below(source) else source.call.node
     if not inside and other is not None and source.batch.node is not other.batch.node and source.batch.scopes is scopes:
         at = source.batch.node
     assert isinstance(at, ast.expr)
@@ -269,6 +271,17 @@ def _finding(source: Source, other: Source | None, what: str, size: int = 0) -> 
         help=f"give evaluation a batch size of its own, e.g. `{double(text)}`: without a backward pass more fits",
         payload=EvalBatch(source, other, size) if other is not None else None,
         related=tuple(related),
+    )
+
+
+def _stands_below(source: Source) -> bool:
+    """Does the batch size stand so far below the head of a call of many lines that the call's place tells little?"""
+    size = source.batch.node
+    assert isinstance(size, ast.expr)
+    return (
+        source.batch.scopes is source.scopes
+        and size.lineno > source.node.lineno + HEAD
+        and source.call.node in set(source.scopes.module.ancestors(size))
     )
 
 
