@@ -173,7 +173,11 @@ class Feeding:
         return False
 
     def gpu_fields(self, loader: Loader) -> frozenset[str]:
-        """Fields of the sampled graph that live on the GPU (``data.to(device, "x", "y")``); ``*`` stands for all."""
+        """Fields of the sampled graph that live on the GPU (``data.to(device, "x", "y")``); ``*`` stands for all, which
+        DGL's loaders put there themselves (``device=``)."""
+        given = self.argument(loader, "device").refs if loader.name.startswith("dgl.") else ()
+        if any(self._project.devices.may_be_gpu(ref.scopes, ref.node) for ref in given):
+            return frozenset({"*"})
         if not loader.samples_graph:
             return frozenset()
         found: set[str] = set()

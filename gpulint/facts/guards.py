@@ -28,6 +28,7 @@ _DEBUG = re.compile(
     re.IGNORECASE,
 )
 _CUDA_TEST = re.compile(r"\bcuda\.is_available\(\)$|\b(use|has|have)_?(cuda|gpu)$", re.IGNORECASE)
+_GPU_COUNT = re.compile(r"\b(n|num|number_of)_?gpus?$|\bcuda\.device_count\(\)$|\blen\(([\w.]*[._])?gpus\)$", re.IGNORECASE)
 _MAKES = re.compile(r"(^|_)(build|init|create|setup|make|initialize)(_|$)")
 _WARNS = frozenset({"warning", "warn", "error", "critical", "exception"})
 _ERROR = re.compile(r"^(err|error|errors|exc|exception|warning_list|problem)$", re.IGNORECASE)
@@ -51,13 +52,26 @@ def _excludes_cuda(test: ast.expr, holds: bool) -> bool:
         each = isinstance(test.op, ast.And) is holds
         found = (_excludes_cuda(value, holds) for value in test.values)
         return any(found) if each else all(found)
+    if isinstance(test, ast.Compare) and len(test.ops) == 1 and _GPU_COUNT.search(ast.unparse(test.left)):
+        return _says_none(test, holds)
     if isinstance(test, ast.Compare) and len(test.ops) == 1 and (value := _device_named(test.comparators[0])):
         if isinstance(test.ops[0], ast.NotEq):
             holds = not holds
         elif not isinstance(test.ops[0], ast.Eq):
             return False
         return not holds if value == "cuda" else holds and value in ("cpu", "mps")
-    return not holds and bool(_CUDA_TEST.search(ast.unparse(test)))
+    text = ast.unparse(test)
+    return not holds and bool(_CUDA_TEST.search(text) or _GPU_COUNT.search(text))
+
+
+def _says_none(test: ast.Compare, holds: bool) -> bool:
+    """Does a comparison of the number of GPUs leave none (``num_gpus == 0``, ``not n_gpu > 0``)?"""
+    match test.ops[0], test.comparators[0]:
+        case (ast.Eq() | ast.LtE(), ast.Constant(value=0)) | (ast.Lt(), ast.Constant(value=1)):
+            return holds
+        case (ast.NotEq() | ast.Gt(), ast.Constant(value=0)) | (ast.GtE(), ast.Constant(value=1)):
+            return not holds
+    return False
 
 
 def _device_named(node: ast.expr) -> str:

@@ -40,7 +40,7 @@ from gpulint.facts.host_models import trains_on_host
 from gpulint.facts.iterables import is_loader_name, unwrap_iterable
 from gpulint.facts.loops import Context
 from gpulint.facts.roles import Role
-from gpulint.facts.scopes import FUNCTIONS, LOOPS, ModuleScopes, Ref, last_name
+from gpulint.facts.scopes import FUNCTIONS, LOOPS, Bound, ModuleScopes, Ref, last_name
 from gpulint.facts.syncs import Kind as SyncKind
 from gpulint.facts.syncs import Sync, Syncs
 from gpulint.finding import Finding, Place, Severity
@@ -181,7 +181,26 @@ def _is_for_a_kind(project: Project, scopes: ModuleScopes, node: ast.AST) -> boo
 
 
 def _only_evaluates(scopes: ModuleScopes, node: ast.AST) -> bool:
-    return any(_says_evaluation(test, holds) for test, holds in conditions(scopes, node))
+    return any(
+        _says_evaluation(test, holds) or (holds and _evaluates_by_default(scopes, test))
+        for test, holds in conditions(scopes, node)
+    )
+
+
+def _evaluates_by_default(scopes: ModuleScopes, test: ast.expr) -> bool:
+    """``optimizer is None or keep``, where ``keep`` is a parameter that is false unless a caller sets it."""
+    if not isinstance(test, ast.BoolOp) or not isinstance(test.op, ast.Or):
+        return False
+    told = [_says_evaluation(part, True) for part in test.values]
+    return any(told) and all(known or _is_off(scopes, part) for part, known in zip(test.values, told, strict=True))
+
+
+def _is_off(scopes: ModuleScopes, test: ast.expr) -> bool:
+    bindings = scopes.scope(test).lookup(test.id) if isinstance(test, ast.Name) else ()
+    return bool(bindings) and all(
+        binding.kind is Bound.PARAMETER and isinstance(binding.value, ast.Constant) and not binding.value.value
+        for binding in bindings
+    )
 
 
 def _says_evaluation(test: ast.expr, holds: bool) -> bool:

@@ -101,6 +101,7 @@ def _in_python(document: Document, project: Project, setting: EnvironmentSetting
     if trouble.startswith("hides every GPU") and "twice" not in trouble:
         if (
             _explained(scopes, node)
+            or project.guards.without_gpu(scopes, node)
             or _is_for_another_device(scopes)
             or _SERVES.search(document.path.stem)
             or _in_helper(scopes, node)
