@@ -28,7 +28,9 @@ _DEBUG = re.compile(
     re.IGNORECASE,
 )
 _CUDA_TEST = re.compile(r"\bcuda\.is_available\(\)$|\b(use|has|have)_?(cuda|gpu)$", re.IGNORECASE)
-_GPU_COUNT = re.compile(r"\b(n|num|number_of)_?gpus?$|\bcuda\.device_count\(\)$|\blen\(([\w.]*[._])?gpus\)$", re.IGNORECASE)
+_GPU_COUNT = re.compile(
+    r"\b(n|num|number_of)_?gpus?$|\bcuda\.device_count\(\)$|\blen\(([\w.]*[._])?gpus\)$", re.IGNORECASE
+)
 _MAKES = re.compile(r"(^|_)(build|init|create|setup|make|initialize)(_|$)")
 _WARNS = frozenset({"warning", "warn", "error", "critical", "exception"})
 _ERROR = re.compile(r"^(err|error|errors|exc|exception|warning_list|problem)$", re.IGNORECASE)
