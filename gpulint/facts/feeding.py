@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from gpulint.documents.python import walk
 from gpulint.facts.arguments import Argument, Passed
 from gpulint.facts.devices import Device
 from gpulint.facts.loaders import Loader
@@ -29,6 +30,7 @@ _ON_GPU = frozenset({Device.CUDA, Device.XPU})
 MAX_HELPERS = 2
 """How many calls deep a collate function or data set is searched for what moves samples to a GPU."""
 COLLATE_POSITION = 6
+_REGROUPS = frozenset("list tuple dict zip map range len DataFrame tolist append extend keys items values".split())
 
 
 class Feeding:
@@ -171,6 +173,17 @@ class Feeding:
                 ):
                     return True
         return False
+
+    def only_regroups(self, loader: Loader) -> bool:
+        """Does a collate function of the tree put samples into lists and make no tensor of them (``list(zip(*batch))``)?"""
+        origins = self._project.resolver.origins
+        argument = self.argument(loader, "collate_fn", COLLATE_POSITION)
+        made = [function.node for ref in argument.refs for function in origins(ref.scopes, ref.node)]
+        return bool(made) and all(
+            isinstance(node, (*FUNCTIONS, ast.Lambda))
+            and all(last_name(part.func) in _REGROUPS for part in walk(node) if isinstance(part, ast.Call))
+            for node in made
+        )
 
     def gpu_fields(self, loader: Loader) -> frozenset[str]:
         """Fields of the sampled graph that live on the GPU (``data.to(device, "x", "y")``); ``*`` stands for all, which

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from gpulint.facts.feeding import COLLATE_POSITION
 from gpulint.facts.loaders import Loader
 from gpulint.facts.scopes import FUNCTIONS, FunctionNode, Ref, last_name
 
@@ -38,7 +39,9 @@ def works_per_sample(project: Project, loader: Loader) -> bool:
     """Is there anything to do per sample? Unknown data sets count as work."""
     if any(_is_refilled(project, source) for source in project.feeding.sources(loader)):
         return False
-    if not project.feeding.argument(loader, "collate_fn", 6).is_absent:
+    if not (
+        project.feeding.argument(loader, "collate_fn", COLLATE_POSITION).is_absent or project.feeding.only_regroups(loader)
+    ):
         return True
     return not any(_is_trivial(project, source) for source in project.feeding.sources(loader))
 

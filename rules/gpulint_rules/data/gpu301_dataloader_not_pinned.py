@@ -61,7 +61,9 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             continue
         transfers = tuple(project.devices.transfers_of(loader))
         mover = feeding.mover(loader)
-        if (not transfers and mover is None) or feeding.yields_gpu_tensors(loader):
+        if not transfers and (mover is None or feeding.only_regroups(loader)):
+            continue  # nothing moves its batches, or they are no tensors as far as anybody can see
+        if feeding.yields_gpu_tensors(loader):
             continue
         if loader.node.args and isinstance(loader.node.args[0], ast.List | ast.Tuple):
             continue  # a stand-in for data: a few literals
