@@ -62,11 +62,6 @@ class Heavy:
     call: ast.Call
     work: str
 
-    @property
-    def in_pipeline(self) -> bool:
-        """Is the function a step of SpeechBrain's item pipelines (``@takes("wav")``)?"""
-        return _takes(self.function)
-
 
 class InputPaths:
     """Heavy work on the way from data set to model, in one project."""
@@ -172,7 +167,10 @@ class InputPaths:
             return bool(_COLLATOR.search(parent.name))
         if function.name == "__iter__" and isinstance(parent, ast.ClassDef):
             return any(last_name(base).endswith("IterableDataset") for base in parent.bases)
-        return _takes(function)
+        for decorator in function.decorator_list:  # SpeechBrain's dynamic items
+            if isinstance(decorator, ast.Call) and last_name(decorator.func) == "takes":
+                return True
+        return False
 
     def _is_used(self, scopes: ModuleScopes, name: str) -> bool:
         """Does anything but a test name the method?"""
@@ -182,13 +180,6 @@ class InputPaths:
             if not self._project.is_test(user.path)
             for node in user.module.of(ast.Name, ast.Attribute)
         )
-
-
-def _takes(function: FunctionNode) -> bool:
-    return any(
-        isinstance(decorator, ast.Call) and last_name(decorator.func) == "takes"
-        for decorator in function.decorator_list
-    )
 
 
 def is_held_out(name: str) -> bool:

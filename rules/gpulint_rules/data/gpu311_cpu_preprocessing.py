@@ -99,19 +99,15 @@ def _per_item(scopes: ModuleScopes, project: Project) -> Iterator[Finding]:
         if owner is not None and _STAND_IN.search(owner.name):
             continue
         name = f"{owner.name}.{heavy.function.name}" if owner is not None else heavy.function.name
-        unit = "item" if heavy.function.name in ("__getitem__", "__iter__") else "batch"
-        place: ast.Call | FunctionNode = heavy.call
-        other: ast.Call | FunctionNode = heavy.function
-        note = f"runs for every {unit}"
-        if heavy.in_pipeline:  # which is the step itself; in what else runs per item one call of several is heavy
-            place, other, note = heavy.function, heavy.call, "here"
+        streams = heavy.function.name == "__iter__"
+        unit = "item" if streams or heavy.function.name == "__getitem__" else "batch"
         yield RULE.finding(
             scopes.path,
-            scopes.module.span(place),
+            scopes.module.span(heavy.call if streams else heavy.function),
             f"{name} {heavy.work} on the CPU for every {unit}",
             help=_advice(heavy.work, owner, heavy.function),
             payload=Preprocessing(heavy.work, name),
-            related=(Place(scopes.path, scopes.module.span(other), note),),
+            related=(Place(scopes.path, scopes.module.span(heavy.call), "here"),),
         )
 
 
