@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from gpulint.facts import fastai
 from gpulint.facts.batch_samplers import sampled_size
+from gpulint.facts.conditions import conditions
 from gpulint.facts.iterables import unwrap_zipped
 from gpulint.facts.passing import RECEIVERS, argument_of, positional
 from gpulint.facts.roles import Role
@@ -143,6 +144,8 @@ class Batches:
                 continue  # The calls say how large the batches are.
             if isinstance(batch.node, ast.Constant) and batch.node.value is None:
                 continue  # The data set makes the batches itself.
+            if any(_chooses_split(test) for test, _ in conditions(scopes, loader.node)):
+                continue  # Another branch makes the loader of the other split.
             sites: dict[Split, list[Ref]] = {}
             for site in self._project.resolver.call_sites(scopes, function):
                 assert isinstance(site.node, ast.Call)
@@ -277,6 +280,18 @@ class Batches:
                     return None
             inner = up
         return None
+
+
+def _chooses_split(test: ast.expr) -> bool:
+    """``if train``, ``if not self.training``, ``if split == "train"``."""
+    match test:
+        case ast.UnaryOp(op=ast.Not(), operand=inner):
+            return _chooses_split(inner)
+        case ast.Name() | ast.Attribute():
+            return split_of(last_name(test)) is not None
+        case ast.Compare(ops=[ast.Eq() | ast.NotEq()], comparators=[ast.Constant(value=str(name))]):
+            return split_of(name) is not None
+    return False
 
 
 def _keyword(call: ast.Call, name: str) -> ast.expr | None:

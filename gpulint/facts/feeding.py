@@ -175,7 +175,7 @@ class Feeding:
         return False
 
     def only_regroups(self, loader: Loader) -> bool:
-        """Does a collate function of the tree put samples into lists and make no tensor of them (``list(zip(*batch))``)?"""
+        """Does a collate function of the tree put samples into lists and make no tensor of them (``zip(*batch)``)?"""
         origins = self._project.resolver.origins
         argument = self.argument(loader, "collate_fn", COLLATE_POSITION)
         made = [function.node for ref in argument.refs for function in origins(ref.scopes, ref.node)]

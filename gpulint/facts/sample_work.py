@@ -40,7 +40,8 @@ def works_per_sample(project: Project, loader: Loader) -> bool:
     if any(_is_refilled(project, source) for source in project.feeding.sources(loader)):
         return False
     if not (
-        project.feeding.argument(loader, "collate_fn", COLLATE_POSITION).is_absent or project.feeding.only_regroups(loader)
+        project.feeding.argument(loader, "collate_fn", COLLATE_POSITION).is_absent
+        or project.feeding.only_regroups(loader)
     ):
         return True
     return not any(_is_trivial(project, source) for source in project.feeding.sources(loader))

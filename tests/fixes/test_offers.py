@@ -245,7 +245,9 @@ loss.backward()
 
 
 def test_gpus_hidden_with_a_reason_stay_hidden(job: MakeJob) -> None:
-    assert "on purpose" in job({"train.py": HIDDEN.format(comment="Do not take the GPUs: slower here.")}).refusal("GPU411")
+    assert "on purpose" in job({"train.py": HIDDEN.format(comment="Do not take the GPUs: slower here.")}).refusal(
+        "GPU411"
+    )
     assert job({"train.py": HIDDEN.format(comment="Which GPU to use.")}).offer("GPU411").safety is Safety.UNSAFE
 
 
