@@ -78,7 +78,7 @@ class Downloads:
             if not FETCHES.search(name) and not name.startswith("check_"):
                 continue
             for call in calls:
-                if not program and scopes.function(call) is not None:
+                if not program and scopes.function(call) is not None and not self._names_own(scopes, call):
                     continue
                 for made in self._project.resolver.callees(scopes, call):
                     if made.scopes is scopes or not isinstance(made.node, FUNCTIONS) or made.node.name == "__init__":
@@ -93,6 +93,17 @@ class Downloads:
                             self._project.values.place(made),
                         )
                         break
+
+    @staticmethod
+    def _names_own(scopes: ModuleScopes, call: ast.Call) -> bool:
+        """Does a method fetch what its class itself names (``download(self.url(), path)``)?"""
+        match call.args[:1]:
+            case [ast.Call(func=ast.Attribute(value=ast.Name(id="self"), attr=name))] | [
+                ast.Attribute(value=ast.Name(id="self"), attr=name)
+            ]:
+                owner = scopes.class_of(call)
+                return owner is not None and "url" in name.lower()
+        return False
 
     def is_program(self, scopes: ModuleScopes) -> bool:
         """Is the module started itself or does it train, so that it runs with its own defaults?"""

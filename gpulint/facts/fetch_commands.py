@@ -17,6 +17,12 @@ _SMALL = re.compile(
     r"health|status|metrics)\b",
     re.IGNORECASE,
 )
+_RELEASED = re.compile(
+    r"/releases/download/(.*\.(pt|pth|ckpt|h5|hdf5|safetensors|npz|npy|pkl|mat|weights|onnx)$|"
+    r".*(data|weights|models?|checkpoint|images)[^/]*\.(zip|tar|tgz|tar\.(gz|bz2|xz)|7z)$)",
+    re.IGNORECASE,
+)
+"""Weights and data among what GitHub's releases hold; the rest are tools."""
 OWN_HOST = re.compile(r"localhost|127\.0\.0\.1|169\.254\.|metadata\.google|\$\{?HOST|0\.0\.0\.0")
 """Servers on this machine and those that tell a virtual machine of itself."""
 _BUCKET = re.compile(r"^(s3|gs|gcs|wasbs?|abfss?|az|oss|hdfs)://|\.blob\.core\.windows\.net")
@@ -127,7 +133,7 @@ def download_tool(command: Command) -> str:
     if name not in ("wget", "curl", "aria2c", "axel") or OWN_HOST.search(text) or "--spider" in rest:
         return ""
     urls = [part for part in rest if "://" in part or part.startswith("$")]
-    if not urls or all(_SMALL.search(url) for url in urls):
+    if not urls or all(_SMALL.search(url) and not _RELEASED.search(url.strip("'\"")) for url in urls):
         return ""
     piped = words_of(command.piped_to) if command.piped_to is not None else ()
     if piped:

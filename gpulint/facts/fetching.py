@@ -50,6 +50,8 @@ NAMES = frozenset(
 
 _HOLDS_CLASS = re.compile(r"(^|_)(cls|class|class_|dataset|data_set)$")
 """Names of what a class of data sets is kept under: ``self.dataset_cls(root, train=True, download=True)``."""
+MAX_MEMBERS = 3
+"""How many functions of a dictionary are looked at: they are of a kind."""
 _TAKES_URL = re.compile(r"url|archive|wget\.")
 """Functions whose first argument is a URL."""
 
@@ -85,11 +87,15 @@ class Fetching:
         )
 
     def _indirect(self, scopes: ModuleScopes, func: ast.expr) -> frozenset[str]:
-        """``models.__dict__[arch]`` and ``getattr(models, arch)`` call some member of ``models``."""
+        """``models.__dict__[arch]``, ``getattr(models, arch)`` and ``BY_NAME[arch]`` call some member."""
         names = self._project.resolver.names
         match func:
             case ast.Subscript(value=ast.Attribute(value=base, attr="__dict__")):
                 return frozenset(f"{name}.?" for name in names(scopes, base))
+            case ast.Subscript(value=ast.Name() | ast.Attribute() as table):
+                origins = [(ref.scopes, ref.node) for ref in self._project.resolver.origins(scopes, table)]
+                members = ((home, node.values[:MAX_MEMBERS]) for home, node in origins if isinstance(node, ast.Dict))
+                return frozenset(name for home, values in members for value in values for name in names(home, value))
             case ast.Call(func=ast.Name(id="getattr"), args=[base, *_]):
                 return frozenset(f"{name}.?" for name in names(scopes, base))
         return frozenset()

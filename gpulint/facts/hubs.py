@@ -33,7 +33,8 @@ class Hubs:
             return None
         given = self._project.arguments.of(scopes, call, "data_files")
         files = name == "load_dataset" and not given.is_absent
-        if name == "from_pretrained" and last_name(getattr(call.func, "value", call.func)).startswith("Peft"):
+        owner = last_name(getattr(call.func, "value", call.func))
+        if name == "from_pretrained" and owner.startswith("Peft") and not owner.endswith("Config"):
             parameter, position = "model_id", 1
         known = self._identifier(scopes, call, parameter, position)
         near = (self._project.root, scopes.path.parent)
@@ -52,6 +53,28 @@ class Hubs:
             if hit:
                 place = value.place if value.place.path != scopes.path or value.source != "literal" else None
                 return Download(Ref(scopes, call), callee(call), text, f"from {tables.HUB}", kind, place)
+        if name == "from_pretrained" and (adapter := self._adapter(scopes, call, known)) is not None:
+            what = f"the base model of {adapter.what}"
+            return Download(Ref(scopes, call), callee(call), "", f"{what} from {tables.HUB}", kind, adapter.place)
+        return None
+
+    def _adapter(self, scopes: ModuleScopes, call: ast.Call, known: Known) -> Download | None:
+        """The hub's adapter whose configuration names the model (``config.base_model_name_or_path``).
+
+        A module that loads a model before has that one already: it is most likely the adapter's base.
+        """
+        owner = last_name(getattr(call.func, "value", call.func))
+        loads = scopes.calls_by_name.get("from_pretrained", [])
+        if "Model" not in owner or any(
+            load.lineno < call.lineno and last_name(getattr(load.func, "value", load.func)) == owner for load in loads
+        ):
+            return None
+        for ref in known.unknown:
+            if not isinstance(ref.node, ast.Attribute) or ref.node.attr != "base_model_name_or_path":
+                continue
+            for made in self._project.resolver.origins(ref.scopes, ref.node.value):
+                if isinstance(made.node, ast.Call) and last_name(made.node.func) == "from_pretrained":
+                    return self.of(made.scopes, made.node, "from_pretrained")
         return None
 
     def _identifier(self, scopes: ModuleScopes, call: ast.Call, parameter: str, position: int | None) -> Known:
