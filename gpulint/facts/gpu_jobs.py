@@ -100,6 +100,13 @@ class GpuJobs:
                 return evidence
         return None
 
+    def holding_part(self, module: Path) -> Place | None:
+        """The same for a module, which may be the program or one that the program imports, also through others."""
+        if (held := self.holding(module)) is not None or self._project.is_test(module):
+            return held
+        users = (self.holding(user) for user in self._project.gpu_programs.users(module))
+        return next((held for held in users if held is not None), None)
+
     def commands_of(self, document: Document) -> list[Held]:
         """Commands in a document that run in a GPU job, each once and in order."""
         found = self._by_document.get(document.path, {})

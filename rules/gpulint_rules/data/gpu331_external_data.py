@@ -63,7 +63,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
     if scopes is not None and project.downloads.in_module(scopes):
         if project.gpu_programs.runs(scopes):
             yield from _python(document, scopes, project, ())
-        elif (held := project.gpu_jobs.holding(document.path)) is not None:
+        elif (held := project.gpu_jobs.holding_part(document.path)) is not None:
             yield from _python(document, scopes, project, (held,))
     if isinstance(document, JobSpecDocument):
         yield from _embedded(document, project)
