@@ -25,7 +25,7 @@ _DESCRIPTION = (
 def fix(finding: Finding, project: Project) -> Fix | Declined:
     payload = finding.payload
     if not isinstance(payload, Uploaded):
-        return Declined("the writer uploads by itself: give it a local folder")
+        return Declined("the logger uploads by itself: what it keeps, and where, is for the user to say")
     call, scopes = payload.upload.node, payload.upload.call.scopes
     module = scopes.module
     name = last_name(call.func)

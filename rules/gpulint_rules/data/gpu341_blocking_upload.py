@@ -1,7 +1,8 @@
 """What it detects
 Uploads that the training loop waits for: ``wandb.save`` or ``log_artifact``, ``mlflow.log_artifact``,
-``push_to_hub``, clients of object stores, copies to remote storage and ``gsutil``, ``aws s3`` or ``azcopy``
-run from Python, at every step, epoch or evaluation; also a ``SummaryWriter`` whose folder is remote.
+``push_to_hub``, clients of object stores, copies to remote storage and ``gsutil``, ``aws s3`` or ``azcopy`` run from
+Python, at every step, epoch or evaluation; also a ``SummaryWriter`` whose folder is remote, and Lightning's
+``WandbLogger(log_model="all")``.
 
 Knows Weights & Biases, MLflow, Neptune, the Hugging Face hub, clients of S3, Google Cloud Storage, Azure, OSS and
 MinIO, ``gcloud storage``, ``rclone``, HDFS and TensorBoard; PyTorch loops and the hooks of Lightning modules, Hugging
@@ -72,6 +73,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         if project.gpu_programs.runs(scopes):
             yield _finding(document, project, scopes, upload, context)
     yield from _writers(document, scopes, project)
+    yield from _loggers(document, scopes, project)
 
 
 def _is_taken(project: Project, context: Context) -> bool:
@@ -152,6 +154,26 @@ def _writers(document: Document, scopes: ModuleScopes, project: Project) -> Iter
                 break
 
 
+def _loggers(document: Document, scopes: ModuleScopes, project: Project) -> Iterator[Finding]:
+    """A logger of Lightning that uploads every checkpoint as soon as it is written."""
+    if "fit" not in scopes.calls_by_name:
+        return
+    for call in scopes.calls_by_name.get("WandbLogger", []):
+        names = project.resolver.call_names(scopes, call)
+        if not any(name.startswith(("lightning.", "pytorch_lightning.")) for name in names):
+            continue
+        offline = project.arguments.value(scopes, call, "offline").every(lambda value: value is True)
+        every = project.arguments.value(scopes, call, "log_model").any(lambda value: value == "all")
+        if every and not offline and project.gpu_programs.runs(scopes):
+            yield RULE.finding(
+                document.path,
+                scopes.module.span(call),
+                'WandbLogger(log_model="all") uploads every checkpoint while training goes on',
+                help="log_model=True uploads the best checkpoint once, after training",
+                severity=Severity.INFO,
+            )
+
+
 RULE = Rule(
     code="GPU341",
     name="blocking-upload",
@@ -177,6 +199,7 @@ RULE = Rule(
             "rclone",
             "hdfs",
             "SummaryWriter",
+            "WandbLogger",
         ),
     ),
     summary="training loop waits for uploads",
