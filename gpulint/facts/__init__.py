@@ -6,7 +6,8 @@ Values: ``scopes`` ``collecting`` ``reaching`` ``names`` ``classes`` ``resolve``
 them; ``collected`` what lists and dictionaries hold, ``yacs`` what its configurations default to.
 
 Training: ``iterables`` ``roles`` ``loops`` ``repeated`` ``conditions`` ``periodic`` ``guards`` ``inference``
-``after_training`` ``acting`` ``unused`` ``opted_in`` tell what runs in a training step, an epoch, once, or never.
+``after_training`` ``acting`` ``unused`` ``opted_in`` ``shared_loops`` tell what runs in a training step, an epoch,
+once, or never.
 
 Data: ``loaders`` ``batch_samplers`` ``prepared`` ``fastai`` ``mapped`` ``sample_work`` ``input_path``
 ``corpus_passes`` tell how batches are made; ``draws`` ``glances`` ``feeding`` ``devices`` ``rearranging``

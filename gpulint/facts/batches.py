@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import enum
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ from gpulint.facts.iterables import unwrap_zipped
 from gpulint.facts.passing import RECEIVERS, argument_of, positional
 from gpulint.facts.roles import Role
 from gpulint.facts.scopes import FUNCTIONS, AtCall, Bound, FunctionNode, ModuleScopes, Ref, last_name
+from gpulint.facts.shared_loops import steps_on_condition
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -234,15 +235,24 @@ class Batches:
         return None
 
     def trains(self, call: ast.Call) -> bool:
-        """Does a training step draw from this very loader, whatever its split is called?"""
-        origins = self._project.resolver.origins
-        return any(
-            ref.node is call
-            for draw in self._project.draws.by_loader.get(call, [])
-            if isinstance(draw.where.node, ast.For) and self._role(draw.where) is Role.STEP
-            for source in unwrap_zipped(draw.where.node.iter)
-            for ref in origins(draw.where.scopes, source)
-        )
+        """Does a training step draw from this very loader, whatever its split is called?
+
+        A loop that both splits run through (``run(loader, optimizer=None)``), and that steps on a condition, goes by
+        what they are called.
+        """
+        for draw in self._project.draws.by_loader.get(call, []):
+            if not isinstance(draw.where.node, ast.For) or self._role(draw.where) is not Role.STEP:
+                continue
+            for source in unwrap_zipped(draw.where.node.iter):
+                drawn = self._project.resolver.origins(draw.where.scopes, source)
+                if not any(ref.node is call for ref in drawn):
+                    continue
+                if not (self._has_training(drawn) and steps_on_condition(self._project, draw.where)):
+                    return True
+        return False
+
+    def _has_training(self, drawn: Iterable[Ref]) -> bool:
+        return any(isinstance(ref.node, ast.Call) and self._named(ref.scopes, ref.node) is Split.TRAIN for ref in drawn)
 
     def _drawn(self, call: ast.Call) -> Split | None:
         """What the loops that draw from a loader do."""

@@ -44,7 +44,19 @@ def works_per_sample(project: Project, loader: Loader) -> bool:
         or project.feeding.only_regroups(loader)
     ):
         return True
+    if _collates(project, loader):
+        return True
     return not any(_is_trivial(project, source) for source in project.feeding.sources(loader))
+
+
+def _collates(project: Project, loader: Loader) -> bool:
+    """Does a loader class of the tree set its ``collate_fn`` itself?"""
+    return any(
+        isinstance(part, ast.Attribute) and part.attr == "collate_fn" and isinstance(part.ctx, ast.Store)
+        for made in project.resolver.origins(loader.scopes, loader.node.func)
+        if isinstance(made.node, ast.ClassDef)
+        for part in ast.walk(made.node)
+    )
 
 
 def _is_trivial(project: Project, source: Ref) -> bool:

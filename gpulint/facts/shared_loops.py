@@ -1,0 +1,40 @@
+"""Loops that training and evaluation share: a switch tells whether they step."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from gpulint.facts.conditions import conditions
+from gpulint.facts.scopes import FUNCTIONS, ModuleScopes, Ref, last_name
+
+if TYPE_CHECKING:
+    from gpulint.project import Project
+
+_SWITCH = re.compile(r"train|optim|phase|mode|split|eval|valid|backward|grad", re.IGNORECASE)
+"""Words of a test that tells training from evaluation."""
+MAX_CALLS = 40
+"""Most calls of a loop that are looked into for the step."""
+
+
+def steps_on_condition(project: Project, loop: Ref) -> bool:
+    """Does every ``backward()`` of a loop, or else of the functions that it calls, stand under a test that tells
+    training from evaluation (``if optimizer is not None:``)?"""
+    steps = [(loop.scopes, step) for step in _backward(loop.node)] or list(_called(project, loop))
+    return bool(steps) and all(
+        any(_SWITCH.search(ast.unparse(test)) for test, _ in conditions(scopes, step)) for scopes, step in steps
+    )
+
+
+def _called(project: Project, loop: Ref) -> Iterator[tuple[ModuleScopes, ast.Call]]:
+    calls = [part for part in ast.walk(loop.node) if isinstance(part, ast.Call)]
+    for call in calls[:MAX_CALLS]:
+        for callee in project.resolver.callees(loop.scopes, call):
+            if isinstance(callee.node, FUNCTIONS):
+                yield from ((callee.scopes, step) for step in _backward(callee.node))
+
+
+def _backward(node: ast.AST) -> Iterator[ast.Call]:
+    return (part for part in ast.walk(node) if isinstance(part, ast.Call) and last_name(part.func) == "backward")
