@@ -25,6 +25,8 @@ _MAKES = re.compile(
     r"|loss|^net[DG]$|^forward$|cross_entropy|clip_grad_norm_?$",
     re.IGNORECASE,
 )
+_STEP = re.compile(r"(^|_)(step|batch|iter|iteration|train|update|optimize)(_|$)")
+"""Functions of a program's own that do a step and hand back its loss."""
 _REDUCES = re.compile(r"(^|_)(all_?)?reduced?(_|$)|^reduce[A-Z]")
 """Functions of a program's own that average a value over its processes."""
 _HOST_ROOTS = frozenset({"numpy", "np", "random", "math", "cv2", "pandas", "time", "os", "sklearn", "scipy"})
@@ -158,7 +160,9 @@ class Tensors:
                 if isinstance(func, ast.Attribute) and self.is_tensor(scopes, func.value, depth + 1):
                     return name in _METHODS or not self._returns_host(scopes, node)
                 torch = any(found.startswith("torch.") for found in self._project.resolver.names(scopes, func))
-                return torch and any(self.is_tensor(scopes, argument, depth + 1) for argument in args[:2])
+                if torch:
+                    return any(self.is_tensor(scopes, argument, depth + 1) for argument in args[:2])
+                return self._returns_tensor(scopes, node, depth)
         return False
 
     def _is_tensor_name(self, scopes: ModuleScopes, node: ast.Name, name: str, depth: int) -> bool:
@@ -279,6 +283,23 @@ class Tensors:
                 if returned and all(self.is_host(callee.scopes, value) for value in returned):
                     return True
         return False
+
+    def _returns_tensor(self, scopes: ModuleScopes, call: ast.Call, depth: int) -> bool:
+        """Does a step of the tree (``loss = self.train_step(batch)``) hand back what it has computed, on each way?"""
+        if not _STEP.search(last_name(call.func)) or (call, "") in self._active:
+            return False
+        self._active.add((call, ""))
+        try:
+            callees = self._project.resolver.callees(scopes, call)
+            returned = [
+                (callee.scopes, value)
+                for callee in callees
+                if isinstance(callee.node, ast.FunctionDef)
+                for value in self._project.resolver.returns(callee.node)
+            ]
+            return bool(returned) and all(self.is_tensor(where, value, depth + 1) for where, value in returned)
+        finally:
+            self._active.discard((call, ""))
 
 
 def _is_float(parameter: ast.AST) -> bool:
