@@ -218,7 +218,11 @@ class Syncs:
                 for side in (bare.left, bare.comparators[0]):
                     if self._tensors.is_tensor(scopes, side) and self._handed.is_tensor(scopes, side):
                         return Sync(bare, Kind.TEST, side)
-            if not isinstance(bare, ast.Call) or last_name(bare.func) not in _TESTS or not bare.args:
+            if not isinstance(bare, ast.Call) or last_name(bare.func) not in _TESTS:
+                continue
+            if not bare.args:
+                if isinstance(bare.func, ast.Attribute) and self._tensors.is_tensor(scopes, bare.func.value):
+                    return Sync(bare, Kind.TEST, bare.func.value)
                 continue
             names = self._project.resolver.call_names(scopes, bare)
             if any(name.startswith("torch.") for name in names) and self._tensors.is_tensor(scopes, bare.args[0]):
