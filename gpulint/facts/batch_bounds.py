@@ -39,7 +39,7 @@ _RL = re.compile(r"^(gym|gymnasium|stable_baselines3|sb3_contrib|torchrl|tiansho
 _RL_NAME = re.compile(r"replay_?(buffer|memory)|rollout_?buffer|^actor_?critic$|^(rlhf|ppo|grpo)_", re.IGNORECASE)
 _LARGE = re.compile(
     r"(?<![\w.])(?:[3-9]|\d{2,3})(?:\.\d+)?[bB](?![a-zA-Z])|[-_](?:[3-9]|\d{2,3})(?:\.\d+)?[bB](?![a-zA-Z])"
-    r"|(?<=[a-z])\d{2,3}b(?![a-z0-9])|[-_]xx?l\b|llama|mi[sx]tral|falcon|qwen|deepseek|vicuna|(?<![a-z])phi[-_]?[34](?!\d)"
+    r"|(?<=[a-z])\d{2,3}b(?![a-z0-9])|[-_]xx?l\b|llama|mi[sx]tral|falcon|qwen|deepseek|vicuna|chatglm|baichuan|internlm|(?<![a-z])phi[-_]?[34](?!\d)"
     r"|stable[-_]?diffusion|sdxl|neox|gpt-?j\b",
     re.IGNORECASE,
 )

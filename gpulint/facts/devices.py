@@ -204,8 +204,24 @@ class Devices:
                 continue
             where = draw.where.node
             once = isinstance(where, ast.Call) and not loops.contexts(draw.where.scopes, where)
-            if not once and not looks_at_few(self._project, draw.where) and not self._was_on_gpu(transfer, draw):
+            if once or looks_at_few(self._project, draw.where) or self._was_on_gpu(transfer, draw):
+                continue
+            if not self._follows_its_batch(transfer, draw):
                 yield transfer
+
+    def _follows_its_batch(self, transfer: Transfer, draw: Draw) -> bool:
+        """Was a field moved before with its batch, which PyTorch Geometric's ``batch.to(device)`` moves in place?"""
+        scopes, field = transfer.scopes, transfer.value
+        if not isinstance(field, ast.Attribute) or not draw.loaders:
+            return False
+        if not all(loader.name.startswith("torch_geometric.") for loader in draw.loaders):
+            return False
+        return any(
+            other.node.lineno < transfer.node.lineno
+            and ast.unparse(other.value) == ast.unparse(field.value)
+            and scopes.function(other.node) is scopes.function(transfer.node)
+            for other in self.transfers(scopes)
+        )
 
     def _drawn_without_gpu(self, transfer: Transfer, draw: Draw) -> bool:
         """Does a helper follow its caller's tensors (``.to(scores.device)``), and a program without GPUs call it?"""

@@ -68,6 +68,7 @@ _TAKEN = re.compile(rb"\.to\(\s*(?:device\s*=\s*)?(?:\w+\.)*device\b")
 _CHOOSES = re.compile(rb"^[^#\n]*device[^#\n]*\bcuda\b", re.MULTILINE)
 _COMMENTED_OUT = re.compile(rb"^[ \t]*#.*(?:\.cuda\(|torch\.cuda\b|\.to\().*$", re.MULTILINE)
 """Code for a GPU that somebody has taken out; what comments say of GPUs in words is as good as code."""
+_COMMENT = re.compile(rb"#.*")
 _WORD = re.compile(rb"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -233,7 +234,7 @@ def computes_on_gpu(text: bytes) -> bool:
     words = frozenset(_WORD.findall(text))
     if not _computes(words, text) or (words & _OTHERS and not words & _NAMED):
         return False
-    if words & _CLIENTS and not words & _OWN_WORK:
+    if words & _CLIENTS and not frozenset(_WORD.findall(_COMMENT.sub(b"", text))) & _OWN_WORK:
         return False
     if b"#" not in text or not _names_gpu(words, text):
         return _names_gpu(words, text)

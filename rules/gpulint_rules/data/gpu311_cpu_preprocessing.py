@@ -119,6 +119,8 @@ def _advice(work: str, owner: ast.ClassDef | None, function: FunctionNode) -> st
 
 def _image_sets(scopes: ModuleScopes, project: Project) -> Iterator[Finding]:
     """``ImageFolder(traindir, transform=Compose([RandomResizedCrop(224), ...]))`` and Keras' generator for training."""
+    if is_held_out(scopes.path.stem) and not project.loops.trains(scopes):
+        return  # a program that only evaluates
     for name in sorted(_IMAGE_SETS & scopes.calls_by_name.keys()):
         for call in scopes.calls_by_name[name]:
             names = project.resolver.call_names(scopes, call)
