@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
+from gpulint.documents.python import walk
 from gpulint.facts.gpus import processes
 from gpulint.facts.loaders import Loader
 from gpulint.facts.scopes import Ref
@@ -45,7 +46,7 @@ def _handed_to_daemon(function: Ref) -> bool:
             daemon = any(k.arg == "daemon" and getattr(k.value, "value", True) for k in call.keywords)
             given = [*call.args[: 1 if called != "Process" else 0], *(k.value for k in call.keywords)]
             if (pools if called != "Process" else daemon) and any(
-                isinstance(part, ast.Name) and part.id == name for value in given for part in ast.walk(value)
+                isinstance(part, ast.Name) and part.id == name for value in given for part in walk(value)
             ):
                 return True
     return False

@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Sequence
 
+from gpulint.documents.python import walk
 from gpulint.facts.scopes import ModuleScopes, Ref, last_name
 
 _ENVIRONMENT = re.compile(r"(^|_|[a-z])envs?($|_|\d)|^v?envs?|environment|simulator|emulator|^game$", re.IGNORECASE)
@@ -42,11 +43,11 @@ def _goes(scopes: ModuleScopes, node: ast.AST) -> tuple[bool, bool]:
                 returned = True
             if isinstance(up, ast.Assign | ast.AnnAssign):
                 targets = up.targets if isinstance(up, ast.Assign) else [up.target]
-                new = {part.id for target in targets for part in ast.walk(target) if isinstance(part, ast.Name)} - names
+                new = {part.id for target in targets for part in walk(target) if isinstance(part, ast.Name)} - names
                 names |= new
                 queue += [
                     part
-                    for part in ast.walk(function or scopes.module.tree)
+                    for part in walk(function or scopes.module.tree)
                     if isinstance(part, ast.Name)
                     and isinstance(part.ctx, ast.Load)
                     and part.id in new

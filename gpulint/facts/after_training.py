@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from gpulint.documents.python import walk
 from gpulint.facts.roles import Role
 from gpulint.facts.scopes import FUNCTIONS, LOOPS, ModuleScopes, last_name
 
@@ -64,7 +65,7 @@ def trains(project: Project, scopes: ModuleScopes, statement: ast.stmt) -> bool:
     """Whether a statement holds a training loop or calls what trains."""
     if isinstance(statement, (*FUNCTIONS, ast.ClassDef)):
         return False
-    for node in ast.walk(statement):
+    for node in walk(statement):
         if isinstance(node, LOOPS) and project.loops.role(scopes, node) in _TRAINING:
             return True
         if isinstance(node, ast.Call):
@@ -73,7 +74,7 @@ def trains(project: Project, scopes: ModuleScopes, statement: ast.stmt) -> bool:
             for callee in project.resolver.callees(scopes, node):
                 if isinstance(callee.node, FUNCTIONS) and any(
                     isinstance(inner, LOOPS) and project.loops.role(callee.scopes, inner) in _TRAINING
-                    for inner in ast.walk(callee.node)
+                    for inner in walk(callee.node)
                 ):
                     return True
     return False
@@ -110,7 +111,7 @@ def _only_sleeps(statement: ast.stmt) -> bool:
 
 def _quiet(statement: ast.stmt) -> bool:
     """Whether a statement only reports, closes or waits."""
-    calls = [node for node in ast.walk(statement) if isinstance(node, ast.Call)]
+    calls = [node for node in walk(statement) if isinstance(node, ast.Call)]
     return not isinstance(statement, LOOPS) and all(
         last_name(call.func) in _QUIET | {"sleep", "input"} for call in calls
     )

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gpulint.documents.python import walk
 from gpulint.facts import fastai
 from gpulint.facts.batch_samplers import sampled_size
 from gpulint.facts.conditions import conditions
@@ -164,7 +165,7 @@ class Batches:
     def _passes_alike(self, scopes: ModuleScopes, function: FunctionNode, batch: Ref, one: Ref, other: Ref) -> bool:
         """Do two calls of ``function`` give its ``batch`` expression the same value?"""
         scope = scopes.scope_of[function]
-        for name in {part.id for part in ast.walk(batch.node) if isinstance(part, ast.Name)} - {*RECEIVERS}:
+        for name in {part.id for part in walk(batch.node) if isinstance(part, ast.Name)} - {*RECEIVERS}:
             bindings = scope.bindings.get(name, [])
             if any(binding.kind is not Bound.PARAMETER for binding in bindings):
                 return False

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gpulint.documents.python import walk
 from gpulint.facts.roles import Role
 from gpulint.facts.scopes import FUNCTIONS, AtCall, ModuleScopes, Ref, dotted, last_name
 
@@ -247,7 +248,7 @@ def _saves_schedule(call: ast.Call) -> bool:
 
 
 def _words(node: ast.expr) -> Iterator[str]:
-    for child in ast.walk(node):
+    for child in walk(node):
         if isinstance(child, ast.Name):
             yield child.id
         elif isinstance(child, ast.Attribute):

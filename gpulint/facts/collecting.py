@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
-from gpulint.documents.python import PythonModule, children
+from gpulint.documents.python import PythonModule, children, walk
 from gpulint.facts.scopes import COMPREHENSIONS, Binding, Bound, ModuleScopes, Scope, ScopeNode, last_name
 
 _BINDING = (ast.NamedExpr, ast.Lambda, *COMPREHENSIONS)
@@ -151,7 +151,7 @@ class _Pass:
             case ast.Match():
                 self._expression(node.subject, scope)
                 for case in node.cases:
-                    for part in ast.walk(case.pattern):
+                    for part in walk(case.pattern):
                         if isinstance(part, ast.MatchAs | ast.MatchStar) and part.name:
                             self._bind(scope, part.name, Bound.OTHER, node)
                     if case.guard is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from gpulint.documents.python import walk
 from gpulint.facts.scopes import FUNCTIONS, ModuleScopes
 
 _EXITS = frozenset({"sys.exit", "os._exit", "exit", "quit", "os.abort"})
@@ -49,7 +50,7 @@ def exclude_each_other(scopes: ModuleScopes, one: ast.AST, other: ast.AST, loop:
     both = [(known, contrary) for known in told for contrary in _known_from(scopes, other) if _differ(known, contrary)]
     if not both:
         return False
-    stored = {ast.unparse(part) for part in ast.walk(loop) if isinstance(getattr(part, "ctx", None), ast.Store)}
+    stored = {ast.unparse(part) for part in walk(loop) if isinstance(getattr(part, "ctx", None), ast.Store)}
     return any(known[0] not in stored for known, _ in both)
 
 

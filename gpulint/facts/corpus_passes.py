@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gpulint.documents.python import walk
 from gpulint.facts.input_path import TOKENISES, InputPaths, is_held_out
 from gpulint.facts.passing import positional
 from gpulint.facts.scopes import FUNCTIONS, FunctionNode, ModuleScopes, last_name
@@ -65,11 +66,11 @@ def _converted(project: Project, scopes: ModuleScopes, paths: InputPaths) -> Ite
 def _tokenises_first(paths: InputPaths, scopes: ModuleScopes, function: FunctionNode, call: ast.Call) -> bool:
     """Does a function tokenise in a loop over the first argument of ``call``?"""
     first = next(iter(positional(function, call)), None)
-    for loop in ast.walk(function):
+    for loop in walk(function):
         if isinstance(loop, ast.For) and any(
-            isinstance(part, ast.Name) and part.id == first for part in ast.walk(loop.iter)
+            isinstance(part, ast.Name) and part.id == first for part in walk(loop.iter)
         ):
-            inner = (part for part in ast.walk(loop) if isinstance(part, ast.Call))
+            inner = (part for part in walk(loop) if isinstance(part, ast.Call))
             if any(paths.work(scopes, part) == TOKENISES for part in inner):
                 return True
     return False

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from gpulint.documents.python import walk
 from gpulint.facts.draws import Draw
 from gpulint.facts.glances import looks_at_few
 from gpulint.facts.gpu_programs import runs_elsewhere
@@ -237,7 +238,7 @@ class Devices:
 
     def _was_on_gpu(self, transfer: Transfer, draw: Draw) -> bool:
         """Is the value a field of a sampled graph whose fields of that name live on the GPU?"""
-        names = {child.attr for child in ast.walk(transfer.value) if isinstance(child, ast.Attribute)}
+        names = {child.attr for child in walk(transfer.value) if isinstance(child, ast.Attribute)}
         feeding = self._project.feeding
         fields = [feeding.gpu_fields(loader) for loader in draw.loaders]
         return bool(fields) and all(names & found or "*" in found for found in fields)

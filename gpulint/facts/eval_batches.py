@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from gpulint.documents.python import walk
 from gpulint.facts.batches import Source, Split
 from gpulint.facts.glances import looks_at_few
 from gpulint.facts.prepared import PREPARE
@@ -107,7 +108,7 @@ def few_graphs(scopes: ModuleScopes, source: Source) -> bool:
 
 
 def _is_tiny(data: ast.expr) -> bool:
-    return any(isinstance(call, ast.Call) and last_name(call.func) in _TINY for call in ast.walk(data))
+    return any(isinstance(call, ast.Call) and last_name(call.func) in _TINY for call in walk(data))
 
 
 def _unused(project: Project, scopes: ModuleScopes, call: ast.Call) -> bool:
@@ -117,7 +118,7 @@ def _unused(project: Project, scopes: ModuleScopes, call: ast.Call) -> bool:
     if not name or (scopes.class_of(call) is not None and scopes.function(call) is None):
         return False
     function = scopes.function(call)
-    nodes = ast.walk(function) if function is not None else scopes.module.of(ast.Name)
+    nodes = walk(function) if function is not None else scopes.module.of(ast.Name)
     read = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
     if name in read:
         return False

@@ -6,6 +6,7 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
+from gpulint.documents.python import walk
 from gpulint.facts import download_tables as tables
 from gpulint.facts.data_set_classes import GRAPH_BASE, class_name, is_class, library_data_set
 from gpulint.facts.fetch_commands import OWN_HOST
@@ -292,9 +293,7 @@ class Fetching:
         text = next((value.value for value in known.values if isinstance(value.value, str)), None)
         if text is not None:
             return text
-        strings = [
-            part.value for part in ast.walk(node) if isinstance(part, ast.Constant) and isinstance(part.value, str)
-        ]
+        strings = [part.value for part in walk(node) if isinstance(part, ast.Constant) and isinstance(part.value, str)]
         return "".join(strings)
 
 

@@ -8,6 +8,7 @@ from itertools import chain
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
+from gpulint.documents.python import walk
 from gpulint.facts import yacs
 from gpulint.facts.conditions import conditions, contexts_of, nested_exits
 from gpulint.facts.periodic import is_counter, is_periodic
@@ -232,7 +233,7 @@ def _makes(body: list[ast.stmt]) -> bool:
         (isinstance(part, ast.Attribute) and isinstance(part.ctx, ast.Store))
         or (isinstance(part, ast.Call) and bool(_MAKES.search(last_name(part.func))))
         for statement in body
-        for part in ast.walk(statement)
+        for part in walk(statement)
     )
 
 

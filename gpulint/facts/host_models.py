@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from gpulint.documents.python import walk
 from gpulint.facts.reaching import reaching
 from gpulint.facts.scopes import Bound, LoopNode, ModuleScopes, last_name
 
@@ -65,5 +66,5 @@ def _makes_module(project: Project, scopes: ModuleScopes, call: ast.Call) -> boo
     return len(owners) == 1 and not any(
         (isinstance(part, ast.Attribute) and part.attr in _SPEAKS_OF_DEVICES)
         or (isinstance(part, ast.Name) and part.id in _SPEAKS_OF_DEVICES)
-        for part in ast.walk(owners[0].node)
+        for part in walk(owners[0].node)
     )

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gpulint.documents.python import walk
 from gpulint.facts.scopes import FUNCTIONS, FunctionNode, ModuleScopes, Ref, last_name
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ class InputPaths:
 
     def work_of(self, scopes: ModuleScopes, function: ast.Lambda) -> str:
         """The heavy work that a lambda does itself, or ''."""
-        calls = [node for node in ast.walk(function.body) if isinstance(node, ast.Call)]
+        calls = [node for node in walk(function.body) if isinstance(node, ast.Call)]
         changes = any(_CHANGES.search(last_name(call.func)) for call in calls)
         return next((work for call in calls if (work := self.work(scopes, call, changes))), "")
 

@@ -6,6 +6,7 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
+from gpulint.documents.python import walk
 from gpulint.facts.scopes import FUNCTIONS, ModuleScopes, Ref, last_name
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def is_idle(project: Project, scopes: ModuleScopes, function: ast.expr) -> bool:
 def has_state(project: Project, scopes: ModuleScopes, function: ast.expr, depth: int = MAX_DEPTH) -> bool:
     """Does a mapped function, or one that it calls, draw random numbers or run Python code?"""
     for made in project.resolver.origins(scopes, function):
-        for call in ast.walk(made.node) if isinstance(made.node, (*FUNCTIONS, ast.Lambda)) else ():
+        for call in walk(made.node) if isinstance(made.node, (*FUNCTIONS, ast.Lambda)) else ():
             if isinstance(call, ast.Call) and (
                 _STATE.search(ast.unparse(call.func))
                 or (depth > 1 and has_state(project, made.scopes, call.func, depth - 1))
@@ -46,7 +47,7 @@ def _idles(project: Project, function: Ref, depth: int) -> bool:
     if not isinstance(function.node, (*FUNCTIONS, ast.Lambda)) or depth == 0:
         return False
     body = function.node.body
-    for node in (child for part in (body if isinstance(body, list) else [body]) for child in ast.walk(part)):
+    for node in (child for part in (body if isinstance(body, list) else [body]) for child in walk(part)):
         if isinstance(node, ast.BinOp) and not (_is_made(node.left) and _is_made(node.right)):
             return False
         if isinstance(node, ast.Call) and last_name(node.func) not in _FREE:

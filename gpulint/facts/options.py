@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from gpulint.documents.python import walk
 from gpulint.facts.recipes import Recipes, Start
 from gpulint.facts.scopes import FUNCTIONS, ModuleScopes, Ref, dotted, last_name
 from gpulint.facts.submitted import Submitted
@@ -87,7 +88,7 @@ class Options:
             return
         parsers = [parser for kind in _CLASS_PARSERS for parser in scopes.calls_by_name.get(kind, [])]
         for parser in parsers:
-            for part in (part for argument in parser.args for part in ast.walk(argument)):
+            for part in (part for argument in parser.args for part in walk(argument)):
                 if not isinstance(part, ast.Name | ast.Attribute):
                     continue
                 for made in self._project.resolver.origins(scopes, part):

@@ -7,6 +7,7 @@ import re
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from gpulint.documents.python import walk
 from gpulint.facts.loaders import TORCH_LOADERS
 from gpulint.facts.scopes import FUNCTIONS, FunctionNode, ModuleScopes, Ref, last_name
 
@@ -128,5 +129,5 @@ def _methods(owner: ast.ClassDef) -> list[FunctionNode]:
 def _moves(method: FunctionNode) -> bool:
     return any(
         isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute) and part.func.attr in _METHODS
-        for part in ast.walk(method)
+        for part in walk(method)
     )

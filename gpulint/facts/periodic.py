@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
+from gpulint.documents.python import walk
 from gpulint.facts.conditions import conditions
 from gpulint.facts.passing import argument_of
 from gpulint.facts.scopes import FUNCTIONS, Bound, ModuleScopes, last_name
@@ -34,8 +35,8 @@ _COUNTER = re.compile(r"(^|_)(i|idx|step|steps|iter|iteration|it|batch|batch_idx
 
 def is_periodic(project: Project, scopes: ModuleScopes, test: ast.expr, holds: bool) -> bool:
     """Does a test hold (or fail) only every N iterations, or only in the first or last, N not being one?"""
-    for part in ast.walk(test):
-        if isinstance(part, ast.BinOp) and isinstance(part.op, ast.Mod):
+    for part in walk(test):
+        if _is_rest(part):
             known = project.values.of(scopes, part.right)
             if not (known.complete and known.every(lambda value: value == 1)):
                 return True
@@ -68,6 +69,11 @@ def is_periodic(project: Project, scopes: ModuleScopes, test: ast.expr, holds: b
     return bool(holds and _LAST.search(ast.unparse(test)))
 
 
+def _is_rest(node: ast.AST) -> TypeGuard[ast.BinOp]:
+    """``step % 100``."""
+    return isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod)
+
+
 def _says_when(project: Project, scopes: ModuleScopes, call: ast.Call) -> bool:
     """``counter.shows()`` of the tree, which returns ``self.steps % self.every == 0``."""
     return not call.args and any(
@@ -75,7 +81,9 @@ def _says_when(project: Project, scopes: ModuleScopes, call: ast.Call) -> bool:
         and len(callee.node.body) <= 2
         and isinstance(callee.node.body[-1], ast.Return)
         and callee.node.body[-1].value is not None
-        and any(isinstance(part, ast.Mod) for part in ast.walk(callee.node.body[-1].value))
+        and any(
+            isinstance(part, ast.BinOp) and isinstance(part.op, ast.Mod) for part in walk(callee.node.body[-1].value)
+        )
         for callee in project.resolver.callees(scopes, call)
     )
 
@@ -126,7 +134,7 @@ def _is_among_first(scopes: ModuleScopes, test: ast.Compare) -> bool:
             made = bindings[0].value if len(bindings) == 1 else None
             return is_counter(name) or (
                 isinstance(made, ast.BinOp)
-                and any(isinstance(part, ast.Name) and is_counter(part) for part in ast.walk(made))
+                and any(isinstance(part, ast.Name) and is_counter(part) for part in walk(made))
             )
     return False
 
@@ -136,7 +144,7 @@ def _set_in_loop(scopes: ModuleScopes, name: ast.Name) -> bool:
         if isinstance(up, ast.For | ast.AsyncFor | ast.While):
             return any(
                 isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store) and part.id == name.id
-                for part in ast.walk(up)
+                for part in walk(up)
             )
         if isinstance(up, (*FUNCTIONS, ast.Lambda, ast.ClassDef)):
             return False

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from gpulint.documents.python import walk
 from gpulint.facts.passing import argument_of
 from gpulint.facts.reaching import reaching
 from gpulint.facts.scopes import FUNCTIONS, Bound, FunctionNode, ModuleScopes
@@ -41,7 +42,7 @@ def rearranged(project: Project, scopes: ModuleScopes, call: ast.Call) -> Iterat
 
 
 def _only_rearranges(function: FunctionNode) -> bool:
-    inside = [node for statement in function.body for node in ast.walk(statement)]
+    inside = [node for statement in function.body for node in walk(statement)]
     return len(inside) <= MAX_NODES and not any(
         isinstance(node, _WORKS)
         or (isinstance(node, ast.Call) and not (isinstance(node.func, ast.Name) and node.func.id in _CHEAP))

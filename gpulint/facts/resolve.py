@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
-from gpulint.documents.python import children
+from gpulint.documents.python import children, walk
 from gpulint.facts.callsites import sites
 from gpulint.facts.classes import Classes
 from gpulint.facts.names import BUILTINS
@@ -341,7 +341,7 @@ def _keeps_keywords(function: Ref) -> bool:
         and any(
             isinstance(part, ast.Call)
             and (last_name(part.func) == "setattr" or ast.unparse(part.func) == "self.__dict__.update")
-            for part in ast.walk(function.node)
+            for part in walk(function.node)
         )
     )
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import TYPE_CHECKING, TypeVar
 
+from gpulint.documents.python import walk
 from gpulint.facts.iterables import holds_several, is_loader_name, unwrap_iterable
 from gpulint.facts.scopes import FUNCTIONS, LOOPS, FunctionNode, LoopNode, ModuleScopes, Ref, last_name
 
@@ -246,7 +247,7 @@ def is_epoch_loop(loop: LoopNode) -> bool:
 
 
 def _targets(node: ast.expr) -> list[str]:
-    return [child.id for child in ast.walk(node) if isinstance(child, ast.Name)]
+    return [child.id for child in walk(node) if isinstance(child, ast.Name)]
 
 
 def stops_at_once(loop: LoopNode) -> bool:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from gpulint.documents.python import walk
 from gpulint.facts.feeding import COLLATE_POSITION
 from gpulint.facts.loaders import Loader
 from gpulint.facts.scopes import FUNCTIONS, FunctionNode, Ref, last_name
@@ -55,7 +56,7 @@ def _collates(project: Project, loader: Loader) -> bool:
         isinstance(part, ast.Attribute) and part.attr == "collate_fn" and isinstance(part.ctx, ast.Store)
         for made in project.resolver.origins(loader.scopes, loader.node.func)
         if isinstance(made.node, ast.ClassDef)
-        for part in ast.walk(made.node)
+        for part in walk(made.node)
     )
 
 
@@ -111,7 +112,7 @@ def _is_refilled(project: Project, source: Ref) -> bool:
         if getter is None or not _only_looks_up(getter.node):
             continue
         methods = [part for part in owner.body if isinstance(part, FUNCTIONS) and part.name != "__init__"]
-        for read in {ast.unparse(node.value) for node in ast.walk(getter.node) if isinstance(node, ast.Subscript)}:
+        for read in {ast.unparse(node.value) for node in walk(getter.node) if isinstance(node, ast.Subscript)}:
             changes = [(_adds_to(method, read), _empties(method, read)) for method in methods]
             if (True, False) in changes and (False, True) in changes:
                 return True
@@ -119,7 +120,7 @@ def _is_refilled(project: Project, source: Ref) -> bool:
 
 
 def _adds_to(method: FunctionNode, name: str) -> bool:
-    for node in ast.walk(method):
+    for node in walk(method):
         if isinstance(node, ast.AugAssign) and ast.unparse(node.target) == name:
             return True
         if isinstance(node, ast.Call) and ast.unparse(node.func) in (f"{name}.append", f"{name}.extend"):
@@ -128,7 +129,7 @@ def _adds_to(method: FunctionNode, name: str) -> bool:
 
 
 def _empties(method: FunctionNode, name: str) -> bool:
-    for node in ast.walk(method):
+    for node in walk(method):
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.List) and not node.value.elts:
             if name in map(ast.unparse, node.targets):
                 return True
@@ -160,6 +161,6 @@ def _getters(project: Project, source: Ref) -> Iterator[ast.AST]:
 
 
 def _only_looks_up(getter: ast.AST) -> bool:
-    raised = {part for node in ast.walk(getter) if isinstance(node, ast.Raise) for part in ast.walk(node)}
-    calls = [child for child in ast.walk(getter) if isinstance(child, ast.Call) and child not in raised]
+    raised = {part for node in walk(getter) if isinstance(node, ast.Raise) for part in walk(node)}
+    calls = [child for child in walk(getter) if isinstance(child, ast.Call) and child not in raised]
     return all(last_name(call.func) in _CHEAP for call in calls)

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from gpulint.documents.python import walk
 from gpulint.facts.conditions import conditions
 from gpulint.facts.scopes import FUNCTIONS, ModuleScopes, Ref, last_name
 
@@ -29,7 +30,7 @@ def steps_on_condition(project: Project, loop: Ref) -> bool:
 
 
 def _called(project: Project, loop: Ref) -> Iterator[tuple[ModuleScopes, ast.Call]]:
-    calls = [part for part in ast.walk(loop.node) if isinstance(part, ast.Call)]
+    calls = [part for part in walk(loop.node) if isinstance(part, ast.Call)]
     for call in calls[:MAX_CALLS]:
         for callee in project.resolver.callees(loop.scopes, call):
             if isinstance(callee.node, FUNCTIONS):
@@ -37,4 +38,4 @@ def _called(project: Project, loop: Ref) -> Iterator[tuple[ModuleScopes, ast.Cal
 
 
 def _backward(node: ast.AST) -> Iterator[ast.Call]:
-    return (part for part in ast.walk(node) if isinstance(part, ast.Call) and last_name(part.func) == "backward")
+    return (part for part in walk(node) if isinstance(part, ast.Call) and last_name(part.func) == "backward")

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gpulint.documents.python import walk
 from gpulint.facts.reaching import reaching
 from gpulint.facts.scopes import COMPREHENSIONS, FUNCTIONS, Binding, Bound, LoopNode, ModuleScopes, last_name
 from gpulint.facts.tensors import Tensors
@@ -171,7 +172,7 @@ class Syncs:
         indices: set[str] = set()
         base = element
         while isinstance(base, ast.Subscript):
-            indices |= {part.id for part in ast.walk(base.slice) if isinstance(part, ast.Name)}
+            indices |= {part.id for part in walk(base.slice) if isinstance(part, ast.Name)}
             base = base.value
         if not indices and isinstance(base, ast.Name):
             indices = {base.id}
@@ -249,16 +250,14 @@ def _loops_around(scopes: ModuleScopes, node: ast.AST) -> list[LoopNode | ast.co
 
 
 def _targets(loop: LoopNode | ast.comprehension) -> set[str]:
-    return (
-        {part.id for part in ast.walk(loop.target) if isinstance(part, ast.Name)} if hasattr(loop, "target") else set()
-    )
+    return {part.id for part in walk(loop.target) if isinstance(part, ast.Name)} if hasattr(loop, "target") else set()
 
 
 def _is_limited(loop: LoopNode | ast.comprehension) -> bool:
     """``for i in range(min(n, shown))``: a few examples are looked at."""
     return isinstance(loop, ast.For | ast.comprehension) and any(
         isinstance(part, ast.Call) and isinstance(part.func, ast.Name) and part.func.id in ("min", "islice")
-        for part in ast.walk(loop.iter)
+        for part in walk(loop.iter)
     )
 
 

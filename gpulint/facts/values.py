@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gpulint.documents.python import walk
 from gpulint.facts import texts
 from gpulint.facts.configs import Configs
 from gpulint.facts.memo import Memo
@@ -88,7 +89,7 @@ class Values:
         node = ref.node
         if isinstance(node, ast.expr | ast.stmt | ast.keyword | ast.arg | ast.alias):
             return Place(ref.scopes.path, ref.scopes.module.span(node), message)
-        inner = next((child for child in ast.walk(node) if isinstance(child, ast.expr)), None)
+        inner = next((child for child in walk(node) if isinstance(child, ast.expr)), None)
         assert inner is not None
         return Place(ref.scopes.path, ref.scopes.module.span(inner), message)
 

@@ -6,6 +6,7 @@ import ast
 import enum
 from typing import TYPE_CHECKING
 
+from gpulint.documents.python import walk
 from gpulint.facts.passing import argument_of
 from gpulint.facts.scopes import FUNCTIONS, FunctionNode, ModuleScopes, Ref, last_name
 
@@ -47,7 +48,7 @@ def _only_infers_in(
     target = ast.unparse(assigned.targets[0])
     attribute = isinstance(assigned.targets[0], ast.Attribute)
     uses = list[_Use]()
-    for node in ast.walk(home):
+    for node in walk(home):
         if not isinstance(node, ast.Attribute if attribute else ast.Name) or ast.unparse(node) != target:
             continue
         if not isinstance(node.ctx, ast.Load) or (not attribute and node.lineno <= (assigned.end_lineno or 0)):
@@ -69,13 +70,13 @@ def _serves(function: FunctionNode) -> bool:
 
 def _evaluates(function: ast.AST) -> bool:
     """Does a function that returns what it wraps call ``eval()`` on the way, and nothing's ``train()``?"""
-    called = {last_name(node.func) for node in ast.walk(function) if isinstance(node, ast.Call)}
+    called = {last_name(node.func) for node in walk(function) if isinstance(node, ast.Call)}
     return "eval" in called and "train" not in called
 
 
 def _is_set_to_infer(function: ast.AST, target: str) -> bool:
     """Does a function call ``eval()`` of what it wraps, and not ``train()``?"""
-    called = {ast.unparse(node.func) for node in ast.walk(function) if isinstance(node, ast.Call)}
+    called = {ast.unparse(node.func) for node in walk(function) if isinstance(node, ast.Call)}
     return f"{target}.eval" in called and f"{target}.train" not in called
 
 
@@ -131,7 +132,7 @@ def _only_infers_with(project: Project, callee: Ref, call: ast.Call, model: ast.
     name = next((name for name in names if argument_of(function, call, name) is model), None)
     uses = [
         _use(project, callee.scopes, node, False, depth + 1)
-        for node in ast.walk(function)
+        for node in walk(function)
         if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load)
     ]
     return not {_Use.OTHER, _Use.RETURNED} & set(uses) and _Use.INFERS in uses

@@ -6,7 +6,7 @@ import ast
 
 from gpulint_rules.data.gpu302_blocking_transfer import Blocking
 
-from gpulint.documents.python import PythonModule
+from gpulint.documents.python import PythonModule, walk
 from gpulint.facts.devices import Device, Transfer
 from gpulint.facts.loaders import Loader
 from gpulint.facts.own_batches import is_collated, is_whole
@@ -82,7 +82,7 @@ def _elsewhere(project: Project, transfer: Transfer) -> set[Device]:
 def _parameter(function: FunctionNode, value: ast.expr) -> str | None:
     """The parameter of the function that a value is, or is taken out of."""
     names = parameters(function) - {*RECEIVERS}
-    return next((part.id for part in ast.walk(value) if isinstance(part, ast.Name) and part.id in names), None)
+    return next((part.id for part in walk(value) if isinstance(part, ast.Name) and part.id in names), None)
 
 
 def _named(project: Project, device: Ref) -> set[Device]:

@@ -7,6 +7,7 @@ import re
 
 from gpulint_rules.data.gpu353_no_gradient_sync_skipping import Accumulation, HorovodOptimizer
 
+from gpulint.documents.python import walk
 from gpulint.facts.conditions import conditions
 from gpulint.facts.roles import Role
 from gpulint.facts.scopes import ModuleScopes, last_name
@@ -56,7 +57,7 @@ def _passes(project: Project, scopes: ModuleScopes, optimizer: ast.Call) -> str 
                 if up is loop:
                     break
                 if isinstance(up, ast.If):
-                    for part in ast.walk(up.test):
+                    for part in walk(up.test):
                         if isinstance(part, ast.BinOp) and isinstance(part.op, ast.Mod):
                             return _named_at(scopes, part.right, optimizer)
     return None
@@ -64,7 +65,7 @@ def _passes(project: Project, scopes: ModuleScopes, optimizer: ast.Call) -> str 
 
 def _named_at(scopes: ModuleScopes, value: ast.expr, place: ast.expr) -> str | None:
     """The text of a value that means the same at ``place``."""
-    for name in ast.walk(value):
+    for name in walk(value):
         if isinstance(name, ast.Call):
             return None
         if isinstance(name, ast.Name) and scopes.scope(name).lookup(name.id) != scopes.scope(place).lookup(name.id):
@@ -114,9 +115,9 @@ def _reads_gradients(scopes: ModuleScopes, loop: ast.For, last: ast.expr) -> str
 
 def _changed(loop: ast.For, test: ast.expr) -> str | None:
     """A name or attribute of the test that the loop's body assigns."""
-    read = {ast.unparse(part) for part in ast.walk(test) if isinstance(part, ast.Name | ast.Attribute)}
+    read = {ast.unparse(part) for part in walk(test) if isinstance(part, ast.Name | ast.Attribute)}
     for statement in loop.body:
-        for node in ast.walk(statement):
+        for node in walk(statement):
             stored = isinstance(node, ast.Name | ast.Attribute) and not isinstance(node.ctx, ast.Load)
             if stored and (text := ast.unparse(node)) in read:
                 return text

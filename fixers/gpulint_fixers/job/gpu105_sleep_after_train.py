@@ -6,6 +6,7 @@ import ast
 
 from gpulint_rules.job.gpu105_sleep_after_train import Wait
 
+from gpulint.documents.python import walk
 from gpulint.finding import Finding
 from gpulint.fix import Declined, Fix, Fixer, Safety
 from gpulint.project import Project
@@ -21,7 +22,7 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         edit = remove_lines(document.source, found.place)
     elif document.python is not None:
         module = document.python
-        statements = (node for node in ast.walk(module.tree) if isinstance(node, ast.stmt))
+        statements = (node for node in walk(module.tree) if isinstance(node, ast.stmt))
         statement = next((node for node in statements if module.span(node) == finding.span), None)
         edit = remove_statement(module, statement) if statement is not None else None
     if edit is None:

@@ -6,6 +6,7 @@ import ast
 
 from gpulint_rules.library.gpu412_visible_devices_set_late import Late
 
+from gpulint.documents.python import walk
 from gpulint.finding import Finding
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
 from gpulint.project import Project
@@ -20,9 +21,9 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     if not isinstance(late, ast.Assign | ast.Expr):
         return Declined("the setting stands under a condition")
     module = document.python
-    names = {node.id for node in ast.walk(late) if isinstance(node, ast.Name)} - {"os", "str"}
+    names = {node.id for node in walk(late) if isinstance(node, ast.Name)} - {"os", "str"}
     imported = [
-        node.lineno for node in ast.walk(module.tree) if isinstance(node, ast.Import) and node.names[0].name == "os"
+        node.lineno for node in walk(module.tree) if isinstance(node, ast.Import) and node.names[0].name == "os"
     ]
     if names or not any(line < found.before.lineno for line in imported):
         return Declined("the value, or `os`, is not known yet where the setting has to stand")

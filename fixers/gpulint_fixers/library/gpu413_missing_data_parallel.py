@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from gpulint_rules.library.gpu413_missing_data_parallel import Unwrapped
 
-from gpulint.documents.python import PythonModule
+from gpulint.documents.python import PythonModule, walk
 from gpulint.facts.passing import argument_of
 from gpulint.facts.scopes import FUNCTIONS, ModuleScopes, Ref, last_name
 from gpulint.finding import Finding
@@ -110,7 +110,7 @@ def _not_here(
     if any(isinstance(up, ast.For | ast.While | ast.ClassDef) for up in _up_to_function(scopes, statement)):
         return "the model goes to its GPU in a loop"
     if function is not None and any(
-        ast.unparse(part) == name for value in project.resolver.returns(function) for part in ast.walk(value)
+        ast.unparse(part) == name for value in project.resolver.returns(function) for part in walk(value)
     ):
         return "the function returns the model: wrap it where it trains"
     if isinstance(model, ast.Name):
@@ -184,7 +184,7 @@ def _handed_on(project: Project, scopes: ModuleScopes, node: ast.expr, depth: in
         for name in names:
             if argument_of(callee.node, call, name) is not node:
                 continue
-            for inner in ast.walk(callee.node):
+            for inner in walk(callee.node):
                 if isinstance(inner, ast.Name) and inner.id == name and isinstance(inner.ctx, ast.Load):
                     parent = callee.scopes.module.parents.get(inner)
                     if isinstance(parent, ast.Attribute):

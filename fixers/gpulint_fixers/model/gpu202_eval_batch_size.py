@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from gpulint_rules.model.gpu202_eval_batch_size import EvalBatch, double
 
+from gpulint.documents.python import walk
 from gpulint.facts.batches import Split, split_of
 from gpulint.facts.scopes import Bound, ModuleScopes
 from gpulint.finding import Finding
@@ -85,7 +86,7 @@ def _divides(scopes: ModuleScopes, size: str) -> bool:
     for node in scopes.module.nodes:
         if not isinstance(node, ast.Assign) or split_of(ast.unparse(node.targets[0])) is not Split.EVAL:
             continue
-        for part in ast.walk(node.value):
+        for part in walk(node.value):
             if isinstance(part, ast.BinOp) and isinstance(part.op, ast.FloorDiv | ast.Div):
                 divisor = ast.unparse(part.right)
                 if divisor == size or ("batch" in size.lower() and "batch" in divisor.lower()):

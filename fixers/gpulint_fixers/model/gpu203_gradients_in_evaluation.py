@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 
+from gpulint.documents.python import walk
 from gpulint.facts.inference import Inference
 from gpulint.facts.roles import Role
 from gpulint.facts.scopes import FunctionNode, last_name
@@ -50,7 +51,7 @@ def _trains(project: Project, found: Inference, function: FunctionNode) -> bool:
 
 
 def _decorate(finding: Finding, project: Project, found: Inference, function: FunctionNode) -> Fix | Declined:
-    if any(isinstance(node, ast.Yield | ast.YieldFrom | ast.Await) for node in ast.walk(function)):
+    if any(isinstance(node, ast.Yield | ast.YieldFrom | ast.Await) for node in walk(function)):
         return Declined("a decorator would not cover a generator or coroutine")
     module = found.scopes.module
     head = module.head(function)
@@ -72,7 +73,7 @@ def _decorate(finding: Finding, project: Project, found: Inference, function: Fu
 def _wrap(finding: Finding, found: Inference) -> Fix | Declined:
     module, loop = found.scopes.module, found.loop
     start, end = loop.lineno, loop.end_lineno or loop.lineno
-    if any(_is_long_string(node) for node in ast.walk(loop)):
+    if any(_is_long_string(node) for node in walk(loop)):
         return Declined("the loop holds a string of several lines, which indenting would change")
     head = module.head(loop)
     indent = module.source.line(start)[: head.column - 1]

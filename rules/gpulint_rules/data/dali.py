@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from gpulint.documents.python import walk
 from gpulint.facts.scopes import FunctionNode, last_name
 
 _OPENERS = frozenset({"open", "imread", "read_image", "decode_image", "default_loader", "pil_loader"})
@@ -27,7 +28,7 @@ def pipeline(name: str, function: FunctionNode) -> str:
 
 def _returned(function: FunctionNode) -> tuple[str, str]:
     """What the function calls the image and the label that it returns."""
-    for node in ast.walk(function):
+    for node in walk(function):
         match node:
             case ast.Return(value=ast.Tuple(elts=[ast.Name(id=image), ast.Name(id=label), *_])):
                 return image, label
@@ -40,10 +41,10 @@ def _files(function: FunctionNode) -> str:
     """The list that image paths are taken from: ``self.paths`` of ``Image.open(self.paths[index])``."""
     bound = {
         node.targets[0].id: node.value
-        for node in ast.walk(function)
+        for node in walk(function)
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
     }
-    for node in ast.walk(function):
+    for node in walk(function):
         if isinstance(node, ast.Call) and last_name(node.func) in _OPENERS and node.args:
             path = node.args[0]
             path = bound.get(path.id, path) if isinstance(path, ast.Name) else path

@@ -33,6 +33,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpulint.documents.base import Document
+from gpulint.documents.python import walk
 from gpulint.facts import fastai
 from gpulint.facts.arguments import Passed
 from gpulint.facts.conditions import conditions
@@ -125,8 +126,8 @@ def _divides(workers: Ref) -> bool:
     return any(
         isinstance(part, ast.BinOp)
         and isinstance(part.op, ast.Div | ast.FloorDiv)
-        and any(isinstance(name, ast.Name) and name.id == workers.node.id for name in ast.walk(part.right))
-        for part in ast.walk(function)
+        and any(isinstance(name, ast.Name) and name.id == workers.node.id for name in walk(part.right))
+        for part in walk(function)
     )
 
 

@@ -32,6 +32,7 @@ import re
 from collections.abc import Iterator
 
 from gpulint.documents.base import Document
+from gpulint.documents.python import walk
 from gpulint.facts.acting import moves_environment
 from gpulint.facts.conditions import conditions, exclude_each_other, is_ending
 from gpulint.facts.glances import FEW, looks_at_few
@@ -152,7 +153,7 @@ def _is_below_few(test: ast.expr) -> bool:
         and isinstance(part.comparators[0], ast.Constant)
         and isinstance(part.comparators[0].value, int)
         and part.comparators[0].value <= FEW
-        for part in ast.walk(test)
+        for part in walk(test)
     )
 
 
@@ -237,7 +238,7 @@ def _is_full_batch(context: Context) -> bool:
     if not isinstance(loop, ast.For) or is_loader_name(last_name(unwrap_iterable(loop.iter))):
         return False
     return _counts_epochs(loop.iter) or any(
-        isinstance(name, ast.Name) and _EPOCH.search(name.id) for name in ast.walk(loop.target)
+        isinstance(name, ast.Name) and _EPOCH.search(name.id) for name in walk(loop.target)
     )
 
 

@@ -32,6 +32,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpulint.documents.base import Document
+from gpulint.documents.python import walk
 from gpulint.facts.collected import elements
 from gpulint.facts.corpus_passes import passes
 from gpulint.facts.input_path import TOKENISES, InputPaths, is_held_out
@@ -184,10 +185,10 @@ def _is_held_out(scopes: ModuleScopes, call: ast.Call) -> bool:
         *call.args,
         *(keyword.value for keyword in call.keywords if keyword.arg in ("root", "split", "image_set")),
     ]:
-        words += [part.id for part in ast.walk(argument) if isinstance(part, ast.Name)]
-        words += [part.attr for part in ast.walk(argument) if isinstance(part, ast.Attribute)]
+        words += [part.id for part in walk(argument) if isinstance(part, ast.Name)]
+        words += [part.attr for part in walk(argument) if isinstance(part, ast.Attribute)]
         words += [
-            part.value for part in ast.walk(argument) if isinstance(part, ast.Constant) and isinstance(part.value, str)
+            part.value for part in walk(argument) if isinstance(part, ast.Constant) and isinstance(part.value, str)
         ]
     return any(is_held_out(word) for word in words)
 
@@ -255,13 +256,11 @@ def _few(scopes: ModuleScopes) -> bool:
 def _maps_held_out(scopes: ModuleScopes, call: ast.Call) -> bool:
     assert isinstance(call.func, ast.Attribute)
     words = [
-        part.value
-        for part in ast.walk(call.func.value)
-        if isinstance(part, ast.Constant) and isinstance(part.value, str)
+        part.value for part in walk(call.func.value) if isinstance(part, ast.Constant) and isinstance(part.value, str)
     ]
     if words == ["train"]:  # of `train_val["train"]`
         return "streaming=True" in scopes.module.source.text
-    words += [part.id for part in ast.walk(call.func.value) if isinstance(part, ast.Name)]
+    words += [part.id for part in walk(call.func.value) if isinstance(part, ast.Name)]
     statement = next((up for up in scopes.module.ancestors(call) if isinstance(up, ast.stmt)), None)
     words += map(last_name, statement.targets) if isinstance(statement, ast.Assign) else []
     return any(is_held_out(word) for word in words) or "streaming=True" in scopes.module.source.text

@@ -37,6 +37,7 @@ from collections.abc import Iterator
 
 from gpulint.documents.base import Document
 from gpulint.documents.jobspec import JobSpecDocument
+from gpulint.documents.python import walk
 from gpulint.documents.shell import Command
 from gpulint.facts import escapes
 from gpulint.facts.collecting import collect_scopes
@@ -98,7 +99,7 @@ def _is_asked_for(scopes: ModuleScopes, item: Download) -> bool:
         isinstance(part, ast.Call) and last_name(part.func) == "startswith" and "http" in ast.unparse(part)
         for test, holds in conditions(scopes, item.node)
         if holds
-        for part in ast.walk(test)
+        for part in walk(test)
     )
 
 

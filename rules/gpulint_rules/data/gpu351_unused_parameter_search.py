@@ -27,6 +27,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpulint.documents.base import Document
+from gpulint.documents.python import walk
 from gpulint.facts.scopes import ModuleScopes, last_name
 from gpulint.facts.wrapped import only_infers
 from gpulint.finding import Finding, Severity
@@ -104,7 +105,7 @@ def _needs_search(scopes: ModuleScopes, call: ast.Call, project: Project) -> boo
         return False
     for where, owner in project.resolver.classes_of(scopes, call.args[0]):
         forward = project.resolver.method(where, owner, "forward")
-        if forward is not None and any(isinstance(node, ast.If | ast.IfExp) for node in ast.walk(forward.node)):
+        if forward is not None and any(isinstance(node, ast.If | ast.IfExp) for node in walk(forward.node)):
             return True
     return False
 

@@ -33,6 +33,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpulint.documents.base import Document
+from gpulint.documents.python import walk
 from gpulint.facts.arguments import Passed
 from gpulint.facts.collectives import wraps_in_ddp
 from gpulint.facts.conditions import conditions
@@ -134,7 +135,7 @@ def _is_seldom(project: Project, scopes: ModuleScopes, step: ast.Call, loop: Loo
     if project.guards.periodic(scopes, step, loop):
         return True
     last = _last_step(scopes, step, loop)
-    parts = ast.walk(last) if last is not None else ()
+    parts = walk(last) if last is not None else ()
     return any(
         isinstance(part, ast.BinOp) and isinstance(part.op, ast.Mod) and not isinstance(part.right, ast.Constant)
         for part in parts
@@ -150,7 +151,7 @@ def _exclude(scopes: ModuleScopes, one: ast.AST, other: ast.AST, loop: LoopNode)
 def _last_step(scopes: ModuleScopes, step: ast.Call, loop: LoopNode) -> ast.expr | None:
     """The test on the counter under which parameters are updated."""
     for test, holds in conditions(scopes, step, loop):
-        if holds and any(isinstance(part, ast.BinOp) and isinstance(part.op, ast.Mod) for part in ast.walk(test)):
+        if holds and any(isinstance(part, ast.BinOp) and isinstance(part.op, ast.Mod) for part in walk(test)):
             return test
     return None
 

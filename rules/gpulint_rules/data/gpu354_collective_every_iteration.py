@@ -27,6 +27,7 @@ import re
 from collections.abc import Iterator
 
 from gpulint.documents.base import Document
+from gpulint.documents.python import walk
 from gpulint.facts.collectives import BARRIERS, GATHERS, REDUCTIONS, collective
 from gpulint.facts.guards import is_benchmark
 from gpulint.facts.loops import Context
@@ -94,16 +95,14 @@ def _decides(place: Ref) -> bool:
 def _only_logged(scopes: ModuleScopes, call: ast.Call, place: Ref, context: Context, project: Project) -> bool:
     """Is the reduced value cut off from the graph, or the reduction placed after the gradients are applied?"""
     given = [node.args[0] for node in (place.node, call) if isinstance(node, ast.Call) and node.args]
-    if any(
-        _GRADIENT.search(last_name(part)) for value in given for part in ast.walk(value) if isinstance(part, ast.expr)
-    ):
+    if any(_GRADIENT.search(last_name(part)) for value in given for part in walk(value) if isinstance(part, ast.expr)):
         return False  # training itself: gradients are averaged by hand
     after = _follows_the_step(place, context, project)
     if place.node is not call and not after and _gives_on(place, given):
         return False
     if any(map(_is_detached, given)):
         return True
-    if _was_detached(scopes, call) and any(_is_measure(part) for value in given for part in ast.walk(value)):
+    if _was_detached(scopes, call) and any(_is_measure(part) for value in given for part in walk(value)):
         return True
     if project.guards.no_grad(place.scopes, place.node):
         return True
@@ -113,13 +112,13 @@ def _only_logged(scopes: ModuleScopes, call: ast.Call, place: Ref, context: Cont
 
 
 def _is_detached(value: ast.AST) -> bool:
-    return any(last_name(part) in _DETACHED for part in ast.walk(value) if isinstance(part, ast.expr))
+    return any(last_name(part) in _DETACHED for part in walk(value) if isinstance(part, ast.expr))
 
 
 def _was_detached(scopes: ModuleScopes, call: ast.Call) -> bool:
     """Does the reduction get a name whose last value before it is cut off from the graph (``loss =
     loss.data.clone()``)?"""
-    for name in (part for given in call.args[:1] for part in ast.walk(given) if isinstance(part, ast.Name)):
+    for name in (part for given in call.args[:1] for part in walk(given) if isinstance(part, ast.Name)):
         made = [one for one in scopes.scope(name).lookup(name.id) if getattr(one.node, "lineno", 1 << 30) < name.lineno]
         last = max(made, key=lambda one: getattr(one.node, "lineno", 0), default=None)
         if last is not None and last.value is not None and not last.path and _is_detached(last.value):
@@ -142,9 +141,9 @@ def _is_only_shown(scopes: ModuleScopes, call: ast.Call, context: Context, proje
         if isinstance(up, ast.Attribute) and up.attr in _DETACHED:
             return True
         if isinstance(up, ast.Assign):
-            named = {part.id for target in up.targets for part in ast.walk(target) if isinstance(part, ast.Name)}
+            named = {part.id for target in up.targets for part in walk(target) if isinstance(part, ast.Name)}
             steps = [step for step in project.loops.calls_in(scopes, context.loop.node) if _is_backward(step)]
-            used = {part.id for step in steps for part in ast.walk(step) if isinstance(part, ast.Name)}
+            used = {part.id for step in steps for part in walk(step) if isinstance(part, ast.Name)}
             return bool(named and steps) and not named & used
         if isinstance(up, ast.stmt):
             return False
@@ -175,7 +174,7 @@ def _gives_on(place: Ref, given: list[ast.expr]) -> bool:
     inner: ast.AST = place.node
     for up in place.scopes.module.ancestors(place.node):
         if isinstance(up, ast.Assign):
-            names = [part for target in up.targets for part in ast.walk(target) if isinstance(part, ast.Name)]
+            names = [part for target in up.targets for part in walk(target) if isinstance(part, ast.Name)]
             return inner is up.value and not any(map(_is_measure, names))
         if isinstance(up, ast.stmt):
             return False

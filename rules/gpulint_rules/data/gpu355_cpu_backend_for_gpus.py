@@ -30,6 +30,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpulint.documents.base import Document
+from gpulint.documents.python import walk
 from gpulint.facts.collectives import REDUCTIONS, wraps_in_ddp, wraps_itself
 from gpulint.facts.conditions import conditions
 from gpulint.facts.environment import is_explained, settings
@@ -159,7 +160,7 @@ def _exchanges_gradients(scopes: ModuleScopes, project: Project) -> bool:
         for name in REDUCTIONS
         for call in scopes.calls_by_name.get(name, [])
         for argument in call.args[:1]
-        for part in ast.walk(argument)
+        for part in walk(argument)
     )
 
 

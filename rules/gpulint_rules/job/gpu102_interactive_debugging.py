@@ -29,6 +29,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpulint.documents.base import Document
+from gpulint.documents.python import walk
 from gpulint.facts.roles import Role
 from gpulint.facts.scopes import FUNCTIONS, FunctionNode, ModuleScopes, last_name
 from gpulint.finding import Finding, Severity
@@ -109,7 +110,7 @@ def _is_signal_handler(project: Project, scopes: ModuleScopes, name: str) -> boo
 
 def _is_for_shell(project: Project, scopes: ModuleScopes, function: FunctionNode) -> bool:
     """Does a function do nothing but open a prompt, for whoever calls it?"""
-    calls = [node for node in ast.walk(function) if isinstance(node, ast.Call)]
+    calls = [node for node in walk(function) if isinstance(node, ast.Call)]
     others = [call for call in calls if last_name(call.func) not in ("locals", "globals", "print")]
     prompts = all(project.resolver.call_names(scopes, call) & _PROMPTS for call in others)
     return prompts and not project.resolver.call_sites(scopes, function)

@@ -34,6 +34,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpulint.documents.base import Document
+from gpulint.documents.python import walk
 from gpulint.documents.shell.script import Block
 from gpulint.facts.fetch_commands import install_tool
 from gpulint.facts.gpu_jobs import Held, only_sets_up
@@ -201,7 +202,7 @@ def _falls_back(scopes: ModuleScopes, call: ast.Call) -> bool:
 
 
 def _strings(node: ast.AST) -> list[str]:
-    return [part.value for part in ast.walk(node) if isinstance(part, ast.Constant) and isinstance(part.value, str)]
+    return [part.value for part in walk(node) if isinstance(part, ast.Constant) and isinstance(part.value, str)]
 
 
 def _listed(names: list[str]) -> str:

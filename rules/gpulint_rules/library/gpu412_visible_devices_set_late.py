@@ -27,6 +27,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpulint.documents.base import Document
+from gpulint.documents.python import walk
 from gpulint.facts.environment import settings
 from gpulint.facts.scopes import FUNCTIONS, ModuleScopes
 from gpulint.finding import Finding, Place, Severity
@@ -99,7 +100,7 @@ def _initialises(project: Project, scopes: ModuleScopes, statement: ast.stmt) ->
         parts: list[ast.AST] = [statement.test] if isinstance(statement, ast.If | ast.While) else []
     else:
         parts = [statement]
-    for node in (node for part in parts for node in ast.walk(part)):
+    for node in (node for part in parts for node in walk(part)):
         if isinstance(node, ast.Lambda):
             return None
         if isinstance(node, ast.Call) and _touches_cuda(project, scopes, node):

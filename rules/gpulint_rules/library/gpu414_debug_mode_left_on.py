@@ -33,6 +33,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpulint.documents.base import Document
+from gpulint.documents.python import walk
 from gpulint.facts.environment import is_explained, settings
 from gpulint.facts.guards import is_benchmark
 from gpulint.facts.roles import Role
@@ -128,7 +129,7 @@ def _around_training(scopes: ModuleScopes, call: ast.Call, project: Project) -> 
     block = next((up for up in scopes.module.ancestors(call) if isinstance(up, ast.With)), None)
     if block is None or not any(item.context_expr is call for item in block.items):
         return False
-    return any(loop in set(ast.walk(block)) and project.loops.role(scopes, loop) is Role.EPOCH for loop in scopes.loops)
+    return any(loop in set(walk(block)) and project.loops.role(scopes, loop) is Role.EPOCH for loop in scopes.loops)
 
 
 def _for_determinism(scopes: ModuleScopes, statement: ast.AST) -> bool:

@@ -26,6 +26,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpulint.documents.base import Document
+from gpulint.documents.python import walk
 from gpulint.facts.roles import Role
 from gpulint.facts.scopes import LoopNode, ModuleScopes, dotted, last_name
 from gpulint.finding import Finding, Place, Severity
@@ -90,7 +91,7 @@ def _differentiated(project: Project, scopes: ModuleScopes, loop: LoopNode) -> d
 
 def _kept(loop: LoopNode) -> Iterator[tuple[ast.expr, str]]:
     """(value, name of the total or list that takes it) of accumulations in the loop, not in loops inside it."""
-    for node in ast.walk(loop):
+    for node in walk(loop):
         match node:
             case ast.AugAssign(op=ast.Add(), target=target, value=value):
                 yield value, dotted(target)
@@ -117,7 +118,7 @@ def _outlives(project: Project, scopes: ModuleScopes, loop: LoopNode, name: str)
     """Is the total set before all steps, and never set anew or differentiated in the loop?"""
     if not name:
         return False
-    for node in ast.walk(loop):
+    for node in walk(loop):
         if isinstance(node, ast.Assign) and any(dotted(target) == name for target in node.targets):
             if not (isinstance(node.value, ast.BinOp) and dotted(node.value.left) == name):
                 return False
@@ -126,12 +127,12 @@ def _outlives(project: Project, scopes: ModuleScopes, loop: LoopNode, name: str)
     function = scopes.function(loop) or scopes.module.tree
     made = [
         node
-        for node in ast.walk(function)
+        for node in walk(function)
         if isinstance(node, ast.Assign) and node.lineno < loop.lineno and name in {dotted(t) for t in _targets(node)}
     ]
     # Several steps on one batch: the total of a batch lives as long as that.
     batches = [outer for outer in project.loops.around(scopes, loop) if project.loops.over_loader(scopes, outer)]
-    return bool(made) and not any(node in set(ast.walk(outer)) for outer in batches for node in made)
+    return bool(made) and not any(node in set(walk(outer)) for outer in batches for node in made)
 
 
 def _targets(node: ast.Assign) -> Iterator[ast.expr]:
@@ -146,7 +147,7 @@ def _is_detached(loop: LoopNode, name: str) -> bool:
         and any(dotted(target) == name for target in node.targets)
         and isinstance(node.value, ast.Call)
         and last_name(node.value.func) in _DETACHING
-        for node in ast.walk(loop)
+        for node in walk(loop)
     )
 
 

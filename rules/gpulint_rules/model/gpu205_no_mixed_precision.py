@@ -31,6 +31,7 @@ import re
 from collections.abc import Iterator
 
 from gpulint.documents.base import Document
+from gpulint.documents.python import walk
 from gpulint.facts.batch_bounds import names_large_model
 from gpulint.facts.roles import Role
 from gpulint.facts.scopes import ModuleScopes, last_name
@@ -93,7 +94,7 @@ def _training(project: Project, scopes: ModuleScopes) -> Span | None:
         if any(name.startswith("transformers.") for name in names) and all(word.arg for word in call.keywords):
             return scopes.module.span(call)
     for loop in scopes.loops:
-        calls = (node for node in ast.walk(loop) if isinstance(node, ast.Call))
+        calls = (node for node in walk(loop) if isinstance(node, ast.Call))
         if any(project.loops.is_step(scopes, call) for call in calls) and project.loops.role(scopes, loop) is Role.STEP:
             return scopes.module.head(loop)
     return None
