@@ -90,7 +90,16 @@ class PythonModule:
 
     @cached_property
     def parents(self) -> dict[ast.AST, ast.AST]:
-        """Parent of every node but the root, outer nodes first."""
+        """Parent of every node but the root."""
+        return self._linked[1]
+
+    @cached_property
+    def nodes(self) -> list[ast.AST]:
+        """All nodes, outer ones first, as :func:`walk` has them; made once, as many rules walk the same tree."""
+        return self._linked[0]
+
+    @cached_property
+    def _linked(self) -> tuple[list[ast.AST], dict[ast.AST, ast.AST]]:
         # One loop without calls: this runs for every node of every module that a rule looks into.
         nodes: list[ast.AST] = [self.tree]
         parents: dict[ast.AST, ast.AST] = {}
@@ -108,12 +117,7 @@ class PythonModule:
                 else:
                     parents[value] = node
                     add(value)
-        return parents
-
-    @property
-    def nodes(self) -> list[ast.AST]:
-        """All nodes, outer ones first, as :func:`walk` has them."""
-        return [self.tree, *self.parents]
+        return nodes, parents
 
     @cached_property
     def _by_kind(self) -> dict[type[ast.AST], list[Any]]:

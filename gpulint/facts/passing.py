@@ -67,6 +67,9 @@ def under_name(scopes: ModuleScopes, argument: ast.Starred, name: str) -> ast.ex
     """What ``f(**vars(args))``, ``f(**args.__dict__)`` or ``f(**locals())`` passes for parameter ``name``."""
     if argument in scopes.module.parents:
         return None  # ``*args``, which fills parameters by position
+    question = argument.value, name
+    if question in scopes.unpacked:
+        return scopes.unpacked[question]
     made: ast.expr
     match argument.value:
         case ast.Call(func=ast.Name(id="vars"), args=[held]) | ast.Attribute(value=held, attr="__dict__"):
@@ -76,4 +79,5 @@ def under_name(scopes: ModuleScopes, argument: ast.Starred, name: str) -> ast.ex
         case _:
             return None
     scopes.module.parents[made] = scopes.module.parents[argument.value]
-    return ast.copy_location(made, argument.value)
+    scopes.unpacked[question] = ast.copy_location(made, argument.value)
+    return made

@@ -97,6 +97,8 @@ class ModuleScopes:
         """Kept for :mod:`gpulint.facts.reaching`: the blocks and loops around a node."""
         self.reaching: dict[tuple[ast.AST, Binding], list[Binding]] = {}
         """The same for (use, first binding of its name): the bindings in force."""
+        self.unpacked: dict[tuple[ast.expr, str], ast.expr] = {}
+        """Kept for :mod:`gpulint.facts.passing`: what (``vars(args)``, name) passes under the name."""
 
     def scope(self, node: ast.AST) -> Scope:
         """The scope in which ``node`` is evaluated (decorators and defaults count as outside of their function)."""
