@@ -100,7 +100,7 @@ def accumulated_elsewhere(options: Mapping[str, str | None], size: int) -> bool:
     A global batch counts when it is more than eight devices can hold at once.
     """
     for name, text in options.items():
-        number = int(text) if text is not None and text.isdigit() else None
+        number = int(text) if text is not None and text.isdecimal() else None
         if (is_accumulation(name) or _UPDATES.search(name)) and (number is None or (number > 1 and number * size > 4)):
             return True
         if re.search(r"global[-_]batch", name) and (number is None or number > 8 * size):

@@ -280,7 +280,7 @@ def _forwards(owner: ast.ClassDef) -> bool:
         return True
     if made.args.kwarg is None or any(arg.arg in _SET for arg in (*made.args.args, *made.args.kwonlyargs)):
         return False
-    parts = list(walk(made))
+    parts = walk(made)
     if any(isinstance(part, ast.Constant) and part.value in _SET for part in parts):
         return False  # `kwargs["pin_memory"] = True`
     calls = [part for part in parts if isinstance(part, ast.Call) and last_name(part.func) == "__init__"]

@@ -266,7 +266,7 @@ def _typed(call: ast.Call, text: str) -> object:
     try:
         if wanted == "float":
             return float(text)
-        if wanted == "int" or text.lstrip("-").isdigit():
+        if wanted == "int" or text.lstrip("-").isdecimal():
             return int(text)
     except ValueError:
         return text

@@ -72,7 +72,7 @@ def pairs(settings: Settings, least: int = 1) -> Iterator[Pair]:
 
 def number(text: str | None) -> object:
     """An option's text as the number that it is."""
-    return int(text) if text is not None and text.isdigit() else text
+    return int(text) if text is not None and text.isdecimal() else text
 
 
 def only_tries(stem: str) -> bool:

@@ -20,7 +20,7 @@ _COPIES = frozenset({"cp", "rsync", "tar", "unzip", "mv", "ln", "scp", "pigz"})
 _FETCHES = re.compile(
     r"(^|[_-])(download|downloads|downloader|fetch|prefetch|prepare|stage|cache)([_-]|$)", re.IGNORECASE
 )
-_BUILDS = re.compile(rb"^\s*RUN\b(?:[^\n]*\\\n)*[^\n]*python[\d.]*\s+(?:-c|-m)\s[^\n]*", re.MULTILINE)
+_BUILDS = re.compile(r"^\s*RUN\b(?:[^\n]*\\\n)*[^\n]*python[\d.]*\s+(?:-c|-m)\s[^\n]*", re.MULTILINE)
 """What the build of an image runs by Python."""
 _OFF = frozenset({"", "0", "false", "no", "off"})
 
@@ -78,17 +78,17 @@ class Staging:
 
     def _image(self, download: Download) -> Place | None:
         """A Dockerfile of the program's folder, or of one around it, whose build fetches the same by Python."""
-        name = download.what.encode()
-        if len(name) < 4:
+        name = re.compile(rf"\b{re.escape(download.what)}\b")
+        if len(download.what) < 4:
             return None
         program = download.call.scopes.path
         for folder in itertools.takewhile(lambda up: up != self._project.root.parent, program.parents):
             path = folder / "Dockerfile"
             if not self._project.exists(path):
                 continue
-            for run in _BUILDS.finditer(self._project.data(path)):
-                if re.search(rb"\b%b\b" % re.escape(name), run[0]):
-                    source = SourceText(self._project.data(path).decode("utf-8", "replace"))
+            source = SourceText(self._project.data(path).decode("utf-8", "replace"))
+            for run in _BUILDS.finditer(source.text):
+                if name.search(run[0]):
                     return Place(path, source.span(run.start(), run.end()), "fetched when the image is built")
         return None
 

@@ -49,7 +49,7 @@ def made(values: Values, scopes: ModuleScopes, node: ast.Call | ast.BinOp) -> tu
             first = len(others) - len(names)
             given = {name: value for name, value in zip(names, others[first:], strict=True) if name is not None}
             filled = getattr(text, method)(*others[:first], **given)
-    except (ValueError, TypeError, IndexError, KeyError, AttributeError):
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
         return None
     return filled, next((value.source for value in known if value.source != "literal"), "literal")
 

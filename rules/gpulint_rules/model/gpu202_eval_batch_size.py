@@ -297,7 +297,7 @@ def double(size: str) -> str:
     """An expression for twice ``size``."""
     return (
         str(2 * int(size))
-        if size.isdigit()
+        if size.isdecimal()
         else f"2 * {size}"
         if size.replace(".", "").isidentifier() or _ITEM.fullmatch(size)
         else f"2 * ({size})"
