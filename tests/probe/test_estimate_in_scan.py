@@ -31,6 +31,9 @@ for x, y in train_loader:
     loss = criterion(model(x.cuda(non_blocking=True)), y.cuda(non_blocking=True))
     loss.backward()
     optimizer.step()
+with torch.no_grad():
+    for x, y in val_loader:
+        metric.update(model(x.cuda(non_blocking=True)), y.cuda(non_blocking=True))
 """
 SETTINGS = """\
 [estimate]
