@@ -135,11 +135,15 @@ class Files:
         """Files whose content was asked for so far."""
         return list(self._data)
 
+    def place(self, path: Path) -> str:
+        """A file's path from the root, as folders around the root say nothing of the project; "" outside of it."""
+        return path.relative_to(self.root).as_posix() if path.is_relative_to(self.root) else ""
+
     def is_test(self, path: Path) -> bool:
         """Is a file a test by its path from the root? Tests hold no GPUs for long, so they are silent by default. A
         program ``test_net.py`` that evaluates a trained model is none."""
         if path not in self._tests:
-            place = path.relative_to(self.root).as_posix() if path.is_relative_to(self.root) else ""
+            place = self.place(path)
             self._tests[path] = bool(_TEST_FOLDERS.search(place)) or (
                 bool(_TESTS.search(place)) and not self._evaluates(path)
             )

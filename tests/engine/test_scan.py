@@ -210,3 +210,15 @@ def test_rules_and_explain(run: Any) -> None:
     code, _, err = run("explain", "wastew-ord")
     assert code == 2
     assert "did you mean 'waste-word'?" in err
+
+
+@pytest.mark.parametrize("folders", ["plain", "evaluation/wandb/debug"])
+def test_folders_around_the_root_say_nothing(
+    tmp_path: Path, folders: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = tmp_path / folders
+    root.mkdir(parents=True)
+    (root / "train.yaml").write_text("epochs: 3\nlr: 0.1\nnum_workers: 0\n")
+    monkeypatch.chdir(root)
+    assert main(["scan", "--isolated", "--no-cache", "--select", "GPU303", "."]) == 1
+    assert "GPU303" in capsys.readouterr().out

@@ -171,7 +171,7 @@ def _arguments(document: Document, scopes: ModuleScopes, project: Project) -> It
 
 def _commands(document: Document, project: Project) -> Iterator[Finding]:
     """``torchrun train.py --workers 0`` in a launcher or in the command of a job."""
-    if project.is_test(document.path) or _STAND_IN.search(document.path.as_posix()):
+    if project.is_test(document.path) or _STAND_IN.search(project.place(document.path)):
         return
     if document.kind is Kind.JOBSPEC:
         scripts = [script for task in document.tasks if task.resources.gpus is not None for script in task.scripts]
@@ -192,7 +192,7 @@ def _commands(document: Document, project: Project) -> Iterator[Finding]:
 
 def _configuration(document: Document, project: Project) -> Iterator[Finding]:
     """``num_workers: 0`` in the configuration file of a training."""
-    if document.kind is not Kind.JOBSPEC or document.tasks or _NO_TRAINING.search(document.path.as_posix()):
+    if document.kind is not Kind.JOBSPEC or document.tasks or _NO_TRAINING.search(project.place(document.path)):
         return
     if not _ZERO.search(document.source.text) or project.is_test(document.path):
         return
