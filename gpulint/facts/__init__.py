@@ -6,13 +6,13 @@ Values: ``scopes`` ``collecting`` ``reaching`` ``names`` ``classes`` ``resolve``
 them; ``collected`` what lists and dictionaries hold, ``yacs`` what its configurations default to.
 
 Training: ``iterables`` ``roles`` ``loops`` ``repeated`` ``conditions`` ``periodic`` ``guards`` ``inference``
-``after_training`` ``acting`` ``unused`` ``opted_in`` ``shared_loops`` tell what runs in a training step, an epoch,
-once, or never.
+``after_training`` ``acting`` ``unused`` ``opted_in`` ``shared_loops`` ``modes`` tell what runs in a training step,
+an epoch, once, or never.
 
 Data: ``loaders`` ``batch_samplers`` ``prepared`` ``fastai`` ``mapped`` ``sample_work`` ``input_path``
 ``corpus_passes`` tell how batches are made; ``draws`` ``glances`` ``feeding`` ``devices`` ``rearranging``
-``unseen_calls`` ``own_batches`` ``tensors`` ``syncs`` ``host_models`` ``wrapped`` ``collectives`` follow them to the
-GPU and results from it; ``batches`` ``eval_batches`` ``batch_bounds`` ``paired_sizes`` ``deepspeed`` tell how large
+``unseen_calls`` ``own_batches`` ``tensors`` ``syncs`` ``host_models`` ``wrapped`` ``collectives`` ``reduced`` follow
+them to the GPU and results from it; ``batches`` ``eval_batches`` ``batch_bounds`` ``paired_sizes`` ``deepspeed`` tell how large
 they are.
 
 Outside: ``remote`` ``downloads`` ``fetched`` ``fetching`` ``download_tables`` ``data_set_classes`` ``hubs``

@@ -34,14 +34,15 @@ from collections.abc import Iterator
 from gpulint.documents.base import Document
 from gpulint.documents.python import walk
 from gpulint.facts.acting import moves_environment
-from gpulint.facts.conditions import conditions, exclude_each_other, is_ending
+from gpulint.facts.conditions import conditions, is_ending
 from gpulint.facts.glances import FEW, looks_at_few
 from gpulint.facts.guards import is_benchmark
 from gpulint.facts.host_models import trains_on_host
 from gpulint.facts.iterables import is_loader_name, unwrap_iterable
 from gpulint.facts.loops import Context
+from gpulint.facts.modes import is_for_a_kind, is_of_another_mode, only_evaluates
 from gpulint.facts.roles import Role
-from gpulint.facts.scopes import FUNCTIONS, LOOPS, Bound, ModuleScopes, Ref, last_name
+from gpulint.facts.scopes import FUNCTIONS, LOOPS, ModuleScopes, Ref, last_name
 from gpulint.facts.syncs import Kind as SyncKind
 from gpulint.facts.syncs import Sync, Syncs
 from gpulint.finding import Finding, Place, Severity
@@ -49,9 +50,6 @@ from gpulint.gate import Gate
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 
-_TRAINING = re.compile(r"^\W*(is_)?train(ing)?\W*$", re.IGNORECASE)
-_EVALUATING = re.compile(r"^\W*(is_)?(val|valid|validation|eval|evaluate|test|predict)\W*$", re.IGNORECASE)
-_OPTIMIZER = re.compile(r"(^|_)optim(izer)?s?$", re.IGNORECASE)
 _EPOCH = re.compile(r"epoch|^ep$", re.IGNORECASE)
 _SAVES = re.compile(r"^_?(save|write|store)_\w*(checkpoint|ckpt|model|state|snapshot|weights)", re.IGNORECASE)
 
@@ -94,7 +92,7 @@ def _every_step(project: Project, scopes: ModuleScopes, sync: Sync) -> Context |
         or guards.once(scopes, sync.node)
     ):
         return None
-    if _is_for_a_kind(project, scopes, sync.node) or _only_evaluates(scopes, sync.node):
+    if is_for_a_kind(project, scopes, sync.node) or only_evaluates(scopes, sync.node):
         return None
     if project.gpu_programs.tries_itself(scopes, sync.node):
         return None
@@ -109,8 +107,8 @@ def _every_step(project: Project, scopes: ModuleScopes, sync: Sync) -> Context |
             or guards.off_by_default(site.scopes, site.node, context.loop.node)
             or guards.exceptional(site.scopes, site.node)
             or guards.once(site.scopes, site.node)
-            or _is_for_a_kind(project, site.scopes, site.node)
-            or _only_evaluates(site.scopes, site.node)
+            or is_for_a_kind(project, site.scopes, site.node)
+            or only_evaluates(site.scopes, site.node)
             for site in context.calls
         ):
             continue
@@ -119,7 +117,7 @@ def _every_step(project: Project, scopes: ModuleScopes, sync: Sync) -> Context |
         loop = context.loop
         if isinstance(loop.node, LOOPS) and trains_on_host(project, loop.scopes, loop.node):
             continue
-        if _is_of_another_mode(project, context, context.calls[0] if context.calls else Ref(scopes, sync.node)):
+        if is_of_another_mode(project, context.loop, context.calls[0] if context.calls else Ref(scopes, sync.node)):
             continue
         return context
     return None
@@ -157,75 +155,9 @@ def _is_below_few(test: ast.expr) -> bool:
     )
 
 
-def _is_of_another_mode(project: Project, context: Context, at: Ref) -> bool:
-    """Does one loop train, or else infer (``mode == "forward"``), and is this a place where it infers?"""
-    scopes, loop = context.loop.scopes, context.loop.node
-    if at.scopes is not scopes:
-        return False
-    steps = [call for call in project.loops.calls_in(scopes, loop) if project.loops.is_step(scopes, call)]
-    return bool(steps) and all(exclude_each_other(scopes, at.node, step, loop) for step in steps)
-
-
 def _writes_checkpoint(context: Context) -> bool:
     """Does a call on the way save the model? What it reads back is the checkpoint, however often it is written."""
     return any(isinstance(site.node, ast.Call) and _SAVES.search(last_name(site.node.func)) for site in context.calls)
-
-
-def _is_for_a_kind(project: Project, scopes: ModuleScopes, node: ast.AST) -> bool:
-    """``if isinstance(sampler, LossAware)`` of a class of the tree: which kind it is was chosen elsewhere."""
-    for test, holds in conditions(scopes, node):
-        if holds and isinstance(test, ast.Call) and last_name(test.func) == "isinstance" and len(test.args) == 2:
-            kinds = project.resolver.origins(scopes, test.args[1])
-            if any(isinstance(kind.node, ast.ClassDef) for kind in kinds):
-                return True
-    return False
-
-
-def _only_evaluates(scopes: ModuleScopes, node: ast.AST) -> bool:
-    return any(
-        _says_evaluation(test, holds) or (holds and _evaluates_by_default(scopes, test))
-        for test, holds in conditions(scopes, node)
-    )
-
-
-def _evaluates_by_default(scopes: ModuleScopes, test: ast.expr) -> bool:
-    """``optimizer is None or keep``, where ``keep`` is a parameter that is false unless a caller sets it."""
-    if not isinstance(test, ast.BoolOp) or not isinstance(test.op, ast.Or):
-        return False
-    told = [_says_evaluation(part, True) for part in test.values]
-    return any(told) and all(known or _is_off(scopes, part) for part, known in zip(test.values, told, strict=True))
-
-
-def _is_off(scopes: ModuleScopes, test: ast.expr) -> bool:
-    bindings = scopes.scope(test).lookup(test.id) if isinstance(test, ast.Name) else ()
-    return bool(bindings) and all(
-        binding.kind is Bound.PARAMETER and isinstance(binding.value, ast.Constant) and not binding.value.value
-        for binding in bindings
-    )
-
-
-def _says_evaluation(test: ast.expr, holds: bool) -> bool:
-    """Does the condition keep training steps out (``if stage != Stage.TRAIN``, ``if not self.training``, ``if optimizer
-    is None``)?"""
-    while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        test, holds = test.operand, not holds
-    if isinstance(test, ast.BoolOp):
-        decided = any if isinstance(test.op, ast.And) is holds else all
-        return decided(_says_evaluation(part, holds) for part in test.values)
-    match test:
-        case ast.Compare(left=name, ops=[ast.Is() | ast.Eq()], comparators=[ast.Constant(value=None)]):
-            return holds and bool(_OPTIMIZER.search(last_name(name)))
-        case ast.Compare(left=name, ops=[ast.IsNot() | ast.NotEq()], comparators=[ast.Constant(value=None)]):
-            return not holds and bool(_OPTIMIZER.search(last_name(name)))
-    if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.Eq | ast.NotEq):
-        holds = holds is isinstance(test.ops[0], ast.Eq)
-        other = test.comparators[0]
-        words = str(other.value) if isinstance(other, ast.Constant) else last_name(other)
-    else:
-        words = last_name(test) if isinstance(test, ast.Name | ast.Attribute) else ""
-    if _TRAINING.search(words) or _OPTIMIZER.search(words):
-        return not holds
-    return holds and bool(_EVALUATING.search(words))
 
 
 def _in_step_loop(project: Project, scopes: ModuleScopes, sync: Sync) -> bool:

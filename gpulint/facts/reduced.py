@@ -1,0 +1,111 @@
+"""What the result of a collective is for: the gradients, the loss, or only a log."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING
+
+from gpulint.documents.python import walk
+from gpulint.facts.scopes import FUNCTIONS, ModuleScopes, Ref, last_name
+
+if TYPE_CHECKING:
+    from gpulint.project import Project
+
+_DETACHED = frozenset({"item", "detach", "data", "cpu", "clone"})
+_MEANS = frozenset({"mean", "nanmean", "sum"})
+_MEASURE = re.compile(r"(^|_)(loss|losses|acc\d*|accuracy|prec\d*|metrics?|correct)(_|$)", re.IGNORECASE)
+_GRADIENT = re.compile(r"(^|_)(grad|grads|gradient|gradients)$", re.IGNORECASE)
+
+
+def only_logged(scopes: ModuleScopes, call: ast.Call, place: Ref, loop: Ref, project: Project) -> bool:
+    """Is the reduced value cut off from the graph, or the reduction placed after the gradients are applied?"""
+    given = [node.args[0] for node in (place.node, call) if isinstance(node, ast.Call) and node.args]
+    if any(_GRADIENT.search(last_name(part)) for value in given for part in walk(value) if isinstance(part, ast.expr)):
+        return False  # training itself: gradients are averaged by hand
+    after = _follows_the_step(place, loop, project)
+    if place.node is not call and not after and _gives_on(place, given):
+        return False
+    if any(map(_is_detached, given)):
+        return True
+    if _was_detached(scopes, call) and any(_is_measure(part) for value in given for part in walk(value)):
+        return True
+    if project.guards.no_grad(place.scopes, place.node):
+        return True
+    if place.node is not call and project.guards.no_grad(scopes, call) and any(map(_is_measure, given[:1])):
+        return True
+    return after
+
+
+def is_averaged(scopes: ModuleScopes, call: ast.Call) -> bool:
+    """``accelerator.gather(loss.repeat(size)).mean()``"""
+    given = call.args[0] if call.args else None
+    if isinstance(given, ast.Call) and isinstance(given.func, ast.Attribute):
+        given = given.func.value
+    mean = scopes.module.parents.get(call)
+    return given is not None and _is_measure(given) and isinstance(mean, ast.Attribute) and mean.attr in _MEANS
+
+
+def is_only_shown(scopes: ModuleScopes, call: ast.Call, loop: Ref, project: Project) -> bool:
+    """Are no gradients taken of the average that a gather is for?"""
+    for up in scopes.module.ancestors(call):
+        if isinstance(up, ast.Attribute) and up.attr in _DETACHED:
+            return True
+        if isinstance(up, ast.Assign):
+            named = {part.id for target in up.targets for part in walk(target) if isinstance(part, ast.Name)}
+            steps = [step for step in project.loops.calls_in(scopes, loop.node) if _is_backward(step)]
+            used = {part.id for step in steps for part in walk(step) if isinstance(part, ast.Name)}
+            return bool(named and steps) and not named & used
+        if isinstance(up, ast.stmt):
+            return False
+    return False
+
+
+def _is_detached(value: ast.AST) -> bool:
+    return any(last_name(part) in _DETACHED for part in walk(value) if isinstance(part, ast.expr))
+
+
+def _was_detached(scopes: ModuleScopes, call: ast.Call) -> bool:
+    """Does the reduction get a name whose last value before it is cut off from the graph (``loss =
+    loss.data.clone()``)?"""
+    for name in (part for given in call.args[:1] for part in walk(given) if isinstance(part, ast.Name)):
+        made = [one for one in scopes.scope(name).lookup(name.id) if getattr(one.node, "lineno", 1 << 30) < name.lineno]
+        last = max(made, key=lambda one: getattr(one.node, "lineno", 0), default=None)
+        if last is not None and last.value is not None and not last.path and _is_detached(last.value):
+            return True
+    return False
+
+
+def _follows_the_step(place: Ref, loop: Ref, project: Project) -> bool:
+    """Does it stand after the gradients are applied, in the same loop?"""
+    if isinstance(loop.node, FUNCTIONS):
+        return False
+    steps = [
+        step for step in project.loops.calls_in(place.scopes, loop.node) if project.loops.is_step(place.scopes, step)
+    ]
+    line = getattr(place.node, "lineno", 0)
+    return bool(steps) and line > max(step.lineno for step in steps)
+
+
+def _gives_on(place: Ref, given: list[ast.expr]) -> bool:
+    """Does a helper give back something else than a measure (``targets = sinkhorn(scores)``), which the loss needs?"""
+    if any(map(_is_measure, given)):
+        return False
+    inner: ast.AST = place.node
+    for up in place.scopes.module.ancestors(place.node):
+        if isinstance(up, ast.Assign):
+            names = [part for target in up.targets for part in walk(target) if isinstance(part, ast.Name)]
+            return inner is up.value and not any(map(_is_measure, names))
+        if isinstance(up, ast.stmt):
+            return False
+        inner = up
+    return False
+
+
+def _is_measure(value: ast.AST) -> bool:
+    """Is it a loss or a metric? A copy of one that is reduced without gradients is only shown."""
+    return isinstance(value, ast.expr) and bool(_MEASURE.search(last_name(value)))
+
+
+def _is_backward(call: ast.Call) -> bool:
+    return last_name(call.func) == "backward"
