@@ -19,8 +19,7 @@ __all__ = ["OFFLINE_VARIABLES", "Download", "Downloads"]
 
 
 _OFFLINE = re.compile(
-    r"""(HF_HUB_OFFLINE|TRANSFORMERS_OFFLINE|HF_DATASETS_OFFLINE)["']\]?\s*[,=:]+\s*["']?(1|true|on|yes)""",
-    re.IGNORECASE,
+    r"""(HF_HUB_OFFLINE|TRANSFORMERS_OFFLINE|HF_DATASETS_OFFLINE)["']\]?\s*[,=:]+\s*["']?(1|(?i:true|on|yes))"""
 )
 _HUB = frozenset({"huggingface_hub.snapshot_download", "huggingface_hub.hf_hub_download"})
 MAX_HELPERS = 4
@@ -54,7 +53,7 @@ class Downloads:
         if scopes not in self._primitives:
             self._primitives[scopes] = ()  # what asks while this is being found out gets no answer
             text = scopes.module.source.text
-            offline = bool(_OFFLINE.search(text))
+            offline = "OFFLINE" in text and bool(_OFFLINE.search(text))
             silent = any(library in text for library in LIBRARIES)
             calls = [call for call in scopes.calls if may_fetch(call, silent)]
             found = (self._fetching.of(scopes, call, offline) for call in calls)
