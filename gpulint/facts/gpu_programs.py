@@ -46,7 +46,7 @@ _CLIENTS = frozenset(
 """What submits a job to a service from a notebook or script that holds no GPU itself."""
 _OWN_WORK = frozenset(b"cuda device_map backward GradientTape Trainer training_step Accelerator".split())
 _SEPARATE = re.compile(
-    r"(^|[_-])(download|downloads|downloader|fetch|prefetch|prepare|convert|export|setup|upload|"
+    r"(^|[_-])(download|downloads|downloader|fetch|prefetch|prepare|convert(er)?|export(er)?|setup|upload|"
     r"stage|staging|cache|vocab|vocabulary|preprocess|preprocessing)([_-]|$)",
     re.IGNORECASE,
 )
