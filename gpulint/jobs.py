@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from gpulint.documents.base import Document
 from gpulint.documents.shell import Command
 from gpulint.documents.tasks import Task
+from gpulint.facts.launch_options import passed_option
 from gpulint.facts.launches import Launch
 from gpulint.finding import Place
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from gpulint.documents.shell import ArgWord
     from gpulint.project import Project
 
-__all__ = ["Job", "JobCommand", "JobLaunch", "Launched", "Setting", "Stated", "build_jobs", "launched", "passed_option"]
+__all__ = ["Job", "JobCommand", "JobLaunch", "Launched", "Setting", "Stated", "build_jobs", "launched"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,25 +145,6 @@ class Launched:
 
     def _place(self, word: ArgWord) -> Place:
         return Place(self.start.document.path, word.span, "set by the launcher")
-
-
-def passed_option(args: tuple[ArgWord, ...], flags: tuple[str, ...]) -> list[tuple[str | None, ArgWord]]:
-    """What arguments give for an option: [] if nothing, text None if unknown, ``true`` for a bare flag."""
-    wanted = {flag.replace("_", "-") for flag in flags}
-    found: list[tuple[str | None, ArgWord]] = []
-    for at, word in enumerate(args):
-        name, equals, _ = word.text.partition("=")
-        if not name.startswith("-") or name.replace("_", "-") not in wanted:
-            continue
-        value = args[at + 1] if at + 1 < len(args) else None
-        if equals:
-            given = word.after(len(name) + 1)
-            found = [(given.value, given)]
-        elif value is None or (value.text.startswith("-") and not value.text.lstrip("-.")[:1].isdigit()):
-            found = [("true", word)]
-        else:
-            found = [(value.value, value)]
-    return found
 
 
 def launched(jobs: tuple[Job, ...]) -> dict[Path, tuple[Launched, ...]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from gpulint.documents.shell.expand import ArgWord
@@ -104,7 +104,8 @@ def read_options(argv: tuple[ArgWord, ...], rules: Grammar, like: Callable[[ArgW
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What a command line gives for a program's option: the text if it is known, and where both stand."""
+    """What a command line gives for a program's option: the text if it is known (``true`` for a flag), and where both
+    stand."""
 
     value: str | None
     span: Span
@@ -112,14 +113,35 @@ class Given:
 
 
 def given(args: tuple[ArgWord, ...]) -> dict[str, Given]:
-    """``--name value`` and ``--name=value`` among a program's own arguments, under ``--name``."""
+    """``--name value``, ``--name=value`` and flags among a program's own arguments, under ``--name``."""
     options: dict[str, Given] = {}
+    for name, word, value in _spelled(args):
+        if name.startswith("--"):
+            number = word.span if value is None or "=" in word.text else value.span
+            options[name] = Given("true" if value is None else value.value, word.span, number)
+    return options
+
+
+def passed_option(args: tuple[ArgWord, ...], flags: tuple[str, ...]) -> list[tuple[str | None, ArgWord]]:
+    """What arguments give for an option: [] if nothing, text None if unknown, ``true`` for a bare flag."""
+    wanted = {flag.replace("_", "-") for flag in flags}
+    found: list[tuple[str | None, ArgWord]] = []
+    for name, word, value in _spelled(args):
+        if name.replace("_", "-") in wanted:
+            found = [("true", word) if value is None else (value.value, value)]
+    return found
+
+
+def _spelled(args: tuple[ArgWord, ...]) -> Iterator[tuple[str, ArgWord, ArgWord | None]]:
+    """(name, its word, its value) of each option among a program's own arguments; the value of a bare flag is None."""
     for at, word in enumerate(args):
         name, equals, _ = word.text.partition("=")
-        if name.startswith("--"):
-            following = args[at + 1] if at + 1 < len(args) else None
-            if equals:
-                options[name] = Given(word.after(len(name) + 1).value, word.span, word.span)
-            elif following is not None:
-                options[name] = Given(following.value, word.span, following.span)
-    return options
+        if not name.startswith("-"):
+            continue
+        following = args[at + 1] if at + 1 < len(args) else None
+        if equals:
+            yield name, word, word.after(len(name) + 1)
+        elif following is None or (following.text.startswith("-") and not following.text.lstrip("-.")[:1].isdigit()):
+            yield name, word, None
+        else:
+            yield name, word, following

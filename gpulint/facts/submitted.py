@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpulint.documents.notebook import NotebookDocument
+from gpulint.facts.launch_options import passed_option
 from gpulint.facts.launches import launches
 from gpulint.facts.locating import Locator
 from gpulint.facts.scopes import ModuleScopes
 from gpulint.finding import Place
-from gpulint.jobs import passed_option
 
 if TYPE_CHECKING:
     from gpulint.documents.shell import ArgWord
