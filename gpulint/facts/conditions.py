@@ -131,6 +131,11 @@ def is_ending(scopes: ModuleScopes, node: ast.AST) -> bool:
     return False
 
 
+def ends_after_repair(scopes: ModuleScopes, node: ast.AST) -> bool:
+    """Does ``node`` stand in an ``except`` that makes what was missing and then ends the program, to be run again?"""
+    return is_ending(scopes, node) and any(isinstance(up, ast.ExceptHandler) for up in scopes.module.ancestors(node))
+
+
 def contexts_of(up: ast.AST) -> list[ast.expr]:
     """The context managers of a ``with``, or the decorators of a function or class: what may switch things inside."""
     if isinstance(up, ast.With | ast.AsyncWith):

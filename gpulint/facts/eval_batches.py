@@ -12,7 +12,7 @@ from gpulint.facts.batches import Source, Split
 from gpulint.facts.glances import looks_at_few
 from gpulint.facts.prepared import PREPARE
 from gpulint.facts.roles import Role
-from gpulint.facts.scopes import LOOPS, ModuleScopes, last_name
+from gpulint.facts.scopes import LOOPS, FunctionNode, ModuleScopes, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -36,6 +36,7 @@ _EVALUATES = frozenset({"evaluate", "predict", "evaluation_loop", "prediction_lo
 _ASKS = re.compile(rb"\.(evaluate|predict|evaluation_loop|prediction_loop|hyperparameter_search)\(")
 _UNDRAWN = PREPARE | {"cycle"}
 """Calls that take a loader without drawing from it."""
+_FEEDS = ("val_dataloader", "test_dataloader")
 _PSNR = re.compile(r"(^|_)psnr$|peak_signal_noise_ratio$")
 """Functions that compare two images; torchmetrics' classes keep the error of all."""
 
@@ -47,6 +48,7 @@ def has_reason(project: Project, scopes: ModuleScopes, source: Source) -> bool:
         or _bounded(project, scopes, source)
         or _is_reckoned(source)
         or _unused(project, scopes, source.node)
+        or _feeds_empty_hook(project, scopes, source.node)
         or (bool(_ARGUMENTS.search(last_name(source.node.func))) and never_evaluates(project, scopes))
         or _drawn_one_by_one(project, scopes, source.node)
         or project.batch_bounds.only_looked_at(scopes, source.node)
@@ -130,9 +132,29 @@ def _unused(project: Project, scopes: ModuleScopes, call: ast.Call) -> bool:
     return not any(name.encode() in project.data(user) for user in project.gpu_programs.users(scopes.path))
 
 
+def _feeds_empty_hook(project: Project, scopes: ModuleScopes, call: ast.Call) -> bool:
+    """Does ``val_dataloader`` feed a ``validation_step`` that is there but does nothing, so that Lightning calls the
+    hooks around it?"""
+    function = scopes.function(call)
+    if function is None or function.name not in _FEEDS:
+        return False
+    modules = project.gpu_use.of(scopes.path).modules
+    steps = [hook for module in modules for hook in module.functions if hook.name == "validation_step"]
+    return bool(steps) and all(_does_nothing(hook) for hook in steps)
+
+
+def _does_nothing(function: FunctionNode) -> bool:
+    return all(
+        isinstance(part, ast.Pass) or isinstance(getattr(part, "value", None), ast.Constant) for part in function.body
+    )
+
+
 def _assigned_to(scopes: ModuleScopes, call: ast.Call) -> str:
-    """The name that a call's value is kept under; "" if it has none."""
-    match scopes.module.parents.get(call):
+    """The name that a call's value is kept under, perhaps as ``cycle(value)``; "" if it has none."""
+    up = scopes.module.parents.get(call)
+    while isinstance(up, ast.Call) and last_name(up.func) in _UNDRAWN:
+        up = scopes.module.parents.get(up)
+    match up:
         case ast.Assign(targets=[ast.Name(id=name), *_]):
             return name
     return ""
@@ -213,9 +235,12 @@ def _is_named_psnr(scopes: ModuleScopes, call: ast.Call) -> bool:
 
 
 def only_evaluates(project: Project, scopes: ModuleScopes) -> bool:
-    """A program whose split named "train" is never trained on: features for a nearest-neighbour search, say."""
-    if "__main__" not in scopes.module.source.text or _FITS.search(scopes.module.source.text):
+    """A program whose split named "train" is never trained on, nor by those that use its functions: features for a
+    nearest-neighbour search, say."""
+    if "__main__" not in scopes.module.source.text:
         return False
-    if any(project.gpu_programs.users(scopes.path)):
-        return False
-    return not any(project.loops.trains(module) for module in project.gpu_use.of(scopes.path).modules)
+    for path in (scopes.path, *project.gpu_programs.users(scopes.path)):
+        used = project.gpu_use.of(path).modules
+        if _FITS.search(project.python_text(path)) or any(project.loops.trains(module) for module in used):
+            return False
+    return True

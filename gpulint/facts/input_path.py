@@ -106,6 +106,8 @@ class InputPaths:
             for callee in self._project.resolver.callees(scopes, call):
                 if not isinstance(callee.node, FUNCTIONS) or callee.node is function or callee.node.name == "__init__":
                     continue
+                if self._project.guards.no_grad(callee.scopes, callee.node.body[-1]):
+                    continue  # it runs a model, as one that embeds sentences does
                 inner = self._within(callee, changes, depth - 1)
                 if inner:
                     return Heavy(function, call, inner)

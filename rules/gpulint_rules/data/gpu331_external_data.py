@@ -41,7 +41,7 @@ from gpulint.documents.python import walk
 from gpulint.documents.shell import Command
 from gpulint.facts import escapes
 from gpulint.facts.collecting import collect_scopes
-from gpulint.facts.conditions import conditions
+from gpulint.facts.conditions import conditions, ends_after_repair
 from gpulint.facts.download_tables import HUB
 from gpulint.facts.downloads import Download
 from gpulint.facts.fetch_commands import download_tool
@@ -83,7 +83,7 @@ def _python(document: Document, scopes: ModuleScopes, project: Project, held: tu
             continue
         if _is_named(project, scopes, item) or project.guards.switched_off(scopes, item.node):
             continue
-        if item.kind == "data" and _stands_on_disk(scopes, item):
+        if item.kind == "data" and (_stands_on_disk(scopes, item) or ends_after_repair(scopes, item.node)):
             continue
         if project.guards.without_gpu(scopes, item.node):
             continue
