@@ -23,6 +23,8 @@ SMALL = 32
 """Largest batch that counts as small for models of usual size on a data-centre GPU."""
 SMALL_MODEL = 64
 """The same for models of the size that fits MNIST."""
+MANY_TOKENS = 16384
+"""Tokens per step from which on a transformer keeps a GPU busy, however few samples hold them."""
 LARGE_GLOBAL = 512
 """Batch over all processes from which on it is the optimizer that bounds it, not the GPU."""
 
@@ -34,6 +36,12 @@ _NAME = re.compile(
 _ACCUMULATES = re.compile(r"accum|^\W*ga[-_]?steps?$", re.IGNORECASE)
 _UPDATES = re.compile(r"(^--|\.)update[-_]freq(\.0)?$")
 """What fairseq calls accumulation; elsewhere the name says how often logs or target networks are renewed."""
+_LENGTH = re.compile(
+    r"(^|[-_.])(max[-_](len|length)|(seq|sequence|context|token|pack|cutoff)[-_]?(len|length)|model[-_]max[-_]length"
+    r"|block[-_]size)$",
+    re.IGNORECASE,
+)
+"""Names of the tokens in a sample."""
 _MICRO = re.compile(r"micro[-_]?batch", re.IGNORECASE)
 _RL = re.compile(r"^(gym|gymnasium|stable_baselines3|sb3_contrib|torchrl|tianshou|pettingzoo|minigrid|dm_control)$")
 _RL_NAME = re.compile(r"replay_?(buffer|memory)|rollout_?buffer|^actor_?critic$|^(rlhf|ppo|grpo)_", re.IGNORECASE)
@@ -106,6 +114,14 @@ def accumulated_elsewhere(options: Mapping[str, str | None], size: int) -> bool:
         if re.search(r"global[-_]batch", name) and (number is None or number > 8 * size):
             return True
     return False
+
+
+def fills_by_length(options: Mapping[str, str | None], size: int) -> bool:
+    """Do a command's options (or a file's keys) make the sequences so long that few of them fill a GPU?"""
+    return any(
+        _LENGTH.search(name) and text is not None and text.isdecimal() and size * int(text) >= MANY_TOKENS
+        for name, text in options.items()
+    )
 
 
 class BatchBounds:

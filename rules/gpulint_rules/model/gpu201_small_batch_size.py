@@ -41,6 +41,7 @@ from gpulint.facts.batch_bounds import (
     LARGE_GLOBAL,
     accumulated_elsewhere,
     declared_sizes,
+    fills_by_length,
     is_batch_size,
     is_small,
     names_large_model,
@@ -290,6 +291,8 @@ def _launch(document: Document, project: Project, launch: Launch) -> Iterator[Fi
         named = is_batch_size(name) or name in ("--micro-batch-size", "--micro_batch_size")
         if size * processes >= LARGE_GLOBAL:
             continue
+        if fills_by_length(texts, size):
+            continue
         if named and is_small(size, " ".join(words)) and not accumulated_elsewhere(texts, size):
             yield _finding(document, option.span, f"{name} is {size}", size, number=option.number)
 
@@ -311,7 +314,9 @@ def _configuration(document: Document) -> Iterator[Finding]:
     options = {key: str(value) for key, (value, _) in values.items()}
     for key, size, span in training_sizes(values):
         written = document.source.line(span.line)
-        if "!ref" not in written and _is_small_setting(size, text) and not accumulated_elsewhere(options, size):
+        if "!ref" in written or fills_by_length(options, size):
+            continue
+        if _is_small_setting(size, text) and not accumulated_elsewhere(options, size):
             yield _finding(document, span, f"{key} is {size}", size)
 
 
