@@ -185,6 +185,8 @@ class Loaders:
                     self._active.discard(source)
             else:
                 for made in resolver.origins(ref.scopes, call.func):
+                    if isinstance(made.node, FUNCTIONS):
+                        found.extend(self._yielded(made))
                     if not isinstance(made.node, ast.ClassDef):
                         continue
                     if resolver.base_names(made.scopes, made.node) & TORCH_LOADERS:
@@ -208,17 +210,22 @@ class Loaders:
     def _passed_on(self, scopes: ModuleScopes, owner: ast.ClassDef) -> Iterator[Loader]:
         """Loaders whose batches the ``__iter__`` of a class yields as they are."""
         method = self._project.resolver.method(scopes, owner, "__iter__")
-        if method is None or method.node in self._active:
+        if method is not None:
+            yield from self._yielded(method)
+
+    def _yielded(self, generator: Ref) -> Iterator[Loader]:
+        """Loaders whose batches a generator yields as they are."""
+        if generator.node in self._active:
             return
-        self._active.add(method.node)
+        self._active.add(generator.node)
         try:
-            for loop in walk(method.node):
-                if isinstance(loop, ast.For) and not any(
-                    isinstance(part, ast.Attribute) and part.attr in ("to", "cuda") for part in walk(loop)
-                ):
-                    yield from self.loaders_of(method.scopes, unwrap_iterable(loop.iter))
+            for part in walk(generator.node):
+                if isinstance(part, ast.YieldFrom):
+                    yield from self.loaders_of(generator.scopes, unwrap_iterable(part.value))
+                elif isinstance(part, ast.For) and _yields_as_it_is(part):
+                    yield from self.loaders_of(generator.scopes, unwrap_iterable(part.iter))
         finally:
-            self._active.discard(method.node)
+            self._active.discard(generator.node)
 
     def _kept_under(self, scopes: ModuleScopes, name: str) -> Iterator[Loader]:
         """Loaders that classes beside the module, or beside what it imports, keep as ``self.train_loader``: what
@@ -258,6 +265,14 @@ class Loaders:
                         yield from self.loaders_of(site.scopes, keyword.value)
         finally:
             self._active.discard(parameter)
+
+
+def _yields_as_it_is(loop: ast.For) -> bool:
+    """Does a generator's loop give out what it draws, and move nothing to a device?"""
+    parts = walk(loop)
+    return any(isinstance(part, ast.Yield) for part in parts) and not any(
+        isinstance(part, ast.Attribute) and part.attr in ("to", "cuda") for part in parts
+    )
 
 
 def _is_alias(scopes: ModuleScopes, func: ast.expr) -> bool:
