@@ -237,10 +237,7 @@ def _is_named_psnr(scopes: ModuleScopes, call: ast.Call) -> bool:
 def only_evaluates(project: Project, scopes: ModuleScopes) -> bool:
     """A program whose split named "train" is never trained on, nor by those that use its functions: features for a
     nearest-neighbour search, say."""
-    if "__main__" not in scopes.module.source.text:
+    if "__main__" not in scopes.module.source.text or _FITS.search(scopes.module.source.text):
         return False
-    for path in (scopes.path, *project.gpu_programs.users(scopes.path)):
-        used = project.gpu_use.of(path).modules
-        if _FITS.search(project.python_text(path)) or any(project.loops.trains(module) for module in used):
-            return False
-    return True
+    programs = (scopes.path, *project.gpu_programs.users(scopes.path))
+    return not any(project.loops.trains(module) for path in programs for module in project.gpu_use.of(path).modules)

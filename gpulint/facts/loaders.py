@@ -93,6 +93,9 @@ class Loader(AtCall):
         return next((keyword.value for keyword in self.node.keywords if keyword.arg == "device"), None)
 
 
+_BOOSTERS = ("plugin", "booster")
+"""Names of ColossalAI's plugins, whose ``prepare_dataloader(dataset, batch_size, ...)`` makes a DataLoader:
+https://github.com/hpcaitech/ColossalAI/blob/main/colossalai/booster/plugin/dp_plugin_base.py"""
 _SET = ("pin_memory", "num_workers")
 _MAX_NESTED = 2
 """Collections in collections whose elements are followed."""
@@ -146,6 +149,8 @@ class Loaders:
             names = self._project.resolver.names(scopes, func) & TORCH_LOADERS if known else frozenset()
             if not names and "Loader" in last and last not in _LAST_NAMES:
                 names = self._forwarding(scopes, func)
+            if last == "prepare_dataloader" and isinstance(func, ast.Attribute) and last_name(func.value) in _BOOSTERS:
+                names = frozenset({"torch.utils.data.DataLoader"})
         return Loader(Ref(scopes, call), min(names)) if names else None
 
     def _forwarding(self, scopes: ModuleScopes, func: ast.expr) -> frozenset[str]:

@@ -15,9 +15,7 @@ from gpulint.facts.scopes import FUNCTIONS, Bound, ModuleScopes, last_name
 if TYPE_CHECKING:
     from gpulint.project import Project
 
-PREPARE = frozenset(
-    {"prepare", "setup_dataloaders", "prepare_data_loader", "_setup_dataloader", "MpDeviceLoader", "prepare_dataloader"}
-)
+PREPARE = frozenset({"prepare", "setup_dataloaders", "prepare_data_loader", "_setup_dataloader", "MpDeviceLoader"})
 _OF_TRAINER = frozenset({"get_train_dataloader", "get_eval_dataloader", "get_test_dataloader"})
 """Methods of Hugging Face's ``Trainer`` that hand out prepared loaders."""
 
