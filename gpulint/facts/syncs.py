@@ -130,7 +130,7 @@ class Syncs:
                 picked = call.args[0] if torch and call.args else func.value
                 if self._handed.is_tensor(scopes, picked):
                     return Sync(call, Kind.SELECT, picked)
-            if name == "get_scale" and "scaler" in last_name(func.value).lower():
+            if (name == "get_scale" or _asks_for_scale(scopes, call)) and "scaler" in last_name(func.value).lower():
                 return Sync(call, Kind.READ, func.value)
             if name == "synchronize" and self._project.resolver.call_names(scopes, call) & {"torch.cuda.synchronize"}:
                 return Sync(call, Kind.BARRIER, None)
@@ -229,6 +229,14 @@ class Syncs:
             if any(name.startswith("torch.") for name in names) and self._tensors.is_tensor(scopes, bare.args[0]):
                 return Sync(bare, Kind.TEST, bare.args[0])
         return None
+
+
+def _asks_for_scale(scopes: ModuleScopes, call: ast.Call) -> bool:
+    """``scaler.state_dict()["scale"]``, for which the scaler reads it from the GPU."""
+    match scopes.module.parents.get(call):
+        case ast.Subscript(slice=ast.Constant(value="scale")):
+            return last_name(call.func) == "state_dict"
+    return False
 
 
 def _is_unknown(binding: Binding) -> bool:

@@ -220,8 +220,8 @@ def _way(context: Context) -> tuple[Place, ...]:
 
 
 _METHODS = (
-    ".item(", ".cpu(", ".tolist(", ".data[0]", "synchronize(", "get_scale(", "set_", ".is", ".info(", ".debug(",
-    "wandb.log(", "masked_select(",
+    ".item(", ".cpu(", ".tolist(", ".data[0]", "synchronize(", "get_scale(", "state_dict()[", "set_", ".is",
+    ".info(", ".debug(", "wandb.log(", "masked_select(",
 )  # fmt: skip
 _OTHERS = re.compile(rb"(?<![\w.])(?:float|int|bool|print)\(")
 _PICKS = re.compile(rb"[\w\])]\[(?:~|[A-Za-z_]\w*\]|[^\[\]\n:]*[=<>]|[^\[\]\n:]*\.(?:bool|isnan|isfinite)\()")
