@@ -112,13 +112,21 @@ class GpuPrograms:
         if computes_on_gpu(text) or self._takes_device(scopes.path, text):
             aside = self.is_separate(scopes.path) or _serves(scopes)
             return not (aside and not self._project.loops.trains(scopes))
-        return any(self._computes(user) and not self.is_separate(user) for user in self.users(scopes.path))
+        users = [user for user in self.users(scopes.path) if not self.is_separate(user)]
+        return any(map(self._computes, users)) or (not self.is_separate(scopes.path) and any(map(self._drives, users)))
 
     def _computes(self, path: Path) -> bool:
         if path not in self._computing:
             text = self._project.data(path)
             self._computing[path] = computes_on_gpu(text) or self._takes_device(path, text)
         return self._computing[path]
+
+    def _drives(self, program: Path) -> bool:
+        """Does a program leave its training to a module that it imports (``TrainLoop(model, data).run()``)?"""
+        return b"__main__" in self._project.data(program) and any(
+            self._project.words.holds(module, b"backward") and self._computes(module)
+            for module in self._project.imported(program)
+        )
 
     def _takes_device(self, path: Path, text: bytes) -> bool:
         """Does a program compute on a device that a module which it imports chooses (``.to(args.device)``)?"""
