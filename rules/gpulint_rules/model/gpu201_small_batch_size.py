@@ -120,14 +120,13 @@ def _is_explained(document: Document, finding: Finding) -> bool:
     """Does a comment say why the batch is small: beside the number, above it, or anywhere in a script?"""
     assert isinstance(finding.payload, SmallBatch)
     number = finding.payload.number
-    if number.cell is not None:
-        return False
-    if _REASON.search(document.source.line(number.line).partition("#")[2]):
+    source = document.cell_source(number.cell)
+    if _REASON.search(source.line(number.line).partition("#")[2]):
         return True
     lines = (
-        document.source.text.splitlines()
+        source.text.splitlines()
         if document.kind is Kind.SHELL
-        else [document.source.line(number.line - 1)]
+        else [source.line(number.line - 1)]
         if number.line > 1
         else []
     )
