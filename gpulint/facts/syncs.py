@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 from gpulint.documents.python import walk
 from gpulint.facts.reaching import reaching
-from gpulint.facts.scopes import COMPREHENSIONS, FUNCTIONS, Binding, Bound, LoopNode, ModuleScopes, last_name
+from gpulint.facts.scopes import COMPREHENSIONS, FUNCTIONS, Binding, Bound, LoopNode, ModuleScopes, Ref, last_name
 from gpulint.facts.tensors import Tensors
+from gpulint.facts.type_tests import gets_no_tensor
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -180,6 +181,11 @@ class Syncs:
             return []
         through = [loop for loop in around if indices & _targets(loop) and not _is_limited(loop)]
         return through if through and self._handed.is_tensor(scopes, base) else []
+
+    def gets_numbers(self, scopes: ModuleScopes, sync: Sync, calls: tuple[Ref, ...]) -> bool:
+        """Do the calls that lead to the sync hand it numbers, which it leaves as they are?"""
+        value = sync.value
+        return bool(calls) and value is not None and gets_no_tensor(self._tensors, scopes, value, calls[-1])
 
     @staticmethod
     def _shown(call: ast.Call, name: str) -> Iterator[ast.expr]:

@@ -63,7 +63,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
     for sync in syncs.in_module(scopes):
         if not project.gpu_programs.runs(scopes):
             return
-        context = _every_step(project, scopes, sync) or _every_element(project, scopes, syncs, sync)
+        context = _every_step(project, scopes, syncs, sync) or _every_element(project, scopes, syncs, sync)
         if context is not None:
             statements.setdefault(_statement(scopes, sync.node), []).append((sync, context))
     for found in statements.values():
@@ -78,7 +78,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         )
 
 
-def _every_step(project: Project, scopes: ModuleScopes, sync: Sync) -> Context | None:
+def _every_step(project: Project, scopes: ModuleScopes, syncs: Syncs, sync: Sync) -> Context | None:
     """The training loop whose every iteration reaches the primitive."""
     guards = project.guards
     if guards.no_grad(scopes, sync.node) and not _in_step_loop(project, scopes, sync):
@@ -113,6 +113,8 @@ def _every_step(project: Project, scopes: ModuleScopes, sync: Sync) -> Context |
         ):
             continue
         if moves_environment(scopes, sync.node, context.calls) or _writes_checkpoint(context):
+            continue
+        if syncs.gets_numbers(scopes, sync, context.calls):
             continue
         loop = context.loop
         if isinstance(loop.node, LOOPS) and trains_on_host(project, loop.scopes, loop.node):
