@@ -59,7 +59,11 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
     for loader in project.loaders.in_module(scopes):
         if feeding.is_pinned(loader) is not False:
             continue
-        transfers = tuple(project.devices.transfers_of(loader))
+        transfers = tuple(
+            transfer
+            for transfer in project.devices.transfers_of(loader)
+            if transfer.draw is None or not transfer.draw.arrays
+        )
         mover = feeding.mover(loader)
         if not transfers and (mover is None or feeding.only_regroups(loader)):
             continue  # nothing moves its batches, or they are no tensors as far as anybody can see
