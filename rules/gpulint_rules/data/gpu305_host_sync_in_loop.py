@@ -223,7 +223,7 @@ def _way(context: Context) -> tuple[Place, ...]:
 
 _METHODS = (
     ".item(", ".cpu(", ".tolist(", ".data[0]", "synchronize(", "get_scale(", "set_", ".is", ".info(", ".debug(",
-    "wandb.log(", "masked_select(",
+    "wandb.log(", "masked_select(", "add_scalar",
 )  # fmt: skip
 _OTHERS = re.compile(rb"(?<![\w.])(?:float|int|bool|print)\(")
 _PICKS = re.compile(rb"[\w\])]\[(?:~|[A-Za-z_]\w*\]|[^\[\]\n:]*[=<>]|[^\[\]\n:]*\.(?:bool|isnan|isfinite)\()")
