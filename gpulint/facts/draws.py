@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from gpulint.facts.forwards import runs
 from gpulint.facts.iterables import is_loader_name, unwrap_iterable, unwrap_zipped
 from gpulint.facts.loaders import Loader
 from gpulint.facts.passing import argument_of
@@ -209,18 +210,8 @@ class Draws:
 
     @cached_property
     def runs(self) -> dict[FunctionNode, tuple[Ref, ...]]:
-        """``forward`` of a model of the tree -> the calls of such models that stand in loops over batches."""
-        table: dict[FunctionNode, list[Ref]] = {}
-        loops, resolver = self._project.loops, self._project.resolver
-        for scopes in self._project.training_modules:
-            for loop in scopes.loops:
-                if not isinstance(loop, ast.For) or not loops.over_loader(scopes, loop):
-                    continue
-                for call in loops.calls_in(scopes, loop):
-                    for callee in resolver.callees(scopes, call):
-                        if isinstance(callee.node, FUNCTIONS) and callee.node.name == "forward":
-                            table.setdefault(callee.node, []).append(Ref(scopes, call))
-        return {function: tuple(calls) for function, calls in table.items()}
+        """``forward`` of a model of the tree -> the calls that run it in loops over batches."""
+        return runs(self._project)
 
     def _name_batch(self, scopes: ModuleScopes, node: ast.Name, depth: int) -> Draw | None:
         from gpulint.facts.reaching import reaching

@@ -40,7 +40,7 @@ from gpulint.facts.guards import is_benchmark
 from gpulint.facts.host_models import trains_on_host
 from gpulint.facts.iterables import is_loader_name, unwrap_iterable
 from gpulint.facts.loops import Context
-from gpulint.facts.modes import is_for_a_kind, is_of_another_mode, only_evaluates
+from gpulint.facts.modes import is_for_a_kind, is_for_absent, is_of_another_mode, only_evaluates
 from gpulint.facts.roles import Role
 from gpulint.facts.scopes import FUNCTIONS, LOOPS, ModuleScopes, Ref, last_name
 from gpulint.facts.syncs import Kind as SyncKind
@@ -115,6 +115,8 @@ def _every_step(project: Project, scopes: ModuleScopes, syncs: Syncs, sync: Sync
         if moves_environment(scopes, sync.node, context.calls) or _writes_checkpoint(context):
             continue
         if syncs.gets_numbers(scopes, sync, context.calls):
+            continue
+        if context.calls and is_for_absent(scopes, sync.node, context.calls[-1]):
             continue
         loop = context.loop
         if isinstance(loop.node, LOOPS) and trains_on_host(project, loop.scopes, loop.node):
