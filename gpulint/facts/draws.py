@@ -169,6 +169,8 @@ class Draws:
                 return self._first(self.batch(scopes, arg, depth + 1) for arg in args)
             case ast.List(elts=parts) | ast.Tuple(elts=parts):
                 return self._first(self.batch(scopes, part, depth + 1) for part in parts)
+            case ast.ListComp(elt=part) | ast.DictComp(value=part):
+                return self.batch(scopes, part, depth + 1)
             case ast.Call(func=ast.Name() | ast.Attribute(value=ast.Name() | ast.Attribute())):
                 return self._fetched(scopes, node, depth) or self._first(
                     self.batch(scopes, passed, depth + 1) for passed in rearranged(self._project, scopes, node)
