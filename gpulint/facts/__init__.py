@@ -1,9 +1,10 @@
 """Facts: what code means, computed once per module or project and asked by rules. Unknown stays unknown.
 
-Values: ``scopes`` ``collecting`` ``reaching`` ``names`` ``classes`` ``resolve`` ``callsites`` ``passing``
-``memo`` tell what a name or expression may be, through the tree; ``values`` ``arguments`` ``options``
-``overrides`` ``configs`` ``recipes`` ``submitted`` ``texts`` ``environment`` find constants and who sets
-them; ``collected`` what lists and dictionaries hold, ``yacs`` what its configurations default to.
+Values: ``scopes`` ``collecting`` ``reaching`` ``names`` ``classes`` ``resolve`` ``callsites`` ``passing`` ``memo``
+tell what a name or expression may be, through the tree; ``values`` ``arguments`` ``options`` ``overrides``
+``configs`` ``recipes`` ``submitted`` ``texts`` ``environment`` find constants and who sets them; ``collected``
+what lists and dictionaries hold, ``yacs`` what its configurations default to, ``training_configs`` what files of a
+training set for its loaders.
 
 Training: ``iterables`` ``roles`` ``loops`` ``repeated`` ``conditions`` ``periodic`` ``guards`` ``inference``
 ``after_training`` ``acting`` ``unused`` ``opted_in`` ``shared_loops`` ``modes`` tell what runs in a training step,
