@@ -137,7 +137,8 @@ class Tree(Files):
 
     def find(self, name: str, scopes: ModuleScopes) -> list[tuple[ModuleScopes, Binding]]:
         """Top-level bindings of the tree that an absolute dotted name means when ``scopes`` imports it."""
-        key = scopes.folder, name
+        itself = name.split(".", 1)[0] == scopes.path.stem
+        key = str(scopes.path) if itself else scopes.folder, name
         if key not in self._definitions:
             self._definitions[key] = self._find_definitions(name, scopes)
         return self._definitions[key]
@@ -167,13 +168,19 @@ class Tree(Files):
         return self._stars[path]
 
     def module_path(self, name: str, importer: Path) -> Path | None:
-        """File of an absolute module name: beside the importer first, then in the folders above it up to the root."""
+        """File of an absolute module name: beside the importer first, then in the folders above it up to the root.
+
+        No module imports itself: in ``utils/model.py``, ``model`` is another one.
+        """
         known = self._paths_from.get(importer)
         if known is None:  # modules of one folder share what is found from there
             known = self._paths_from[importer] = self._module_paths.setdefault(importer.parent, {})
         if name not in known:
             known[name] = self._search_module(name, importer.parent)
-        return known[name]
+        found = known[name]
+        if found == importer and importer.parent != self.root:
+            return self._search_module(name, importer.parent.parent) or found
+        return found
 
     def _search_module(self, name: str, folder: Path) -> Path | None:
         parts = name.split(".")

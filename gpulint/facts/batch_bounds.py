@@ -42,6 +42,8 @@ _LENGTH = re.compile(
     re.IGNORECASE,
 )
 """Names of the tokens in a sample."""
+_PER_SAMPLE = re.compile(r"^-{0,2}train[-_](group[-_]size|n[-_]passages)$")
+"""How many texts retrievers and rerankers make one sample of."""
 _MICRO = re.compile(r"micro[-_]?batch", re.IGNORECASE)
 _RL = re.compile(r"^(gym|gymnasium|stable_baselines3|sb3_contrib|torchrl|tianshou|pettingzoo|minigrid|dm_control)$")
 _RL_NAME = re.compile(r"replay_?(buffer|memory)|rollout_?buffer|^actor_?critic$|^(rlhf|ppo|grpo)_", re.IGNORECASE)
@@ -103,13 +105,16 @@ def is_small(size: int, text: str) -> bool:
 
 
 def accumulated_elsewhere(options: Mapping[str, str | None], size: int) -> bool:
-    """Do a command's options (or a file's keys) make up for a small batch by accumulating gradients?
+    """Do a command's options (or a file's keys) make up for a small batch: by accumulating gradients, or by samples of
+    several texts each?
 
     A global batch counts when it is more than eight devices can hold at once.
     """
     for name, text in options.items():
         number = int(text) if text is not None and text.isdecimal() else None
         if (is_accumulation(name) or _UPDATES.search(name)) and (number is None or (number > 1 and number * size > 4)):
+            return True
+        if _PER_SAMPLE.search(name) and (number is None or number * size > SMALL):
             return True
         if re.search(r"global[-_]batch", name) and (number is None or number > 8 * size):
             return True

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from typing import TYPE_CHECKING
 
 from gpulint.facts.passing import RECEIVERS, HandedOver
@@ -44,7 +44,10 @@ def sites(
     tested = project.is_test(scopes.path)
     users: list[ModuleScopes] = []
     found = False
-    for where in project.users_of(scopes, {wanted}):
+    # A base class calls what its subclasses override (`self.train_step(batch)`), and knows nothing of their modules.
+    lineage = resolver.lineage(scopes, home)[1:] if home is not None and wanted == name else []
+    above = {owner: where for where, owner in lineage}
+    for where in dict.fromkeys((*project.users_of(scopes, {wanted}), *above.values())):
         if not tested and project.is_test(where.path):
             continue
         users.append(where)
@@ -57,7 +60,7 @@ def sites(
                 else:
                     receivers += 1
                     reached = receivers <= MAX_RECEIVERS and _is_received(
-                        project, resolver, where, call, function, home, targets
+                        project, resolver, where, call, function, home, targets, above
                     )
                 if reached:
                     found = True
@@ -87,8 +90,9 @@ def _is_received(
     function: FunctionNode,
     home: ast.ClassDef | None,
     targets: frozenset[str],
+    above: Container[ast.ClassDef],
 ) -> bool:
-    """Does ``x.name(...)`` reach ``function``?"""
+    """Does ``x.name(...)`` reach ``function``, in a class ``above`` its own also as what overrides another?"""
     func = call.func
     if not isinstance(func, ast.Attribute):
         return False
@@ -96,6 +100,8 @@ def _is_received(
         return bool(resolver.names(where, func) & targets)
     if isinstance(func.value, ast.Name) and func.value.id in RECEIVERS:
         owner = where.class_of(call)
+        if owner in above:
+            return True
         method = resolver.method(where, owner, func.attr) if owner is not None else None
         return method is not None and method.node is function
     if not project.words.holds(where.path, home.name.encode()):

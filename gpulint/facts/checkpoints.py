@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpulint.documents.python import walk
+from gpulint.facts.passing import RECEIVERS
 from gpulint.facts.roles import Role
 from gpulint.facts.scopes import FUNCTIONS, AtCall, ModuleScopes, Ref, dotted, last_name
 
@@ -205,9 +206,15 @@ class Checkpoints:
         owner = last_name(call.func.value)
         if name in _METHODS or _EXTERNAL.match(name):
             return not _SMALL.search(owner)
-        if name in _OWNED and _OWNED[name].match(owner):
+        if name in _OWNED and (_OWNED[name].match(owner) or self._is_trainer(scopes, call.func.value)):
             return True
         return name == "save" and self._is_tensorflow(scopes, call.func.value)
+
+    def _is_trainer(self, scopes: ModuleScopes, owner: ast.expr) -> bool:
+        """``self`` in a subclass of a Hugging Face trainer, which has methods to save by."""
+        home = scopes.class_of(owner) if isinstance(owner, ast.Name) and owner.id in RECEIVERS else None
+        bases = self._project.resolver.base_names(scopes, home) if home is not None else ()
+        return any(base.startswith(("transformers.", "trl.")) and base.endswith("Trainer") for base in bases)
 
     def _is_tensorflow(self, scopes: ModuleScopes, owner: ast.expr) -> bool:
         for ref in self._project.resolver.origins(scopes, owner):

@@ -19,7 +19,7 @@ def elements(project: Project, ref: Ref) -> Iterator[Ref]:
     """Expressions for what ``loaders[phase]`` may be, or the variable of a loop over a collection."""
     match ref.node:
         case ast.Subscript(value=base, slice=key):
-            yield from _held(project, ref.scopes, base, key)
+            yield from held(project, ref.scopes, base, key)
         case ast.Name(id=name):
             for binding in ref.scopes.scope(ref.node).lookup(name):
                 if binding.kind is Bound.LOOP and binding.value is not None:
@@ -35,12 +35,12 @@ def _looped(project: Project, scopes: ModuleScopes, source: ast.expr, path: tupl
             yield from _looped(project, scopes, parts[path[0]], path[1:])
         case ast.Call(func=ast.Attribute(value=base, attr=view), args=[]) if view in _VIEWS:
             if path == ((1,) if view == "items" else ()):
-                yield from _held(project, scopes, base, None)
+                yield from held(project, scopes, base)
         case ast.Name() | ast.Attribute() | ast.List() | ast.Tuple() if not path:
-            yield from _held(project, scopes, source, None)
+            yield from held(project, scopes, source)
 
 
-def _held(project: Project, scopes: ModuleScopes, base: ast.expr, key: ast.expr | None) -> Iterator[Ref]:
+def held(project: Project, scopes: ModuleScopes, base: ast.expr, key: ast.expr | None = None) -> Iterator[Ref]:
     """The elements of a collection: the one under ``key`` where that is known, else all."""
     wanted = key.value if isinstance(key, ast.Constant) else None
     for ref in project.resolver.origins(scopes, base):

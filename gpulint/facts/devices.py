@@ -38,6 +38,10 @@ _NO_TENSOR = re.compile(
     re.IGNORECASE,
 )
 """Names of what has a ``device`` and is no tensor."""
+_HELPERS = (
+    "to_gpu", "to_device", "to_cuda", "move_to_device", "move_to_gpu", "move_to_cuda", "batch_to_device",
+    "batch_to_gpu", "batch_to_cuda", "send_to_device", "dict_to_device", "data_to_device", "tensors_to_device"
+)  # fmt: skip
 
 
 class Device(enum.Enum):
@@ -250,12 +254,20 @@ class Devices:
     @cached_property
     def _by_loader(self) -> dict[ast.Call, list[Transfer]]:
         table: dict[ast.Call, list[Transfer]] = {}
-        for scopes in self._project.training_modules:
+        for scopes in dict.fromkeys((*self._project.training_modules, *self._helpers())):
             for transfer in self.batch_transfers(scopes):
                 assert transfer.draw is not None
                 for loader in transfer.draw.loaders:
                     table.setdefault(loader.node, []).append(transfer)
         return table
+
+    def _helpers(self) -> Iterator[ModuleScopes]:
+        """Modules of helpers that say by their names that they move batches, and perhaps nothing of training."""
+        for name in _HELPERS:
+            for path in self._project.words.mentioning(name.encode()):
+                scopes = self._project.scopes_at(path)
+                if scopes is not None and any(function.name == name for function in scopes.functions):
+                    yield scopes
 
 
 def _tail(node: ast.expr) -> str:

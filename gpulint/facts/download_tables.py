@@ -17,6 +17,7 @@ HUB_CALLS: dict[str, tuple[tuple[str, ...], tuple[str, int | None], str]] = {
     "LLM": (("vllm.",), ("model", 0), "weights"),
     "from_hparams": (("speechbrain.",), ("source", None), "weights"),
     "load_lora_weights": (("",), ("pretrained_model_name_or_path_or_dict", 0), "weights"),
+    "load_adapter": (("",), ("peft_model_id", 0), "weights"),
     "from_pretrained": (("",), ("pretrained_model_name_or_path", 0), "weights"),
 }
 """Last name -> (prefixes of the qualified name, (parameter, position) of the identifier, what it fetches)."""

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from gpulint.facts.forwards import runs
 from gpulint.facts.iterables import is_loader_name, unwrap_iterable, unwrap_zipped
 from gpulint.facts.loaders import Loader
 from gpulint.facts.passing import argument_of
+from gpulint.facts.placing import places_batches
 from gpulint.facts.prepared import Prepared
 from gpulint.facts.rearranging import rearranged
 from gpulint.facts.roles import Role
@@ -30,6 +32,7 @@ _HOST_METHODS = frozenset(
         "repeat", "expand", "narrow", "chunk", "split", "pin_memory", "bool", "bfloat16"
     }
 )  # fmt: skip
+_OF_ARRAYS = frozenset({"from_numpy", "as_tensor", "FloatTensor", "LongTensor", "IntTensor", "Tensor"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,8 @@ class Draw:
     loaders: tuple[Loader, ...] = ()
     prepared: bool = False
     """The loader went through Accelerate, Fabric or the like: its batches are on the device already."""
+    arrays: bool = False
+    """The batch holds NumPy arrays or numbers, of which the loop makes tensors: no loader pins those."""
 
 
 class Draws:
@@ -69,7 +74,7 @@ class Draws:
         if isinstance(loop, ast.comprehension | ast.While):
             return None
         source = unwrap_iterable(loop.iter)
-        if last_name(source) in ("range", "trange") or self._on_device(scopes, source):
+        if last_name(source) in ("range", "trange") or places_batches(self._project, scopes, source):
             return None
         if self._project.loops.over_loader(scopes, loop) and self._project.loops.role(scopes, loop) in (
             Role.STEP,
@@ -95,23 +100,6 @@ class Draws:
         """Does a loader put its batches on a device other than the CPU itself?"""
         device = loader.device
         return device is not None and self._project.devices.may_be_gpu(loader.scopes, device)
-
-    def _on_device(self, scopes: ModuleScopes, source: ast.expr) -> bool:
-        """Iterators that put batches on a device themselves (torchtext, tf.data, DALI, JAX, GraphLearn)."""
-        for ref in self._project.resolver.origins(scopes, source):
-            if isinstance(ref.node, ast.Call):
-                if any(keyword.arg in ("device", "device_id", "to_device") for keyword in ref.node.keywords):
-                    return True
-                names = self._project.resolver.call_names(ref.scopes, ref.node)
-                if any(
-                    name.split(".", 1)[0] in ("tensorflow", "tf", "jax", "nvidia", "torchtext", "tensorflow_datasets")
-                    for name in names
-                ):
-                    return True
-                made = self._project.resolver.origins(ref.scopes, ref.node.func)
-                if any(isinstance(one.node, ast.ClassDef) and _uses_dali(one.scopes) for one in made):
-                    return True
-        return False
 
     def hands(self, loader: Loader, draw: Draw, context: Context) -> bool:
         """Do the calls that lead to ``draw`` hand ``loader`` on, as far as they can be followed? A helper that many
@@ -147,7 +135,9 @@ class Draws:
             case ast.Call(func=ast.Name(id="next"), args=[source, *_]):
                 inner = unwrap_iterable(source)
                 loaders = self._project.loaders.loaders_of(scopes, inner)
-                if not loaders and (not is_loader_name(last_name(inner)) or self._on_device(scopes, inner)):
+                if not loaders and (
+                    not is_loader_name(last_name(inner)) or places_batches(self._project, scopes, inner)
+                ):
                     return None
                 return Draw(Ref(scopes, node), loaders, self._are_moved(scopes, inner, loaders))
             case ast.Call(func=ast.Attribute(value=source, attr="next" | "__next__"), args=[]) if self._goes_on(
@@ -162,6 +152,11 @@ class Draws:
                 scopes, dtype
             ):
                 return self.batch(scopes, base, depth + 1)
+            case ast.Call(args=[made, *_], func=func) if last_name(func) in _OF_ARRAYS and (
+                self._project.resolver.names(scopes, func) & {f"torch.{last_name(func)}"}
+            ):
+                draw = self.batch(scopes, made, depth + 1)
+                return replace(draw, arrays=True) if draw is not None else None
             case ast.Call(args=args, func=func) if last_name(func) in (
                 "Variable",
                 "zip",
@@ -174,6 +169,8 @@ class Draws:
                 return self._first(self.batch(scopes, arg, depth + 1) for arg in args)
             case ast.List(elts=parts) | ast.Tuple(elts=parts):
                 return self._first(self.batch(scopes, part, depth + 1) for part in parts)
+            case ast.ListComp(elt=part) | ast.DictComp(value=part):
+                return self.batch(scopes, part, depth + 1)
             case ast.Call(func=ast.Name() | ast.Attribute(value=ast.Name() | ast.Attribute())):
                 return self._fetched(scopes, node, depth) or self._first(
                     self.batch(scopes, passed, depth + 1) for passed in rearranged(self._project, scopes, node)
@@ -215,18 +212,8 @@ class Draws:
 
     @cached_property
     def runs(self) -> dict[FunctionNode, tuple[Ref, ...]]:
-        """``forward`` of a model of the tree -> the calls of such models that stand in loops over batches."""
-        table: dict[FunctionNode, list[Ref]] = {}
-        loops, resolver = self._project.loops, self._project.resolver
-        for scopes in self._project.training_modules:
-            for loop in scopes.loops:
-                if not isinstance(loop, ast.For) or not loops.over_loader(scopes, loop):
-                    continue
-                for call in loops.calls_in(scopes, loop):
-                    for callee in resolver.callees(scopes, call):
-                        if isinstance(callee.node, FUNCTIONS) and callee.node.name == "forward":
-                            table.setdefault(callee.node, []).append(Ref(scopes, call))
-        return {function: tuple(calls) for function, calls in table.items()}
+        """``forward`` of a model of the tree -> the calls that run it in loops over batches."""
+        return runs(self._project)
 
     def _name_batch(self, scopes: ModuleScopes, node: ast.Name, depth: int) -> Draw | None:
         from gpulint.facts.reaching import reaching
@@ -269,19 +256,27 @@ class Draws:
             sites = self._project.resolver.call_sites(scopes, function)
             if not sites and function.name == "forward":
                 sites = self.runs.get(function, ())
-            for site in sites:
-                assert isinstance(site.node, ast.Call)
-                passed = argument_of(function, site.node, name)
-                if passed is not None and (draw := self.batch(site.scopes, passed, depth + 1)) is not None:
-                    return draw
+            return _merged(self._passed_batches(sites, function, name, depth))
         finally:
             self._active.discard(function)
+
+    def _passed_batches(
+        self, sites: tuple[Ref, ...], function: FunctionNode, name: str, depth: int
+    ) -> Iterator[Draw | None]:
+        for site in sites:
+            assert isinstance(site.node, ast.Call)
+            passed = argument_of(function, site.node, name)
+            if passed is not None:
+                yield self.batch(site.scopes, passed, depth + 1)
+
+
+def _merged(draws: Iterator[Draw | None]) -> Draw | None:
+    """The first draw, with the loaders of those that are like it: a helper moves the batches of several loops."""
+    found = [draw for draw in draws if draw is not None]
+    if not found:
         return None
-
-
-def _uses_dali(scopes: ModuleScopes) -> bool:
-    """Does the module of a program's own iterator import DALI, whose pipelines end on the GPU?"""
-    return any(binding.target.startswith("nvidia.dali") for binding in scopes.imports)
+    like = [draw for draw in found if (draw.prepared, draw.arrays) == (found[0].prepared, found[0].arrays)]
+    return replace(found[0], loaders=tuple(dict.fromkeys(loader for draw in like for loader in draw.loaders)))
 
 
 def _is_first(draw: ast.Call) -> bool:

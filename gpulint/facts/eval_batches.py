@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from gpulint.documents.python import walk
 from gpulint.facts.batches import Source, Split
+from gpulint.facts.frozen import trains_only_head
 from gpulint.facts.glances import looks_at_few
 from gpulint.facts.prepared import PREPARE
 from gpulint.facts.roles import Role
@@ -52,6 +53,7 @@ def has_reason(project: Project, scopes: ModuleScopes, source: Source) -> bool:
         or (bool(_ARGUMENTS.search(last_name(source.node.func))) and never_evaluates(project, scopes))
         or _drawn_one_by_one(project, scopes, source.node)
         or project.batch_bounds.only_looked_at(scopes, source.node)
+        or trains_only_head(project, scopes)
     )
 
 

@@ -88,7 +88,8 @@ class Fetching:
         )
 
     def _indirect(self, scopes: ModuleScopes, func: ast.expr) -> frozenset[str]:
-        """``models.__dict__[arch]``, ``getattr(models, arch)`` and ``BY_NAME[arch]`` call some member."""
+        """``models.__dict__[arch]``, ``getattr(models, arch)`` (also kept under a name) and ``BY_NAME[arch]`` call some
+        member."""
         names = self._project.resolver.names
         match func:
             case ast.Subscript(value=ast.Attribute(value=base, attr="__dict__")):
@@ -99,6 +100,13 @@ class Fetching:
                 return frozenset(name for home, values in members for value in values for name in names(home, value))
             case ast.Call(func=ast.Name(id="getattr"), args=[base, *_]):
                 return frozenset(f"{name}.?" for name in names(scopes, base))
+            case ast.Name():
+                return frozenset(
+                    name
+                    for ref in self._project.resolver.origins(scopes, func)
+                    if isinstance(ref.node, ast.Call) and last_name(ref.node.func) == "getattr"
+                    for name in self._indirect(ref.scopes, ref.node)
+                )
         return frozenset()
 
     # -- data sets -----------------------------------------------------------------------------------------------------
@@ -114,7 +122,7 @@ class Fetching:
             if not (_HOLDS_CLASS.search(name) and options & {"train", "root", "split"}):
                 return None
             name = "the data set's class"
-        if isinstance(call.func, ast.Subscript):
+        if isinstance(call.func, ast.Subscript) or any(full.endswith(".?") for full in names):
             name = "the data set's class"
         return Download(Ref(scopes, call), name, name, "", "data")
 

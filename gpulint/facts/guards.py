@@ -23,6 +23,8 @@ _PROCESSES = re.compile(
     r"|is_rank_zero|is_global_zero|is_primary|is_world_process_zero|get_rank)\b"
     r"|distributed|world_size|is_initialized|num_processes|\bddp\b|is_dist\b|n_gpu|num_gpus"
 )
+_SEVERAL = re.compile(r"(^|[._])(is_)?(distributed|dist|ddp|multi_?gpu|multiprocessing_distributed)(_run|_training)?$")
+"""Names of flags for several processes."""
 _DEBUG = re.compile(
     r"(^|[._])(debug|debugging|verbose|profile|profiling|profiler|nan_check|detect_anomaly|anomaly|dry_run|benchmark|trace)"
     r"(_|\b)",
@@ -136,7 +138,8 @@ class Guards:
         return any(_excludes_cuda(test, holds) for test, holds in conditions(scopes, node))
 
     def off_by_default(self, scopes: ModuleScopes, node: ast.AST, until: ast.AST | None = None) -> bool:
-        """Is ``node`` behind a switch that is false unless somebody sets it? Those around ``until`` do not count."""
+        """Is ``node`` behind a switch that is false unless somebody sets it? Those around ``until`` do not count, and
+        none for several processes: whoever has several GPUs sets it."""
         for test, holds in conditions(scopes, node, until):
             inner, wanted = test, holds
             while isinstance(inner, ast.UnaryOp) and isinstance(inner.op, ast.Not):
@@ -150,6 +153,8 @@ class Guards:
                     if above_zero and known.every(lambda value: value == 0):
                         return True
                 if isinstance(part, ast.Name | ast.Attribute | ast.Subscript):
+                    if wanted and _SEVERAL.search(ast.unparse(part)):
+                        continue
                     known = self._project.values.of(scopes, part)
                     constants = list(known.constants if known.complete else yacs.defaults(self._project, part))
                     if constants and all(bool(value) is not wanted for value in constants):

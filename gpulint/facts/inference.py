@@ -59,10 +59,10 @@ def graphs_in_evaluation(project: Project, scopes: ModuleScopes) -> Iterator[Inf
         if (function is not None and _speaks_of_gradients(function)) or not _enabled(project, scopes, mode, 0):
             continue
         for call in _forwards(project, scopes, mode, model):
-            loop = _outermost(project, scopes, call, mode)
-            if loop is not None and loop not in seen and not _may_disable(scopes, call, function):
+            loop, home = _outermost(project, scopes, call, mode), scopes.function(call)
+            if loop is not None and loop not in seen and not _may_disable(scopes, call, home):
                 seen.add(loop)
-                yield Inference(scopes, loop, function, call, model)
+                yield Inference(scopes, loop, home, call, model)
 
 
 def _speaks_of_gradients(function: FunctionNode) -> bool:
@@ -76,11 +76,31 @@ def _speaks_of_gradients(function: FunctionNode) -> bool:
 def _forwards(project: Project, scopes: ModuleScopes, mode: ast.Call, model: str) -> Iterator[ast.Call]:
     """Calls after ``model.eval()`` in its function, and before ``model.train()``, that run the model."""
     function = scopes.function(mode)
+    if function is None:
+        yield from _in_functions(project, scopes, model)
     here = [call for call in scopes.calls if scopes.function(call) is function and _start(call) > _start(mode)]
     back = [call for call in here if last_name(call.func) == "train" and dotted(call.func) == f"{model}.train"]
     limit = min((_start(call) for call in back), default=(1 << 30, 0))
     for call in sorted(here, key=_start):
         if _start(call) < limit and (dotted(call.func) == model or _runs(project, scopes, call, model)):
+            yield call
+
+
+def _in_functions(project: Project, scopes: ModuleScopes, model: str) -> Iterator[ast.Call]:
+    """Calls of a model that the module as a whole sets to evaluate, in its functions' loops over batches."""
+    if any(dotted(call.func) == f"{model}.train" for call in scopes.calls_by_name.get("train", [])):
+        return
+    for call in scopes.calls_by_name.get(model, []):
+        function = scopes.function(call)
+        if function is None or not isinstance(call.func, ast.Name) or _speaks_of_gradients(function):
+            continue
+        bindings = scopes.scope(call.func).lookup(model)
+        loops = (loop for loop in project.loops.around(scopes, call) if isinstance(loop, ast.For))
+        if (
+            all(binding.scope is scopes.top for binding in bindings)
+            and any(project.loops.over_loader(scopes, loop) for loop in loops)
+            and _enabled(project, scopes, call, 0)
+        ):
             yield call
 
 

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpulint.documents.python import walk
-from gpulint.facts.scopes import FUNCTIONS, FunctionNode, ModuleScopes, Ref, last_name
+from gpulint.facts.roles import Role
+from gpulint.facts.scopes import FUNCTIONS, LOOPS, FunctionNode, ModuleScopes, Ref, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -34,8 +35,10 @@ _CHANGES = re.compile(
 _AUDIO = re.compile(
     r"^(librosa\.(load$|resample|feature\.|effects\.|stft|cqt)|torchaudio\.(transforms\.(Resample|"
     r"MelSpectrogram|MFCC|Spectrogram)|"
-    r"functional\.resample|compliance\.kaldi\.)|python_speech_features\.|audiomentations\.)"
+    r"functional\.resample|compliance\.kaldi\.)|torch\.stft$|python_speech_features\.|audiomentations\.)"
 )
+_SPECTROGRAM = re.compile(r"^_?((get|compute|extract)_)?(log_)?mel_?spec(trogram)?$")
+"""Methods that work out a spectrogram, however they do it."""
 TOKENISES = "tokenises text"
 _TOKENIZE = re.compile(r"^(\w*tokenizer|tokenize|\w*_tokenize)$")
 _PROCESSOR = re.compile(r"^(\w*_)?(image_)?(processor|feature_extractor)$")
@@ -80,6 +83,8 @@ class InputPaths:
             owner = scopes.class_of(function)
             if owner is not None and (is_held_out(owner.name) or self._only_shown(scopes, owner)):
                 continue
+            if owner is not None and not self._may_train(scopes, owner):
+                continue
             if (found := self.heavy(scopes, function)) is not None:
                 yield found
 
@@ -91,6 +96,34 @@ class InputPaths:
             if user is not scopes and not self._project.is_test(user.path)
         ]
         return bool(users) and all(_APPLIES.search(path.stem) or is_held_out(path.stem) for path in users)
+
+    def _may_train(self, scopes: ModuleScopes, owner: ast.ClassDef) -> bool:
+        """False if what draws from the loaders of a data set only infers, to encode its samples once and store them,
+        say."""
+        loops = list[Ref]()
+        for user in self._project.users_of(scopes, {owner.name}):
+            for loader in self._project.loaders.in_module(user):
+                if any(self._is_of(source, owner) for source in self._project.feeding.sources(loader)):
+                    draws = self._project.draws.by_loader.get(loader.node, ())
+                    if not draws:
+                        return True
+                    loops += [draw.where for draw in draws]
+        return any(map(self._steps, loops)) or not any(map(self._infers, loops))
+
+    def _steps(self, loop: Ref) -> bool:
+        """May a loop, or what else draws a batch, take a training step?"""
+        return not isinstance(loop.node, LOOPS) or (
+            self._project.loops.role(loop.scopes, loop.node) not in (Role.EVAL, Role.OTHER)
+        )
+
+    def _infers(self, loop: Ref) -> bool:
+        """Does a loop run something without gradients?"""
+        calls = self._project.loops.calls_in(loop.scopes, loop.node)
+        return any(self._project.guards.no_grad(loop.scopes, call) for call in calls)
+
+    def _is_of(self, source: Ref, owner: ast.ClassDef) -> bool:
+        assert isinstance(source.node, ast.expr)
+        return any(found is owner for _, found in self._project.resolver.classes_of(source.scopes, source.node))
 
     def heavy(self, scopes: ModuleScopes, function: FunctionNode, depth: int = MAX_HELPERS) -> Heavy | None:
         """The heavy work that a function does itself or through helpers of the tree."""
@@ -136,9 +169,9 @@ class InputPaths:
         names = self._project.resolver.call_names(scopes, call)
         if changes and (names & _DECODERS or self._reads_folder(scopes, call)):
             return "decodes and transforms images"
-        if any(_AUDIO.search(name) for name in names):
-            return "computes on audio"
         name = last_name(call.func)
+        if any(_AUDIO.search(full) for full in names) or (_SPECTROGRAM.search(name) and call.args):
+            return "computes on audio"
         if _TOKENIZE.search(name) and call.args:
             return TOKENISES
         if _PROCESSOR.search(name) and call.args + call.keywords:

@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from gpulint.facts.conditions import conditions, exclude_each_other
+from gpulint.facts.passing import argument_of, parameters
 from gpulint.facts.scopes import Bound, ModuleScopes, Ref, last_name
 
 if TYPE_CHECKING:
@@ -42,6 +43,21 @@ def is_for_a_kind(project: Project, scopes: ModuleScopes, node: ast.AST) -> bool
             kinds = project.resolver.origins(scopes, test.args[1])
             if any(isinstance(kind.node, ast.ClassDef) for kind in kinds):
                 return True
+    return False
+
+
+def is_for_absent(scopes: ModuleScopes, node: ast.AST, call: Ref) -> bool:
+    """Does a place of a function serve callers that leave a parameter out (``if longest is None: ...``), which
+    ``call`` does not?"""
+    function = scopes.function(node)
+    if function is None or not isinstance(call.node, ast.Call):
+        return False
+    for test, holds in conditions(scopes, node):
+        match test:
+            case ast.Compare(left=ast.Name(id=name), ops=[ast.Is()], comparators=[ast.Constant(value=None)]) if holds:
+                given = argument_of(function, call.node, name) if name in parameters(function) else None
+                if given is not None and not (isinstance(given, ast.Constant) and given.value is None):
+                    return True
     return False
 
 

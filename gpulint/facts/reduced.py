@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 _DETACHED = frozenset({"item", "detach", "data", "cpu", "clone"})
 _MEANS = frozenset({"mean", "nanmean", "sum"})
 _MEASURE = re.compile(r"(^|_)(loss|losses|acc\d*|accuracy|prec\d*|metrics?|correct)(_|$)", re.IGNORECASE)
+_NORM = re.compile(r"(^|_)(grad|gradient|total)_?norm$", re.IGNORECASE)
 _GRADIENT = re.compile(r"(^|_)(grad|grads|gradient|gradients)$", re.IGNORECASE)
 
 
@@ -43,7 +44,8 @@ def is_averaged(scopes: ModuleScopes, call: ast.Call) -> bool:
     if isinstance(given, ast.Call) and isinstance(given.func, ast.Attribute):
         given = given.func.value
     mean = scopes.module.parents.get(call)
-    return given is not None and _is_measure(given) and isinstance(mean, ast.Attribute) and mean.attr in _MEANS
+    shown = given is not None and (_is_measure(given) or bool(_NORM.search(last_name(given))))
+    return shown and isinstance(mean, ast.Attribute) and mean.attr in _MEANS
 
 
 def is_only_shown(scopes: ModuleScopes, call: ast.Call, loop: Ref, project: Project) -> bool:

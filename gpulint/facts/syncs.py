@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 from gpulint.documents.python import walk
 from gpulint.facts.reaching import reaching
-from gpulint.facts.scopes import COMPREHENSIONS, FUNCTIONS, Binding, Bound, LoopNode, ModuleScopes, last_name
+from gpulint.facts.scopes import COMPREHENSIONS, FUNCTIONS, Binding, Bound, LoopNode, ModuleScopes, Ref, last_name
 from gpulint.facts.tensors import Tensors
+from gpulint.facts.type_tests import gets_no_tensor
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -123,7 +124,7 @@ class Syncs:
         if isinstance(func, ast.Attribute):
             if name in ("item", "cpu") and not call.args and not self._tensors.is_host(scopes, func.value):
                 return Sync(call, Kind.READ, func.value)
-            if name == "tolist" and self._tensors.is_tensor(scopes, func.value):
+            if name == "tolist" and self._is_tensor(scopes, func.value):
                 return Sync(call, Kind.READ, func.value)
             if name == "masked_select":
                 torch = self._project.resolver.call_names(scopes, call) & {"torch.masked_select"}
@@ -142,10 +143,15 @@ class Syncs:
             if (reduced and not self._tensors.is_host(scopes, argument)) or self._tensors.is_tensor(scopes, argument):
                 return Sync(call, Kind.READ, argument)
         if name in _PRINTERS or name in _LOGGERS or (name == "log" and self._is_wandb(scopes, call)):
+            known = self._is_tensor if name in _LOGGERS else self._tensors.is_tensor
             for shown in self._shown(call, name):
-                if self._tensors.is_tensor(scopes, shown):
+                if known(scopes, shown):
                     return Sync(call, Kind.FORMAT, shown)
         return None
+
+    def _is_tensor(self, scopes: ModuleScopes, node: ast.expr) -> bool:
+        """Is it one by its own looks, or by what all callers hand in?"""
+        return self._tensors.is_tensor(scopes, node) or self._handed.is_tensor(scopes, node)
 
     def _is_wandb(self, scopes: ModuleScopes, call: ast.Call) -> bool:
         """``wandb.log({"loss": loss})``, which makes numbers of tensors at once."""
@@ -180,6 +186,11 @@ class Syncs:
             return []
         through = [loop for loop in around if indices & _targets(loop) and not _is_limited(loop)]
         return through if through and self._handed.is_tensor(scopes, base) else []
+
+    def gets_numbers(self, scopes: ModuleScopes, sync: Sync, calls: tuple[Ref, ...]) -> bool:
+        """Do the calls that lead to the sync hand it numbers, which it leaves as they are?"""
+        value = sync.value
+        return bool(calls) and value is not None and gets_no_tensor(self._tensors, scopes, value, calls[-1])
 
     @staticmethod
     def _shown(call: ast.Call, name: str) -> Iterator[ast.expr]:

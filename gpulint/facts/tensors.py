@@ -125,6 +125,8 @@ class Tensors:
             case ast.Attribute(value=base, attr=attr):
                 if attr in ("loss", "logits") or self._is_placed(scopes, base):
                     return True
+                if attr == "grad" and _is_weight(scopes, base):
+                    return True
                 return attr in ("data", "grad", "T") and self.is_tensor(scopes, base, depth + 1)
             case ast.Subscript(value=base):
                 return self.is_tensor(scopes, base, depth + 1) or self._is_placed(scopes, base)
@@ -306,6 +308,17 @@ def _is_float(parameter: ast.AST) -> bool:
     """``loss: float``, ``loss: Optional[float]``: a number by its annotation."""
     note = parameter.annotation if isinstance(parameter, ast.arg) else None
     return note is not None and ast.unparse(note).removeprefix("typing.") in _FLOATS
+
+
+def _is_weight(scopes: ModuleScopes, node: ast.expr) -> bool:
+    """``p`` of ``for p in model.parameters()``."""
+    bindings = scopes.scope(node).lookup(node.id) if isinstance(node, ast.Name) else ()
+    return bool(bindings) and all(
+        binding.kind is Bound.LOOP
+        and binding.value is not None
+        and last_name(binding.value) in ("parameters", "named_parameters")
+        for binding in bindings
+    )
 
 
 def _is_number(node: ast.expr) -> bool:

@@ -224,7 +224,9 @@ class Values:
         """A joined path, with ``{}`` for each part that is not constant; nothing if its head is unknown."""
         head = self.of(ref.scopes, node.args[0])
         for value in head.values:
-            text = str(value.value).rstrip("/")
+            if not isinstance(value.value, str):
+                continue  # None, which the program has tested for
+            text = value.value.rstrip("/")
             for part in node.args[1:]:
                 known = self.of(ref.scopes, part)
                 text += "/" + (str(known.values[0].value) if known.complete and len(known.values) == 1 else "{}")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from gpulint.facts.scopes import dotted
+from gpulint.facts.scopes import ModuleScopes, dotted
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -29,3 +30,28 @@ def defaults(project: Project, node: ast.expr) -> Iterator[object]:
             for target, value, _ in scopes.stores.get(base, []):
                 if isinstance(value, ast.Constant) and dotted(target).split(".")[1:] == keys:
                     yield value.value
+
+
+def switched_off(project: Project, scopes: ModuleScopes, name: re.Pattern[str]) -> Iterator[ast.Attribute]:
+    """Defaults of a module that are False: ``_C.DATA.PIN_MEMORY = False``."""
+    for stored in scopes.stores.values():
+        for target, value, _ in stored:
+            if not isinstance(target, ast.Attribute) or not name.search(target.attr):
+                continue
+            if isinstance(value, ast.Constant) and value.value is False and _is_of_node(project, scopes, target):
+                yield target
+
+
+def _is_of_node(project: Project, scopes: ModuleScopes, target: ast.Attribute) -> bool:
+    """Is the root of ``_C.DATA.PIN_MEMORY`` a ``CfgNode``, or of a class of the tree that is one?"""
+    root: ast.expr = target
+    while isinstance(root, ast.Attribute):
+        root = root.value
+    for ref in project.resolver.origins(scopes, root):
+        if isinstance(ref.node, ast.Call):
+            names = set(project.resolver.call_names(ref.scopes, ref.node))
+            for where, owner in project.resolver.classes_of(ref.scopes, ref.node):
+                names |= project.resolver.base_names(where, owner)
+            if any(full.endswith(".CfgNode") for full in names):
+                return True
+    return False

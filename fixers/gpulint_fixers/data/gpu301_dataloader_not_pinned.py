@@ -15,7 +15,7 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     """Pin the loader; see the rule's section on safety."""
     payload = finding.payload
     if not isinstance(payload, NotPinned):
-        return Declined("the trainer makes the loader")
+        return Declined("the loader is made elsewhere")
     edit = pin(project, payload.loader)
     if isinstance(edit, Declined):
         return edit

@@ -41,6 +41,9 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     if Device.UNKNOWN in elsewhere:
         note = "results that the function moves to the CPU would have to be waited for"
         return Fix(f"copy without blocking the host; {note}", Safety.UNSAFE, tuple(edits))
+    if any(transfer.draw is not None and transfer.draw.arrays for transfer in payload.transfers):
+        note = "it takes effect only if the tensors are pinned first (`.pin_memory()`)"
+        return Fix(f"copy without blocking the host; {note}", Safety.UNSAFE, tuple(edits))
     if pinned and None not in pinned:
         more = [edit for found in pinned if found is not None for edit in found]
         also = " and pin the loader's memory" if more else ""

@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 import re
 
-from gpulint_rules.data.gpu353_no_gradient_sync_skipping import Accumulation, HorovodOptimizer
+from gpulint_rules.data.gpu353_no_gradient_sync_skipping import HorovodOptimizer
 
 from gpulint.documents.python import walk
+from gpulint.facts.accumulation import Accumulation
 from gpulint.facts.conditions import conditions
 from gpulint.facts.roles import Role
 from gpulint.facts.scopes import ModuleScopes, last_name

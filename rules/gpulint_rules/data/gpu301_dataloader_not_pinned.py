@@ -3,7 +3,8 @@ A ``torch.utils.data.DataLoader`` (or a loader that forwards to it: PyG, DGL, We
 ``pin_memory`` or with ``pin_memory=False`` while its batches move to a GPU.
 
 Knows PyTorch loops, and Accelerate, Fabric, Ray Train, Lightning and Ignite as movers of batches; the loaders of
-torchdata, PyG, DGL, MONAI and WebDataset; arguments of a Hugging Face trainer that switch pinning off.
+torchdata, PyG, DGL, MONAI and WebDataset; arguments of a Hugging Face trainer, defaults of yacs and configuration
+files of a training that switch pinning off.
 
 Why it costs GPU time
 A copy from pageable memory goes through a staging buffer and blocks the host, so the GPU waits for every batch.
@@ -28,17 +29,25 @@ https://pytorch.org/docs/stable/data.html#memory-pinning
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpulint.documents.base import Document
+from gpulint.facts import yacs
 from gpulint.facts.devices import Transfer
+from gpulint.facts.feeding import PIN_POSITION
 from gpulint.facts.loaders import Loader
-from gpulint.facts.scopes import ModuleScopes
+from gpulint.facts.scopes import ModuleScopes, dotted
+from gpulint.facts.training_configs import settings
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
+from gpulint.source import Span
+
+_OFF = re.compile(r"pin_mem(?:ory)?['\"]?:[ \t]*(?:[Ff]alse|FALSE|no|off)\b")
+_PIN = re.compile(r"(^|\.)pin_mem(ory)?$", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +62,19 @@ class NotPinned:
 def check(document: Document, project: Project) -> Iterator[Finding]:
     scopes = project.scopes(document)
     if scopes is None:
+        yield from _configuration(document, project)
         return
     yield from _arguments(document, scopes, project)
+    yield from _defaults(document, scopes, project)
     feeding = project.feeding
     for loader in project.loaders.in_module(scopes):
         if feeding.is_pinned(loader) is not False:
             continue
-        transfers = tuple(project.devices.transfers_of(loader))
+        transfers = tuple(
+            transfer
+            for transfer in project.devices.transfers_of(loader)
+            if transfer.draw is None or not transfer.draw.arrays
+        )
         mover = feeding.mover(loader)
         if not transfers and (mover is None or feeding.only_regroups(loader)):
             continue  # nothing moves its batches, or they are no tensors as far as anybody can see
@@ -94,6 +109,43 @@ def _arguments(document: Document, scopes: ModuleScopes, project: Project) -> It
                 )
 
 
+def _configuration(document: Document, project: Project) -> Iterator[Finding]:
+    """``pin_memory: false`` in the configuration file of a training."""
+    if project.words.mentioning(b"pin_memory"):
+        for key, value, span in settings(document, project, _OFF, _PIN):
+            if value is False:
+                yield _switched_off(document, span, key)
+
+
+def _defaults(document: Document, scopes: ModuleScopes, project: Project) -> Iterator[Finding]:
+    """``_C.DATA.PIN_MEMORY = False`` among the defaults of yacs that a loader follows."""
+    for target in yacs.switched_off(project, scopes, _PIN):
+        name = dotted(target)
+        given = (
+            ref.node
+            for module in project.training_modules
+            for loader in project.loaders.in_module(module)
+            if any(project.devices.transfers_of(loader)) or project.feeding.mover(loader) is not None
+            for ref in project.feeding.argument(loader, "pin_memory", PIN_POSITION).refs
+        )
+        if any(isinstance(node, ast.Attribute) and _keys(node) == _keys(target) for node in given):
+            yield _switched_off(document, scopes.module.span(target), name)
+
+
+def _keys(node: ast.Attribute) -> str:
+    """``DATA.PIN_MEMORY`` of ``config.DATA.PIN_MEMORY``."""
+    return dotted(node).partition(".")[2]
+
+
+def _switched_off(document: Document, span: Span, key: str) -> Finding:
+    return RULE.finding(
+        document.path,
+        span,
+        f"the loaders of the training do not pin memory ({key} is False)",
+        help="set it to true, and move batches with `non_blocking=True`",
+    )
+
+
 def _evidence(transfers: tuple[Transfer, ...], mover: Place | None) -> tuple[Place, ...]:
     seen = [
         Place(t.call.scopes.path, t.call.scopes.module.span(t.node), "its batches move to the GPU here")
@@ -108,8 +160,8 @@ RULE = Rule(
     category=Category.HOST_GPU_TRANSFER,
     dimension=Dimension.DATA,
     severity=Severity.WARNING,
-    kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK}),
-    tokens=(("Loader", "dataloader_pin_memory", "prepare_dataloader"),),
+    kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK, Kind.JOBSPEC}),
+    tokens=(("Loader", "dataloader_pin_memory", "pin_mem", "PIN_MEM", "prepare_dataloader"),),
     summary="DataLoader feeds a GPU from pageable memory",
     why="copies from pageable memory block the host, so the GPU waits for every batch (27.9 % of 706 issues)",
     evidence=(Evidence("27.9 % of 706 issues in 400 jobs with GPU utilization of 50 % or less"),),

@@ -1,6 +1,6 @@
 """What it detects
 ``.to(device)`` or ``.cuda()`` on batches of a data loader, in the loop or in a helper that it calls, without
-``non_blocking=True``.
+``non_blocking=True``; also of NumPy batches that are made tensors there (``torch.from_numpy(x).to(device)``).
 
 Knows PyTorch loops, SpeechBrain hooks and Ignite engines, and the loaders of torchdata, PyG, DGL, MONAI and
 WebDataset. Batches that Lightning hands to its hooks, loaders prepared by Accelerate, Fabric or Ray Train, and
@@ -18,7 +18,8 @@ The batch is changed on the host right after it was sent; a tensor moves from th
 Fix safety
 Safe where every loader that the batch may come from pins its memory, or can be made to in the same fix. Unsafe
 elsewhere: without pinned memory the copy blocks all the same. Unsafe also for whole batches that a ``collate_fn``
-makes, as their class may not know the option (``BatchEncoding`` of an older transformers). A function that callers
+makes, as their class may not know the option (``BatchEncoding`` of an older transformers), and for tensors made of
+NumPy arrays, which have to be pinned first. A function that callers
 also use to move results back to the CPU is left alone: a copy that nobody waits for is read too early.
 
 References
@@ -57,13 +58,13 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             statements.setdefault(_statement(scopes, transfer.node), []).append(transfer)
     for transfers in statements.values():
         first = transfers[0]
+        pin = "the tensor first (`.pin_memory()`)" if first.draw and first.draw.arrays else "the loader's memory"
         names = list(dict.fromkeys(scopes.module.text(transfer.value) for transfer in transfers))
         yield RULE.finding(
             document.path,
             scopes.module.span(first.node),
             f"the host waits while {_listed(names)} {'is' if len(names) == 1 else 'are'} copied to the GPU",
-            help=f"pass `non_blocking=True` to `{_shortened(scopes.module.text(first.node))}`"
-            " and pin the loader's memory",
+            help=f"pass `non_blocking=True` to `{_shortened(scopes.module.text(first.node))}` and pin {pin}",
             payload=Blocking(tuple(transfers)),
             related=tuple(_sources(first)),
         )

@@ -42,6 +42,7 @@ from gpulint.facts.launches import launches
 from gpulint.facts.loaders import Loader
 from gpulint.facts.sample_work import works_per_sample
 from gpulint.facts.scopes import ModuleScopes, Ref, last_name
+from gpulint.facts.training_configs import settings
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.project import Project
@@ -56,18 +57,8 @@ _PREPARES = re.compile(r"prepare|preprocess|extract|convert|download|export", re
 _ON_CPU = re.compile(r"(^|=)cpu$")
 _STAND_IN = re.compile(r"debug|smoke|tiny|mock|functional[-_]?test", re.IGNORECASE)
 _HELD_OUT = re.compile(r"val|test|eval|infer|predict", re.IGNORECASE)
-_TRAINS = re.compile(
-    r"(^|[._])(epochs?|num_epochs|number_of_epochs|lr|learning_rate|max_steps|optimizer|batch_size)(\.|$)"
-)
-_NO_TRAINING = re.compile(
-    r"debug|smoke|tiny|mock|infer|eval|predict|cpu|(^|/)hparams\.ya?ml$"
-    r"|(^|/)(dvclive|wandb|mlruns|lightning_logs|\.hydra|multirun)/",
-    re.IGNORECASE,
-)
-"""Configurations of something else than training, and what a run has noted down (``hparams.yaml``: Lightning)."""
 _STREAM = re.compile("iterable", re.IGNORECASE)
 """Names of methods that make streams, which cannot be divided among workers."""
-_REASON = re.compile(r"debug|mac|windows|issue|not work|deadlock|hang|because|must", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,22 +183,8 @@ def _commands(document: Document, project: Project) -> Iterator[Finding]:
 
 def _configuration(document: Document, project: Project) -> Iterator[Finding]:
     """``num_workers: 0`` in the configuration file of a training."""
-    if document.kind is not Kind.JOBSPEC or document.tasks or _NO_TRAINING.search(project.place(document.path)):
-        return
-    if not _ZERO.search(document.source.text) or project.is_test(document.path):
-        return
-    from gpulint.documents.yamlvalues import flatten
-
-    values = flatten(document.source)
-    if not any(_TRAINS.search(key) for key in values):
-        return
-    seen = set[int]()
-    for key, (value, span) in values.items():
-        if isinstance(value, bool) or value != 0 or not _WORKERS.search(key) or _HELD_OUT.search(key):
-            continue
-        written, _, comment = document.source.line(span.line).partition("#")
-        if "!ref" not in written and not _REASON.search(comment) and span.line not in seen:
-            seen.add(span.line)
+    for key, value, span in settings(document, project, _ZERO, _WORKERS):
+        if not isinstance(value, bool) and value == 0 and not _HELD_OUT.search(key):
             yield _written(document, span, f"{key} is 0")
 
 

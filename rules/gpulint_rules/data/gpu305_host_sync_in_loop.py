@@ -40,7 +40,7 @@ from gpulint.facts.guards import is_benchmark
 from gpulint.facts.host_models import trains_on_host
 from gpulint.facts.iterables import is_loader_name, unwrap_iterable
 from gpulint.facts.loops import Context
-from gpulint.facts.modes import is_for_a_kind, is_of_another_mode, only_evaluates
+from gpulint.facts.modes import is_for_a_kind, is_for_absent, is_of_another_mode, only_evaluates
 from gpulint.facts.roles import Role
 from gpulint.facts.scopes import FUNCTIONS, LOOPS, ModuleScopes, Ref, last_name
 from gpulint.facts.syncs import Kind as SyncKind
@@ -63,7 +63,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
     for sync in syncs.in_module(scopes):
         if not project.gpu_programs.runs(scopes):
             return
-        context = _every_step(project, scopes, sync) or _every_element(project, scopes, syncs, sync)
+        context = _every_step(project, scopes, syncs, sync) or _every_element(project, scopes, syncs, sync)
         if context is not None:
             statements.setdefault(_statement(scopes, sync.node), []).append((sync, context))
     for found in statements.values():
@@ -78,7 +78,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         )
 
 
-def _every_step(project: Project, scopes: ModuleScopes, sync: Sync) -> Context | None:
+def _every_step(project: Project, scopes: ModuleScopes, syncs: Syncs, sync: Sync) -> Context | None:
     """The training loop whose every iteration reaches the primitive."""
     guards = project.guards
     if guards.no_grad(scopes, sync.node) and not _in_step_loop(project, scopes, sync):
@@ -113,6 +113,10 @@ def _every_step(project: Project, scopes: ModuleScopes, sync: Sync) -> Context |
         ):
             continue
         if moves_environment(scopes, sync.node, context.calls) or _writes_checkpoint(context):
+            continue
+        if syncs.gets_numbers(scopes, sync, context.calls):
+            continue
+        if context.calls and is_for_absent(scopes, sync.node, context.calls[-1]):
             continue
         loop = context.loop
         if isinstance(loop.node, LOOPS) and trains_on_host(project, loop.scopes, loop.node):
@@ -221,7 +225,7 @@ def _way(context: Context) -> tuple[Place, ...]:
 
 _METHODS = (
     ".item(", ".cpu(", ".tolist(", ".data[0]", "synchronize(", "get_scale(", "state_dict()[", "set_", ".is",
-    ".info(", ".debug(", "wandb.log(", "masked_select(",
+    ".info(", ".debug(", "wandb.log(", "masked_select(", "add_scalar",
 )  # fmt: skip
 _OTHERS = re.compile(rb"(?<![\w.])(?:float|int|bool|print)\(")
 _PICKS = re.compile(rb"[\w\])]\[(?:~|[A-Za-z_]\w*\]|[^\[\]\n:]*[=<>]|[^\[\]\n:]*\.(?:bool|isnan|isfinite)\()")

@@ -33,10 +33,10 @@ from dataclasses import dataclass
 
 from gpulint.documents.base import Document
 from gpulint.documents.python import walk
-from gpulint.facts.collected import elements
 from gpulint.facts.corpus_passes import passes
 from gpulint.facts.input_path import TOKENISES, InputPaths, is_held_out
 from gpulint.facts.scopes import FUNCTIONS, FunctionNode, ModuleScopes, Ref, last_name
+from gpulint.facts.transforms import resizes
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.project import Project
@@ -50,11 +50,6 @@ _IMAGE_SETS = frozenset(
         "DatasetFolder Country211 SUN397"
     ).split()
 )
-_RESIZES = re.compile(
-    r"(RandomResizedCrop|Resize|CenterCrop|RandomCrop|RandAugment|AutoAugment|TrivialAugment|ColorJitter)"
-)
-MAX_WRAPPED = 2
-"""How many transforms around another are looked into."""
 _IMAGES = "decodes and transforms images"
 _WORK_ADVICE = {
     _IMAGES: (
@@ -128,7 +123,7 @@ def _image_sets(scopes: ModuleScopes, project: Project) -> Iterator[Finding]:
             if not any(full.startswith("torchvision.datasets.") for full in names) or _is_held_out(scopes, call):
                 continue
             given = [*project.arguments.of(scopes, call, "transform", 1).refs, *_set_later(scopes, call)]
-            if any(_resizes(ref.scopes, project, ref.node) for ref in given):
+            if any(resizes(ref.scopes, project, ref.node) for ref in given):
                 yield _set_finding(
                     scopes, call, f"{name} decodes and transforms its images one by one on the CPU", name
                 )
@@ -158,21 +153,6 @@ def _set_finding(scopes: ModuleScopes, call: ast.Call, message: str, name: str) 
     return RULE.finding(
         scopes.path, scopes.module.span(call), message, help=_WORK_ADVICE[_IMAGES], payload=Preprocessing(_IMAGES, name)
     )
-
-
-def _resizes(scopes: ModuleScopes, project: Project, transform: ast.AST, depth: int = MAX_WRAPPED) -> bool:
-    """Does a transform, one of several that are kept together, or one that another wraps, resize images?"""
-    for ref in project.resolver.origins(scopes, transform):
-        if not isinstance(ref.node, ast.expr):
-            continue
-        if _RESIZES.search(ast.unparse(ref.node)):
-            return True
-        inner = list(elements(project, ref))
-        if isinstance(ref.node, ast.Call):
-            inner += [Ref(ref.scopes, argument) for argument in ref.node.args]
-        if depth and any(_resizes(part.scopes, project, part.node, depth - 1) for part in inner):
-            return True
-    return False
 
 
 def _is_held_out(scopes: ModuleScopes, call: ast.Call) -> bool:

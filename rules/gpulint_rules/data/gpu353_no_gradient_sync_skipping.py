@@ -1,7 +1,8 @@
 """What it detects
 Gradient accumulation in a program that wraps its model in DDP or FSDP while every micro-step still exchanges
-gradients (no ``no_sync``), and Horovod's ``DistributedOptimizer`` with neither ``backward_passes_per_step`` above 1
-nor compression.
+gradients (no ``no_sync``), also in a loop over parts of the batch, or by a scaler that does the backward pass and is
+told when to update (``loss_scaler(loss, optimizer, update_grad=...)``); and Horovod's ``DistributedOptimizer`` with
+neither ``backward_passes_per_step`` above 1 nor compression.
 
 Knows PyTorch's DDP and FSDP, and Horovod. A module that mentions DeepSpeed, ``Accelerator`` or ``LightningModule``, or
 calls ``accumulate``, is left alone, because these skip exchanges themselves.
@@ -33,12 +34,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpulint.documents.base import Document
-from gpulint.documents.python import walk
+from gpulint.facts.accumulation import accumulations
 from gpulint.facts.arguments import Passed
 from gpulint.facts.collectives import wraps_in_ddp
-from gpulint.facts.conditions import conditions
-from gpulint.facts.roles import Role
-from gpulint.facts.scopes import LoopNode, ModuleScopes, last_name
+from gpulint.facts.scopes import ModuleScopes
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.project import Project
@@ -67,18 +66,6 @@ with contextlib.nullcontext() if {last} else {model}.no_sync():
 
 
 @dataclass(frozen=True, slots=True)
-class Accumulation:
-    """A loop that accumulates gradients; ``last`` tests for its last micro-step, None if there is no one test."""
-
-    loop: LoopNode
-    backward: ast.Call
-    step: ast.Call
-    last: ast.expr | None
-    model: ast.expr | None
-    """What the loop calls and is wrapped in DDP or FSDP."""
-
-
-@dataclass(frozen=True, slots=True)
 class HorovodOptimizer:
     """Horovod's wrapper, by its qualified names."""
 
@@ -93,77 +80,20 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
     yield from _horovod(document, scopes, project)
     if project.words.of(document.path) & _SKIPS or "accumulate" in scopes.calls_by_name:
         return
-    for loop in scopes.loops:
-        calls = project.loops.calls_in(scopes, loop)
-        backwards = [call for call in calls if last_name(call.func) == "backward"]
-        if not backwards or project.loops.role(scopes, loop) is not Role.STEP:
-            continue
-        step = next((call for call in calls if _updates(call) and _is_seldom(project, scopes, call, loop)), None)
-        if step is None:
-            continue
-        backward = next((call for call in backwards if not _exclude(scopes, call, step, loop)), None)
-        if backward is None or project.guards.periodic(scopes, backward, loop):
-            continue
+    for found in accumulations(project, scopes):
         if wraps_in_ddp(scopes, project):
-            last = _last_step(scopes, step, loop)
-            model = _wrapped(project, scopes, calls)
             yield RULE.finding(
                 document.path,
-                scopes.module.span(backward),
+                scopes.module.span(found.backward),
                 "gradients are exchanged in every micro-step of an accumulation",
                 help=_MICRO_STEP.format(
-                    last=ast.unparse(last) if last is not None else "last",
-                    model=ast.unparse(model) if model is not None else "model",
-                    backward=ast.unparse(backward),
+                    last=ast.unparse(found.last) if found.last is not None else "last",
+                    model=ast.unparse(found.model) if found.model is not None else "model",
+                    backward=ast.unparse(found.backward),
                 ),
-                payload=Accumulation(loop, backward, step, last, model),
-                related=(Place(document.path, scopes.module.span(step), "parameters are only updated here"),),
+                payload=found,
+                related=(Place(document.path, scopes.module.span(found.step), "parameters are only updated here"),),
             )
-
-
-def _updates(call: ast.Call) -> bool:
-    return (
-        last_name(call.func) == "step"
-        and isinstance(call.func, ast.Attribute)
-        and any(word in last_name(call.func.value).lower() for word in ("optim", "scaler", "opt"))
-    )
-
-
-def _is_seldom(project: Project, scopes: ModuleScopes, step: ast.Call, loop: LoopNode) -> bool:
-    """Are parameters updated every so many iterations, or as many as an option says that is 1 unless somebody sets
-    it?"""
-    if project.guards.periodic(scopes, step, loop):
-        return True
-    last = _last_step(scopes, step, loop)
-    parts = walk(last) if last is not None else ()
-    return any(
-        isinstance(part, ast.BinOp) and isinstance(part.op, ast.Mod) and not isinstance(part.right, ast.Constant)
-        for part in parts
-    )
-
-
-def _exclude(scopes: ModuleScopes, one: ast.AST, other: ast.AST, loop: LoopNode) -> bool:
-    """Do two calls stand in different branches of one condition?"""
-    tests = dict(conditions(scopes, one, loop))
-    return any(tests.get(test, holds) is not holds for test, holds in conditions(scopes, other, loop))
-
-
-def _last_step(scopes: ModuleScopes, step: ast.Call, loop: LoopNode) -> ast.expr | None:
-    """The test on the counter under which parameters are updated."""
-    for test, holds in conditions(scopes, step, loop):
-        if holds and any(isinstance(part, ast.BinOp) and isinstance(part.op, ast.Mod) for part in walk(test)):
-            return test
-    return None
-
-
-def _wrapped(project: Project, scopes: ModuleScopes, calls: list[ast.Call]) -> ast.expr | None:
-    for call in calls:
-        if isinstance(call.func, ast.Name | ast.Attribute):
-            origins = [ref.node for ref in project.resolver.origins(scopes, call.func)]
-            made = {last_name(node.func) for node in origins if isinstance(node, ast.Call)}
-            if made & {"DistributedDataParallel", "DDP", "FullyShardedDataParallel", "FSDP"}:
-                return call.func
-    return None
 
 
 def _horovod(document: Document, scopes: ModuleScopes, project: Project) -> Iterator[Finding]:
@@ -193,7 +123,7 @@ RULE = Rule(
     dimension=Dimension.DATA,
     severity=Severity.WARNING,
     kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK}),
-    tokens=(("backward", "DistributedOptimizer", "DistributedGradientTape"),),
+    tokens=(("backward", "update_grad", "need_update", "DistributedOptimizer", "DistributedGradientTape"),),
     summary="gradients are exchanged more often than they are used",
     why=(
         "every backward pass under DDP all-reduces all gradients; accumulation needs it only once (data "

@@ -1,0 +1,142 @@
+"""Loops that add up gradients over several backward passes before they update the parameters."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gpulint.documents.python import walk
+from gpulint.facts.conditions import conditions
+from gpulint.facts.reaching import reaching
+from gpulint.facts.roles import Role
+from gpulint.facts.scopes import LoopNode, ModuleScopes, last_name
+
+if TYPE_CHECKING:
+    from gpulint.project import Project
+
+_UPDATES = frozenset({"update_grad", "need_update"})
+"""What scalers that do the backward pass themselves call the flag for the last micro-step (timm, MAE, Swin)."""
+_PARTS = re.compile(r"accum|micro_?(batch|step)|chunk|subdivision|sub_?batch", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Accumulation:
+    """A loop that accumulates gradients; ``last`` tests for its last micro-step, None if there is no one test."""
+
+    loop: LoopNode
+    backward: ast.Call
+    step: ast.Call
+    last: ast.expr | None
+    model: ast.expr | None
+    """What the loop calls and is wrapped in DDP or FSDP."""
+
+
+def accumulations(project: Project, scopes: ModuleScopes) -> Iterator[Accumulation]:
+    """Those of a module whose micro-steps are all alike, once for each loop."""
+    for loop in scopes.loops:
+        if project.loops.role(scopes, loop) is not Role.STEP:
+            continue
+        calls = project.loops.calls_in(scopes, loop)
+        found = _in_turns(project, scopes, loop, calls) or _by_scaler(scopes, calls) or _in_parts(project, scopes, loop)
+        if found is not None:
+            backward, step, last = found
+            yield Accumulation(loop, backward, step, last, _wrapped(project, scopes, calls))
+
+
+def _in_turns(
+    project: Project, scopes: ModuleScopes, loop: LoopNode, calls: list[ast.Call]
+) -> tuple[ast.Call, ast.Call, ast.expr | None] | None:
+    """``loss.backward()``, and ``if step % N == 0: optimizer.step()`` in the same loop."""
+    backwards = [call for call in calls if last_name(call.func) == "backward"]
+    step = next((call for call in calls if _updates(call) and _is_seldom(project, scopes, call, loop)), None)
+    if step is None:
+        return None
+    backward = next((call for call in backwards if not _exclude(scopes, call, step, loop)), None)
+    if backward is None or project.guards.periodic(scopes, backward, loop):
+        return None
+    return backward, step, _last_step(scopes, step, loop)
+
+
+def _by_scaler(scopes: ModuleScopes, calls: list[ast.Call]) -> tuple[ast.Call, ast.Call, ast.expr | None] | None:
+    """``loss_scaler(loss, optimizer, update_grad=(step + 1) % N == 0)``, which does the backward pass each time."""
+    for call in calls:
+        flag = next((keyword.value for keyword in call.keywords if keyword.arg in _UPDATES), None)
+        if flag is not None and "scaler" in last_name(call.func).lower():
+            test = _written_out(scopes, flag)
+            if any(map(_is_open_rest, walk(test))):
+                return call, call, test
+    return None
+
+
+def _written_out(scopes: ModuleScopes, flag: ast.expr) -> ast.expr:
+    """The test that a flag was set to."""
+    if isinstance(flag, ast.Name):
+        bindings = reaching(scopes, scopes.scope(flag).lookup(flag.id), flag)
+        if len(bindings) == 1 and bindings[0].value is not None and not bindings[0].path:
+            return bindings[0].value
+    return flag
+
+
+def _in_parts(
+    project: Project, scopes: ModuleScopes, loop: LoopNode
+) -> tuple[ast.Call, ast.Call, ast.expr | None] | None:
+    """``for part in chunks: loss(part).backward()`` with one ``optimizer.step()`` after it in the outer loop."""
+    outer = next(project.loops.around(scopes, loop), None)
+    if not isinstance(loop, ast.For) or outer is None or not _PARTS.search(ast.unparse(loop.iter)):
+        return None
+    inside = project.loops.calls_in(scopes, loop)
+    backward = next((call for call in inside if last_name(call.func) == "backward"), None)
+    if backward is None or any(map(_updates, inside)) or project.guards.periodic(scopes, backward, loop):
+        return None
+    after = (call for call in project.loops.calls_in(scopes, outer) if _updates(call) and call.lineno > loop.lineno)
+    step = next(after, None)
+    return (backward, step, None) if step is not None else None
+
+
+def _updates(call: ast.Call) -> bool:
+    return (
+        last_name(call.func) == "step"
+        and isinstance(call.func, ast.Attribute)
+        and any(word in last_name(call.func.value).lower() for word in ("optim", "scaler", "opt"))
+    )
+
+
+def _is_seldom(project: Project, scopes: ModuleScopes, step: ast.Call, loop: LoopNode) -> bool:
+    """Are parameters updated every so many iterations, or as many as an option says that is 1 unless somebody sets
+    it?"""
+    if project.guards.periodic(scopes, step, loop):
+        return True
+    last = _last_step(scopes, step, loop)
+    return last is not None and any(map(_is_open_rest, walk(last)))
+
+
+def _is_open_rest(part: ast.AST) -> bool:
+    """``step % N``, where N is no number."""
+    return isinstance(part, ast.BinOp) and isinstance(part.op, ast.Mod) and not isinstance(part.right, ast.Constant)
+
+
+def _exclude(scopes: ModuleScopes, one: ast.AST, other: ast.AST, loop: LoopNode) -> bool:
+    """Do two calls stand in different branches of one condition?"""
+    tests = dict(conditions(scopes, one, loop))
+    return any(tests.get(test, holds) is not holds for test, holds in conditions(scopes, other, loop))
+
+
+def _last_step(scopes: ModuleScopes, step: ast.Call, loop: LoopNode) -> ast.expr | None:
+    """The test on the counter under which parameters are updated."""
+    for test, holds in conditions(scopes, step, loop):
+        if holds and any(isinstance(part, ast.BinOp) and isinstance(part.op, ast.Mod) for part in walk(test)):
+            return test
+    return None
+
+
+def _wrapped(project: Project, scopes: ModuleScopes, calls: list[ast.Call]) -> ast.expr | None:
+    for call in calls:
+        if isinstance(call.func, ast.Name | ast.Attribute):
+            origins = [ref.node for ref in project.resolver.origins(scopes, call.func)]
+            made = {last_name(node.func) for node in origins if isinstance(node, ast.Call)}
+            if made & {"DistributedDataParallel", "DDP", "FullyShardedDataParallel", "FSDP"}:
+                return call.func
+    return None

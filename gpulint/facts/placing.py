@@ -1,0 +1,33 @@
+"""Iterators that put their batches on a device themselves (torchtext, tf.data, DALI, JAX, GraphLearn)."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from gpulint.facts.scopes import ModuleScopes
+
+if TYPE_CHECKING:
+    from gpulint.project import Project
+
+_LIBRARIES = frozenset({"tensorflow", "tf", "jax", "nvidia", "torchtext", "tensorflow_datasets"})
+
+
+def places_batches(project: Project, scopes: ModuleScopes, source: ast.expr) -> bool:
+    """Is what a loop runs over such an iterator?"""
+    for ref in project.resolver.origins(scopes, source):
+        if isinstance(ref.node, ast.Call):
+            if any(keyword.arg in ("device", "device_id", "to_device") for keyword in ref.node.keywords):
+                return True
+            names = project.resolver.call_names(ref.scopes, ref.node)
+            if any(name.split(".", 1)[0] in _LIBRARIES for name in names):
+                return True
+            made = project.resolver.origins(ref.scopes, ref.node.func)
+            if any(isinstance(one.node, ast.ClassDef) and _uses_dali(one.scopes) for one in made):
+                return True
+    return False
+
+
+def _uses_dali(scopes: ModuleScopes) -> bool:
+    """Does the module of a program's own iterator import DALI, whose pipelines end on the GPU?"""
+    return any(binding.target.startswith("nvidia.dali") for binding in scopes.imports)

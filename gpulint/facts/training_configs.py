@@ -1,0 +1,50 @@
+"""Settings of data loaders in the configuration files of trainings."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from gpulint.documents.base import Document
+from gpulint.rule import Kind
+from gpulint.source import Span
+
+if TYPE_CHECKING:
+    from gpulint.documents.yamlvalues import Scalar
+    from gpulint.project import Project
+
+_TRAINS = re.compile(
+    r"(^|[._])(epochs?|num_epochs|number_of_epochs|lr|learning_rate|max_steps|optimizer|batch_size)(\.|$)"
+)
+_NO_TRAINING = re.compile(
+    r"debug|smoke|tiny|mock|infer|eval|predict|cpu|(^|/)hparams\.ya?ml$"
+    r"|(^|/)(dvclive|wandb|mlruns|lightning_logs|\.hydra|multirun)/",
+    re.IGNORECASE,
+)
+"""Configurations of something else than training, and what a run has noted down (``hparams.yaml``: Lightning)."""
+_REASON = re.compile(r"debug|mac|windows|issue|not work|deadlock|hang|because|must", re.IGNORECASE)
+_DEVICE = re.compile(r"(^|\.)(device|accelerator)$")
+
+
+def settings(
+    document: Document, project: Project, written: re.Pattern[str], key: re.Pattern[str]
+) -> Iterator[tuple[str, Scalar, Span]]:
+    """(key, value, place) under dotted keys that match, once a line, if the text has anything like ``written``."""
+    if document.kind is not Kind.JOBSPEC or document.tasks or _NO_TRAINING.search(project.place(document.path)):
+        return
+    if not written.search(document.source.text) or project.is_test(document.path):
+        return
+    from gpulint.documents.yamlvalues import flatten
+
+    values = flatten(document.source)
+    if not any(_TRAINS.search(name) for name in values):
+        return
+    if any(_DEVICE.search(name) and value == "cpu" for name, (value, _) in values.items()):
+        return
+    seen = set[tuple[int, object]]()
+    for name, (value, span) in values.items():
+        line, _, comment = document.source.line(span.line).partition("#")
+        if key.search(name) and "!ref" not in line and not _REASON.search(comment) and (span.line, value) not in seen:
+            seen.add((span.line, value))
+            yield name, value, span

@@ -1,0 +1,39 @@
+"""Transforms of images: whether one resizes them, which takes the CPU long for each image."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING
+
+from gpulint.facts.collected import elements, held
+from gpulint.facts.scopes import ModuleScopes, Ref
+
+if TYPE_CHECKING:
+    from gpulint.project import Project
+
+_RESIZES = re.compile(
+    r"(RandomResizedCrop|Resize|CenterCrop|RandomCrop|RandAugment|AutoAugment|TrivialAugment|ColorJitter"
+    r"|\bresize|(center|random|resized)_crop)"
+)
+_FACTORIES = frozenset({"timm.data.create_transform", "timm.data.transforms_factory.create_transform"})
+"""Functions of libraries whose transforms resize images."""
+MAX_WRAPPED = 2
+"""How many transforms around another are looked into."""
+
+
+def resizes(scopes: ModuleScopes, project: Project, transform: ast.AST, depth: int = MAX_WRAPPED) -> bool:
+    """Does a transform, one of several that are kept together, or one that another wraps, resize images?"""
+    for ref in project.resolver.origins(scopes, transform):
+        if not isinstance(ref.node, ast.expr):
+            continue
+        if _RESIZES.search(ast.unparse(ref.node)):
+            return True
+        inner = [*elements(project, ref), *held(project, ref.scopes, ref.node)]
+        if isinstance(ref.node, ast.Call):
+            if project.resolver.call_names(ref.scopes, ref.node) & _FACTORIES:
+                return True
+            inner += [Ref(ref.scopes, argument) for argument in ref.node.args]
+        if depth and any(resizes(part.scopes, project, part.node, depth - 1) for part in inner):
+            return True
+    return False
