@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from gpulint.documents.python import walk
 from gpulint.facts.arguments import Argument, Passed
 from gpulint.facts.devices import Device
+from gpulint.facts.gpu_programs import runs_elsewhere
 from gpulint.facts.loaders import Loader
 from gpulint.facts.passing import argument_of, parameters
 from gpulint.facts.prepared import PREPARE
@@ -76,6 +77,8 @@ class Feeding:
     def _handed_to_frameworks(self) -> Iterator[Ref]:
         """Expressions that hand loaders to Accelerate, Fabric, Ray, Lightning or Ignite."""
         for scopes in self._project.training_modules:
+            if runs_elsewhere(scopes):
+                continue
             for method in PREPARE:
                 for call in scopes.calls_by_name.get(method, []):
                     if isinstance(call.func, ast.Attribute | ast.Name) and not self._on_cpu(scopes, call):

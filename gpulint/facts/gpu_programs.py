@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpulint.facts import workflow_steps
 from gpulint.facts.conditions import conditions
 from gpulint.facts.scopes import ModuleScopes
 
@@ -163,7 +164,12 @@ def submits(scopes: ModuleScopes) -> bool:
 
 def runs_elsewhere(scopes: ModuleScopes) -> bool:
     """Is a module written for TPUs, or for workers without GPUs?"""
-    return is_for_tpu(scopes) or _asks_for_cpus(scopes) or _asks_for_no_gpus(scopes)
+    return (
+        is_for_tpu(scopes)
+        or _asks_for_cpus(scopes)
+        or _asks_for_no_gpus(scopes)
+        or workflow_steps.all_without_gpu(scopes)
+    )
 
 
 def _asks_for_no_gpus(scopes: ModuleScopes) -> bool:
