@@ -44,6 +44,7 @@ def has_reason(project: Project, scopes: ModuleScopes, source: Source) -> bool:
     """Is a larger evaluation batch of no use, or was the size chosen on purpose?"""
     return (
         _is_one_on_purpose(scopes, source)
+        or "PipelineModule" in scopes.calls_by_name  # whose engine evaluates in the micro-batches that it trains with
         or _bounded(project, scopes, source)
         or _is_reckoned(source)
         or _unused(project, scopes, source.node)

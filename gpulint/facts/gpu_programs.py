@@ -22,12 +22,12 @@ MAX_IMPORTS = 3
 
 _GPU = frozenset(
     b"cuda accelerator device_map Accelerator accelerate Trainer SFTTrainer TrainingArguments "
-    b"deepspeed LightningModule Fabric hvd horovod "
+    b"deepspeed LightningModule PyTorchTrial DeepSpeedTrial TFKerasTrial Fabric hvd horovod "
     b"tensorflow keras jax MirroredStrategy vllm num_gpus GPU gpu rocm fastai".split()
 )
 _COMPUTES = frozenset(
     b"backward fit fit_generator fine_tune fit_one_cycle training_step train_step generate no_grad inference_mode "
-    b"zero_grad GradientTape pipeline evaluate "
+    b"zero_grad GradientTape pipeline evaluate PyTorchTrial DeepSpeedTrial TFKerasTrial "
     b"Trainer SFTTrainer value_and_grad eval forward train_on_batch predict apply_gradients train".split()
 )
 _NAMED = frozenset(b"cuda gpu GPU GPUs num_gpus device_map".split())
