@@ -321,7 +321,8 @@ def home(site: Ref) -> ast.AST | None:
     function = site.scopes.function(site.node)
     if function is None or "dataloader" not in function.name.replace("data_loader", "dataloader"):
         return function
-    return site.scopes.class_of(function) or function
+    owner = site.scopes.module.parents.get(function)
+    return owner if isinstance(owner, ast.ClassDef) else function
 
 
 def _of_target(target: ast.expr) -> Split | None:

@@ -210,11 +210,14 @@ class Devices:
                 yield transfer
 
     def _draws_seldom(self, where: Ref) -> bool:
-        """Is a batch taken by itself (``next(iter(loader))``) outside of all loops, or every so many steps of one?"""
+        """Is a batch taken by itself outside of all loops, or the first one (``next(iter(loader))``) every so many
+        steps of one?"""
         if not isinstance(where.node, ast.Call):
             return False
+        periodic = self._project.guards.periodic
+        first = any(isinstance(arg, ast.Call) and last_name(arg.func) == "iter" for arg in where.node.args[:1])
         return all(
-            any(self._project.guards.periodic(site.scopes, site.node) for site in context.calls)
+            first and any(periodic(site.scopes, site.node) for site in context.calls)
             for context in self._project.loops.contexts(where.scopes, where.node)
         )
 

@@ -36,6 +36,10 @@ _EVALUATES = frozenset({"evaluate", "predict", "evaluation_loop", "prediction_lo
 _ASKS = re.compile(rb"\.(evaluate|predict|evaluation_loop|prediction_loop|hyperparameter_search)\(")
 _UNDRAWN = PREPARE | {"cycle"}
 """Calls that take a loader without drawing from it."""
+_MADE_UP = re.compile(
+    r"(^|_)(fake|dummy|synthetic|mock)_?(eval_|val_|test_)?(data|batch|image|sample|token|iter|loader)|^Fake[A-Z]"
+)
+"""Functions and classes that make samples up."""
 _PSNR = re.compile(r"(^|_)psnr$|peak_signal_noise_ratio$")
 """Functions that compare two images; torchmetrics' classes keep the error of all."""
 
@@ -46,6 +50,7 @@ def has_reason(project: Project, scopes: ModuleScopes, source: Source) -> bool:
         _is_one_on_purpose(scopes, source)
         or "PipelineModule" in scopes.calls_by_name  # whose engine evaluates in the micro-batches that it trains with
         or _bounded(project, scopes, source)
+        or _is_made_up(source)
         or _is_reckoned(source)
         or _unused(project, scopes, source.node)
         or (bool(_ARGUMENTS.search(last_name(source.node.func))) and never_evaluates(project, scopes))
@@ -61,6 +66,12 @@ def _is_one_on_purpose(scopes: ModuleScopes, source: Source) -> bool:
         return False
     above = scopes.module.source.line(scopes.module.span(source.node).line - 1).strip()
     return above.startswith("#") and "batch" in above
+
+
+def _is_made_up(source: Source) -> bool:
+    """Is there no data behind the batches (``fake_batches(...)``, ``DataLoader(FakeData(...))``)?"""
+    made = (source.node.func, *source.node.args[:1])
+    return any(_MADE_UP.search(last_name(part)) for part in made)
 
 
 def _is_reckoned(source: Source) -> bool:
