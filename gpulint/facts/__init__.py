@@ -2,7 +2,7 @@
 
 Values: ``scopes`` ``collecting`` ``reaching`` ``names`` ``classes`` ``resolve`` ``callsites`` ``passing``
 ``memo`` tell what a name or expression may be, through the tree; ``values`` ``arguments`` ``options``
-``overrides`` ``configs`` ``recipes`` ``submitted`` ``texts`` ``environment`` find constants and who sets
+``overrides`` ``configs`` ``trials`` ``recipes`` ``submitted`` ``texts`` ``environment`` find constants and who sets
 them; ``collected`` what lists and dictionaries hold, ``yacs`` what its configurations default to.
 
 Training: ``iterables`` ``roles`` ``loops`` ``repeated`` ``conditions`` ``periodic`` ``guards`` ``inference``
