@@ -2,8 +2,8 @@
 
 Values: ``scopes`` ``collecting`` ``reaching`` ``names`` ``classes`` ``resolve`` ``callsites`` ``passing`` ``memo``
 tell what a name or expression may be, through the tree; ``values`` ``arguments`` ``options`` ``overrides``
-``configs`` ``recipes`` ``submitted`` ``texts`` ``environment`` find constants and who sets them; ``collected``
-what lists and dictionaries hold, ``yacs`` what its configurations default to, ``training_configs`` what files of a
+``configs`` ``trials`` ``recipes`` ``submitted`` ``texts`` ``environment`` find constants and who sets them;
+``collected`` what lists and dictionaries hold, ``yacs`` what its configurations default to, ``training_configs`` what files of a
 training set for its loaders.
 
 Training: ``iterables`` ``roles`` ``loops`` ``repeated`` ``conditions`` ``periodic`` ``guards`` ``inference``
@@ -23,5 +23,6 @@ leaves or enters the machine.
 
 Jobs: ``launches`` ``launch_env`` ``launch_grammars`` ``launch_options`` ``launch_processes`` ``launchers``
 ``schedulers`` ``workdir`` ``linking`` ``locating`` link launchers to programs; ``gpus`` ``counts`` ``templated``
-``gpu_jobs`` ``gpu_programs`` ``gpu_libraries`` ``gpuuse`` ``idling`` ``whole_program`` ``tensorflow_release``
-count GPUs and processes, and tell what they are held for."""
+``gpu_jobs`` ``gpu_programs`` ``workflow_steps`` ``shipped`` ``gpu_libraries`` ``gpuuse`` ``idling``
+``whole_program`` ``tensorflow_release`` count GPUs and processes, and tell what they are held for.
+"""

@@ -319,9 +319,10 @@ def _label(node: ast.expr) -> str:
 def home(site: Ref) -> ast.AST | None:
     """Calls are compared within a function; the ``*_dataloader`` methods of one class belong together."""
     function = site.scopes.function(site.node)
-    if function is not None and "dataloader" in function.name and (owner := site.scopes.class_of(function)) is not None:
-        return owner
-    return function
+    if function is None or "dataloader" not in function.name.replace("data_loader", "dataloader"):
+        return function
+    owner = site.scopes.module.parents.get(function)
+    return owner if isinstance(owner, ast.ClassDef) else function
 
 
 def _of_target(target: ast.expr) -> Split | None:

@@ -1,5 +1,5 @@
 """Values that a program reads from YAML and JSON files of the tree: ``yaml.safe_load``, ``json.load``, OmegaConf,
-Hydra.
+Hydra, Determined.
 
 Only what can be followed from the load to the use counts: the file's path is constant (or an option's default) and
 the keys between are literals. The value's place is the line of the configuration file.
@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpulint.facts import trials
 from gpulint.facts.scopes import FUNCTIONS, ModuleScopes, Ref, last_name
 from gpulint.finding import Place
 from gpulint.source import SourceText, Span
@@ -99,7 +100,9 @@ class Configs:
             if node in seen or len(seen) > MAX_KEYS:
                 continue  # `config = dict(config)` in a loop
             key, inner = _step(node)
-            if inner is not None:
+            if trials.holds_hyperparameters(origin):
+                yield from ((path, (trials.KEY,)) for path in trials.experiments(self._project, origin.scopes))
+            elif inner is not None:
                 for path, prefix in self._sources(origin.scopes, inner, seen | {node}):
                     yield path, (*prefix, key)
             elif isinstance(node, ast.Call):
@@ -191,5 +194,7 @@ def _step(node: ast.AST) -> tuple[str, ast.expr | None]:
         case ast.Subscript(value=base, slice=ast.Constant(value=str(key))):
             return key, base
         case ast.Call(func=ast.Attribute(value=base, attr="get"), args=[ast.Constant(value=str(key)), *_]):
+            return key, base
+        case ast.Call(func=ast.Attribute(attr="get_hparam") as base, args=[ast.Constant(value=str(key))]):
             return key, base
     return "", None

@@ -12,10 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpulint.facts.batches import Split
 from gpulint.facts.scopes import ModuleScopes, Ref
 from gpulint.finding import Place
 
 if TYPE_CHECKING:
+    from gpulint.documents.base import Document
+    from gpulint.facts.launches import Launch
     from gpulint.project import Project
 
 _INITIALIZE = frozenset({"deepspeed.initialize"})
@@ -52,6 +55,23 @@ def in_file(project: Project, folder: Path, name: str) -> MicroBatch | None:
         }
         return _micro_batch(options)
     return None
+
+
+def loads_itself(project: Project, document: Document, launch: Launch) -> bool:
+    """Does the program of a launch in ``document`` make batches for training itself, of a size of its own?"""
+    programs = {
+        start.program
+        for job in project.jobs
+        for start in job.launches
+        if start.document is document and start.launch.span == launch.span and start.program is not None
+    }
+    modules = (project.scopes_at(program) for program in programs)
+    return any(
+        source.split in (Split.TRAIN, Split.BOTH)
+        for scopes in modules
+        if scopes is not None
+        for source in project.batches.in_module(scopes)
+    )
 
 
 def _of(project: Project, ref: Ref) -> MicroBatch | None:

@@ -200,19 +200,30 @@ class Devices:
 
     def batch_transfers(self, scopes: ModuleScopes) -> Iterator[Transfer]:
         """Transfers of loader batches from the host to what may be a GPU."""
-        loops = self._project.loops
         for transfer in () if runs_elsewhere(scopes) else self.transfers(scopes):
             draw = transfer.draw
             if draw is None or draw.prepared or not transfer.to_gpu:
                 continue
             if self._project.guards.without_gpu(scopes, transfer.node) or self._drawn_without_gpu(transfer, draw):
                 continue
-            where = draw.where.node
-            once = isinstance(where, ast.Call) and not loops.contexts(draw.where.scopes, where)
-            if once or looks_at_few(self._project, draw.where) or self._was_on_gpu(transfer, draw):
+            if self._draws_seldom(draw.where) or looks_at_few(self._project, draw.where):
+                continue
+            if self._was_on_gpu(transfer, draw):
                 continue
             if not self._follows_its_batch(transfer, draw):
                 yield transfer
+
+    def _draws_seldom(self, where: Ref) -> bool:
+        """Is a batch taken by itself outside of all loops, or the first one (``next(iter(loader))``) every so many
+        steps of one?"""
+        if not isinstance(where.node, ast.Call):
+            return False
+        periodic = self._project.guards.periodic
+        first = any(isinstance(arg, ast.Call) and last_name(arg.func) == "iter" for arg in where.node.args[:1])
+        return all(
+            first and any(periodic(site.scopes, site.node) for site in context.calls)
+            for context in self._project.loops.contexts(where.scopes, where.node)
+        )
 
     def _follows_its_batch(self, transfer: Transfer, draw: Draw) -> bool:
         """Was a field moved before with its batch, which PyTorch Geometric's ``batch.to(device)`` moves in place?"""

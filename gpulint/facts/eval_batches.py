@@ -38,6 +38,10 @@ _ASKS = re.compile(rb"\.(evaluate|predict|evaluation_loop|prediction_loop|hyperp
 _UNDRAWN = PREPARE | {"cycle"}
 """Calls that take a loader without drawing from it."""
 _FEEDS = ("val_dataloader", "test_dataloader")
+_MADE_UP = re.compile(
+    r"(^|_)(fake|dummy|synthetic|mock)_?(eval_|val_|test_)?(data|batch|image|sample|token|iter|loader)|^Fake[A-Z]"
+)
+"""Functions and classes that make samples up."""
 _PSNR = re.compile(r"(^|_)psnr$|peak_signal_noise_ratio$")
 """Functions that compare two images; torchmetrics' classes keep the error of all."""
 
@@ -46,7 +50,9 @@ def has_reason(project: Project, scopes: ModuleScopes, source: Source) -> bool:
     """Is a larger evaluation batch of no use, or was the size chosen on purpose?"""
     return (
         _is_one_on_purpose(scopes, source)
+        or "PipelineModule" in scopes.calls_by_name  # whose engine evaluates in the micro-batches that it trains with
         or _bounded(project, scopes, source)
+        or _is_made_up(source)
         or _is_reckoned(source)
         or _unused(project, scopes, source.node)
         or _feeds_empty_hook(project, scopes, source.node)
@@ -64,6 +70,12 @@ def _is_one_on_purpose(scopes: ModuleScopes, source: Source) -> bool:
         return False
     above = scopes.module.source.line(scopes.module.span(source.node).line - 1).strip()
     return above.startswith("#") and "batch" in above
+
+
+def _is_made_up(source: Source) -> bool:
+    """Is there no data behind the batches (``fake_batches(...)``, ``DataLoader(FakeData(...))``)?"""
+    made = (source.node.func, *source.node.args[:1])
+    return any(_MADE_UP.search(last_name(part)) for part in made)
 
 
 def _is_reckoned(source: Source) -> bool:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from gpulint.documents.python import walk
 from gpulint.facts.arguments import Argument, Passed
 from gpulint.facts.devices import Device
+from gpulint.facts.gpu_programs import runs_elsewhere
 from gpulint.facts.loaders import Loader
 from gpulint.facts.passing import argument_of, parameters
 from gpulint.facts.prepared import PREPARE
@@ -19,10 +20,16 @@ from gpulint.finding import Place
 if TYPE_CHECKING:
     from gpulint.project import Project
 
-_LOADER_HOOKS = frozenset({"train_dataloader", "val_dataloader", "test_dataloader", "predict_dataloader"})
-_LIGHTNING = ("LightningDataModule", "LightningModule")
+_LOADER_HOOKS = {
+    **dict.fromkeys(
+        ("train_dataloader", "val_dataloader", "test_dataloader", "predict_dataloader"),
+        ("LightningDataModule", "LightningModule"),
+    ),
+    **dict.fromkeys(("build_training_data_loader", "build_validation_data_loader"), ("PyTorchTrial",)),
+}
+"""Methods from which Lightning and Determined take loaders whose batches they move -> the bases of their classes."""
 _TRAINER_METHODS = ("fit", "validate", "test", "predict")
-_TORCH_SIGNATURE = ("torch.utils.data.", "torchdata.")
+_TORCH_SIGNATURE = ("torch.utils.data.", "torchdata.", "determined.")
 PIN_POSITION = 7
 """Place of ``pin_memory`` among the positional parameters of ``torch.utils.data.DataLoader``."""
 WORKERS_POSITION = 5
@@ -74,8 +81,10 @@ class Feeding:
         return table
 
     def _handed_to_frameworks(self) -> Iterator[Ref]:
-        """Expressions that hand loaders to Accelerate, Fabric, Ray, Lightning or Ignite."""
+        """Expressions that hand loaders to Accelerate, Fabric, Ray, Lightning, Determined or Ignite."""
         for scopes in self._project.training_modules:
+            if runs_elsewhere(scopes):
+                continue
             for method in PREPARE:
                 for call in scopes.calls_by_name.get(method, []):
                     if isinstance(call.func, ast.Attribute | ast.Name) and not self._on_cpu(scopes, call):
@@ -91,8 +100,9 @@ class Feeding:
     def _hooks(self, scopes: ModuleScopes) -> Iterator[Ref]:
         for owner in scopes.classes:
             hooks = [item for item in owner.body if isinstance(item, FUNCTIONS) and item.name in _LOADER_HOOKS]
-            if hooks and any(base.endswith(_LIGHTNING) for base in self._project.resolver.base_names(scopes, owner)):
-                for hook in hooks:
+            bases = self._project.resolver.base_names(scopes, owner) if hooks else ()
+            for hook in hooks:
+                if any(base.endswith(_LOADER_HOOKS[hook.name]) for base in bases):
                     yield from (Ref(scopes, value) for value in self._project.resolver.returns(hook))
 
     def _is_trainer(self, scopes: ModuleScopes, call: ast.Call, method: str) -> bool:

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import ast
+import re
 from dataclasses import dataclass
 
 from gpulint.facts.scopes import AtCall, last_name
 from gpulint.finding import Place
+
+_SAMPLE = re.compile(r"\.(wav|flac|mp3|ogg|m4a|mp4|jpe?g|png|gif|webp|bmp|obj)$", re.IGNORECASE)
+_SOURCE = re.compile(
+    r"\.(py|ipynb|c|cc|cpp|cu|cuh|h|hpp|ya?ml|toml|cfg|ini|md|sh)$|/Makefile$|^https?://raw\.githubusercontent\.com/.*\{\}$"
+)
+"""Files of code; of unknown files among a repository's own, nobody knows that they are more."""
+_LABELS = re.compile(r"(class|label|synset|categor)\w*([-_.]\w+)*\.(txt|json|names)$|\.names$", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,3 +38,9 @@ def callee(call: ast.Call) -> str:
     if isinstance(func, ast.Subscript | ast.Call):
         return "the model factory"
     return last_name(func)
+
+
+def is_small(url: str) -> bool:
+    """One picture or recording, to try a model on, the names of its classes, or a file of code."""
+    path = url.partition("?")[0]
+    return bool(_SAMPLE.search(path) or _SOURCE.search(path) or _LABELS.search(path.rpartition("/")[2]))

@@ -10,7 +10,7 @@ from gpulint.documents.python import walk
 from gpulint.facts import download_tables as tables
 from gpulint.facts.data_set_classes import GRAPH_BASE, class_name, is_class, library_data_set
 from gpulint.facts.fetch_commands import OWN_HOST
-from gpulint.facts.fetched import Download, callee
+from gpulint.facts.fetched import Download, callee, is_small
 from gpulint.facts.hubs import Hubs
 from gpulint.facts.scopes import ModuleScopes, Ref, last_name
 
@@ -38,8 +38,6 @@ _URL_CALLS = frozenset(
         "six.moves.urllib.request.urlopen six.moves.urllib.request.urlretrieve httpx.get httpx.stream"
     ).split()
 )
-_SAMPLE = re.compile(r"\.(wav|flac|mp3|ogg|m4a|mp4|jpe?g|png|gif|webp|bmp|obj)$", re.IGNORECASE)
-_LABELS = re.compile(r"(class|label|synset|categor)\w*([-_.]\w+)*\.(txt|json|names)$|\.names$", re.IGNORECASE)
 _VECTORS = re.compile(r"^(glove|fasttext|charngram)\.", re.IGNORECASE)
 LIBRARIES = ("torch_geometric", "torchtext", "dgl", "ogb", "keras", "fastai")
 _FLAGS = frozenset({"download", "pretrained", "weights", "encoder_weights"})
@@ -246,7 +244,7 @@ class Fetching:
                 and not any("://" in text or "{" in text or not text for text in texts)
             ):
                 return None  # a file, or None, by default: whoever runs the program names what it fetches
-            if texts and all(text.startswith((".", "/", "~", "gs://")) or is_sample(text) for text in texts):
+            if texts and all(text.startswith((".", "/", "~", "gs://")) or is_small(text) for text in texts):
                 return None
             if full.startswith("tensorflow_hub.") and not any(text.startswith("http") for text in texts):
                 return None
@@ -264,9 +262,12 @@ class Fetching:
         texts = [
             value.value for value in self._project.values.of(scopes, argument).values if isinstance(value.value, str)
         ]
+        if not texts and isinstance(argument, ast.BinOp):  # the head of an address with an unknown rest
+            heads = self._project.values.of(scopes, argument.left).constants
+            texts = [f"{head}{{}}" for head in heads if isinstance(head, str)]
         if any(re.match(r"https?://(localhost|127\.|0\.0|\[|169\.254|metadata)", text) for text in texts):
             return None
-        if texts and all(map(is_sample, texts)):
+        if texts and all(map(is_small, texts)):
             return None
         function = scopes.function(call)
         is_data = any(text.split("?")[0].lower().endswith(tuple(tables.DATA_SUFFIX)) for text in texts)
@@ -303,12 +304,6 @@ class Fetching:
             return text
         strings = [part.value for part in walk(node) if isinstance(part, ast.Constant) and isinstance(part.value, str)]
         return "".join(strings)
-
-
-def is_sample(url: str) -> bool:
-    """One picture or recording, to try a model on, or the names of its classes."""
-    path = url.partition("?")[0]
-    return bool(_SAMPLE.search(path) or _LABELS.search(path.rpartition("/")[2]))
 
 
 def may_fetch(call: ast.Call, silent: bool) -> bool:

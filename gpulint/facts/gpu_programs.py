@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpulint.facts import workflow_steps
 from gpulint.facts.conditions import conditions
 from gpulint.facts.scopes import ModuleScopes
 
@@ -21,12 +22,12 @@ MAX_IMPORTS = 3
 
 _GPU = frozenset(
     b"cuda accelerator device_map Accelerator accelerate Trainer SFTTrainer TrainingArguments "
-    b"deepspeed LightningModule Fabric hvd horovod "
+    b"deepspeed LightningModule PyTorchTrial DeepSpeedTrial TFKerasTrial Fabric hvd horovod "
     b"tensorflow keras jax MirroredStrategy vllm num_gpus GPU gpu rocm fastai".split()
 )
 _COMPUTES = frozenset(
     b"backward fit fit_generator fine_tune fit_one_cycle training_step train_step generate no_grad inference_mode "
-    b"zero_grad GradientTape pipeline evaluate "
+    b"zero_grad GradientTape pipeline evaluate PyTorchTrial DeepSpeedTrial TFKerasTrial "
     b"Trainer SFTTrainer value_and_grad eval forward train_on_batch predict apply_gradients train".split()
 )
 _NAMED = frozenset(b"cuda gpu GPU GPUs num_gpus device_map".split())
@@ -171,7 +172,12 @@ def submits(scopes: ModuleScopes) -> bool:
 
 def runs_elsewhere(scopes: ModuleScopes) -> bool:
     """Is a module written for TPUs, or for workers without GPUs?"""
-    return is_for_tpu(scopes) or _asks_for_cpus(scopes) or _asks_for_no_gpus(scopes)
+    return (
+        is_for_tpu(scopes)
+        or _asks_for_cpus(scopes)
+        or _asks_for_no_gpus(scopes)
+        or workflow_steps.all_without_gpu(scopes)
+    )
 
 
 def _asks_for_no_gpus(scopes: ModuleScopes) -> bool:

@@ -9,7 +9,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from gpulint.documents.python import walk
-from gpulint.facts import yacs
+from gpulint.facts import workflow_steps, yacs
 from gpulint.facts.conditions import conditions, contexts_of, nested_exits
 from gpulint.facts.periodic import is_counter, is_periodic
 from gpulint.facts.roles import Role
@@ -135,7 +135,9 @@ class Guards:
 
     def without_gpu(self, scopes: ModuleScopes, node: ast.AST) -> bool:
         """Does ``node`` run only where there is no CUDA device (``else`` of ``if device == "cuda"``)?"""
-        return any(_excludes_cuda(test, holds) for test, holds in conditions(scopes, node))
+        return any(
+            _excludes_cuda(test, holds) for test, holds in conditions(scopes, node)
+        ) or workflow_steps.without_gpu(scopes, node)
 
     def off_by_default(self, scopes: ModuleScopes, node: ast.AST, until: ast.AST | None = None) -> bool:
         """Is ``node`` behind a switch that is false unless somebody sets it? Those around ``until`` do not count, and

@@ -110,6 +110,10 @@ class Linker:
             task_dir = task.working_dir
         walk.scripts.append(document)
         start = self._start(document, task_dir)
+        if task.system == "determined" and (hook := self._hook(document)) is not None:
+            walk.scripts.append(hook)
+            for script in hook.scripts:
+                self.script(walk, hook, script, env, document.path.parent, None, MAX_CALLS)
         for script in scripts:
             self.script(walk, home, script, env, start, task_dir, MAX_CALLS)
         resources = task.resources
@@ -223,6 +227,11 @@ class Linker:
         image = self.project.document(beside[0]) if len(beside) == 1 else None
         main = next((item for item in image.tasks if item.role == "main"), None) if image is not None else None
         return (image, main) if image is not None and main is not None else None
+
+    def _hook(self, document: Document) -> Document | None:
+        """The script beside an experiment that Determined runs first in every container of its tasks."""
+        beside = (path for path in self.locator.in_folder(document.path.parent) if path.name == "startup-hook.sh")
+        return next((self.project.document(path) for path in beside), None)
 
     def _start(self, document: Document, folder: str | None) -> Path | None:
         if folder is None or folder.startswith("/"):

@@ -25,6 +25,7 @@ TORCH_LOADERS = frozenset(
         "torch.utils.data.DataLoader",
         "torch.utils.data.dataloader.DataLoader",
         "torchdata.stateful_dataloader.StatefulDataLoader",
+        "determined.pytorch.DataLoader",
         "monai.data.DataLoader",
         "monai.data.dataloader.DataLoader",
         "webdataset.WebLoader",

@@ -29,7 +29,8 @@ _EPOCH_HOOKS = frozenset(
     }
 )  # fmt: skip
 _BRAIN_HOOKS = frozenset({"compute_forward", "compute_objectives", "fit_batch", "evaluate_batch"})
-_HOOKS = _STEP_HOOKS | _EPOCH_HOOKS | _BRAIN_HOOKS
+_TRIAL_HOOKS = {"train_batch": Role.STEP, "evaluate_batch": Role.EVAL}
+_HOOKS = _STEP_HOOKS | _EPOCH_HOOKS | _BRAIN_HOOKS | _TRIAL_HOOKS.keys()
 _HOOK_OWNERS = re.compile(r"LightningModule|LightningDataModule|Callback|Trainer$|Brain$|Learner$|keras\.Model$")
 
 
@@ -104,6 +105,13 @@ class Loops(Roles):
             return False
         return any(base.endswith("Brain") for base in self._project.resolver.base_names(scopes, owner))
 
+    def is_trial_hook(self, scopes: ModuleScopes, function: FunctionNode) -> bool:
+        """Is it a hook that Determined calls with each batch, which it has moved to the GPU?"""
+        owner = scopes.module.parents.get(function)
+        if function.name not in _TRIAL_HOOKS or not isinstance(owner, ast.ClassDef):
+            return False
+        return any(base.endswith("PyTorchTrial") for base in self._project.resolver.base_names(scopes, owner))
+
     def is_engine_step(self, scopes: ModuleScopes, function: FunctionNode) -> bool:
         """Is it the ``(engine, batch)`` function that an Ignite ``Engine`` calls with each batch, still on the host?"""
         if len(function.args.args) != 2:
@@ -119,7 +127,7 @@ class Loops(Roles):
         )
 
     def _hook(self, scopes: ModuleScopes, function: FunctionNode) -> Iterator[Context]:
-        """Hooks of frameworks (Lightning, HF Trainer, SpeechBrain, Keras, MMCV) stand for the loop that calls them."""
+        """Hooks of frameworks (Lightning, HF Trainer, SpeechBrain, Determined, Keras, MMCV) stand for their loops."""
         owner = scopes.module.parents.get(function)
         if self.is_engine_step(scopes, function):
             yield Context(Role.STEP if self._steps(scopes, function) else Role.EVAL, Ref(scopes, function))
@@ -130,6 +138,8 @@ class Loops(Roles):
             yield Context(Role.STEP, Ref(scopes, function))  # MMCV's runners call it with each batch
         if self.is_brain_hook(scopes, function):
             yield Context(Role.EVAL if name == "evaluate_batch" else Role.STEP, Ref(scopes, function))
+        if self.is_trial_hook(scopes, function):
+            yield Context(_TRIAL_HOOKS[name], Ref(scopes, function))
         role = (
             Role.STEP
             if name in _STEP_HOOKS

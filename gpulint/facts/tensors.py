@@ -222,21 +222,19 @@ class Tensors:
         return not path and self.is_tensor(scopes, source, depth + 1)
 
     def _is_placed(self, scopes: ModuleScopes, node: ast.expr) -> bool:
-        """Is it the batch that Lightning hands to a hook of its own, on the GPU already?"""
+        """Is it the batch that Lightning or Determined hands to a hook of its own, on the GPU already?"""
         if not self._callers or not isinstance(node, ast.Name):
             return False
         function = scopes.function(node)
-        if (
-            function is None
-            or function.name not in _PLACED
-            or [arg.arg for arg in function.args.args[1:2]] != [node.id]
-        ):
+        if function is None or [arg.arg for arg in function.args.args[1:2]] != [node.id]:
             return False
         bindings = reaching(scopes, scopes.scope(node).lookup(node.id), node)
+        if not all(binding.kind is Bound.PARAMETER for binding in bindings):
+            return False
         owner = scopes.class_of(function)
-        return (
-            owner is not None
-            and all(binding.kind is Bound.PARAMETER for binding in bindings)
+        return self._project.loops.is_trial_hook(scopes, function) or (
+            function.name in _PLACED
+            and owner is not None
             and any(base.endswith("LightningModule") for base in self._project.resolver.base_names(scopes, owner))
         )
 

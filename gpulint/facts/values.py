@@ -204,7 +204,7 @@ class Values:
                     yield Value(value.value, value.place, "environment")
         elif names & _JOINS and node.args:
             yield from self._join(ref, node)
-        elif isinstance(node.func, ast.Attribute) and node.func.attr == "get" and node.args:
+        elif isinstance(node.func, ast.Attribute) and node.func.attr in ("get", "get_hparam") and node.args:
             found = list(self.configs.lookup(ref))
             if not found and not isinstance(node.args[0], ast.Constant):
                 found = self._texts(texts.held(self._project, scopes, node))

@@ -6,8 +6,8 @@ helpers that the loop calls. In evaluation, where one wait per batch does little
 one by one (``preds[i].item()`` in a loop over the batch).
 
 Knows PyTorch loops and the hooks of Lightning modules, Hugging Face trainers, callbacks (Lightning, Keras),
-SpeechBrain brains, Ignite engines and MMCV's ``train_step``; batches that Accelerate or Fabric place are not taken
-for host memory.
+SpeechBrain brains, Determined trials, Ignite engines and MMCV's ``train_step``; batches that Accelerate or
+Fabric place are not taken for host memory.
 
 Why it costs GPU time
 The host can queue kernels ahead of the GPU. Each of these calls waits until the queue is empty, and the GPU then

@@ -49,7 +49,7 @@ from gpulint.facts.fetching import LIBRARIES, NAMES
 from gpulint.facts.gpu_jobs import tests_existence
 from gpulint.facts.opted_in import opted_in
 from gpulint.facts.scopes import ModuleScopes, last_name
-from gpulint.facts.unused import in_unused_class
+from gpulint.facts.unused import is_unused
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.gate import Gate
@@ -89,7 +89,7 @@ def _python(document: Document, scopes: ModuleScopes, project: Project, held: tu
             continue
         if not (held or project.gpu_programs.runs_at(scopes, item.node)):
             continue
-        if not in_unused_class(project, scopes, item.node) and not opted_in(project, scopes, item.node):
+        if not is_unused(project, scopes, item.node) and not opted_in(project, scopes, item.node):
             yield _finding(document, scopes, item, *held)
 
 

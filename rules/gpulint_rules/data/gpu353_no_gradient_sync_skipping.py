@@ -37,6 +37,7 @@ from gpulint.documents.base import Document
 from gpulint.facts.accumulation import accumulations
 from gpulint.facts.arguments import Passed
 from gpulint.facts.collectives import wraps_in_ddp
+from gpulint.facts.gpu_programs import runs_elsewhere
 from gpulint.facts.scopes import ModuleScopes
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
@@ -75,7 +76,7 @@ class HorovodOptimizer:
 
 def check(document: Document, project: Project) -> Iterator[Finding]:
     scopes = project.scopes(document)
-    if scopes is None:
+    if scopes is None or runs_elsewhere(scopes):
         return
     yield from _horovod(document, scopes, project)
     if project.words.of(document.path) & _SKIPS or "accumulate" in scopes.calls_by_name:

@@ -33,7 +33,9 @@ from gpulint.jobs import Job, JobCommand
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule, Scope
 
-_IDLE_IMAGES = re.compile(r"(^|/)(sleep|pause|hello-world|echo|busybox|nginx|redis|postgres)(:|@|$)")
+_IDLE_IMAGES = re.compile(
+    r"(^|/)(sleep|pause|hello-world|hello-app|agnhost|echo|busybox|nginx(-slim)?|redis|postgres)(:|@|$)"
+)
 _SCHEDULING_TEST = re.compile(
     r"gpu[-_ ]?(?:scheduling|check|test|smoke|quota)|(?:check|test|smoke|verify)[-_ ]?gpu|fake[-_ ]gpu", re.IGNORECASE
 )
@@ -93,7 +95,7 @@ def _idle(job: Job, project: Project) -> str | None:
 
 def _is_argument(item: JobCommand, image: str) -> bool:
     """``args`` of an image that runs its own entry point."""
-    return (
+    return "agnhost" in image or (
         "sleep" in image
         and re.fullmatch(r"\d+[smhd]?", item.command.argv[0].text if item.command.argv else "") is not None
     )

@@ -2,11 +2,11 @@
 Installs in the start-up of a job that holds GPUs: ``pip``, ``uv``, ``conda``, ``apt``, ``poetry`` or
 ``setup.py`` in its script or command, in an init container or set-up section, ``pip install`` run from the
 Python program, and lists that install at start (``runtime_env`` of Ray with ``pip`` or ``conda``,
-``packages`` of a job spec).
+``packages`` of a job spec, ``packages_to_install`` of Kubeflow's trainers and pipelines).
 
 Knows also ``mamba``, ``pipenv``, ``pdm``, ``yum``, ``dnf``, ``npm``, ``spack``, ``pixi`` and ``mim`` as installers,
 and as jobs Slurm, PBS, LSF and SGE directives; job specs of Kubernetes (with Kubeflow's and Volcano's jobs), Ray,
-SkyPilot, dstack, Azure ML, SageMaker, Determined, Lightning workflows and docker-compose.
+SkyPilot, dstack, Azure ML, SageMaker, Determined (with `startup-hook.sh`), Lightning workflows and docker-compose.
 
 Why it costs GPU time
 The GPUs are held while packages are resolved, downloaded and built, at every start and every restart. Long
@@ -39,6 +39,7 @@ from gpulint.documents.shell.script import Block
 from gpulint.facts.fetch_commands import install_tool
 from gpulint.facts.gpu_jobs import Held, only_sets_up
 from gpulint.facts.scopes import ModuleScopes
+from gpulint.facts.shipped import packages
 from gpulint.finding import Finding, Severity
 from gpulint.fix import Safety
 from gpulint.project import Project
@@ -74,6 +75,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
     scopes = project.scopes(document)
     if scopes is not None:
         yield from _runtime_environments(document, scopes, project)
+        yield from _shipped(document, scopes, project)
         if document.kind is not Kind.NOTEBOOK:
             yield from _from_python(document, scopes, project)
 
@@ -160,6 +162,20 @@ def _runtime_environments(document: Document, scopes: ModuleScopes, project: Pro
                     )
 
 
+def _shipped(document: Document, scopes: ModuleScopes, project: Project) -> Iterator[Finding]:
+    """``CustomTrainer(func=train, packages_to_install=[...], resources_per_node={"gpu": 1})`` of Kubeflow."""
+    for shipped in packages(project, scopes):
+        names = list(shipped.packages)
+        yield RULE.finding(
+            document.path,
+            scopes.module.span(shipped.argument),
+            f"packages_to_install installs {_listed(names)} on the GPU workers at start",
+            help=_advice((_pip(names),)),
+            payload=Installed("pip", (_pip(names),)),
+            related=(shipped.evidence,),
+        )
+
+
 def _is_runtime_env(scopes: ModuleScopes, node: ast.Dict) -> bool:
     up = scopes.module.parents.get(node)
     if isinstance(up, ast.keyword):
@@ -237,7 +253,10 @@ RULE = Rule(
     dimension=Dimension.LIBRARY,
     severity=Severity.WARNING,
     kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK, Kind.SHELL, Kind.JOBSPEC}),
-    code_tokens=(("install", "runtime_env"), ("subprocess", "system", "popen", "runtime_env", "SBATCH", "pip")),
+    code_tokens=(
+        ("install", "runtime_env"),
+        ("subprocess", "system", "popen", "runtime_env", "SBATCH", "pip", "packages_to_install"),
+    ),
     summary="GPU job installs packages when it starts",
     why="the GPUs are held while packages are downloaded and built, at every start and restart of the job",
     evidence=(Evidence("Long Library Installation is one of 15 categories in 706 issues of 400 jobs"),),

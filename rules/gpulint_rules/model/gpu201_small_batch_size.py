@@ -165,8 +165,11 @@ def _all(document: Document, project: Project) -> Iterator[Finding]:
 
 
 def _deepspeed_option(document: Document, project: Project, launch: Launch) -> Iterator[Finding]:
-    """``--deepspeed_config ds.json`` of a launcher that does not say the size itself."""
+    """``--deepspeed_config ds.json`` of a launcher that does not say the size itself, for a program that leaves the
+    loading to DeepSpeed."""
     if any(is_batch_size(word.text.partition("=")[0]) for word in launch.args if word.text.startswith("--")):
+        return
+    if deepspeed.loads_itself(project, document, launch):
         return
     for at, word in enumerate(launch.args):
         name, _, text = word.text.partition("=")

@@ -1,0 +1,147 @@
+"""Steps of workflow engines that ask for no GPU, and so hold none: tasks of Flyte, steps of Metaflow."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from gpulint.documents.python import walk
+from gpulint.facts.scopes import FUNCTIONS, FunctionNode, ModuleScopes, last_name
+
+_FLYTE = frozenset({"flytekit", "union"})
+_TASKS = frozenset({"task", "dynamic", "eager"})
+_RESOURCES = frozenset({"requests", "limits", "resources"})
+_OTHERWISE = frozenset({"accelerator", "pod_template", "pod_template_name", None})
+"""Arguments by which a task may hold a GPU that its resources do not show."""
+_WORKERS = frozenset({"MPIJob", "HorovodJob", "PyTorch", "TfJob", "Elastic"})
+"""Configurations whose workers hold what the task asks for, or what they list; others run a task somewhere else."""
+_METAFLOW = frozenset({"resources", "batch", "kubernetes"})
+
+
+def without_gpu(scopes: ModuleScopes, node: ast.AST) -> bool:
+    """Does a node stand in a step that holds no GPU?"""
+    if not scopes.packages & (_FLYTE | {"metaflow"}):
+        return False
+    return any(isinstance(up, FUNCTIONS) and _holds_none(scopes, up) for up in scopes.module.ancestors(node))
+
+
+def all_without_gpu(scopes: ModuleScopes) -> bool:
+    """Has a module steps, all of which hold no GPU, and no other call that asks for one (``with_overrides``)?"""
+    if not scopes.packages & (_FLYTE | {"metaflow"}):
+        return False
+    steps = [function for function in scopes.functions if _is_step(scopes, function)]
+    asked = (keyword for call in scopes.calls for keyword in call.keywords if keyword.arg == "gpu")
+    return (
+        bool(steps)
+        and all(_holds_none(scopes, step) for step in steps)
+        and all(_is_none(scopes, keyword.value) for keyword in asked)
+    )
+
+
+def _is_step(scopes: ModuleScopes, function: FunctionNode) -> bool:
+    return bool(_flyte(scopes, function) or _is_metaflow(scopes, function))
+
+
+def _holds_none(scopes: ModuleScopes, function: FunctionNode) -> bool:
+    if tasks := _flyte(scopes, function):
+        return all(_asks_for_none(scopes, task) for task in tasks)
+    return _is_metaflow(scopes, function) and _step_holds_none(scopes, function)
+
+
+# -- Flyte -------------------------------------------------------------------------------------------------------------
+
+
+def _flyte(scopes: ModuleScopes, function: FunctionNode) -> list[ast.expr]:
+    """The decorators that make a task of a function."""
+    if not scopes.packages & _FLYTE:
+        return []
+    return [decorator for decorator in function.decorator_list if last_name(decorator) in _TASKS]
+
+
+def _asks_for_none(scopes: ModuleScopes, task: ast.expr) -> bool:
+    """Does ``@task(...)`` show all that it asks for, and no GPU among it?"""
+    if not isinstance(task, ast.Call):
+        return True
+    for keyword in task.keywords:
+        if keyword.arg in _OTHERWISE:
+            return False
+        if keyword.arg in _RESOURCES and not _lists_none(scopes, keyword.value):
+            return False
+        if keyword.arg == "task_config" and not _starts_workers_without(scopes, keyword.value):
+            return False
+    return True
+
+
+def _lists_none(scopes: ModuleScopes, value: ast.expr) -> bool:
+    """Is a value a ``Resources(...)`` without a GPU, or a name for such ones?"""
+    made = _values(scopes, value)
+    return bool(made) and all(
+        isinstance(one, ast.Call)
+        and last_name(one.func) == "Resources"
+        and len(one.args) < 3  # the processors, the memory, the GPUs
+        and all(
+            keyword.arg is not None and (keyword.arg != "gpu" or _is_none(scopes, keyword.value))
+            for keyword in one.keywords
+        )
+        for one in made
+    )
+
+
+def _starts_workers_without(scopes: ModuleScopes, config: ast.expr) -> bool:
+    if not isinstance(config, ast.Call) or last_name(config.func) not in _WORKERS:
+        return False
+    keywords = (part for part in walk(config) if isinstance(part, ast.keyword))
+    return all(_lists_none(scopes, keyword.value) for keyword in keywords if keyword.arg in _RESOURCES)
+
+
+# -- Metaflow ----------------------------------------------------------------------------------------------------------
+
+
+def _is_metaflow(scopes: ModuleScopes, function: FunctionNode) -> bool:
+    return "metaflow" in scopes.packages and any(map(_is_named_step, function.decorator_list))
+
+
+def _is_named_step(decorator: ast.expr) -> bool:
+    return isinstance(decorator, ast.Name) and decorator.id == "step"
+
+
+def _step_holds_none(scopes: ModuleScopes, step: FunctionNode) -> bool:
+    """Does a step ask for something, or another step of its flow for a GPU, and it for none?
+
+    A flow in which nobody asks runs wherever it is started.
+    """
+    flow = scopes.module.parents.get(step)
+    others = flow.body if isinstance(flow, ast.ClassDef) else []
+    asks = any(last_name(decorator) in _METAFLOW for decorator in step.decorator_list)
+    asks = asks or any(isinstance(other, FUNCTIONS) and any(_gpus_of(scopes, other)) for other in others)
+    return asks and not any(_gpus_of(scopes, step))
+
+
+def _gpus_of(scopes: ModuleScopes, step: FunctionNode) -> Iterator[ast.expr]:
+    """Decorators of a step that ask for a GPU, or may do so."""
+    for decorator in step.decorator_list:
+        keywords = decorator.keywords if isinstance(decorator, ast.Call) else []
+        if last_name(decorator) not in _METAFLOW:
+            if "gpu" in ast.unparse(decorator).lower():
+                yield decorator
+        elif any(
+            keyword.arg is None or (keyword.arg == "gpu" and not _is_none(scopes, keyword.value))
+            for keyword in keywords
+        ):
+            yield decorator
+
+
+# -- both --------------------------------------------------------------------------------------------------------------
+
+
+def _values(scopes: ModuleScopes, value: ast.expr) -> list[ast.expr | None]:
+    """A value, or all that its name is bound to."""
+    if isinstance(value, ast.Name):
+        return [binding.value for binding in scopes.scope(value).lookup(value.id)]
+    return [value]
+
+
+def _is_none(scopes: ModuleScopes, value: ast.expr) -> bool:
+    """Is a number of GPUs ``0``, ``"0"`` or ``None``?"""
+    made = _values(scopes, value)
+    return bool(made) and all(isinstance(one, ast.Constant) and one.value in (0, "0", None) for one in made)
