@@ -21,6 +21,6 @@ enters the machine.
 
 Jobs: ``launches`` ``launch_env`` ``launch_grammars`` ``launch_options`` ``launch_processes`` ``launchers``
 ``schedulers`` ``workdir`` ``linking`` ``locating`` link launchers to programs; ``gpus`` ``counts`` ``templated``
-``gpu_jobs`` ``gpu_programs`` ``gpu_libraries`` ``gpuuse`` ``idling`` ``whole_program`` ``tensorflow_release`` count
-GPUs and processes, and tell what they are held for.
+``gpu_jobs`` ``gpu_programs`` ``cpu_workers`` ``gpu_libraries`` ``gpuuse`` ``idling`` ``whole_program``
+``tensorflow_release`` count GPUs and processes, and tell what they are held for.
 """

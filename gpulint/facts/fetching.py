@@ -39,7 +39,6 @@ _URL_CALLS = frozenset(
     ).split()
 )
 _SAMPLE = re.compile(r"\.(wav|flac|mp3|ogg|m4a|mp4|jpe?g|png|gif|webp|bmp|obj)$", re.IGNORECASE)
-_LABELS = re.compile(r"(class|label|synset|categor)\w*([-_.]\w+)*\.(txt|json|names)$|\.names$", re.IGNORECASE)
 _VECTORS = re.compile(r"^(glove|fasttext|charngram)\.", re.IGNORECASE)
 LIBRARIES = ("torch_geometric", "torchtext", "dgl", "ogb", "keras", "fastai")
 _FLAGS = frozenset({"download", "pretrained", "weights", "encoder_weights"})
@@ -300,7 +299,7 @@ class Fetching:
 def is_sample(url: str) -> bool:
     """One picture or recording, to try a model on, or the names of its classes."""
     path = url.partition("?")[0]
-    return bool(_SAMPLE.search(path) or _LABELS.search(path.rpartition("/")[2]))
+    return bool(_SAMPLE.search(path) or tables.LABELS.search(path.rpartition("/")[2]))
 
 
 def may_fetch(call: ast.Call, silent: bool) -> bool:

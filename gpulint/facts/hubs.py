@@ -31,6 +31,9 @@ class Hubs:
             return None
         if self._project.arguments.value(scopes, call, "local_files_only").any(bool):
             return None
+        file = self._project.arguments.value(scopes, call, "filename", 1) if name == "hf_hub_download" else None
+        if file is not None and file.every(lambda value: tables.LABELS.search(str(value)) is not None):
+            return None
         given = self._project.arguments.of(scopes, call, "data_files")
         files = name == "load_dataset" and not given.is_absent
         owner = last_name(getattr(call.func, "value", call.func))

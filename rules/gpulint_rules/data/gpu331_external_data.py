@@ -94,12 +94,14 @@ def _python(document: Document, scopes: ModuleScopes, project: Project, held: tu
 
 
 def _is_asked_for(scopes: ModuleScopes, item: Download) -> bool:
-    """Does the program only fetch when its user passes a URL (``if args.resume.startswith("https")``)?"""
+    """Does the program only fetch when its user passes a URL (``if args.resume.startswith("https")``), or no path that
+    it can read (``if path.startswith("gs://"): ... else: get_file(path)``)?"""
+    given = {ast.unparse(value) for value in (*item.node.args, *(keyword.value for keyword in item.node.keywords))}
     return "://" not in item.what and any(
-        isinstance(part, ast.Call) and last_name(part.func) == "startswith" and "http" in ast.unparse(part)
+        (holds and "http" in ast.unparse(part)) or (not holds and ast.unparse(part.func.value) in given)
         for test, holds in conditions(scopes, item.node)
-        if holds
         for part in walk(test)
+        if isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute) and part.func.attr == "startswith"
     )
 
 

@@ -54,6 +54,7 @@ from gpulint.facts.launches import Launch, launches
 from gpulint.facts.overrides import is_overridden
 from gpulint.facts.roles import Role
 from gpulint.facts.scopes import ModuleScopes
+from gpulint.facts.unused import is_option_read, is_replaced
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.project import Project
@@ -194,7 +195,10 @@ def _python(document: Document, project: Project, scopes: ModuleScopes) -> Itera
     text = " ".join(scopes.calls_by_name)
     if declared and not _computes(project, scopes):
         declared = []
+    by_deepspeed = deepspeed.makes_batches(project, scopes)
     for option, name, size in declared:
+        if by_deepspeed and not is_option_read(option):
+            continue
         if size > 1 and is_small(size, text):
             yield _finding(document, project.values.place(option).span, f"{name} defaults to {size}", size)
     loaded = {
@@ -213,6 +217,8 @@ def _python(document: Document, project: Project, scopes: ModuleScopes) -> Itera
         if not known.every(lambda value: isinstance(value, int) and is_small(value, text)):
             continue
         if project.batch_bounds.only_looked_at(scopes, source.node) or few_graphs(scopes, source):
+            continue
+        if is_replaced(scopes, source.node):
             continue
         used = Place(document.path, scopes.module.span(source.node), "the batches are made here")
         for value in known.values:
