@@ -10,10 +10,10 @@ Training: ``iterables`` ``roles`` ``loops`` ``repeated`` ``conditions`` ``period
 an epoch, once, or never.
 
 Data: ``loaders`` ``batch_samplers`` ``prepared`` ``fastai`` ``mapped`` ``sample_work`` ``input_path``
-``corpus_passes`` tell how batches are made; ``draws`` ``glances`` ``feeding`` ``devices`` ``rearranging``
-``unseen_calls`` ``own_batches`` ``tensors`` ``syncs`` ``host_models`` ``wrapped`` ``collectives`` ``reduced`` follow
-them to the GPU and results from it; ``batches`` ``eval_batches`` ``batch_bounds`` ``paired_sizes`` ``deepspeed``
-tell how large they are.
+``image_sets`` ``corpus_passes`` tell how batches are made; ``draws`` ``glances`` ``feeding`` ``devices``
+``rearranging`` ``unseen_calls`` ``own_batches`` ``tensors`` ``syncs`` ``host_models`` ``wrapped``
+``collectives`` ``reduced`` follow them to the GPU and results from it; ``batches`` ``eval_batches``
+``batch_bounds`` ``paired_sizes`` ``deepspeed`` tell how large they are.
 
 Outside: ``remote`` ``downloads`` ``fetched`` ``fetching`` ``download_tables`` ``data_set_classes`` ``hubs``
 ``hub_ids`` ``staging`` ``uploads`` ``checkpoints`` ``fetch_commands`` ``escapes`` ``local_copies`` tell what leaves or

@@ -63,6 +63,7 @@ ALWAYS: dict[str, tuple[str, str]] = {
     "fastai.data.external.untar_data": ("the fast.ai mirror", "data"),
     "fastai.vision.all.untar_data": ("the fast.ai mirror", "data"),
     "sklearn.datasets.fetch_openml": ("OpenML", "data"),
+    "dgl.graphbolt.BuiltinDataset": ("the DGL mirror", "data"),
     "torchtext.vocab.GloVe": ("the internet", "weights"),
     "torchtext.vocab.FastText": ("the internet", "weights"),
     "torchtext.utils.download_from_url": ("the internet", "data"),
@@ -74,7 +75,7 @@ DATA_SET_MODULES: dict[str, tuple[str, frozenset[str]]] = {
         "the data set's own server",
         frozenset(
             "FakeDataset FakeHeteroDataset StochasticBlockModelDataset RandomPartitionGraphDataset ExplainerDataset "
-            "InfectionDataset BAShapes".split()
+            "InfectionDataset BAShapes KarateClub".split()
         ),
     ),
     "torchtext.datasets.": ("the data set's own server", frozenset()),

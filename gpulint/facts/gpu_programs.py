@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gpulint.project import Project
 
 MAX_CANDIDATES = 80
-"""Most modules that are searched for an import of one module."""
+"""Most modules that are searched for an import of one module, those of its folder first."""
 MAX_IMPORTS = 3
 """How many imports a program may be away from a module that it runs."""
 
@@ -144,7 +144,8 @@ class GpuPrograms:
         stem = (module.parent.name if module.name == "__init__.py" else module.stem).encode()
         found: list[Path] = []
         tried = 0
-        for path in self._project.words.mentioning(stem):
+        near = module.parent.parent if module.name == "__init__.py" else module.parent
+        for path in sorted(self._project.words.mentioning(stem), key=lambda path: not path.is_relative_to(near)):
             if path == module:
                 continue
             tried += 1
