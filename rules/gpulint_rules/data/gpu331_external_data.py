@@ -9,7 +9,7 @@ counts over the program's defaults.
 Knows Hugging Face (transformers, datasets, evaluate, diffusers, PEFT, TRL, hub), ModelScope,
 sentence-transformers, vLLM, SpeechBrain, torchvision, torchaudio, torchtext, timm, segmentation-models-pytorch,
 PyG (also Temporal), DGL, OGB, Keras, TensorFlow Datasets and Hub, fastai, NLTK, spaCy, gensim, Kaggle, Whisper,
-CLIP and scikit-learn. ``HF_HUB_OFFLINE`` and its like in a launcher silence it for the hub. Knows as jobs Slurm,
+CLIP, scikit-learn and artifacts of Weights & Biases. ``HF_HUB_OFFLINE`` and its like in a launcher silence it for the hub. Knows as jobs Slurm,
 PBS, LSF and SGE directives; job specs of Kubernetes (with Kubeflow's and Volcano's jobs), Ray, SkyPilot, dstack,
 Azure ML, SageMaker, Determined, Lightning workflows and docker-compose.
 
@@ -70,7 +70,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         yield from _embedded(document, project)
     if document.kind is not Kind.NOTEBOOK:
         yield from _commands(document, project)
-    elif scopes is not None:
+    else:
         for command, tool in escapes.downloads(document, scopes, project):
             yield _command(document, command, tool, "notebook")
 
