@@ -9,9 +9,9 @@ counts over the program's defaults.
 Knows Hugging Face (transformers, datasets, evaluate, diffusers, PEFT, TRL, hub), ModelScope,
 sentence-transformers, vLLM, SpeechBrain, torchvision, torchaudio, torchtext, timm, segmentation-models-pytorch,
 PyG (also Temporal), DGL, OGB, Keras, TensorFlow Datasets and Hub, fastai, NLTK, spaCy, gensim, Kaggle, Whisper,
-CLIP, scikit-learn and artifacts of Weights & Biases. ``HF_HUB_OFFLINE`` and its like in a launcher silence it for the hub. Knows as jobs Slurm,
-PBS, LSF and SGE directives; job specs of Kubernetes (with Kubeflow's and Volcano's jobs), Ray, SkyPilot, dstack,
-Azure ML, SageMaker, Determined, Lightning workflows and docker-compose.
+CLIP, scikit-learn and artifacts of Weights & Biases. ``HF_HUB_OFFLINE`` and its like in a launcher silence it for the
+hub. Knows as jobs Slurm, PBS, LSF and SGE directives; job specs of Kubernetes (with Kubeflow's and Volcano's jobs),
+Ray, SkyPilot, dstack, Azure ML, SageMaker, Determined, Lightning workflows and docker-compose.
 
 Why it costs GPU time
 The GPUs are held while bytes come over the internet, once per job and often once per rank; a slow or failing
