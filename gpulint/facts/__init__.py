@@ -2,8 +2,8 @@
 
 Values: ``scopes`` ``collecting`` ``reaching`` ``names`` ``classes`` ``resolve`` ``callsites`` ``passing``
 ``memo`` tell what a name or expression may be, through the tree; ``values`` ``arguments`` ``options``
-``overrides`` ``configs`` ``recipes`` ``submitted`` ``texts`` ``environment`` find constants and who sets
-them; ``collected`` what lists and dictionaries hold, ``yacs`` what its configurations default to.
+``overrides`` ``run_settings`` ``configs`` ``recipes`` ``submitted`` ``texts`` ``environment`` find constants and
+who sets them; ``collected`` what lists and dictionaries hold, ``yacs`` what its configurations default to.
 
 Training: ``iterables`` ``roles`` ``loops`` ``repeated`` ``conditions`` ``periodic`` ``guards`` ``inference``
 ``after_training`` ``acting`` ``unused`` ``opted_in`` ``shared_loops`` ``modes`` tell what runs in a training step,

@@ -29,6 +29,7 @@ https://horovod.readthedocs.io/en/stable/api.html
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -59,6 +60,7 @@ _SKIPS = frozenset(
 )
 
 
+_MICRO_STEPS = re.compile(r"accum|micro_?(batch|step)", re.IGNORECASE)
 _MICRO_STEP = """\
 skip the exchange in all but the last micro-step (forward and backward pass together):
 with contextlib.nullcontext() if {last} else {model}.no_sync():
@@ -96,9 +98,9 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
     for loop in scopes.loops:
         calls = project.loops.calls_in(scopes, loop)
         backwards = [call for call in calls if last_name(call.func) == "backward"]
-        if not backwards or project.loops.role(scopes, loop) is not Role.STEP:
+        if not backwards:
             continue
-        step = next((call for call in calls if _updates(call) and _is_seldom(project, scopes, call, loop)), None)
+        step = _update(project, scopes, loop)
         if step is None:
             continue
         backward = next((call for call in backwards if not _exclude(scopes, call, step, loop)), None)
@@ -119,6 +121,27 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
                 payload=Accumulation(loop, backward, step, last, model),
                 related=(Place(document.path, scopes.module.span(step), "parameters are only updated here"),),
             )
+
+
+def _update(project: Project, scopes: ModuleScopes, loop: LoopNode) -> ast.Call | None:
+    """Where the parameters are updated for several rounds of a loop: seldom in it, or after each pass of a loop over
+    micro-steps (``for i in range(accumulation_steps)``) in the training loop around that."""
+    calls = [call for call in project.loops.calls_in(scopes, loop) if _updates(call)]
+    if project.loops.role(scopes, loop) is Role.STEP:
+        found = next((call for call in calls if _is_seldom(project, scopes, call, loop)), None)
+        if found is not None:
+            return found
+    outer = next((around for around in project.loops.around(scopes, loop) if around is not loop), None)
+    if calls or outer is None or not _counts_micro_steps(loop):
+        return None
+    return next((call for call in project.loops.calls_in(scopes, outer) if _updates(call)), None)
+
+
+def _counts_micro_steps(loop: LoopNode) -> bool:
+    match loop:
+        case ast.For(iter=ast.Call(func=ast.Name(id="range" | "trange"), args=[*_, steps])):
+            return bool(_MICRO_STEPS.search(ast.unparse(steps)))
+    return False
 
 
 def _updates(call: ast.Call) -> bool:
