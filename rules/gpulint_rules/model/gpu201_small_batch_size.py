@@ -184,17 +184,16 @@ def _is_small_setting(size: int, text: str) -> bool:
 
 
 def _python(document: Document, project: Project, scopes: ModuleScopes) -> Iterator[Finding]:
-    frameworks = {binding.target.split(".", 1)[0] for binding in scopes.imports} & _FRAMEWORKS
-    if not frameworks:
-        return
     declared = list(declared_sizes(project, scopes))
-    sources = [source for source in project.batches.in_module(scopes) if source.split in (Split.TRAIN, Split.BOTH)]
-    configured = list(deepspeed.in_program(project, scopes))
+    uses = any(binding.target.split(".", 1)[0] in _FRAMEWORKS for binding in scopes.imports)
+    made = project.batches.in_module(scopes) if uses else []
+    sources = [source for source in made if source.split in (Split.TRAIN, Split.BOTH)]
+    configured = list(deepspeed.in_program(project, scopes)) if uses else []
     if not (declared or sources or configured) or project.batch_bounds.reason(scopes):
         return
     text = " ".join(scopes.calls_by_name)
-    if declared and not _computes(project, scopes):
-        declared = []
+    if declared and not (uses and _computes(project, scopes)):
+        declared = [item for item in declared if project.batch_bounds.trained_with(item[0])]
     by_deepspeed = deepspeed.makes_batches(project, scopes)
     for option, name, size in declared:
         if by_deepspeed and not is_option_read(option):
