@@ -40,6 +40,8 @@ _OTHERS = re.compile(
     re.MULTILINE,
 )
 """Documents that nest such keys and launch nothing: CRDs, API descriptions, CI workflows, pre-commit."""
+_PIPELINE = re.compile(r"^\$schema:.*azureml|^type:[ \t]*['\"]?pipeline\b", re.MULTILINE | re.IGNORECASE)
+"""Azure ML's pipelines, which call their steps jobs, as CI workflows do."""
 _TEMPLATE = re.compile(r"\{\{|\{%|<%|\$\{\{")
 
 
@@ -69,7 +71,9 @@ class JobSpecDocument(Document):
         found: list[Node] = []
         for start, end in split_documents(text):
             part = text[start:end]
-            if _OTHERS.search(part) or not (_SHAPES.search(part) or "ConfigMap" in part):
+            if (_OTHERS.search(part) and not _PIPELINE.search(part)) or not (
+                _SHAPES.search(part) or "ConfigMap" in part
+            ):
                 continue
             if len(part) > MAX_DOCUMENT:
                 line = self.source.position(start)[0]

@@ -104,10 +104,19 @@ class NotebookDocument(Document):
         return found
 
     @property
+    def _metadata(self) -> dict[str, Any]:
+        metadata = self._content.get("metadata")
+        return metadata if isinstance(metadata, dict) else {}
+
+    @property
+    def asks_for_gpu(self) -> bool:
+        """Does the notebook ask Colab for a GPU?"""
+        return self._metadata.get("accelerator") == "GPU"
+
+    @property
     def language(self) -> str:
         """Language of the kernel in lower case, ``python`` where the notebook does not say."""
-        metadata = self._content.get("metadata")
-        metadata = metadata if isinstance(metadata, dict) else {}
+        metadata = self._metadata
         for section, key in (("language_info", "name"), ("kernelspec", "language"), ("kernelspec", "name")):
             holder = metadata.get(section)
             name = holder.get(key) if isinstance(holder, dict) else None

@@ -9,6 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpulint.facts.batches import Split
 from gpulint.facts.conditions import conditions
 from gpulint.facts.gpu_programs import computes, names_device, runs_elsewhere
 from gpulint.facts.iterables import unwrap_iterable
@@ -161,6 +162,22 @@ class BatchBounds:
             return "a few steps to profile"
         return "accumulation" if self._accumulates(scopes, names) else ""
 
+    def trained_with(self, option: Ref) -> bool:
+        """Does a module that imports the option's, or that its module imports, train with batches of its default?"""
+        path = option.scopes.path
+        for other in (*self._project.gpu_programs.users(path), *self._project.imported(path)):
+            scopes = self._project.scopes_at(other)
+            if scopes is None or self.reason(scopes):
+                continue
+            for source in self._project.batches.in_module(scopes):
+                if source.split is not Split.TRAIN:
+                    continue
+                known = self._project.values.of(source.batch.scopes, source.batch.node)
+                place = self._project.values.place(option)
+                if any(value.place.path == path and _within(value.place.span, place.span) for value in known.values):
+                    return True
+        return False
+
     def _default_models(self, scopes: ModuleScopes) -> Iterator[str]:
         """Models that a module loads, or has options for, whose names are constants of other modules."""
         for call in [*scopes.calls_by_name.get("add_argument", []), *scopes.calls_by_name.get("option", [])]:
@@ -227,6 +244,13 @@ class BatchBounds:
     def _sizes(self, scopes: ModuleScopes, node: ast.expr) -> list[int]:
         values = self._project.values.of(scopes, node).constants
         return [value for value in values if isinstance(value, int) and not isinstance(value, bool)]
+
+
+def _within(inner: Span, outer: Span) -> bool:
+    return (outer.line, outer.column) <= (inner.line, inner.column) and (inner.end_line, inner.end_column) <= (
+        outer.end_line,
+        outer.end_column,
+    )
 
 
 def _is_glance(scopes: ModuleScopes, use: ast.Name) -> bool:

@@ -46,6 +46,15 @@ def in_program(project: Project, scopes: ModuleScopes) -> Iterator[tuple[ast.Cal
                     yield call, found
 
 
+def makes_batches(project: Project, scopes: ModuleScopes) -> bool:
+    """Does DeepSpeed load a module's data (``training_data=``) in batches of the size that its configuration says?"""
+    return any(
+        any(keyword.arg == "training_data" for keyword in call.keywords)
+        and project.resolver.call_names(scopes, call) & _INITIALIZE
+        for call in scopes.calls_by_name.get("initialize", [])
+    )
+
+
 def in_file(project: Project, folder: Path, name: str) -> MicroBatch | None:
     """What a configuration file, named as a launcher in ``folder`` names it, says."""
     for path in project.values.configs.existing(folder, name):
@@ -98,7 +107,7 @@ def _entries(project: Project, ref: Ref, prefix: str = "") -> Iterator[tuple[str
 
 def _micro_batch(options: dict[str, tuple[object, Place]]) -> MicroBatch | None:
     """None where gradients are accumulated, or where offloading says that the model fills the GPU."""
-    if any(key.startswith(_OFFLOADS) for key in options):
+    if any(_offloads(options, key) for key in _OFFLOADS):
         return None
     micro, total = options.get(_MICRO), options.get(_GLOBAL)
     steps = options[_STEPS][0] if _STEPS in options else None
@@ -110,3 +119,12 @@ def _micro_batch(options: dict[str, tuple[object, Place]]) -> MicroBatch | None:
         if entry is not None and isinstance(entry[0], int) and not isinstance(entry[0], bool):
             return MicroBatch(key, entry[0], entry[1])
     return None
+
+
+def _offloads(options: dict[str, tuple[object, Place]], key: str) -> bool:
+    """Is a part of the model kept elsewhere? What is not known may be."""
+    device = f"{key}.device"
+    if device not in options and any(name.startswith(f"{key}.") for name in options):
+        return False  # the default
+    entry = options.get(device, options.get(key))
+    return entry is not None and entry[0] not in (False, "none")

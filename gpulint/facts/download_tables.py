@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 HUB = "the Hugging Face hub"
 
 HUB_CALLS: dict[str, tuple[tuple[str, ...], tuple[str, int | None], str]] = {
@@ -62,6 +64,7 @@ ALWAYS: dict[str, tuple[str, str]] = {
     "fastai.data.external.untar_data": ("the fast.ai mirror", "data"),
     "fastai.vision.all.untar_data": ("the fast.ai mirror", "data"),
     "sklearn.datasets.fetch_openml": ("OpenML", "data"),
+    "dgl.graphbolt.BuiltinDataset": ("the DGL mirror", "data"),
     "torchtext.vocab.GloVe": ("the internet", "weights"),
     "torchtext.vocab.FastText": ("the internet", "weights"),
     "torchtext.utils.download_from_url": ("the internet", "data"),
@@ -73,7 +76,7 @@ DATA_SET_MODULES: dict[str, tuple[str, frozenset[str]]] = {
         "the data set's own server",
         frozenset(
             "FakeDataset FakeHeteroDataset StochasticBlockModelDataset RandomPartitionGraphDataset ExplainerDataset "
-            "InfectionDataset BAShapes".split()
+            "InfectionDataset BAShapes KarateClub".split()
         ),
     ),
     "torchtext.datasets.": ("the data set's own server", frozenset()),
@@ -131,3 +134,5 @@ DATA_SUFFIX = (
     ".hdf5 .pkl .pt .pth .bin "
     ".safetensors .onnx .ckpt .mat .arrow .tfrecord .lmdb"
 ).split()
+LABELS = re.compile(r"(class|label|synset|categor)\w*([-_.]\w+)*\.(txt|json|names)$|\.names$", re.IGNORECASE)
+"""Names of classes, a file of some kilobytes."""

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from gpulint.documents.notebook import NotebookDocument
 from gpulint.facts.after_training import trains
 from gpulint.facts.fetch_commands import download_tool, is_bulk
 from gpulint.facts.gpu_jobs import tests_existence
@@ -23,14 +24,23 @@ TOOLS = re.compile(rb"\b(?:wget|curl|aria2c|gdown|kaggle|huggingface-cli|hf|lfs|
 _NO_TRAINING = re.compile(r"setup|install|download|prep|convert|test", re.IGNORECASE)
 
 
-def downloads(document: Document, scopes: ModuleScopes, project: Project) -> Iterator[tuple[Command, str]]:
+def downloads(document: Document, scopes: ModuleScopes | None, project: Project) -> Iterator[tuple[Command, str]]:
     """Commands that fetch archives or weights, each with its tool; a single image or table takes a second."""
     commands = [command for script in document.scripts for command in script.walk()]
     found = [(command, tool) for command in commands if (tool := download_tool(command)) and is_bulk(command)]
-    if not found or submits(scopes) or not project.gpu_programs.runs(scopes):
+    if not found or not _has_gpu(document, scopes, project):
         return
-    if any(map(_trains, commands)) or any(trains(project, scopes, part) for part in scopes.module.tree.body):
+    body = scopes.module.tree.body if scopes is not None else []
+    if any(map(_trains, commands)) or any(scopes is not None and trains(project, scopes, part) for part in body):
         yield from ((command, tool) for command, tool in found if not tests_existence(command))
+
+
+def _has_gpu(document: Document, scopes: ModuleScopes | None, project: Project) -> bool:
+    """Does the notebook ask for a GPU, or compute on one in its own process?"""
+    if scopes is not None and submits(scopes):
+        return False
+    asks = isinstance(document, NotebookDocument) and document.asks_for_gpu
+    return asks or (scopes is not None and project.gpu_programs.runs(scopes))
 
 
 def _trains(command: Command) -> bool:

@@ -52,7 +52,12 @@ class Feeding:
         return self._project.arguments.of(loader.scopes, loader.node, name, place)
 
     def is_pinned(self, loader: Loader) -> bool | None:
-        """Does the loader pin its batches, perhaps on a condition? None if it cannot be told."""
+        """Does the loader pin its batches, perhaps on a condition? None if it cannot be told.
+
+        DGL's loaders say ``pin_memory`` to PyTorch themselves, so that nobody else may, and graphs are not pinned.
+        """
+        if loader.name.startswith("dgl."):
+            return None
         argument = self.argument(loader, "pin_memory", PIN_POSITION)
         if argument.passed is Passed.NEVER:
             return False

@@ -26,6 +26,8 @@ _RELEASED = re.compile(
 OWN_HOST = re.compile(r"localhost|127\.0\.0\.1|169\.254\.|metadata\.google|\$\{?HOST|0\.0\.0\.0")
 """Servers on this machine and those that tell a virtual machine of itself."""
 _BUCKET = re.compile(r"^(s3|gs|gcs|wasbs?|abfss?|az|oss|hdfs)://|\.blob\.core\.windows\.net")
+_NAMED_BUCKET = re.compile(r"^\$\{?\w*(?<![A-Za-z])(?:s3|gcs|gs|bucket)(?![A-Za-z])\w*", re.IGNORECASE)
+"""A variable for one: ``${gcs_path}``."""
 _HOST_PATH = re.compile(r"^[\w.@-]+:(/|~|\w)")
 _BULK = re.compile(
     r"\.(zip|tar|tgz|tbz2?|gz|bz2|xz|7z|rar|pt|pth|ckpt|h5|hdf5|bin|safetensors|npz|npy|parquet|tfrecords?|pkl|mat|"
@@ -193,4 +195,8 @@ def copy_tool(command: Command) -> str:
 
 def _comes_in(ends: list[str]) -> bool:
     """Is the source in a bucket and the target not?"""
-    return len(ends) > 1 and bool(_BUCKET.search(ends[0])) and not _BUCKET.search(ends[-1])
+    return len(ends) > 1 and _is_bucket(ends[0]) and not _is_bucket(ends[-1])
+
+
+def _is_bucket(path: str) -> bool:
+    return bool(_BUCKET.search(path) or _NAMED_BUCKET.match(path))

@@ -6,6 +6,7 @@ import ast
 import re
 from dataclasses import dataclass
 
+from gpulint.facts.download_tables import LABELS
 from gpulint.facts.scopes import AtCall, last_name
 from gpulint.finding import Place
 
@@ -14,7 +15,6 @@ _SOURCE = re.compile(
     r"\.(py|ipynb|c|cc|cpp|cu|cuh|h|hpp|ya?ml|toml|cfg|ini|md|sh)$|/Makefile$|^https?://raw\.githubusercontent\.com/.*\{\}$"
 )
 """Files of code; of unknown files among a repository's own, nobody knows that they are more."""
-_LABELS = re.compile(r"(class|label|synset|categor)\w*([-_.]\w+)*\.(txt|json|names)$|\.names$", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,4 +43,4 @@ def callee(call: ast.Call) -> str:
 def is_small(url: str) -> bool:
     """One picture or recording, to try a model on, the names of its classes, or a file of code."""
     path = url.partition("?")[0]
-    return bool(_SAMPLE.search(path) or _SOURCE.search(path) or _LABELS.search(path.rpartition("/")[2]))
+    return bool(_SAMPLE.search(path) or _SOURCE.search(path) or LABELS.search(path.rpartition("/")[2]))

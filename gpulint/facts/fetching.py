@@ -66,6 +66,8 @@ class Fetching:
         name = last_name(call.func)
         if name in tables.HUB_CALLS and not offline and (found := self._hubs.of(scopes, call, name)):
             return found
+        if name == "download" and (found := self._hubs.artifact(scopes, call)):
+            return found
         keywords = {keyword.arg for keyword in call.keywords}
         if "download" in keywords:
             known = self._project.arguments.value(scopes, call, "download")

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpulint.facts import workflow_steps
+from gpulint.facts import cpu_workers, workflow_steps
 from gpulint.facts.conditions import conditions
 from gpulint.facts.scopes import ModuleScopes
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gpulint.project import Project
 
 MAX_CANDIDATES = 80
-"""Most modules that are searched for an import of one module."""
+"""Most modules that are searched for an import of one module, those of its folder first."""
 MAX_IMPORTS = 3
 """How many imports a program may be away from a module that it runs."""
 
@@ -31,11 +31,6 @@ _COMPUTES = frozenset(
     b"Trainer SFTTrainer value_and_grad eval forward train_on_batch predict apply_gradients train".split()
 )
 _NAMED = frozenset(b"cuda gpu GPU GPUs num_gpus device_map".split())
-_DEVICES = _NAMED - frozenset(b"gpu GPU GPUs num_gpus".split())
-_ASKED = ("num_gpus", "use_gpu")
-"""What Ray is asked for; beside 0 and False, comments may still speak of GPUs."""
-_OPTION = re.compile(r"(?:\.|--)(?:use|num)[_-]gpus?\b")
-"""The same as an option of the program."""
 _DEVICE = frozenset(b"device devices dev local_rank mps ctx".split())
 _OTHERS = frozenset(b"tpu TPU torch_xla torch_neuronx".split())
 _TPU = ("torch_xla", "TPUEstimator", "TPUClusterResolver", "TPUConfig")
@@ -55,8 +50,6 @@ _PREPARES = re.compile(r"(data_?generators?|data_?prep\w*|pre_?process\w*)$", re
 """Folders whose programs make the data that others train on."""
 _HANDLERS = frozenset({"predict_fn", "output_fn", "transform_fn"})
 """What SageMaker's endpoints call; those of AzureML find their model by a variable."""
-_RESOURCES = ("resources_per_node", "resources_per_worker")
-"""What Kubeflow's and Ray's trainers give each worker."""
 _PROGRAM = frozenset({"ArgumentParser", "parse_args", "option", "Fire"})
 """What reads a program's options."""
 _INSTALLED = frozenset({"setup.py", "hubconf.py", "noxfile.py", "conftest.py"})
@@ -86,7 +79,9 @@ class GpuPrograms:
         if self._project.is_test(scopes.path) or scopes.path.name in _INSTALLED or runs_elsewhere(scopes):
             return False
         if scopes.path not in self._known:
-            self._known[scopes.path] = self._runs(scopes)
+            self._known[scopes.path] = self._runs(scopes) and not cpu_workers.only_in_cpu_images(
+                self._project, scopes.path
+            )
         return self._known[scopes.path]
 
     def runs_at(self, scopes: ModuleScopes, node: ast.AST) -> bool:
@@ -119,7 +114,8 @@ class GpuPrograms:
     def _computes(self, path: Path) -> bool:
         if path not in self._computing:
             text = self._project.data(path)
-            self._computing[path] = computes_on_gpu(text) or self._takes_device(path, text)
+            found = computes_on_gpu(text) or self._takes_device(path, text)
+            self._computing[path] = found and not (cpu_workers.may_hold_none(text) and self._elsewhere(path))
         return self._computing[path]
 
     def _drives(self, program: Path) -> bool:
@@ -128,6 +124,10 @@ class GpuPrograms:
             self._project.words.holds(module, b"backward") and self._computes(module)
             for module in self._project.imported(program)
         )
+
+    def _elsewhere(self, path: Path) -> bool:
+        scopes = self._project.scopes_at(path)
+        return scopes is not None and runs_elsewhere(scopes)
 
     def _takes_device(self, path: Path, text: bytes) -> bool:
         """Does a program compute on a device that a module which it imports chooses (``.to(args.device)``)?"""
@@ -152,7 +152,8 @@ class GpuPrograms:
         stem = (module.parent.name if module.name == "__init__.py" else module.stem).encode()
         found: list[Path] = []
         tried = 0
-        for path in self._project.words.mentioning(stem):
+        near = module.parent.parent if module.name == "__init__.py" else module.parent
+        for path in sorted(self._project.words.mentioning(stem), key=lambda path: not path.is_relative_to(near)):
             if path == module:
                 continue
             tried += 1
@@ -172,49 +173,12 @@ def submits(scopes: ModuleScopes) -> bool:
 
 def runs_elsewhere(scopes: ModuleScopes) -> bool:
     """Is a module written for TPUs, or for workers without GPUs?"""
-    return (
-        is_for_tpu(scopes)
-        or _asks_for_cpus(scopes)
-        or _asks_for_no_gpus(scopes)
-        or workflow_steps.all_without_gpu(scopes)
-    )
-
-
-def _asks_for_no_gpus(scopes: ModuleScopes) -> bool:
-    """Does a module say ``num_gpus=0`` or ``use_gpu=False``, nothing else of either, and name no device?"""
-    text = scopes.module.source.text
-    if not any(name in text for name in _ASKED) or set(_WORD.findall(text.encode("utf-8", "replace"))) & _DEVICES:
-        return False
-    asked = [keyword.value for call in scopes.calls for keyword in call.keywords if keyword.arg in _ASKED]
-    said = any(isinstance(value, ast.Constant) for value in asked)
-    return said and all(_is_off(scopes, value) for value in asked) and not _OPTION.search(text)
-
-
-def _is_off(scopes: ModuleScopes, value: ast.expr | None) -> bool:
-    """Is a value 0 or False, or a name for nothing else?"""
-    if isinstance(value, ast.Name):
-        made = [binding.value for binding in scopes.scope(value).lookup(value.id)]
-        return bool(made) and all(isinstance(one, ast.Constant) and not one.value for one in made)
-    return isinstance(value, ast.Constant) and not value.value
+    return is_for_tpu(scopes) or cpu_workers.hold_none(scopes) or workflow_steps.all_without_gpu(scopes)
 
 
 def _serves(scopes: ModuleScopes) -> bool:
     """Does a module answer the requests of an endpoint, which is no job?"""
     return "AZUREML_MODEL_DIR" in scopes.strings or any(function.name in _HANDLERS for function in scopes.functions)
-
-
-def _asks_for_cpus(scopes: ModuleScopes) -> bool:
-    """Does a module hand its function to workers whose resources, all written out, hold no GPU?"""
-    text = scopes.module.source.text
-    if not any(name in text for name in _RESOURCES) or "use_gpu" in text:
-        return False
-    asked = [keyword.value for call in scopes.calls for keyword in call.keywords if keyword.arg in _RESOURCES]
-    return bool(asked) and all(
-        isinstance(value, ast.Dict)
-        and bool(value.keys)
-        and all(isinstance(key, ast.Constant) and "gpu" not in str(key.value).lower() for key in value.keys)
-        for value in asked
-    )
 
 
 def is_for_tpu(scopes: ModuleScopes) -> bool:

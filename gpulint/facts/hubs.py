@@ -1,4 +1,4 @@
-"""Models, data sets and metrics that calls take from the Hugging Face hub."""
+"""Models, data sets and metrics that calls take from the Hugging Face hub, and artifacts of Weights & Biases."""
 
 from __future__ import annotations
 
@@ -31,6 +31,9 @@ class Hubs:
             return None
         if self._project.arguments.value(scopes, call, "local_files_only").any(bool):
             return None
+        file = self._project.arguments.value(scopes, call, "filename", 1) if name == "hf_hub_download" else None
+        if file is not None and file.every(lambda value: tables.LABELS.search(str(value)) is not None):
+            return None
         given = self._project.arguments.of(scopes, call, "data_files")
         files = name == "load_dataset" and not given.is_absent
         owner = last_name(getattr(call.func, "value", call.func))
@@ -56,6 +59,17 @@ class Hubs:
         if name == "from_pretrained" and (adapter := self._adapter(scopes, call, known)) is not None:
             what = f"the base model of {adapter.what}"
             return Download(Ref(scopes, call), callee(call), "", f"{what} from {tables.HUB}", kind, adapter.place)
+        return None
+
+    def artifact(self, scopes: ModuleScopes, call: ast.Call) -> Download | None:
+        """``wandb.use_artifact("team/project/data:v0").download()``."""
+        if not isinstance(call.func, ast.Attribute):
+            return None
+        for ref in self._project.resolver.origins(scopes, call.func.value):
+            if isinstance(ref.node, ast.Call) and last_name(ref.node.func) == "use_artifact" and ref.node.args:
+                known = self._project.values.of(ref.scopes, ref.node.args[0])
+                what = next((value.value for value in known.values if isinstance(value.value, str)), "")
+                return Download(Ref(scopes, call), callee(call), what, "from Weights & Biases", "data")
         return None
 
     def _adapter(self, scopes: ModuleScopes, call: ast.Call, known: Known) -> Download | None:

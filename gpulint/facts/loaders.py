@@ -196,10 +196,16 @@ class Loaders:
                     if not isinstance(made.node, ast.ClassDef):
                         continue
                     if resolver.base_names(made.scopes, made.node) & TORCH_LOADERS:
-                        found.append(Loader(ref, "torch.utils.data.DataLoader"))
+                        found.extend(self._own(made) or [Loader(ref, "torch.utils.data.DataLoader")])
                     else:
                         found.extend(self._passed_on(made.scopes, made.node))
         return tuple(dict.fromkeys(found))
+
+    def _own(self, owner: Ref) -> list[Loader]:
+        """What the constructor of a loader class of the tree makes of its base (``super().__init__(data, ...)``)."""
+        calls = owner.scopes.calls_by_name.get("__init__", [])
+        own = (self._loader(owner.scopes, call) for call in calls if owner.scopes.class_of(call) is owner.node)
+        return [loader for loader in own if loader is not None]
 
     def _collected(self, held: Ref) -> Iterator[Loader]:
         """Loaders that are kept in a list or dictionary, or in one that is itself kept in one."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpulint.documents.python import walk
-from gpulint.facts import texts
+from gpulint.facts import run_settings, texts
 from gpulint.facts.configs import Configs
 from gpulint.facts.memo import Memo
 from gpulint.facts.options import Options
@@ -144,7 +144,11 @@ class Values:
                 found = [*self.options.lookup(ref), *self.configs.lookup(ref)]
                 if not found and isinstance(ref.node, ast.Subscript) and isinstance(ref.node.value, ast.Subscript):
                     found = self._texts(texts.held(self._project, scopes, ref.node))
-                yield from found
+                yield from found or self._of_run(ref)
+
+    def _of_run(self, ref: Ref) -> Iterator[Value]:
+        for given in run_settings.settings(self._project, ref):
+            yield from (Value(known.value, known.place, "default") for known in self.of(*given).values)
 
     def _texts(self, refs: list[Ref]) -> list[Value]:
         """What is taken from a table if it is known text; numbers in a table are choices, no defaults."""

@@ -366,6 +366,34 @@ def test_smaller_systems(text: str, system: str, count: int) -> None:
     assert (task.system, gpus(task)) == (system, count)
 
 
+def test_azureml_pipeline_on_a_cluster_that_is_named_for_gpus() -> None:
+    text = """\
+$schema: https://azuremlschemas.azureedge.net/latest/pipelineJob.schema.json
+type: pipeline
+settings:
+  default_compute: azureml:a100-cluster
+jobs:
+  prepare:
+    command: python prepare.py
+    compute: azureml:cpu-cluster
+  train:
+    command: python train.py
+  test:
+    command: python test.py
+    compute: azureml:nc24-spot
+  other:
+    command: python other.py
+    compute: ${{parent.inputs.compute}}
+"""
+    tasks = {task.name: task.resources.gpus for task in read(text).tasks}
+    assert {name: gpus and (gpus.value, gpus.span.line) for name, gpus in tasks.items()} == {
+        "prepare": None,
+        "train": (None, 4),
+        "test": (None, 13),
+        "other": None,
+    }
+
+
 def test_accelerate_config() -> None:
     config = read("compute_environment: LOCAL_MACHINE\ndistributed_type: multi_gpu\nnum_processes: 4\n").accelerate
     assert config and config.num_processes

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 from gpulint.documents.specs.accelerators import machine_request
 from gpulint.documents.specs.common import count, env_map, shell
-from gpulint.documents.tasks import Resources, Task
+from gpulint.documents.tasks import Count, Resources, Task
 from gpulint.documents.yamltree import MISSING, Node
+
+_GPU_CLUSTER = re.compile(r"(?<![a-z])(?:gpus?|[ahv]100|h200|t4|k80|n[cd]\d+\w*)(?![a-z])", re.IGNORECASE)
+"""Names of clusters with GPUs; how many a node has, the name does not tell."""
 
 
 def read(root: Node) -> list[Task]:
@@ -31,6 +36,7 @@ def _command(job: Node, root: Node, name: str, step: Node | None = None) -> Task
     resources = next((holder.at("resources") for holder in holders if holder.at("resources")), MISSING)
     spread = next((holder.at("distribution") for holder in holders if holder.at("distribution")), MISSING)
     gpus, model = machine_request(resources, "instance_type")
+    gpus = gpus or _named(job, step, root)
     nodes = count(resources, "instance_count")
     image = job.at("environment", "image").text or job.at("environment").text
     return Task(
@@ -46,3 +52,13 @@ def _command(job: Node, root: Node, name: str, step: Node | None = None) -> Task
         replicas=nodes,
         system="azureml",
     )
+
+
+def _named(job: Node, step: Node | None, root: Node) -> Count | None:
+    """Unknown many GPUs where the cluster that runs the job is named for them (``compute: azureml:gpu-cluster``)."""
+    places = [(holder, "compute") for holder in (job, step, root) if holder is not None]
+    for holder, key in (*places, (root.at("settings"), "default_compute")):
+        if (found := count(holder, key)) is not None:
+            named = _GPU_CLUSTER.search(holder.at(key).text)
+            return Count(None, found.span, found.text) if named else None
+    return None

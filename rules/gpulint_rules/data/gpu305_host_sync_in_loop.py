@@ -38,6 +38,7 @@ from gpulint.facts.conditions import conditions, is_ending
 from gpulint.facts.glances import FEW, looks_at_few
 from gpulint.facts.guards import is_benchmark
 from gpulint.facts.host_models import trains_on_host
+from gpulint.facts.input_path import is_held_out
 from gpulint.facts.iterables import is_loader_name, unwrap_iterable
 from gpulint.facts.loops import Context
 from gpulint.facts.modes import is_for_a_kind, is_for_absent, is_of_another_mode, only_evaluates
@@ -81,7 +82,8 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
 def _every_step(project: Project, scopes: ModuleScopes, syncs: Syncs, sync: Sync) -> Context | None:
     """The training loop whose every iteration reaches the primitive."""
     guards = project.guards
-    if guards.no_grad(scopes, sync.node) and not _in_step_loop(project, scopes, sync):
+    without_gradients = guards.no_grad(scopes, sync.node) and not _in_step_loop(project, scopes, sync)
+    if without_gradients and not _is_meter(project, scopes, sync):
         return None
     if (
         guards.periodic(scopes, sync.node)
@@ -102,8 +104,11 @@ def _every_step(project: Project, scopes: ModuleScopes, syncs: Syncs, sync: Sync
         # What is off around the whole loop (`if args.do_train`) says nothing of its iterations.
         if guards.off_by_default(scopes, sync.node, context.loop.node):
             continue
+        if without_gradients and not context.calls:
+            continue  # a hook of a framework
         if any(
             guards.periodic(site.scopes, site.node)
+            or (without_gradients and guards.no_grad(site.scopes, site.node))
             or guards.off_by_default(site.scopes, site.node, context.loop.node)
             or guards.exceptional(site.scopes, site.node)
             or guards.once(site.scopes, site.node)
@@ -166,6 +171,12 @@ def _writes_checkpoint(context: Context) -> bool:
 
 def _in_step_loop(project: Project, scopes: ModuleScopes, sync: Sync) -> bool:
     return any(project.loops.role(scopes, loop) is Role.STEP for loop in project.loops.around(scopes, sync.node))
+
+
+def _is_meter(project: Project, scopes: ModuleScopes, sync: Sync) -> bool:
+    """Does the sync stand in a function without a loop that is not there to evaluate?"""
+    function = scopes.function(sync.node)
+    return function is not None and not is_held_out(function.name) and not any(project.loops.around(scopes, sync.node))
 
 
 def _is_full_batch(context: Context) -> bool:

@@ -1,10 +1,10 @@
 """What it detects
 Heavy work on the CPU in the training input path of a GPU program: images decoded and transformed one by one
-(``__getitem__``, ``ImageFolder`` with resizing transforms, Keras' ``ImageDataGenerator``), audio resampled or
-turned into features, text tokenised in ``__getitem__``, a stream's ``__iter__`` or a collate function, and
+(``__getitem__``, ``ImageFolder`` with resizing transforms, webdataset, Keras' ``ImageDataGenerator``), audio resampled
+or turned into features, text tokenised in ``__getitem__``, a stream's ``__iter__`` or a collate function, and
 ``datasets.map`` or a loop of the tokeniser over the whole set in one process before training.
 
-Knows PyTorch data sets and collate functions, torchvision's data sets, SpeechBrain's dynamic items, Keras'
+Knows PyTorch data sets and collate functions, torchvision's data sets, webdataset, SpeechBrain's dynamic items, Keras'
 ``ImageDataGenerator`` and Hugging Face ``datasets``; PIL, OpenCV, imageio, scikit-image, Matplotlib and torchvision
 as decoders, librosa, torchaudio, python_speech_features and audiomentations for audio.
 
@@ -34,22 +34,15 @@ from dataclasses import dataclass
 from gpulint.documents.base import Document
 from gpulint.documents.python import walk
 from gpulint.facts.corpus_passes import passes
+from gpulint.facts.image_sets import IMAGE_SETS, image_sets
 from gpulint.facts.input_path import TOKENISES, InputPaths, is_held_out
 from gpulint.facts.scopes import FUNCTIONS, FunctionNode, ModuleScopes, Ref, last_name
-from gpulint.facts.transforms import resizes
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 from gpulint_rules.data.dali import pipeline
 
-_IMAGE_SETS = frozenset(
-    (
-        "ImageFolder LSUN ImageNet Places365 CelebA Caltech101 Caltech256 Flowers102 Food101 OxfordIIITPet "
-        "StanfordCars VOCDetection VOCSegmentation CocoDetection CocoCaptions INaturalist Cityscapes "
-        "DatasetFolder Country211 SUN397"
-    ).split()
-)
 _IMAGES = "decodes and transforms images"
 _WORK_ADVICE = {
     _IMAGES: (
@@ -81,7 +74,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         return
     found = [
         *_per_item(scopes, project),
-        *_image_sets(scopes, project),
+        *_sets(scopes, project),
         *_maps(scopes, project),
         *_passes(scopes, project),
     ]
@@ -113,64 +106,15 @@ def _advice(work: str, owner: ast.ClassDef | None, function: FunctionNode) -> st
     return f"{_WORK_ADVICE[work]}; with DALI instead of {owner.name}:\n{pipeline(owner.name, function)}"
 
 
-def _image_sets(scopes: ModuleScopes, project: Project) -> Iterator[Finding]:
-    """``ImageFolder(traindir, transform=Compose([RandomResizedCrop(224), ...]))`` and Keras' generator for training."""
-    if is_held_out(scopes.path.stem) and not project.loops.trains(scopes):
-        return  # a program that only evaluates
-    for name in sorted(_IMAGE_SETS & scopes.calls_by_name.keys()):
-        for call in scopes.calls_by_name[name]:
-            names = project.resolver.call_names(scopes, call)
-            if not any(full.startswith("torchvision.datasets.") for full in names) or _is_held_out(scopes, call):
-                continue
-            given = [*project.arguments.of(scopes, call, "transform", 1).refs, *_set_later(scopes, call)]
-            if any(resizes(ref.scopes, project, ref.node) for ref in given):
-                yield _set_finding(
-                    scopes, call, f"{name} decodes and transforms its images one by one on the CPU", name
-                )
-    for call in scopes.calls_by_name.get("ImageDataGenerator", []):
-        augments = [
-            keyword.arg
-            for keyword in call.keywords
-            if keyword.arg not in ("rescale", "validation_split", "dtype", "data_format")
-        ]
-        from_files = {"flow_from_directory", "flow_from_dataframe"} & scopes.calls_by_name.keys()
-        if augments and from_files and not _is_held_out(scopes, call):
-            yield _set_finding(
-                scopes, call, "ImageDataGenerator decodes and augments images in Python threads", "ImageDataGenerator"
-            )
-
-
-def _set_later(scopes: ModuleScopes, call: ast.Call) -> Iterator[Ref]:
-    """``images.transform = Compose(...)`` after ``images = ImageFolder(root)``."""
-    parent = scopes.module.parents.get(call)
-    for target in parent.targets if isinstance(parent, ast.Assign) else ():
-        for place, value, _ in scopes.stores.get(last_name(target), []):
-            if value is not None and ast.unparse(place) == f"{ast.unparse(target)}.transform":
-                yield Ref(scopes, value)
-
-
-def _set_finding(scopes: ModuleScopes, call: ast.Call, message: str, name: str) -> Finding:
-    return RULE.finding(
-        scopes.path, scopes.module.span(call), message, help=_WORK_ADVICE[_IMAGES], payload=Preprocessing(_IMAGES, name)
-    )
-
-
-def _is_held_out(scopes: ModuleScopes, call: ast.Call) -> bool:
-    """Is a data set made for evaluation, by its variable or its arguments?"""
-    words: list[str] = []
-    parent = scopes.module.parents.get(call)
-    if isinstance(parent, ast.Assign):
-        words += [last_name(target) for target in parent.targets]
-    for argument in [
-        *call.args,
-        *(keyword.value for keyword in call.keywords if keyword.arg in ("root", "split", "image_set")),
-    ]:
-        words += [part.id for part in walk(argument) if isinstance(part, ast.Name)]
-        words += [part.attr for part in walk(argument) if isinstance(part, ast.Attribute)]
-        words += [
-            part.value for part in walk(argument) if isinstance(part, ast.Constant) and isinstance(part.value, str)
-        ]
-    return any(is_held_out(word) for word in words)
+def _sets(scopes: ModuleScopes, project: Project) -> Iterator[Finding]:
+    for made in image_sets(scopes, project):
+        yield RULE.finding(
+            scopes.path,
+            scopes.module.span(made.call),
+            made.does,
+            help=_WORK_ADVICE[_IMAGES],
+            payload=Preprocessing(_IMAGES, made.name),
+        )
 
 
 def _maps(scopes: ModuleScopes, project: Project) -> Iterator[Finding]:
@@ -238,7 +182,7 @@ def _maps_held_out(scopes: ModuleScopes, call: ast.Call) -> bool:
     words = [
         part.value for part in walk(call.func.value) if isinstance(part, ast.Constant) and isinstance(part.value, str)
     ]
-    if words == ["train"]:  # of `train_val["train"]`
+    if "train" in words:  # of `train_val["train"]`, or of both splits put together
         return "streaming=True" in scopes.module.source.text
     words += [part.id for part in walk(call.func.value) if isinstance(part, ast.Name)]
     statement = next((up for up in scopes.module.ancestors(call) if isinstance(up, ast.stmt)), None)
@@ -276,7 +220,8 @@ RULE = Rule(
             "convert_",
             "to_features",
             "IterableDataset",
-            *sorted(_IMAGE_SETS),
+            "webdataset",
+            *sorted(IMAGE_SETS),
         ),
     ),
     summary="CPU prepares training data item by item",

@@ -41,7 +41,8 @@ _BUCKETS = ("s3://", "s3a://", "gs://", "gcs://", "wasb", "abfs", "hdfs://")
 _BUCKET = r"(?:s3a?|gs|gcs|wasbs?|abfss?|hdfs)://"
 _INPUT = re.compile(
     rf"--?[\w.-]*(?:input|data|train|record|image|corpus|"
-    rf"file_?pattern)[\w.-]*[=\s]+['\"]?(?P<path>{_BUCKET}[^\s'\",\]]+)",
+    rf"file_?pattern|shard)[\w.-]*[=\s]+['\"]?(?:pipe:\s*(?:aws|gsutil|gcloud|s5cmd|hdfs|rclone)\s[^'\"]*?\s)?"
+    rf"(?P<path>{_BUCKET}[^\s'\",\]]+)",
     re.IGNORECASE,
 )
 _OUTPUT = re.compile(r"output|out_dir|log|ckpt|checkpoint|result|save|staging|model", re.IGNORECASE)

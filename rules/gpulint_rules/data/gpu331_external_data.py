@@ -9,9 +9,9 @@ counts over the program's defaults.
 Knows Hugging Face (transformers, datasets, evaluate, diffusers, PEFT, TRL, hub), ModelScope,
 sentence-transformers, vLLM, SpeechBrain, torchvision, torchaudio, torchtext, timm, segmentation-models-pytorch,
 PyG (also Temporal), DGL, OGB, Keras, TensorFlow Datasets and Hub, fastai, NLTK, spaCy, gensim, Kaggle, Whisper,
-CLIP and scikit-learn. ``HF_HUB_OFFLINE`` and its like in a launcher silence it for the hub. Knows as jobs Slurm,
-PBS, LSF and SGE directives; job specs of Kubernetes (with Kubeflow's and Volcano's jobs), Ray, SkyPilot, dstack,
-Azure ML, SageMaker, Determined, Lightning workflows and docker-compose.
+CLIP, scikit-learn and artifacts of Weights & Biases. ``HF_HUB_OFFLINE`` and its like in a launcher silence it for the
+hub. Knows as jobs Slurm, PBS, LSF and SGE directives; job specs of Kubernetes (with Kubeflow's and Volcano's jobs),
+Ray, SkyPilot, dstack, Azure ML, SageMaker, Determined, Lightning workflows and docker-compose.
 
 Why it costs GPU time
 The GPUs are held while bytes come over the internet, once per job and often once per rank; a slow or failing
@@ -70,7 +70,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         yield from _embedded(document, project)
     if document.kind is not Kind.NOTEBOOK:
         yield from _commands(document, project)
-    elif scopes is not None:
+    else:
         for command, tool in escapes.downloads(document, scopes, project):
             yield _command(document, command, tool, "notebook")
 
@@ -94,12 +94,14 @@ def _python(document: Document, scopes: ModuleScopes, project: Project, held: tu
 
 
 def _is_asked_for(scopes: ModuleScopes, item: Download) -> bool:
-    """Does the program only fetch when its user passes a URL (``if args.resume.startswith("https")``)?"""
+    """Does the program only fetch when its user passes a URL (``if args.resume.startswith("https")``), or no path that
+    it can read (``if path.startswith("gs://"): ... else: get_file(path)``)?"""
+    given = {ast.unparse(value) for value in (*item.node.args, *(keyword.value for keyword in item.node.keywords))}
     return "://" not in item.what and any(
-        isinstance(part, ast.Call) and last_name(part.func) == "startswith" and "http" in ast.unparse(part)
+        (holds and "http" in ast.unparse(part)) or (not holds and ast.unparse(part.func.value) in given)
         for test, holds in conditions(scopes, item.node)
-        if holds
         for part in walk(test)
+        if isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute) and part.func.attr == "startswith"
     )
 
 

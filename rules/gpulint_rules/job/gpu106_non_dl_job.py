@@ -29,7 +29,7 @@ from gpulint.facts.gpu_libraries import PLAIN_COMMANDS
 from gpulint.facts.gpuuse import Use
 from gpulint.facts.idling import session, stays_open
 from gpulint.finding import Finding, Place, Severity
-from gpulint.jobs import Job, JobCommand
+from gpulint.jobs import Job, JobCommand, Stated
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule, Scope
 
@@ -51,7 +51,7 @@ _LONG = frozenset({"install", "create", "env", "update", "clone", "pull", "downl
 
 
 def check(job: Job, project: Project) -> Iterator[Finding]:
-    if job.task.role != "main" or job.gpus is None or not job.gpus.value:
+    if job.task.role != "main" or job.gpus is None or not (job.gpus.value or _is_cluster(job.gpus)):
         return
     if _SCHEDULING_TEST.search(job.document.source.text):
         return
@@ -60,7 +60,9 @@ def check(job: Job, project: Project) -> Iterator[Finding]:
     what = _idle(job, project)
     if what is None:
         return
-    count = "1 GPU is" if job.gpus.value == 1 else f"{job.gpus.value} GPUs are"
+    count = (
+        "1 GPU is" if job.gpus.value == 1 else f"{job.gpus.value} GPUs are" if job.gpus.value else "a GPU cluster is"
+    )
     related = tuple(Place(start.place.path, start.place.span, "what it starts") for start in job.launches[:3])
     place = job.gpus.place
     yield RULE.finding(
@@ -70,6 +72,11 @@ def check(job: Job, project: Project) -> Iterator[Finding]:
         help="run this job on a queue or node pool without GPUs, and drop the request",
         related=related,
     )
+
+
+def _is_cluster(gpus: Stated) -> bool:
+    """Is it the cluster's name that speaks of GPUs (``compute: azureml:gpu-cluster``), not a number left open?"""
+    return "compute:" in gpus.text
 
 
 def _idle(job: Job, project: Project) -> str | None:

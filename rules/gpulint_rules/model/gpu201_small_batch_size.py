@@ -55,6 +55,7 @@ from gpulint.facts.launches import Launch, launches
 from gpulint.facts.overrides import is_overridden
 from gpulint.facts.roles import Role
 from gpulint.facts.scopes import ModuleScopes
+from gpulint.facts.unused import is_option_read, is_replaced
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.project import Project
@@ -186,18 +187,20 @@ def _is_small_setting(size: int, text: str) -> bool:
 
 
 def _python(document: Document, project: Project, scopes: ModuleScopes) -> Iterator[Finding]:
-    frameworks = {binding.target.split(".", 1)[0] for binding in scopes.imports} & _FRAMEWORKS
-    if not frameworks:
-        return
     declared = list(declared_sizes(project, scopes))
-    sources = [source for source in project.batches.in_module(scopes) if source.split in (Split.TRAIN, Split.BOTH)]
-    configured = list(deepspeed.in_program(project, scopes))
+    uses = any(binding.target.split(".", 1)[0] in _FRAMEWORKS for binding in scopes.imports)
+    made = project.batches.in_module(scopes) if uses else []
+    sources = [source for source in made if source.split in (Split.TRAIN, Split.BOTH)]
+    configured = list(deepspeed.in_program(project, scopes)) if uses else []
     if not (declared or sources or configured) or project.batch_bounds.reason(scopes):
         return
     text = " ".join(scopes.calls_by_name)
-    if declared and not _computes(project, scopes):
-        declared = []
+    if declared and not (uses and _computes(project, scopes)):
+        declared = [item for item in declared if project.batch_bounds.trained_with(item[0])]
+    by_deepspeed = deepspeed.makes_batches(project, scopes)
     for option, name, size in declared:
+        if by_deepspeed and not is_option_read(option):
+            continue
         if size > 1 and is_small(size, text):
             yield _finding(document, project.values.place(option).span, f"{name} defaults to {size}", size)
     loaded = {
@@ -216,6 +219,8 @@ def _python(document: Document, project: Project, scopes: ModuleScopes) -> Itera
         if not known.every(lambda value: isinstance(value, int) and is_small(value, text)):
             continue
         if project.batch_bounds.only_looked_at(scopes, source.node) or few_graphs(scopes, source):
+            continue
+        if is_replaced(scopes, source.node):
             continue
         used = Place(document.path, scopes.module.span(source.node), "the batches are made here")
         for value in known.values:
