@@ -197,9 +197,12 @@ class Tree(Files):
                 return None
             folder = folder.parent
 
-    def users_of(self, scopes: ModuleScopes, names: Iterable[str]) -> Iterator[ModuleScopes]:
+    def users_of(
+        self, scopes: ModuleScopes, names: Iterable[str], owner: str | None = None
+    ) -> Iterator[ModuleScopes]:
         """Modules whose text holds one of ``names`` and the module's own (or its package's) name; bounded.
 
+        For methods of a class ``owner`` only those that name the class or define an heir of it.
         Each is parsed when it is asked for, so whoever has seen enough of them can stop.
         """
         wanted = {name.encode() for name in names}
@@ -208,13 +211,16 @@ class Tree(Files):
         yield scopes
         found = 1
         for path in self.words.users(wanted, self._home(scopes.path, scopes.name)):
-            if path == scopes.path:
+            if path == scopes.path or (owner is not None and not self._knows_class(path, owner.encode())):
                 continue
             if found > MAX_USERS:
                 break
             if (other := self.scopes_at(path)) is not None:
                 found += 1
                 yield other
+
+    def _knows_class(self, path: Path, owner: bytes) -> bool:
+        return self.words.holds(path, owner) or path in self.words.defining_heirs(owner)
 
     def _home(self, path: Path, name: str) -> frozenset[bytes]:
         """What files that use a module have on an import line."""

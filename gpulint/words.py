@@ -13,6 +13,7 @@ MAX_SEARCHES = 60
 """Identifiers that are searched for one by one; for more of them an index of all identifiers pays off."""
 
 _IMPORT = re.compile(rb"\n[ \t]*(?:from|import)[ \t][^\n(]*(?:\([^)]*|[^\n]*)")
+_CLASS = re.compile(rb"\n[ \t]*class[ \t]+(\w+)[^(:\n]*\(([^)]*)")
 _WORD = re.compile(rb"[A-Za-z_][A-Za-z0-9_]*")
 _APART = bytes(byte if byte < 128 and (chr(byte).isalnum() or byte == 95) else 32 for byte in range(256))
 """Turns everything that no identifier holds into spaces."""
@@ -27,6 +28,7 @@ class Words:
         self._imported: dict[Path, frozenset[bytes]] = {}
         self._mentions: dict[bytes, list[int]] = {}
         self._importers: dict[frozenset[bytes], frozenset[int]] = {}
+        self._heirs: dict[bytes, frozenset[Path]] = {}
 
     def adopt(self, known: Words) -> None:
         """Take over what another tree found out about single files."""
@@ -37,9 +39,9 @@ class Words:
         """Forget the words of a file, and what was looked up in the whole tree."""
         for known in (self._vocabulary, self._imported):
             known.pop(path, None)
-        for index in (self._mentions, self._importers):
+        for index in (self._mentions, self._importers, self._heirs):
             index.clear()
-        for name in ("_by_word", "_by_import"):
+        for name in ("_by_word", "_by_import", "_by_base"):
             self.__dict__.pop(name, None)
 
     def mentioning(self, word: bytes) -> list[Path]:
@@ -89,6 +91,29 @@ class Words:
         for number, path in enumerate(self._files.python_files):
             for word in self.imported(path):
                 table.setdefault(word, []).append(number)
+        return table
+
+    def defining_heirs(self, owner: bytes) -> frozenset[Path]:
+        """Python files with a class that by its name, or by those of its bases, derives from a class ``owner``."""
+        if owner not in self._heirs:
+            known, names, found = {owner}, [owner], set[Path]()
+            for name in names:
+                for heir, path in self._by_base.get(name, ()):
+                    found.add(path)
+                    if heir not in known:
+                        known.add(heir)
+                        names.append(heir)
+            self._heirs[owner] = frozenset(found)
+        return self._heirs[owner]
+
+    @cached_property
+    def _by_base(self) -> dict[bytes, list[tuple[bytes, Path]]]:
+        """Identifier -> (class, file) of the classes that have it among their bases."""
+        table: dict[bytes, list[tuple[bytes, Path]]] = {}
+        for path in self._files.python_files:
+            for heir, bases in _CLASS.findall(b"\n" + self._files.utf8(path)):
+                for base in _WORD.findall(bases):
+                    table.setdefault(base, []).append((heir, path))
         return table
 
     def imported(self, path: Path) -> frozenset[bytes]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Container, Iterator
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from gpulint.facts.passing import RECEIVERS, HandedOver
@@ -47,8 +48,9 @@ def sites(
     # A base class calls what its subclasses override (`self.train_step(batch)`), and knows nothing of their modules.
     lineage = resolver.lineage(scopes, home)[1:] if home is not None and wanted == name else []
     above = {owner: where for where, owner in lineage}
-    for where in dict.fromkeys((*project.users_of(scopes, {wanted}), *above.values())):
-        if not tested and project.is_test(where.path):
+    called_from = project.users_of(scopes, {wanted}, home.name if home is not None else None)
+    for where in chain(called_from, above.values()):
+        if where in users or (not tested and project.is_test(where.path)):
             continue
         users.append(where)
         for alias in sorted(_aliases(where, wanted)):
