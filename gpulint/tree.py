@@ -197,9 +197,7 @@ class Tree(Files):
                 return None
             folder = folder.parent
 
-    def users_of(
-        self, scopes: ModuleScopes, names: Iterable[str], owner: str | None = None
-    ) -> Iterator[ModuleScopes]:
+    def users_of(self, scopes: ModuleScopes, names: Iterable[str], owner: str | None = None) -> Iterator[ModuleScopes]:
         """Modules whose text holds one of ``names`` and the module's own (or its package's) name; bounded.
 
         For methods of a class ``owner`` only those that name the class or define an heir of it.

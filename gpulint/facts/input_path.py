@@ -102,12 +102,15 @@ class InputPaths:
         say."""
         loops = list[Ref]()
         for user in self._project.users_of(scopes, {owner.name}):
+            made = set(user.calls_by_name.get(owner.name, ()))
             for loader in self._project.loaders.in_module(user):
-                if any(self._is_of(source, owner) for source in self._project.feeding.sources(loader)):
-                    draws = self._project.draws.by_loader.get(loader.node, ())
-                    if not draws:
-                        return True
-                    loops += [draw.where for draw in draws]
+                read = {
+                    ref.node for source in self._project.feeding.sources(loader) for ref in self._made(source, owner)
+                }
+                made -= read
+                loops += [draw.where for draw in self._project.draws.by_loader.get(loader.node, ()) if read]
+            if made:
+                return True  # for a loader that nobody knows
         return any(map(self._steps, loops)) or not any(map(self._infers, loops))
 
     def _steps(self, loop: Ref) -> bool:
@@ -121,9 +124,11 @@ class InputPaths:
         calls = self._project.loops.calls_in(loop.scopes, loop.node)
         return any(self._project.guards.no_grad(loop.scopes, call) for call in calls)
 
-    def _is_of(self, source: Ref, owner: ast.ClassDef) -> bool:
+    def _made(self, source: Ref, owner: ast.ClassDef) -> Iterator[Ref]:
+        """The calls that make a source, if it is of the class."""
         assert isinstance(source.node, ast.expr)
-        return any(found is owner for _, found in self._project.resolver.classes_of(source.scopes, source.node))
+        if any(found is owner for _, found in self._project.resolver.classes_of(source.scopes, source.node)):
+            yield from self._project.resolver.origins(source.scopes, source.node)
 
     def heavy(self, scopes: ModuleScopes, function: FunctionNode, depth: int = MAX_HELPERS) -> Heavy | None:
         """The heavy work that a function does itself or through helpers of the tree."""

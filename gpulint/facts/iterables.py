@@ -22,6 +22,20 @@ _WRAPPERS = frozenset(
     }
 )  # fmt: skip
 
+_PARTS = frozenset(
+    {
+        "items", "keys", "values", "parameters", "named_parameters", "modules", "named_modules", "children",
+        "named_children", "buffers", "named_buffers", "range", "split", "splitlines", "listdir", "glob", "rglob",
+        "sorted",
+    }
+)  # fmt: skip
+"""What gives the parts of a dictionary, a model, a number or a path."""
+
+
+def is_of_parts(node: ast.expr) -> bool:
+    """Is it plain from its name that something is no loader (``state.items()``, ``model.parameters()``)?"""
+    return isinstance(node, ast.Call) and last_name(node.func) in _PARTS
+
 
 def is_loader_name(name: str) -> bool:
     """Does a variable's name say that batches come out of it?"""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from gpulint.documents.python import walk
 from gpulint.facts.collected import elements
 from gpulint.facts.gpu_programs import is_for_tpu
-from gpulint.facts.iterables import is_loader_name, unwrap_iterable
+from gpulint.facts.iterables import is_loader_name, is_of_parts, unwrap_iterable
 from gpulint.facts.scopes import FUNCTIONS, AtCall, Bound, ModuleScopes, Ref, last_name
 
 if TYPE_CHECKING:
@@ -167,6 +167,8 @@ class Loaders:
 
     def loaders_of(self, scopes: ModuleScopes, node: ast.expr) -> tuple[Loader, ...]:
         """Loaders that the value of an expression may be (in-tree subclasses of DataLoader included)."""
+        if is_of_parts(node):
+            return ()
         found: list[Loader] = []
         resolver = self._project.resolver
         for ref in resolver.origins(scopes, node):

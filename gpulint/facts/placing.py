@@ -1,16 +1,18 @@
-"""Iterators that put their batches on a device themselves (torchtext, tf.data, DALI, JAX, GraphLearn)."""
+"""Iterators that put their batches on a device themselves: torchtext, tf.data, DALI, JAX, GraphLearn, prefetchers."""
 
 from __future__ import annotations
 
 import ast
 from typing import TYPE_CHECKING
 
-from gpulint.facts.scopes import ModuleScopes
+from gpulint.documents.python import walk
+from gpulint.facts.scopes import FUNCTIONS, ModuleScopes
 
 if TYPE_CHECKING:
     from gpulint.project import Project
 
 _LIBRARIES = frozenset({"tensorflow", "tf", "jax", "nvidia", "torchtext", "tensorflow_datasets"})
+_HANDS_OUT = ("__iter__", "__next__", "next", "preload")
 
 
 def places_batches(project: Project, scopes: ModuleScopes, source: ast.expr) -> bool:
@@ -23,9 +25,21 @@ def places_batches(project: Project, scopes: ModuleScopes, source: ast.expr) -> 
             if any(name.split(".", 1)[0] in _LIBRARIES for name in names):
                 return True
             made = project.resolver.origins(ref.scopes, ref.node.func)
-            if any(isinstance(one.node, ast.ClassDef) and _uses_dali(one.scopes) for one in made):
+            if any(isinstance(one.node, ast.ClassDef) and (_uses_dali(one.scopes) or _moves(one.node)) for one in made):
                 return True
     return False
+
+
+def _moves(owner: ast.ClassDef) -> bool:
+    """Does a class that is iterated over move what it hands out, ahead of time (a prefetcher)?"""
+    methods = [part for part in owner.body if isinstance(part, FUNCTIONS) and part.name in _HANDS_OUT]
+    calls = (part for method in methods for part in walk(method) if isinstance(part, ast.Call))
+    return any(
+        isinstance(call.func, ast.Attribute)
+        and call.func.attr in ("cuda", "to")
+        and any(keyword.arg == "non_blocking" for keyword in call.keywords)
+        for call in calls
+    )
 
 
 def _uses_dali(scopes: ModuleScopes) -> bool:

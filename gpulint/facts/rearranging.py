@@ -1,4 +1,5 @@
-"""Helpers that only put their arguments into another container (``{"x": batch[0], "y": batch[1]}``)."""
+"""Helpers that only put their arguments into another container (``{"x": batch[0], "y": batch[1]}``), and methods that
+give a tensor another shape."""
 
 from __future__ import annotations
 
@@ -19,6 +20,19 @@ MAX_NODES = 120
 MAX_DEPTH = 6
 _WORKS = (*FUNCTIONS, ast.For, ast.While, ast.With, ast.Lambda, ast.AugAssign)
 _CHEAP = frozenset({"isinstance", "len", "type", "dict", "tuple", "list", "ValueError", "TypeError", "hasattr"})
+_SHAPES = frozenset(
+    (
+        "unsqueeze squeeze expand expand_as view reshape repeat flatten t transpose permute contiguous float long int "
+        "half double bool"
+    ).split()
+)
+
+
+def made_by(tensor: ast.expr) -> ast.expr:
+    """``torch.arange(n)`` of ``torch.arange(n).unsqueeze(0).float()``."""
+    while isinstance(tensor, ast.Call) and isinstance(tensor.func, ast.Attribute) and tensor.func.attr in _SHAPES:
+        tensor = tensor.func.value
+    return tensor
 
 
 def rearranged(project: Project, scopes: ModuleScopes, call: ast.Call) -> Iterator[ast.expr]:

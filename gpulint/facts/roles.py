@@ -10,7 +10,7 @@ from functools import cache
 from typing import TYPE_CHECKING, TypeVar
 
 from gpulint.documents.python import walk
-from gpulint.facts.iterables import holds_several, is_loader_name, unwrap_iterable
+from gpulint.facts.iterables import holds_several, is_loader_name, is_of_parts, unwrap_iterable
 from gpulint.facts.scopes import FUNCTIONS, LOOPS, FunctionNode, LoopNode, ModuleScopes, Ref, last_name
 
 if TYPE_CHECKING:
@@ -198,6 +198,8 @@ class Roles:
         if isinstance(loop, ast.While):
             return any(last_name(call.func) == "next" for call in self.calls_in(scopes, loop))
         source = unwrap_iterable(loop.iter)
+        if is_of_parts(source):
+            return False
         if is_loader_name(last_name(source)) or self._project.loaders.loaders_of(scopes, source):
             return True
         # `bar = tqdm(loader)` in front of the loop.

@@ -27,7 +27,7 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         return Declined("the transfer does more than name a device")
     if any(keyword.arg == "requires_grad" for keyword in made.keywords):
         return Declined("the tensor on the GPU would become a leaf of the graph")
-    start = module.offsets(made)[1]
+    start = module.offsets(payload.transfer.value)[1]
     tail = module.source.text[start : module.offsets(move)[1]]
     if "#" in tail or tail.lstrip()[:1] != ".":
         return Declined("there is a comment or a parenthesis between the two calls")

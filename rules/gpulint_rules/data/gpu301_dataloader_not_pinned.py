@@ -46,7 +46,7 @@ from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 from gpulint.source import Span
 
-_OFF = re.compile(r"pin_mem(?:ory)?['\"]?:[ \t]*(?:[Ff]alse|FALSE|no|off)\b")
+_OFF = re.compile(r"pin_mem(?:ory)?['\"]?:[ \t]*(?:false|no|off)\b", re.IGNORECASE)
 _PIN = re.compile(r"(^|\.)pin_mem(ory)?$", re.IGNORECASE)
 
 

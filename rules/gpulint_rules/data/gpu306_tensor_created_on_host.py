@@ -1,6 +1,7 @@
 """What it detects
 A tensor that is made in host memory and moved to the GPU at once, in a training or evaluation loop:
-``torch.zeros(n).to(device)``, ``torch.tensor(x).cuda()``, ``torch.randn(n, k).cuda()``.
+``torch.zeros(n).to(device)``, ``torch.tensor(x).cuda()``, ``torch.randn(n, k).cuda()``; also in another shape
+(``torch.arange(n).unsqueeze(0).cuda()``).
 
 Knows PyTorch loops and the hooks of Lightning modules, Hugging Face trainers, callbacks (Lightning, Keras),
 SpeechBrain brains and Ignite engines.
@@ -31,6 +32,7 @@ from dataclasses import dataclass
 from gpulint.documents.base import Document
 from gpulint.facts.devices import Device, Transfer
 from gpulint.facts.loops import Context
+from gpulint.facts.rearranging import made_by
 from gpulint.facts.roles import Role
 from gpulint.facts.scopes import ModuleScopes
 from gpulint.finding import Finding, Place, Severity
@@ -64,7 +66,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
     if scopes is None:
         return
     for transfer in project.devices.transfers(scopes):
-        made = transfer.value
+        made = made_by(transfer.value)
         if not isinstance(made, ast.Call) or (Device.CUDA not in transfer.devices and not transfer.to_gpu):
             continue
         names = project.resolver.call_names(scopes, made)
