@@ -20,7 +20,7 @@ Outside: ``remote`` ``downloads`` ``fetched`` ``fetching`` ``download_tables`` `
 enters the machine.
 
 Jobs: ``launches`` ``launch_env`` ``launch_grammars`` ``launch_options`` ``launch_processes`` ``launchers``
-``schedulers`` ``workdir`` ``linking`` ``locating`` link launchers to programs; ``gpus`` ``counts`` ``templated``
-``gpu_jobs`` ``gpu_programs`` ``workflow_steps`` ``shipped`` ``gpu_libraries`` ``gpuuse`` ``idling``
+``schedulers`` ``workdir`` ``linking`` ``locating`` ``servers`` link launchers to programs; ``gpus`` ``counts``
+``templated`` ``gpu_jobs`` ``gpu_programs`` ``workflow_steps`` ``shipped`` ``gpu_libraries`` ``gpuuse`` ``idling``
 ``whole_program`` ``tensorflow_release`` count GPUs and processes, and tell what they are held for.
 """
