@@ -57,6 +57,9 @@ from gpulint.gate import Gate
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 
+_FROM_HUB = """download it before the job, and forbid downloads in the job:
+hf download {}  # on the login node or in the image, with HF_HOME on storage that the job sees
+export HF_HUB_OFFLINE=1  # in the job"""
 _EXISTS = frozenset({"isdir", "isfile", "exists", "is_dir", "is_file"})
 
 
@@ -198,11 +201,7 @@ def _advice(item: Download) -> str:
         name = item.what if item.what and "{" not in item.what else "<id>"
         if item.kind == "metric":
             return f"load {name!r} once before the job so that it is cached, and set HF_HUB_OFFLINE=1 in the job"
-        return (
-            f"download it before the job, and forbid downloads in the job:\nhf download {name}{kind}"
-            "  # on the login node or in the image, with HF_HOME on storage that the job sees\n"
-            "export HF_HUB_OFFLINE=1  # in the job"
-        )
+        return _FROM_HUB.format(f"{name}{kind}")
     if item.kind == "weights":
         return "fetch the weights before the job into a cache that the job sees (TORCH_HOME, KERAS_HOME, a local file)"
     return (
@@ -225,9 +224,7 @@ def _served(document: Document, held: Held, model: str) -> Finding:
         document.path,
         held.command.span,
         f"the server downloads {model!r} from the Hugging Face hub while the job holds its GPUs",
-        help="download it before the job, and forbid downloads in the job:\n"
-        f"hf download {model}  # on the login node or in the image, with HF_HOME on storage that the job sees\n"
-        "export HF_HUB_OFFLINE=1  # in the job",
+        help=_FROM_HUB.format(model),
         related=(held.evidence,),
     )
 
