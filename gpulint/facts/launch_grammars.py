@@ -39,7 +39,10 @@ SRUN = grammar(
         "pty l u label unbuffered exclusive overlap K kill-on-bad-exit Q quiet "
         "v verbose O overcommit s E no-kill k exact oversubscribe mpi-all"
     ),
-    "n N c p t A J o e w x G m C q D M B r i L ntasks nodes cpus-per-task gpus",
+    (
+        "n N c p t A J o e w x G m C q D M B r i L ntasks nodes cpus-per-task gpus "
+        "container-image container-mounts container-name container-workdir container-save container-env"
+    ),
 )
 JSRUN = grammar(
     "smpiargs-off E-all",

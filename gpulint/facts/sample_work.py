@@ -50,6 +50,16 @@ def works_per_sample(project: Project, loader: Loader) -> bool:
     return not any(_is_trivial(project, source) for source in project.feeding.sources(loader))
 
 
+def divides_stream(project: Project, data_set: Ref) -> bool:
+    """Does the class of a stream, or a base of it in the tree, give each worker a part (``get_worker_info``)?"""
+    assert isinstance(data_set.node, ast.ClassDef)
+    return any(
+        isinstance(part, ast.Attribute | ast.Name) and last_name(part) == "get_worker_info"
+        for _, owner in project.resolver.lineage(data_set.scopes, data_set.node)
+        for part in walk(owner)
+    )
+
+
 def _collates(project: Project, loader: Loader) -> bool:
     """Does a loader class of the tree set its ``collate_fn`` itself?"""
     return any(

@@ -19,6 +19,7 @@ _PACKAGES = "packages_to_install"
 _RESOURCES = frozenset({"resources_per_node", "resources_per_worker"})
 _ASKS = ("set_gpu_limit", "set_accelerator_limit", "set_accelerator_type")
 """Methods by which a task of a pipeline asks for GPUs."""
+_TPU = re.compile(r"(?<![A-Za-z])TPU", re.IGNORECASE)
 _SETS = re.compile(r"(set|add|with)_|after$|ignore_")
 """Methods of tasks that return the task."""
 
@@ -75,7 +76,9 @@ def _components(project: Project, scopes: ModuleScopes) -> Iterator[tuple[ast.Ca
     for name in _ASKS:
         for call in scopes.calls_by_name.get(name, []):
             given = call.args[0] if call.args else None
-            if given is None or project.values.of(scopes, given).every(lambda number: number in (0, "0")):
+            if given is None or _TPU.search(ast.unparse(call)):
+                continue
+            if project.values.of(scopes, given).every(lambda number: number in (0, "0")):
                 continue
             for made in _tasks(scopes, call):
                 for component in project.resolver.callees(scopes, made):

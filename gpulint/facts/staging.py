@@ -10,10 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpulint.facts.downloads import OFFLINE_VARIABLES, Download
+from gpulint.facts.hub_ids import is_model_id
+from gpulint.facts.servers import served_model
 from gpulint.finding import Place
 from gpulint.source import SourceText
 
 if TYPE_CHECKING:
+    from gpulint.facts.gpu_jobs import Held
     from gpulint.project import Project
 
 _COPIES = frozenset({"cp", "rsync", "tar", "unzip", "mv", "ln", "scp", "pigz"})
@@ -43,6 +46,14 @@ class Staging:
                 if setting is not None and (setting.value or "").lower() not in _OFF:
                     return True
         return False
+
+    def served(self, held: Held) -> str | None:
+        """The model of a hub that a server in a job fetches when it starts, unless the job switches the hub off."""
+        word = served_model(held.command)
+        if word is None or word.value is None or not is_model_id(word.value, (), self._project.is_dir):
+            return None
+        off = any(item.name in OFFLINE_VARIABLES and (item.value or "").lower() not in _OFF for item in held.job.env)
+        return None if off else word.value
 
     def _separate_step(self, download: Download) -> Place | None:
         """A program of the same folder, named for it, that makes the same call."""

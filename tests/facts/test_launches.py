@@ -60,6 +60,7 @@ def only(text: str, **env: str) -> Launch:
         ("$PROFILER python x.py", "python", "x.py"),
         ("torchrun $ARGS x.py", "torchrun", "x.py"),
         ("srun --mpi=pmix $OPTIONS torchrun x.py", "torchrun", "x.py"),
+        ("srun -l --container-image ./image.sqsh --container-mounts=.:/w python x.py", "srun", "x.py"),
         ("bash x.sh 1", "shell", "x.sh"),
         ("bash -e -o pipefail x.sh", "shell", "x.sh"),
         ("./x.sh", "shell", "./x.sh"),

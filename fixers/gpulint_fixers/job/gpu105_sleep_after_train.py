@@ -17,6 +17,8 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     found, document = finding.payload, project.document(finding.path)
     if not isinstance(found, Wait) or document is None or finding.span.cell is not None:
         return Declined("what waits stands in a notebook")
+    if found.language == "server":
+        return Declined("what to wait for is for you to say")
     edit = None
     if found.language == "shell":
         edit = remove_lines(document.source, found.place)

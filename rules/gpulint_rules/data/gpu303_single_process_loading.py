@@ -41,7 +41,7 @@ from gpulint.facts.conditions import conditions
 from gpulint.facts.feeding import WORKERS_POSITION
 from gpulint.facts.launches import launches
 from gpulint.facts.loaders import Loader
-from gpulint.facts.sample_work import works_per_sample
+from gpulint.facts.sample_work import divides_stream, works_per_sample
 from gpulint.facts.scopes import ModuleScopes, Ref, last_name
 from gpulint.facts.training_configs import settings
 from gpulint.finding import Finding, Place, Severity
@@ -206,7 +206,7 @@ def _needs_one_process(project: Project, loader: Loader) -> bool:
         assert isinstance(source.node, ast.expr)
         for where, owner in project.resolver.classes_of(source.scopes, source.node):
             if any(base.endswith("IterableDataset") for base in project.resolver.base_names(where, owner)):
-                return True
+                return not divides_stream(project, Ref(where, owner))
         made = project.resolver.origins(source.scopes, source.node)
         if any(isinstance(ref.node, ast.Call) and _STREAM.search(last_name(ref.node.func)) for ref in made):
             return True

@@ -46,7 +46,8 @@ from gpulint.facts.download_tables import HUB
 from gpulint.facts.downloads import Download
 from gpulint.facts.fetch_commands import download_tool
 from gpulint.facts.fetching import LIBRARIES, NAMES
-from gpulint.facts.gpu_jobs import tests_existence
+from gpulint.facts.gpu_jobs import Held, tests_existence
+from gpulint.facts.gpus import BATCH
 from gpulint.facts.opted_in import opted_in
 from gpulint.facts.scopes import ModuleScopes, last_name
 from gpulint.facts.unused import is_unused
@@ -56,6 +57,9 @@ from gpulint.gate import Gate
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 
+_FROM_HUB = """download it before the job, and forbid downloads in the job:
+hf download {}  # on the login node or in the image, with HF_HOME on storage that the job sees
+export HF_HUB_OFFLINE=1  # in the job"""
 _EXISTS = frozenset({"isdir", "isfile", "exists", "is_dir", "is_file"})
 
 
@@ -199,11 +203,7 @@ def _advice(item: Download) -> str:
         name = item.what if item.what and "{" not in item.what else "<id>"
         if item.kind == "metric":
             return f"load {name!r} once before the job so that it is cached, and set HF_HUB_OFFLINE=1 in the job"
-        return (
-            f"download it before the job, and forbid downloads in the job:\nhf download {name}{kind}"
-            "  # on the login node or in the image, with HF_HOME on storage that the job sees\n"
-            "export HF_HUB_OFFLINE=1  # in the job"
-        )
+        return _FROM_HUB.format(f"{name}{kind}")
     if item.kind == "weights":
         return "fetch the weights before the job into a cache that the job sees (TORCH_HOME, KERAS_HOME, a local file)"
     return (
@@ -217,6 +217,18 @@ def _commands(document: Document, project: Project) -> Iterator[Finding]:
         tool = download_tool(held.command)
         if tool and not tests_existence(held.command):
             yield _command(document, held.command, tool, "job", held.evidence)
+        elif held.job.task.system in BATCH and (model := project.staging.served(held)) is not None:
+            yield _served(document, held, model)
+
+
+def _served(document: Document, held: Held, model: str) -> Finding:
+    return RULE.finding(
+        document.path,
+        held.command.span,
+        f"the server downloads {model!r} from the Hugging Face hub while the job holds its GPUs",
+        help=_FROM_HUB.format(model),
+        related=(held.evidence,),
+    )
 
 
 def _command(document: Document, command: Command, tool: str, holder: str, *evidence: Place) -> Finding:

@@ -1,7 +1,7 @@
 """What it detects
 A job that stays alive after its last computation: ``sleep``, ``tail -f /dev/null`` or ``while true``
 behind the training command of a script or job spec, ``time.sleep``, ``while True`` or ``input()`` behind the
-training in Python.
+training in Python, and a ``wait`` of a batch job that waits for a server of models as well, which never ends.
 
 Knows ``torchrun``, ``accelerate launch``, ``deepspeed``, ``horovodrun``, ``mpirun``, ``srun``, ``jsrun``, ``aprun``,
 ``composer``, ``colossalai run``, ``lightning run`` and ``fabric run`` as computations; Slurm, PBS, LSF and SGE
@@ -33,9 +33,11 @@ from gpulint.documents.base import Document
 from gpulint.documents.shell import Command, Script
 from gpulint.facts.after_training import last_statements
 from gpulint.facts.gpu_libraries import PLAIN_COMMANDS
+from gpulint.facts.gpus import BATCH
 from gpulint.facts.gpuuse import Use
 from gpulint.facts.idling import endless, sleeps
 from gpulint.facts.launches import launch
+from gpulint.facts.servers import server, waits_for_server
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.project import Project
@@ -70,6 +72,8 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             wait, work = found
             text = endless(wait) or f"sleep {sleeps(wait):g}"
             yield _finding(document, wait.span, f"`{text}` keeps the GPUs after the work has ended", work.span, "shell")
+        elif (stuck := waits_for_server(script)) is not None and _is_batch(document):
+            yield _server_finding(document, *stuck)
     scopes = project.scopes(document)
     waits = list(last_statements(project, scopes)) if scopes is not None else []
     if scopes is None or not waits or not project.gpu_programs.runs(scopes):
@@ -143,6 +147,26 @@ def _holds_gpus(document: Document, work: Command, project: Project) -> bool:
     return any(program is not None and program.use is Use.YES and program.trains for program in programs)
 
 
+def _is_batch(document: Document) -> bool:
+    return any(
+        task.system in BATCH and (task.resources.gpus is None or task.resources.gpus.value != 0)
+        for task in document.tasks
+    )
+
+
+def _server_finding(document: Document, wait: Command, started: Command) -> Finding:
+    name = server(started)
+    assert name is not None
+    return RULE.finding(
+        document.path,
+        wait.span,
+        f"`wait` also waits for the server (`{name[0]}`), which never ends",
+        help="wait for the work alone (`work=$!` behind its command, then `wait $work`): the job's end stops servers",
+        payload=Wait(Place(document.path, wait.span), "server"),
+        related=(Place(document.path, started.span, "the server starts here"),),
+    )
+
+
 def _finding(document: Document, span: Span, message: str, work: Span, language: str) -> Finding:
     return RULE.finding(
         document.path,
@@ -161,7 +185,9 @@ RULE = Rule(
     dimension=Dimension.JOB,
     severity=Severity.ERROR,
     kinds=frozenset({Kind.SHELL, Kind.JOBSPEC, Kind.PYTHON, Kind.NOTEBOOK}),
-    tokens=(("sleep", "tail -f", "while True", "while true", "while 1", "while :", "input("),),
+    tokens=(
+        ("sleep", "tail -f", "while True", "while true", "while 1", "while :", "input(", "serve", "launch_server"),
+    ),
     summary="GPUs are kept after the last computation",
     why="the GPUs are freed only when the job ends, so they idle for the whole wait",
     evidence=(Evidence("Unreleased Job is one of the study's fifteen categories of low GPU utilization"),),
