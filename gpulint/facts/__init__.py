@@ -22,6 +22,6 @@ or enters the machine.
 
 Jobs: ``launches`` ``launch_env`` ``launch_grammars`` ``launch_options`` ``launch_processes`` ``launchers``
 ``schedulers`` ``workdir`` ``linking`` ``locating`` link launchers to programs; ``gpus`` ``counts`` ``templated``
-``gpu_jobs`` ``gpu_programs`` ``workflow_steps`` ``cpu_workers`` ``shipped`` ``gpu_libraries`` ``gpuuse`` ``idling`` ``servers``
-``whole_program`` ``tensorflow_release`` count GPUs and processes, and tell what they are held for.
+``gpu_jobs`` ``gpu_programs`` ``workflow_steps`` ``cpu_workers`` ``shipped`` ``gpu_libraries`` ``gpuuse`` ``idling``
+``servers`` ``whole_program`` ``tensorflow_release`` count GPUs and processes, and tell what they are held for.
 """

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from gpulint.facts.batches import Split
 from gpulint.facts.conditions import conditions
-from gpulint.facts.gpu_programs import computes, names_device, runs_elsewhere
+from gpulint.facts.gpu_programs import computes, names_device
 from gpulint.facts.iterables import unwrap_iterable
 from gpulint.facts.roles import Role
 from gpulint.facts.scopes import ModuleScopes, Ref, last_name
@@ -156,7 +156,7 @@ class BatchBounds:
             return "a model that fills the GPU"
         if any(_FAKE.search(name) for name in names):
             return "made-up data"
-        if runs_elsewhere(scopes) or self._project.feeding.trains_on_cpu((scopes,)) or self._is_for_cpu(scopes):
+        if self._project.gpu_programs.is_elsewhere(scopes) or self._is_for_cpu(scopes):
             return "a program of the CPU, or of TPUs"
         if _PROFILES.search(scopes.path.stem):
             return "a few steps to profile"

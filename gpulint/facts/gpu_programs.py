@@ -76,13 +76,17 @@ class GpuPrograms:
 
     def runs(self, scopes: ModuleScopes) -> bool:
         """Does the module run in a program that computes on a GPU?"""
-        if self._project.is_test(scopes.path) or scopes.path.name in _INSTALLED or runs_elsewhere(scopes):
+        if self._project.is_test(scopes.path) or scopes.path.name in _INSTALLED or self.is_elsewhere(scopes):
             return False
         if scopes.path not in self._known:
             self._known[scopes.path] = self._runs(scopes) and not cpu_workers.only_in_cpu_images(
                 self._project, scopes.path
             )
         return self._known[scopes.path]
+
+    def is_elsewhere(self, scopes: ModuleScopes) -> bool:
+        """Is a module written for TPUs or for workers without GPUs, or does it make its trainers for the CPU?"""
+        return runs_elsewhere(scopes) or self._project.feeding.trains_on_cpu((scopes,))
 
     def runs_at(self, scopes: ModuleScopes, node: ast.AST) -> bool:
         """Does a place of the module run in such a program? Importers do not run what only the main program does."""

@@ -6,8 +6,8 @@ import re
 from typing import TYPE_CHECKING
 
 from gpulint.documents.shell.nested import SHELLS
+from gpulint.facts.launch_options import passed_option
 from gpulint.facts.launches import innermost, launch
-from gpulint.jobs import passed_option
 
 if TYPE_CHECKING:
     from gpulint.documents.shell import ArgWord, Command, Script

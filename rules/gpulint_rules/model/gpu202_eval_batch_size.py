@@ -38,7 +38,6 @@ from gpulint.estimates import BatchSizes
 from gpulint.facts import paired_sizes
 from gpulint.facts.batches import HEAD, Source, Split, home, split_of
 from gpulint.facts.eval_batches import has_reason, never_evaluates, one_is_enough, only_evaluates, trained_on
-from gpulint.facts.gpu_programs import runs_elsewhere
 from gpulint.facts.launch_options import given
 from gpulint.facts.launches import launches
 from gpulint.facts.passing import argument_of
@@ -76,7 +75,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
 def _python(document: Document, project: Project, scopes: ModuleScopes) -> Iterator[Finding]:
     if document.kind is Kind.NOTEBOOK and not project.gpu_programs.runs(scopes):
         return  # batches for an endpoint, or a model of scikit-learn
-    if runs_elsewhere(scopes):
+    if project.gpu_programs.is_elsewhere(scopes):
         return
     found = _all(project, scopes)
     if (fits := project.batch_that_fits(document.path)) is not None and fits.evaluation > 0:
