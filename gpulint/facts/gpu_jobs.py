@@ -127,14 +127,14 @@ class GpuJobs:
         return table
 
     def _evidence(self, job: Job) -> Place | None:
-        """The GPUs that the job asks for; for a plain script, the GPU program that it launches."""
+        """The GPUs that the job asks for; for a plain script or an image, the GPU program that it launches."""
         if self._project.is_test(job.document.path) or job.task.role not in ("main", "init"):
             return None
         if job.gpus is not None:
             if job.gpus.value == 0:
                 return None
             return Place(job.gpus.place.path, job.gpus.place.span, "the GPUs are held from here on")
-        if job.task.system:
+        if job.task.system not in ("", "docker"):  # neither scripts nor images say what machine they are for
             return None
         start = next((start for start in job.launches if self.uses_gpu(start)), None)
         return Place(start.document.path, start.launch.span, "the GPU program that it starts") if start else None
