@@ -61,7 +61,7 @@ def pairs(settings: Settings, least: int = 1) -> Iterator[Pair]:
         return
     training = {key: size for key, size in sizes.items() if split(key) is Split.TRAIN}
     training = training or {key: size for key, size in sizes.items() if key not in evaluated}
-    for key in sorted(evaluated, key=lambda key: settings[key][1].line):
+    for key in sorted(evaluated, key=lambda key: (settings[key][1].line, key)):
         kind = _kind(key)
         alike = [size for other, size in training.items() if kind is not None and _kind(other) == kind]
         if not alike or sizes[key] > min(alike) or (_TRAINER.search(_plain(key)) and not wants):
