@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpulint.facts.fetch_commands import only_prepares
+from gpulint.facts.gpus import BATCH
 from gpulint.facts.launches import is_uncalled
 from gpulint.finding import Place
 from gpulint.rule import Kind
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 
 _STAGE = re.compile(r"\$\{?(start_?|stop_?)?stage\b")
 _IS_ON = re.compile(r"""\[\[?\s+["']?\$\{?(\w+)\}?["']?\s+(?:==?|-eq)\s+["']?(?:true|1|yes|y)["']?\s+\]\]?""")
+_SETS_UP = re.compile(
+    r"^[ \t]*(?:export[ \t]+NCCL_\w+=|(?:module|ml)[ \t]+(?:load|add)[ \t][^#\n]*\bcuda)", re.MULTILINE
+)
 _OFF = frozenset({"false", "0", "no", "n", ""})
 _DISTRIBUTED = frozenset({"torchrun", "accelerate", "deepspeed", "horovodrun", "composer", "fabric"})
 
@@ -61,6 +65,11 @@ def only_sets_up(job: Job) -> bool:
         return False
     known = {id(item.launch.command) for item in job.launches if item.script is not None}
     return all(id(item.command) in known or only_prepares(item.command) for item in job.commands)
+
+
+def _is_set_up_for_gpus(job: Job) -> bool:
+    """Does a batch script set NCCL's variables or load CUDA? Where nodes come whole, none are asked for by number."""
+    return job.task.system in BATCH and _SETS_UP.search(job.document.source.text) is not None
 
 
 def _is_stage(block: Block) -> bool:
@@ -127,15 +136,15 @@ class GpuJobs:
         return table
 
     def _evidence(self, job: Job) -> Place | None:
-        """The GPUs that the job asks for; for a plain script, the GPU program that it launches."""
+        """The GPUs that the job asks for; for a plain script or an image, the GPU program that it launches."""
         if self._project.is_test(job.document.path) or job.task.role not in ("main", "init"):
             return None
         if job.gpus is not None:
             if job.gpus.value == 0:
                 return None
             return Place(job.gpus.place.path, job.gpus.place.span, "the GPUs are held from here on")
-        if job.task.system:
-            return None
+        if job.task.system not in ("", "docker") and not _is_set_up_for_gpus(job):
+            return None  # scripts and images do not say what machine they are for
         start = next((start for start in job.launches if self.uses_gpu(start)), None)
         return Place(start.document.path, start.launch.span, "the GPU program that it starts") if start else None
 

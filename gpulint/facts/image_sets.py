@@ -59,20 +59,18 @@ def _of_torchvision(scopes: ModuleScopes, project: Project) -> Iterator[ImageSet
 
 
 def _is_image_set(scopes: ModuleScopes, project: Project, name: str, call: ast.Call) -> bool:
-    """Does a call make one of torchvision's data sets, or of a class of the tree that inherits one and leaves it to
+    """Does a call make one of torchvision's data sets, or of a class of the module that inherits one and leaves it to
     that how samples are made?"""
     if name in IMAGE_SETS and any(full.startswith(_TORCHVISION) for full in project.resolver.call_names(scopes, call)):
         return True
-    if not any(keyword.arg == "transform" for keyword in call.keywords):
+    owner = next((owner for owner in scopes.classes if owner.name == name), None)
+    if owner is None or any(isinstance(part, FUNCTIONS) and part.name == "__getitem__" for part in owner.body):
         return False
     return any(
-        isinstance(made.node, ast.ClassDef)
-        and not any(isinstance(part, FUNCTIONS) and part.name == "__getitem__" for part in made.node.body)
-        and any(
-            base.startswith(_TORCHVISION) and base.rpartition(".")[2] in IMAGE_SETS
-            for base in project.resolver.base_names(made.scopes, made.node)
-        )
-        for made in project.resolver.origins(scopes, call.func)
+        isinstance(base, ast.Attribute | ast.Name)
+        and last_name(base) in IMAGE_SETS
+        and any(full.startswith(_TORCHVISION) for full in project.resolver.names(scopes, base))
+        for base in owner.bases
     )
 
 

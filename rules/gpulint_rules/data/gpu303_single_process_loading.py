@@ -220,8 +220,10 @@ RULE = Rule(
     dimension=Dimension.DATA,
     severity=Severity.WARNING,
     kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK, Kind.SHELL, Kind.JOBSPEC}),
-    tokens=(("Loader", "dataloaders", "dataloader_num_workers", "workers", "prepare_dataloader"),),
-    code_tokens=(("Loader", "dataloaders", "dataloader_num_workers", "prepare_dataloader"),),
+    tokens=(
+        ("Loader", "dataloaders", "databunch", "DataBunch", "dataloader_num_workers", "workers", "prepare_dataloader"),
+    ),
+    code_tokens=(("Loader", "dataloaders", "databunch", "DataBunch", "dataloader_num_workers", "prepare_dataloader"),),
     summary="DataLoader prepares batches in the training process",
     why="the GPU waits while the training process itself reads and collates samples (27.9 % of the study's 706 issues)",
     evidence=(Evidence("27.9 % of 706 issues in 400 jobs with GPU utilization of 50 % or less"),),
