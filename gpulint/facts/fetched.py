@@ -15,6 +15,7 @@ _SOURCE = re.compile(
     r"\.(py|ipynb|c|cc|cpp|cu|cuh|h|hpp|ya?ml|toml|cfg|ini|md|sh)$|/Makefile$|^https?://raw\.githubusercontent\.com/.*\{\}$"
 )
 """Files of code; of unknown files among a repository's own, nobody knows that they are more."""
+_SETTINGS = re.compile(r"(^|_)config\.json$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,7 @@ def callee(call: ast.Call) -> str:
 
 
 def is_small(url: str) -> bool:
-    """One picture or recording, to try a model on, the names of its classes, or a file of code."""
+    """One picture or recording, to try a model on, the names of its classes, its settings, or a file of code."""
     path = url.partition("?")[0]
-    return bool(_SAMPLE.search(path) or _SOURCE.search(path) or LABELS.search(path.rpartition("/")[2]))
+    name = path.rpartition("/")[2]
+    return bool(_SAMPLE.search(path) or _SOURCE.search(path) or LABELS.search(name) or _SETTINGS.search(name))

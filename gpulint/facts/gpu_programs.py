@@ -58,6 +58,7 @@ _NUMBERED = re.compile(rb"^\s*device = \d+\s*$", re.MULTILINE)
 """A GPU by the number that PyTorch gives it."""
 _TRAINS = re.compile(rb"\btrain\s*\(|import[^\n]*\btrain\b|Optimizer|optax")
 """``train`` alone may be the name of a split, or ``tf.train.Example``."""
+_CALLS_TRAINING = re.compile(rb"[Tt]rain\w*\(")
 _TAKEN = re.compile(rb"\.to\(\s*(?:device\s*=\s*)?(?:\w+\.)*device\b")
 _CHOOSES = re.compile(rb"^[^#\n]*device[^#\n]*\bcuda\b", re.MULTILINE)
 _COMMENTED_OUT = re.compile(rb"^[ \t]*#.*(?:\.cuda\(|torch\.cuda\b|\.to\().*$", re.MULTILINE)
@@ -124,7 +125,10 @@ class GpuPrograms:
 
     def _drives(self, program: Path) -> bool:
         """Does a program leave its training to a module that it imports (``TrainLoop(model, data).run()``)?"""
-        return b"__main__" in self._project.data(program) and any(
+        data = self._project.data(program)
+        if b"__main__" not in data or not _CALLS_TRAINING.search(data):
+            return False
+        return any(
             self._project.words.holds(module, b"backward") and self._computes(module)
             for module in self._project.imported(program)
         )
