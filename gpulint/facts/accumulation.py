@@ -37,11 +37,10 @@ class Accumulation:
 def accumulations(project: Project, scopes: ModuleScopes) -> Iterator[Accumulation]:
     """Those of a module whose micro-steps are all alike, once for each loop."""
     for loop in scopes.loops:
-        if project.loops.role(scopes, loop) is not Role.STEP:
-            continue
         calls = project.loops.calls_in(scopes, loop)
         found = _in_turns(project, scopes, loop, calls) or _by_scaler(scopes, calls) or _in_parts(project, scopes, loop)
-        if found is not None:
+        # What the loop does is asked last: that takes following its calls.
+        if found is not None and project.loops.role(scopes, loop) is Role.STEP:
             backward, step, last = found
             yield Accumulation(loop, backward, step, last, _wrapped(project, scopes, calls))
 
