@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpulint.documents.python import walk
-from gpulint.facts.conditions import conditions
+from gpulint.facts.conditions import conditions, contexts_of
 from gpulint.facts.reaching import reaching
 from gpulint.facts.roles import Role
 from gpulint.facts.scopes import LoopNode, ModuleScopes, last_name
@@ -42,7 +42,21 @@ def accumulations(project: Project, scopes: ModuleScopes) -> Iterator[Accumulati
         # What the loop does is asked last: that takes following its calls.
         if found is not None and project.loops.role(scopes, loop) is Role.STEP:
             backward, step, last = found
+            if _skips(project, scopes, backward):
+                continue
             yield Accumulation(loop, backward, step, last, _wrapped(project, scopes, calls))
+
+
+def _skips(project: Project, scopes: ModuleScopes, backward: ast.Call) -> bool:
+    """``with ddp_sync(model, last):``, a helper of the tree that enters ``no_sync`` itself."""
+    return any(
+        isinstance(part, ast.Attribute) and part.attr == "no_sync"
+        for up in scopes.module.ancestors(backward)
+        for context in contexts_of(up)
+        if isinstance(up, ast.With) and isinstance(context, ast.Call)
+        for helper in project.resolver.callees(scopes, context)
+        for part in walk(helper.node)
+    )
 
 
 def _in_turns(

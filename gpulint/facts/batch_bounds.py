@@ -45,6 +45,8 @@ _LENGTH = re.compile(
 """Names of the tokens in a sample."""
 _PER_SAMPLE = re.compile(r"^-{0,2}train[-_](group[-_]size|n[-_]passages)$")
 """How many texts retrievers and rerankers make one sample of."""
+_FILLED = re.compile(r"(^|_)((seq|sequence|context)_?(len|length)|block_size)$", re.IGNORECASE)
+"""Those of samples that are cut to one length; a tokenizer's ``max_length`` bounds what may be far shorter."""
 _MICRO = re.compile(r"micro[-_]?batch", re.IGNORECASE)
 _RL = re.compile(r"^(gym|gymnasium|stable_baselines3|sb3_contrib|torchrl|tianshou|pettingzoo|minigrid|dm_control)$")
 _RL_NAME = re.compile(r"replay_?(buffer|memory)|rollout_?buffer|^actor_?critic$|^(rlhf|ppo|grpo)_", re.IGNORECASE)
@@ -60,7 +62,7 @@ _ONE_GRAPH = ("node", "edge", "link_pred")
 """Tasks of GraphGym and its descendants on the parts of a graph, which is one sample."""
 _GPUS = re.compile(r"(^|\.)(num_?|n_?)gpus?$")
 _TOY = re.compile(r"mnist", re.IGNORECASE)
-_FAKE = re.compile(r"mock", re.IGNORECASE)
+_FAKE = re.compile(r"mock|^(toy|dummy|fake)_?data(set)?$", re.IGNORECASE)
 _PROFILES = re.compile(r"(^|[_-])(profile|profiler|profiling)([_-]|$)", re.IGNORECASE)
 
 
@@ -123,11 +125,32 @@ def accumulated_elsewhere(options: Mapping[str, str | None], size: int) -> bool:
 
 
 def fills_by_length(options: Mapping[str, str | None], size: int) -> bool:
-    """Do a command's options (or a file's keys) make the sequences so long that few of them fill a GPU?"""
+    """Do options, or what a file or module writes out, make the sequences so long that few of them fill a GPU?"""
     return any(
         _LENGTH.search(name) and text is not None and text.isdecimal() and size * int(text) >= MANY_TOKENS
         for name, text in options.items()
     )
+
+
+def written_lengths(scopes: ModuleScopes) -> dict[str, str | None]:
+    """The lengths to which a module cuts its samples, as it writes them: in dictionaries, arguments and variables."""
+    pairs: list[tuple[object, ast.expr | None]] = []
+    for node in scopes.module.of(ast.Dict):
+        pairs += [
+            (key.value, value)
+            for key, value in zip(node.keys, node.values, strict=True)
+            if isinstance(key, ast.Constant)
+        ]
+    pairs += [(keyword.arg, keyword.value) for call in scopes.calls for keyword in call.keywords]
+    pairs += [(name, binding.value) for name, bindings in scopes.top.bindings.items() for binding in bindings]
+    return {
+        name: str(value.value)
+        for name, value in pairs
+        if isinstance(name, str)
+        and isinstance(value, ast.Constant)
+        and type(value.value) is int
+        and _FILLED.search(name)
+    }
 
 
 class BatchBounds:

@@ -104,7 +104,8 @@ class Checkpoints:
     def in_module(self, scopes: ModuleScopes) -> list[Save]:
         """Checkpoint writes of a module, in source order."""
         if scopes not in self._by_module:
-            found = [save for call in scopes.calls if (save := self._save(scopes, call)) is not None]
+            calls = (call for call in scopes.calls if not _in_background(call))
+            found = [save for call in calls if (save := self._save(scopes, call)) is not None]
             self._by_module[scopes] = sorted(found, key=lambda save: (save.node.lineno, save.node.col_offset))
         return self._by_module[scopes]
 
@@ -112,7 +113,7 @@ class Checkpoints:
         """(call, the write behind it) of calls that save through a function of another module."""
         for call in scopes.calls:
             name = last_name(call.func)
-            if not _HELPER.search(name) or _HELPER_ONLY.search(name):
+            if not _HELPER.search(name) or _HELPER_ONLY.search(name) or _in_background(call):
                 continue
             for callee in self._project.resolver.callees(scopes, call):
                 if callee.scopes is not scopes and (save := self._reach(callee, 0)) is not None:
@@ -227,6 +228,15 @@ class Checkpoints:
     def _argument(self, scopes: ModuleScopes, call: ast.Call, name: str, position: int | None = None) -> Ref | None:
         argument = self._project.arguments.of(scopes, call, name, position)
         return argument.refs[0] if argument.refs else None
+
+
+def _in_background(call: ast.Call) -> bool:
+    """``checkpoint_io.save(..., async_io=True)``"""
+    return any(
+        "async" in keyword.arg and isinstance(keyword.value, ast.Constant) and keyword.value.value is True
+        for keyword in call.keywords
+        if keyword.arg is not None
+    )
 
 
 def _saves_model(call: ast.Call) -> bool:

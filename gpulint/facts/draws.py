@@ -133,6 +133,8 @@ class Draws:
             case ast.IfExp(body=body, orelse=orelse):
                 return self.batch(scopes, body, depth + 1) or self.batch(scopes, orelse, depth + 1)
             case ast.Call(func=ast.Name(id="next"), args=[source, *_]):
+                if _is_first(node) and not any(self._project.loops.around(scopes, node)):
+                    return None  # a few samples to look at
                 inner = unwrap_iterable(source)
                 loaders = self._project.loaders.loaders_of(scopes, inner)
                 if not loaders and (

@@ -39,7 +39,7 @@ _UNDRAWN = PREPARE | {"cycle"}
 """Calls that take a loader without drawing from it."""
 _FEEDS = ("val_dataloader", "test_dataloader")
 _MADE_UP = re.compile(
-    r"(^|_)(fake|dummy|synthetic|mock)_?(eval_|val_|test_)?(data|batch|image|sample|token|iter|loader)|^Fake[A-Z]"
+    r"(^|_)(fake|dummy|synthetic|mock)_?(eval_|val_|test_)?(data|batch|image|sample|token|iter|loader)|^(Fake|Toy|Dummy)[A-Z]"
 )
 """Functions and classes that make samples up."""
 _PSNR = re.compile(r"(^|_)psnr$|peak_signal_noise_ratio$")

@@ -13,6 +13,7 @@ from gpulint.facts.devices import Device
 from gpulint.facts.gpu_programs import runs_elsewhere
 from gpulint.facts.loaders import Loader
 from gpulint.facts.passing import argument_of, parameters
+from gpulint.facts.placing import binds_to_gpu
 from gpulint.facts.prepared import PREPARE
 from gpulint.facts.scopes import FUNCTIONS, FunctionNode, ModuleScopes, Ref, last_name
 from gpulint.finding import Place
@@ -168,6 +169,8 @@ class Feeding:
         for ref in self.argument(loader, "collate_fn", COLLATE_POSITION).refs:
             for made in resolver.origins(ref.scopes, ref.node):
                 if isinstance(made.node, FUNCTIONS) and self._moves(made.scopes, made.node):
+                    return True
+                if isinstance(made.node, ast.Call) and binds_to_gpu(self._project, made.scopes, made.node):
                     return True
         if self.gpu_fields(loader):
             return True

@@ -1,4 +1,5 @@
-"""Iterators that put their batches on a device themselves: torchtext, tf.data, DALI, JAX, GraphLearn, prefetchers."""
+"""What puts batches on a device by itself: iterators of torchtext, tf.data, DALI, JAX and GraphLearn, prefetchers, and
+collate functions that are bound to one."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from gpulint.documents.python import walk
-from gpulint.facts.scopes import FUNCTIONS, ModuleScopes
+from gpulint.facts.scopes import FUNCTIONS, ModuleScopes, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -28,6 +29,19 @@ def places_batches(project: Project, scopes: ModuleScopes, source: ast.expr) -> 
             if any(isinstance(one.node, ast.ClassDef) and (_uses_dali(one.scopes) or _moves(one.node)) for one in made):
                 return True
     return False
+
+
+def binds_to_gpu(project: Project, scopes: ModuleScopes, call: ast.Call) -> bool:
+    """``partial(collate, device=device)`` of a function of the tree that moves its batches there."""
+    if not call.args or "functools.partial" not in project.resolver.call_names(scopes, call):
+        return False
+    given = {k.arg for k in call.keywords if k.arg is not None and project.devices.may_be_gpu(scopes, k.value)}
+    functions = project.resolver.origins(scopes, call.args[0]) if given else ()
+    return any(
+        isinstance(part, ast.Call) and last_name(part.func) == "to" and {last_name(one) for one in part.args} & given
+        for function in functions
+        for part in walk(function.node)
+    )
 
 
 def _moves(owner: ast.ClassDef) -> bool:

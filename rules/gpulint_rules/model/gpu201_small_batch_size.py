@@ -46,6 +46,7 @@ from gpulint.facts.batch_bounds import (
     is_small,
     names_large_model,
     training_sizes,
+    written_lengths,
 )
 from gpulint.facts.batches import HEAD, Split
 from gpulint.facts.eval_batches import few_graphs
@@ -214,9 +215,12 @@ def _python(document: Document, project: Project, scopes: ModuleScopes) -> Itera
             yield _finding(
                 document, span, f"{batch.key} is {batch.size}", batch.size, *(() if here else (batch.place,))
             )
+    lengths = written_lengths(scopes) if sources else {}
     for source in sources:
         known = project.values.of(source.batch.scopes, source.batch.node)
         if not known.every(lambda value: isinstance(value, int) and is_small(value, text)):
+            continue
+        if known.every(lambda value: isinstance(value, int) and fills_by_length(lengths, value)):
             continue
         if project.batch_bounds.only_looked_at(scopes, source.node) or few_graphs(scopes, source):
             continue
