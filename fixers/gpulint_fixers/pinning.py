@@ -7,7 +7,7 @@ import re
 
 from gpulint.facts.conditions import conditions
 from gpulint.facts.devices import Device, Transfer
-from gpulint.facts.loaders import Loader
+from gpulint.facts.loader_classes import Loader
 from gpulint.facts.scopes import ModuleScopes
 from gpulint.fix import Declined, Edit
 from gpulint.project import Project

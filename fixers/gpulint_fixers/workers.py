@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gpulint.documents.python import walk
 from gpulint.facts.gpus import processes
-from gpulint.facts.loaders import Loader
+from gpulint.facts.loader_classes import Loader
 from gpulint.facts.scopes import Ref
 from gpulint.jobs import Launched
 from gpulint.project import Project

@@ -10,11 +10,12 @@ Training: ``iterables`` ``roles`` ``loops`` ``repeated`` ``conditions`` ``period
 ``after_training`` ``acting`` ``unused`` ``opted_in`` ``shared_loops`` ``modes`` tell what runs in a training step, an
 epoch, once, or never.
 
-Data: ``loaders`` ``batch_samplers`` ``prepared`` ``fastai`` ``mapped`` ``sample_work`` ``input_path`` ``image_sets``
-``transforms`` ``corpus_passes`` tell how batches are made; ``draws`` ``placing`` ``forwards`` ``glances`` ``feeding``
-``devices`` ``rearranging`` ``unseen_calls`` ``own_batches`` ``tensors`` ``type_tests`` ``syncs`` ``host_models``
-``wrapped`` ``collectives`` ``reduced`` follow them to the GPU and results from it; ``accumulation`` ``batches``
-``eval_batches`` ``frozen`` ``batch_bounds`` ``paired_sizes`` ``deepspeed`` tell how large they are.
+Data: ``loaders`` ``loader_classes`` ``batch_samplers`` ``prepared`` ``fastai`` ``mapped`` ``sample_work``
+``input_path`` ``image_sets`` ``transforms`` ``corpus_passes`` tell how batches are made; ``draws`` ``placing``
+``forwards`` ``glances`` ``feeding`` ``devices`` ``rearranging`` ``unseen_calls`` ``own_batches`` ``tensors``
+``type_tests`` ``syncs`` ``host_models`` ``wrapped`` ``collectives`` ``reduced`` follow them to the GPU and results
+from it; ``accumulation`` ``batches`` ``eval_batches`` ``frozen`` ``batch_bounds`` ``paired_sizes`` ``deepspeed`` tell
+how large they are.
 
 Outside: ``remote`` ``downloads`` ``fetched`` ``fetching`` ``download_tables`` ``data_set_classes`` ``hubs``
 ``hub_ids`` ``staging`` ``uploads`` ``checkpoints`` ``fetch_commands`` ``escapes`` ``local_copies`` tell what leaves

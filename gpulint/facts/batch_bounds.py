@@ -62,7 +62,7 @@ _ONE_GRAPH = ("node", "edge", "link_pred")
 """Tasks of GraphGym and its descendants on the parts of a graph, which is one sample."""
 _GPUS = re.compile(r"(^|\.)(num_?|n_?)gpus?$")
 _TOY = re.compile(r"mnist", re.IGNORECASE)
-_FAKE = re.compile(r"mock|^(toy|dummy|fake)_?data(set)?$", re.IGNORECASE)
+_FAKE = re.compile(r"mock|^(toy|dummy)_?data(set)?$", re.IGNORECASE)
 _PROFILES = re.compile(r"(^|[_-])(profile|profiler|profiling)([_-]|$)", re.IGNORECASE)
 
 

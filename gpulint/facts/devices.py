@@ -14,7 +14,7 @@ from gpulint.documents.python import walk
 from gpulint.facts.draws import Draw
 from gpulint.facts.glances import looks_at_few
 from gpulint.facts.gpu_programs import runs_elsewhere
-from gpulint.facts.loaders import Loader
+from gpulint.facts.loader_classes import Loader
 from gpulint.facts.scopes import AtCall, ModuleScopes, Ref, last_name
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from gpulint.facts.forwards import runs
 from gpulint.facts.iterables import is_loader_name, unwrap_iterable, unwrap_zipped
-from gpulint.facts.loaders import Loader
+from gpulint.facts.loader_classes import Loader
 from gpulint.facts.passing import argument_of
 from gpulint.facts.placing import places_batches
 from gpulint.facts.prepared import Prepared

@@ -11,7 +11,7 @@ from gpulint.documents.python import walk
 from gpulint.facts.arguments import Argument, Passed
 from gpulint.facts.devices import Device
 from gpulint.facts.gpu_programs import runs_elsewhere
-from gpulint.facts.loaders import Loader
+from gpulint.facts.loader_classes import Loader
 from gpulint.facts.passing import argument_of, parameters
 from gpulint.facts.placing import binds_to_gpu
 from gpulint.facts.prepared import PREPARE

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -12,7 +11,9 @@ from gpulint.documents.python import walk
 from gpulint.facts.collected import elements
 from gpulint.facts.gpu_programs import is_for_tpu
 from gpulint.facts.iterables import is_loader_name, is_of_parts, unwrap_iterable
-from gpulint.facts.scopes import FUNCTIONS, AtCall, Bound, ModuleScopes, Ref, last_name
+from gpulint.facts.loader_classes import TORCH_LOADERS, Loader
+from gpulint.facts.passing import argument_of, parameters
+from gpulint.facts.scopes import FUNCTIONS, Bound, ModuleScopes, Ref, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -20,80 +21,7 @@ if TYPE_CHECKING:
 MAX_KEPT = 40
 """Of more loaders kept under one name nobody knows which is meant."""
 
-TORCH_LOADERS = frozenset(
-    {
-        "torch.utils.data.DataLoader",
-        "torch.utils.data.dataloader.DataLoader",
-        "torchdata.stateful_dataloader.StatefulDataLoader",
-        "determined.pytorch.DataLoader",
-        "monai.data.DataLoader",
-        "monai.data.dataloader.DataLoader",
-        "webdataset.WebLoader",
-        "wds.WebLoader",
-        "torch_geometric.loader.DataLoader",
-        "torch_geometric.data.DataLoader",
-        "torch_geometric.loader.DenseDataLoader",
-        "torch_geometric.loader.NeighborLoader",
-        "torch_geometric.loader.LinkNeighborLoader",
-        "torch_geometric.loader.HGTLoader",
-        "torch_geometric.loader.ClusterLoader",
-        "torch_geometric.loader.GraphSAINTRandomWalkSampler",
-        "torch_geometric.loader.ShaDowKHopSampler",
-        "torch_geometric.loader.NeighborSampler",
-        "torch_geometric.loader.RandomNodeLoader",
-        "torch_geometric.loader.DataListLoader",
-        "dgl.dataloading.DataLoader",
-        "dgl.dataloading.GraphDataLoader",
-        "dgl.dataloading.NodeDataLoader",
-        "dgl.dataloading.EdgeDataLoader",
-    }
-)
-"""Classes that take the parameters of ``torch.utils.data.DataLoader`` and hand them on."""
-
 _LAST_NAMES = frozenset(name.rpartition(".")[2] for name in TORCH_LOADERS)
-_SAMPLING = (
-    "NeighborLoader",
-    "LinkNeighborLoader",
-    "HGTLoader",
-    "NeighborSampler",
-    "ShaDowKHopSampler",
-    "NodeDataLoader",
-    "EdgeDataLoader",
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Loader(AtCall):
-    """A call that makes a data loader. ``call.node`` is the call; ``name`` its qualified class."""
-
-    name: str
-
-    @property
-    def variable(self) -> str:
-        """Name that the loader is assigned to, as written; '' if it has none."""
-        parent = self.scopes.module.parents.get(self.node)
-        target = (
-            parent.targets[0]
-            if isinstance(parent, ast.Assign)
-            else parent.target
-            if isinstance(parent, ast.AnnAssign)
-            else None
-        )
-        return ast.unparse(target) if isinstance(target, ast.Name | ast.Attribute) else ""
-
-    @property
-    def samples_graph(self) -> bool:
-        """A graph sampler, whose feature tensors may already be on the GPU."""
-        return self.name.rsplit(".", 1)[-1] in _SAMPLING
-
-    @property
-    def device(self) -> ast.expr | None:
-        """The device on which DGL's loaders put their batches themselves, if one is given."""
-        if not self.name.startswith("dgl."):
-            return None
-        return next((keyword.value for keyword in self.node.keywords if keyword.arg == "device"), None)
-
-
 _BOOSTERS = ("plugin", "booster")
 """Names of ColossalAI's plugins, whose ``prepare_dataloader(dataset, batch_size, ...)`` makes a DataLoader:
 https://github.com/hpcaitech/ColossalAI/blob/main/colossalai/booster/plugin/dp_plugin_base.py"""
@@ -194,7 +122,7 @@ class Loaders:
             else:
                 for made in resolver.origins(ref.scopes, call.func):
                     if isinstance(made.node, FUNCTIONS):
-                        found.extend(self._yielded(made))
+                        found.extend(self._yielded(made, Ref(ref.scopes, call)))
                     if not isinstance(made.node, ast.ClassDef):
                         continue
                     if resolver.base_names(made.scopes, made.node) & TORCH_LOADERS:
@@ -227,17 +155,22 @@ class Loaders:
         if method is not None:
             yield from self._yielded(method)
 
-    def _yielded(self, generator: Ref) -> Iterator[Loader]:
-        """Loaders whose batches a generator yields as they are."""
+    def _yielded(self, generator: Ref, call: Ref | None = None) -> Iterator[Loader]:
+        """Loaders whose batches a generator yields as they are; of its parameters, what ``call`` hands to them."""
         if generator.node in self._active:
             return
         self._active.add(generator.node)
         try:
             for part in walk(generator.node):
                 if isinstance(part, ast.YieldFrom):
-                    yield from self.loaders_of(generator.scopes, unwrap_iterable(part.value))
+                    source = unwrap_iterable(part.value)
                 elif isinstance(part, ast.For) and _yields_as_it_is(part):
-                    yield from self.loaders_of(generator.scopes, unwrap_iterable(part.iter))
+                    source = unwrap_iterable(part.iter)
+                else:
+                    continue
+                where = _handed_in(generator, call, source)
+                assert isinstance(where.node, ast.expr)
+                yield from self.loaders_of(where.scopes, where.node)
         finally:
             self._active.discard(generator.node)
 
@@ -279,6 +212,17 @@ class Loaders:
                         yield from self.loaders_of(site.scopes, keyword.value)
         finally:
             self._active.discard(parameter)
+
+
+def _handed_in(generator: Ref, call: Ref | None, source: ast.expr) -> Ref:
+    """What a call hands to a generator for ``source``, if that is a parameter; else ``source`` itself."""
+    function, site = generator.node, call.node if call is not None else None
+    if not isinstance(function, FUNCTIONS) or not isinstance(site, ast.Call) or not isinstance(source, ast.Name):
+        return Ref(generator.scopes, source)
+    passed = argument_of(function, site, source.id) if source.id in parameters(function) else None
+    if call is None or passed is None or isinstance(passed, ast.Starred):
+        return Ref(generator.scopes, source)
+    return Ref(call.scopes, passed)
 
 
 def _yields_as_it_is(loop: ast.For) -> bool:

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from gpulint.documents.python import walk
-from gpulint.facts.loaders import TORCH_LOADERS
+from gpulint.facts.loader_classes import TORCH_LOADERS
 from gpulint.facts.scopes import FUNCTIONS, FunctionNode, ModuleScopes, Ref, last_name
 
 if TYPE_CHECKING:

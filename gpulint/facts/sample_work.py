@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from gpulint.documents.python import walk
 from gpulint.facts.feeding import COLLATE_POSITION
-from gpulint.facts.loaders import Loader
+from gpulint.facts.loader_classes import Loader
 from gpulint.facts.scopes import FUNCTIONS, FunctionNode, Ref, last_name
 
 if TYPE_CHECKING:

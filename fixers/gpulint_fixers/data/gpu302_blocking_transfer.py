@@ -8,7 +8,7 @@ from gpulint_rules.data.gpu302_blocking_transfer import Blocking
 
 from gpulint.documents.python import PythonModule, walk
 from gpulint.facts.devices import Device, Transfer
-from gpulint.facts.loaders import Loader
+from gpulint.facts.loader_classes import Loader
 from gpulint.facts.own_batches import is_collated, is_whole
 from gpulint.facts.passing import RECEIVERS, argument_of, parameters
 from gpulint.facts.scopes import FunctionNode, Ref, last_name

@@ -6,7 +6,7 @@ import ast
 
 from gpulint_rules.data.gpu303_single_process_loading import SingleProcess
 
-from gpulint.facts.loaders import Loader
+from gpulint.facts.loader_classes import Loader
 from gpulint.facts.scopes import FUNCTIONS
 from gpulint.finding import Finding
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety

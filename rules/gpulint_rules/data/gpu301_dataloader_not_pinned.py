@@ -37,7 +37,7 @@ from gpulint.documents.base import Document
 from gpulint.facts import yacs
 from gpulint.facts.devices import Transfer
 from gpulint.facts.feeding import PIN_POSITION
-from gpulint.facts.loaders import Loader
+from gpulint.facts.loader_classes import Loader
 from gpulint.facts.scopes import ModuleScopes, dotted
 from gpulint.facts.training_configs import settings
 from gpulint.finding import Finding, Place, Severity

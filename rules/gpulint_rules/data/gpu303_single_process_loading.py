@@ -40,7 +40,7 @@ from gpulint.facts.arguments import Passed
 from gpulint.facts.conditions import conditions
 from gpulint.facts.feeding import WORKERS_POSITION
 from gpulint.facts.launches import launches
-from gpulint.facts.loaders import Loader
+from gpulint.facts.loader_classes import Loader
 from gpulint.facts.sample_work import divides_stream, works_per_sample
 from gpulint.facts.scopes import ModuleScopes, Ref, last_name
 from gpulint.facts.training_configs import settings

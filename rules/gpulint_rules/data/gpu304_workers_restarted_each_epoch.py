@@ -31,7 +31,7 @@ from dataclasses import dataclass
 from gpulint.documents.base import Document
 from gpulint.facts.arguments import Passed
 from gpulint.facts.feeding import WORKERS_POSITION
-from gpulint.facts.loaders import Loader
+from gpulint.facts.loader_classes import Loader
 from gpulint.facts.roles import Role
 from gpulint.facts.scopes import ModuleScopes, Ref, last_name
 from gpulint.finding import Finding, Place, Severity
