@@ -29,6 +29,8 @@ _LOADER_HOOKS = {
     **dict.fromkeys(("build_training_data_loader", "build_validation_data_loader"), ("PyTorchTrial",)),
 }
 """Methods from which Lightning and Determined take loaders whose batches they move -> the bases of their classes."""
+_GIVEN = ("train_dataloader", "eval_dataloader")
+"""Loaders that Composer's ``Trainer`` is made with."""
 _TRAINER_METHODS = ("fit", "validate", "test", "predict")
 _TORCH_SIGNATURE = ("torch.utils.data.", "torchdata.", "determined.")
 PIN_POSITION = 7
@@ -87,7 +89,7 @@ class Feeding:
         return table
 
     def _handed_to_frameworks(self) -> Iterator[Ref]:
-        """Expressions that hand loaders to Accelerate, Fabric, Ray, Lightning, Determined or Ignite."""
+        """Expressions that hand loaders to Accelerate, Fabric, Ray, Lightning, Determined, Composer or Ignite."""
         for scopes in self._project.training_modules:
             if runs_elsewhere(scopes):
                 continue
@@ -95,6 +97,9 @@ class Feeding:
                 for call in scopes.calls_by_name.get(method, []):
                     if isinstance(call.func, ast.Attribute | ast.Name) and not self._on_cpu(scopes, call):
                         yield from (Ref(scopes, argument) for argument in call.args)
+            for call in scopes.calls_by_name.get("Trainer", []):
+                if self._is_composers(scopes, call) and not self._on_cpu(scopes, call):
+                    yield from (Ref(scopes, given.value) for given in call.keywords if given.arg in _GIVEN)
             for method in (*_TRAINER_METHODS, "run"):
                 for call in scopes.calls_by_name.get(method, []):
                     if self._is_trainer(scopes, call, method):
@@ -102,6 +107,9 @@ class Feeding:
                         yield from (Ref(scopes, value) for value in values)
             if not (self._cpu_trainers or self.trains_on_cpu((scopes,))):
                 yield from self._hooks(scopes)
+
+    def _is_composers(self, scopes: ModuleScopes, call: ast.Call) -> bool:
+        return any(name.startswith("composer.") for name in self._project.resolver.call_names(scopes, call))
 
     def _hooks(self, scopes: ModuleScopes) -> Iterator[Ref]:
         for owner in scopes.classes:
@@ -136,7 +144,7 @@ class Feeding:
         for ref in made:
             if isinstance(ref.node, ast.Call):
                 for keyword in ref.node.keywords:
-                    if keyword.arg in ("cpu", "accelerator") and self._project.values.of(
+                    if keyword.arg in ("cpu", "accelerator", "device") and self._project.values.of(
                         ref.scopes, keyword.value
                     ).every(lambda value: value is True or value == "cpu"):
                         return True

@@ -2,7 +2,7 @@
 A ``torch.utils.data.DataLoader`` (or a loader that forwards to it) without ``num_workers``, or with
 ``num_workers=0``, whose batches go to a GPU.
 
-Knows PyTorch loops, and Accelerate, Fabric, Ray Train, Lightning, Determined and Ignite as movers of batches; the
+Knows PyTorch loops, and Accelerate, Fabric, Ray Train, Lightning, Determined, Composer and Ignite as movers; the
 loaders of torchdata, PyG, DGL, MONAI, Determined and WebDataset; fastai's ``DataLoaders`` when they are told to use no
 workers; arguments of a Hugging Face trainer, launchers' options (``--workers 0``) and YAML files of a training that say
 0.
