@@ -14,8 +14,8 @@ Data: ``loaders`` ``loader_classes`` ``batch_samplers`` ``prepared`` ``fastai`` 
 ``input_path`` ``image_sets`` ``transforms`` ``corpus_passes`` tell how batches are made; ``draws`` ``placing``
 ``forwards`` ``glances`` ``feeding`` ``devices`` ``rearranging`` ``unseen_calls`` ``own_batches`` ``tensors``
 ``type_tests`` ``syncs`` ``host_models`` ``wrapped`` ``collectives`` ``reduced`` follow them to the GPU and results
-from it; ``accumulation`` ``batches`` ``eval_batches`` ``frozen`` ``batch_bounds`` ``paired_sizes`` ``deepspeed`` tell
-how large they are.
+from it; ``accumulation`` ``batches`` ``eval_batches`` ``frozen`` ``batch_bounds`` ``small_batches`` ``paired_sizes``
+``deepspeed`` tell how large they are.
 
 Outside: ``remote`` ``downloads`` ``fetched`` ``fetching`` ``download_tables`` ``data_set_classes`` ``hubs``
 ``hub_ids`` ``staging`` ``uploads`` ``checkpoints`` ``fetch_commands`` ``escapes`` ``local_copies`` tell what leaves

@@ -52,7 +52,6 @@ _NO_BATCHES = re.compile(
     r"^(add_argument|field|Option|option|print|dict|map|filter|map_batches)$|(dataset|sampler|config)$", re.IGNORECASE
 )
 """Calls that take a batch size without making batches."""
-_OF_ROLE = {Role.STEP: Split.TRAIN, Role.EVAL: Split.EVAL}
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from gpulint.facts.batch_bounds import accumulated_elsewhere, is_batch_size, is_small, names_large_model
 from gpulint.facts.batches import Split, split_of
+from gpulint.facts.small_batches import accumulated_elsewhere, is_batch_size, is_small, names_large_model
 from tests.facts.conftest import Tree
 
 

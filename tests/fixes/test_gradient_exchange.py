@@ -47,9 +47,36 @@ os._exit(0)  # ending gloo's threads together with the interpreter may abort on 
 """
 
 
-def test_two_processes_train_the_same_with_a_quarter_of_the_exchanges(job: MakeJob) -> None:
+SCALED = PROGRAM.replace(
+    """\
+    loss.backward()
+    if (step + 1) % 4 == 0:
+        optimizer.step()
+        optimizer.zero_grad()
+""",
+    """\
+    loss_scaler(loss, optimizer, update_grad=(step + 1) % accumulated == 0)
+""",
+).replace(
+    "exchanges = 0\n",
+    """\
+exchanges, accumulated = 0, 4
+
+
+def loss_scaler(loss, optimizer, update_grad):
+    loss.backward()
+    if update_grad:
+        optimizer.step()
+        optimizer.zero_grad()
+""",
+)
+"""The same by a scaler that does the backward pass."""
+
+
+@pytest.mark.parametrize("program", [PROGRAM, SCALED], ids=["backward", "scaler"])
+def test_two_processes_train_the_same_with_a_quarter_of_the_exchanges(job: MakeJob, program: str) -> None:
     pytest.importorskip("torch")
-    made = job({"train.py": PROGRAM})
+    made = job({"train.py": program})
     command = ("-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", "train.py")
 
     def ranks() -> list[list[float]]:

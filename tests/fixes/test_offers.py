@@ -319,3 +319,30 @@ for images, labels in DataLoader(data, pin_memory=True):
 def test_evaluation_that_explains_the_model_keeps_its_gradients(job: MakeJob) -> None:
     assert "`cam`" in job({"train.py": EXPLAINED.format(more="print(cam(x=images))")}).refusal("GPU203")
     assert job({"train.py": EXPLAINED.format(more="print(predicted)")}).offer("GPU203").safety is Safety.UNSAFE
+
+
+ARRAYS = """\
+import torch
+from torch.utils.data import DataLoader
+
+for images, labels in DataLoader(data, batch_size=256, collate_fn=stack_arrays, num_workers=4):
+    images = torch.from_numpy(images).to("cuda")
+    model(images).backward()
+"""
+
+
+def test_tensors_of_arrays_have_to_be_pinned_first(job: MakeJob) -> None:
+    offer = job({"train.py": ARRAYS}).offer("GPU302")
+    assert offer.safety is Safety.UNSAFE
+    assert "pinned first" in offer.description
+
+
+def test_what_to_wait_for_beside_a_server_is_not_chosen(job: MakeJob) -> None:
+    script = "#!/bin/bash\n#SBATCH --gres=gpu:4\nvllm serve org/model &\npython train.py &\nwait\n"
+    assert "for you to say" in job({"run.sh": script}).refusal("GPU105")
+
+
+def test_pinning_that_a_configuration_switches_off_is_left_to_it(job: MakeJob) -> None:
+    config = "lr: 0.1\nepochs: 3\npin_memory: false\n"
+    program = "from torch.utils.data import DataLoader\nloader = DataLoader(data, pin_memory=config.pin_memory)\n"
+    assert "made elsewhere" in job({"train.yaml": config, "train.py": program}).refusal("GPU301")

@@ -116,7 +116,9 @@ for epoch in range(3):
     "GPU302": HEAD + LOADER.format(pin="False") + NET + LOOP + TAIL,
     "GPU306": waste(
         "        loss = criterion(model(x), y)\n",
-        "        bias = torch.arange(2, dtype=torch.float32).to(device)\n        loss = criterion(model(x) + 0.1 * bias, y)\n",
+        "        bias = torch.arange(2, dtype=torch.float32).to(device)\n"
+        "        places = torch.arange(2).unsqueeze(0).expand(len(x), -1).float().to(device)\n"
+        "        loss = criterion(model(x) + 0.1 * bias + 0.3 * places, y)\n",
     ),
     "GPU414": waste("for epoch in", "torch.autograd.set_detect_anomaly(True)\nfor epoch in"),
 }

@@ -30,7 +30,6 @@ https://horovod.readthedocs.io/en/stable/api.html
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -60,7 +59,6 @@ _SKIPS = frozenset(
 )
 
 
-_MICRO_STEPS = re.compile(r"accum|micro_?(batch|step)", re.IGNORECASE)
 _MICRO_STEP = """\
 skip the exchange in all but the last micro-step (forward and backward pass together):
 with contextlib.nullcontext() if {last} else {model}.no_sync():

@@ -37,17 +37,7 @@ from gpulint.documents.base import Document
 from gpulint.documents.tasks import Task
 from gpulint.estimates import BatchSizes
 from gpulint.facts import deepspeed
-from gpulint.facts.batch_bounds import (
-    LARGE_GLOBAL,
-    accumulated_elsewhere,
-    declared_sizes,
-    fills_by_length,
-    is_batch_size,
-    is_small,
-    names_large_model,
-    training_sizes,
-    written_lengths,
-)
+from gpulint.facts.batch_bounds import declared_sizes
 from gpulint.facts.batches import HEAD, Split
 from gpulint.facts.eval_batches import few_graphs
 from gpulint.facts.guards import is_benchmark
@@ -56,6 +46,17 @@ from gpulint.facts.launches import Launch, launches
 from gpulint.facts.overrides import is_overridden
 from gpulint.facts.roles import Role
 from gpulint.facts.scopes import ModuleScopes
+from gpulint.facts.small_batches import (
+    LARGE_GLOBAL,
+    accumulated_elsewhere,
+    fills_by_length,
+    is_batch_size,
+    is_explained,
+    is_small,
+    names_large_model,
+    training_sizes,
+    written_lengths,
+)
 from gpulint.facts.unused import is_option_read, is_replaced
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
@@ -91,8 +92,6 @@ _SAYS_TRAINING = re.compile(
 """Words of a command that trains; without one, what a program from elsewhere does with its batches is not known."""
 _REINFORCES = re.compile(r"(^|_)(ppo|grpo|rloo|reinforce|rlhf)(_|$)", re.IGNORECASE)
 """Programs whose batches are bound by what they sample themselves."""
-_REASON = re.compile(r"\b(paper|memory|v?ram|oom|(for|to) (test|debug)\w*|only (test|debug)\w*|smoke)\b", re.IGNORECASE)
-"""Words of a comment that gives a reason for a batch size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,30 +108,14 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
     for finding in _all(document, project):
         if (finding.span.cell, finding.span.line) not in seen:
             seen.add((finding.span.cell, finding.span.line))
-            if _is_explained(document, finding):
+            assert isinstance(finding.payload, SmallBatch)
+            if is_explained(document, finding.payload.number):
                 continue
             fits = project.batch_that_fits(document.path)
             if fits is None:
                 yield finding
             elif (informed := _informed(finding, fits)) is not None:
                 yield informed
-
-
-def _is_explained(document: Document, finding: Finding) -> bool:
-    """Does a comment say why the batch is small: beside the number, above it, or anywhere in a script?"""
-    assert isinstance(finding.payload, SmallBatch)
-    number = finding.payload.number
-    source = document.cell_source(number.cell)
-    if _REASON.search(source.line(number.line).partition("#")[2]):
-        return True
-    lines = (
-        source.text.splitlines()
-        if document.kind is Kind.SHELL
-        else [source.line(number.line - 1)]
-        if number.line > 1
-        else []
-    )
-    return any(line.lstrip().startswith("#") and "batch" in line and _REASON.search(line) for line in lines)
 
 
 def _informed(finding: Finding, fits: BatchSizes) -> Finding | None:

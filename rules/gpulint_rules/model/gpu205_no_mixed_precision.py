@@ -32,9 +32,9 @@ from collections.abc import Iterator
 
 from gpulint.documents.base import Document
 from gpulint.documents.python import walk
-from gpulint.facts.batch_bounds import names_large_model
 from gpulint.facts.roles import Role
 from gpulint.facts.scopes import ModuleScopes, last_name
+from gpulint.facts.small_batches import names_large_model
 from gpulint.facts.whole_program import DOUBLE_PRECISION, LOWER_PRECISION, WholeProgram, whole_program
 from gpulint.finding import Finding, Severity
 from gpulint.project import Project
