@@ -42,6 +42,24 @@ def switched_off(project: Project, scopes: ModuleScopes, name: re.Pattern[str]) 
                 yield target
 
 
+def is_followed(project: Project, setting: ast.Attribute, name: str, position: int) -> bool:
+    """Does a loader whose batches go to a GPU take its argument ``name`` from a setting (``_C.DATA.PIN_MEMORY``)?"""
+    wanted, feeding = _keys(setting), project.feeding
+    followers = (
+        loader
+        for scopes in project.training_modules
+        for loader in project.loaders.in_module(scopes)
+        for ref in feeding.argument(loader, name, position).refs
+        if isinstance(ref.node, ast.Attribute) and _keys(ref.node) == wanted
+    )
+    return any(feeding.mover(loader) is not None or any(project.devices.transfers_of(loader)) for loader in followers)
+
+
+def _keys(setting: ast.Attribute) -> str:
+    """``DATA.PIN_MEMORY`` of ``config.DATA.PIN_MEMORY``."""
+    return dotted(setting).partition(".")[2]
+
+
 def _is_of_node(project: Project, scopes: ModuleScopes, target: ast.Attribute) -> bool:
     """Is the root of ``_C.DATA.PIN_MEMORY`` a ``CfgNode``, or of a class of the tree that is one?"""
     root: ast.expr = target

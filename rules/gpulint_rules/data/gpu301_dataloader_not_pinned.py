@@ -120,21 +120,8 @@ def _configuration(document: Document, project: Project) -> Iterator[Finding]:
 def _defaults(document: Document, scopes: ModuleScopes, project: Project) -> Iterator[Finding]:
     """``_C.DATA.PIN_MEMORY = False`` among the defaults of yacs that a loader follows."""
     for target in yacs.switched_off(project, scopes, _PIN):
-        name = dotted(target)
-        given = (
-            ref.node
-            for module in project.training_modules
-            for loader in project.loaders.in_module(module)
-            if any(project.devices.transfers_of(loader)) or project.feeding.mover(loader) is not None
-            for ref in project.feeding.argument(loader, "pin_memory", PIN_POSITION).refs
-        )
-        if any(isinstance(node, ast.Attribute) and _keys(node) == _keys(target) for node in given):
-            yield _switched_off(document, scopes.module.span(target), name)
-
-
-def _keys(node: ast.Attribute) -> str:
-    """``DATA.PIN_MEMORY`` of ``config.DATA.PIN_MEMORY``."""
-    return dotted(node).partition(".")[2]
+        if yacs.is_followed(project, target, "pin_memory", PIN_POSITION):
+            yield _switched_off(document, scopes.module.span(target), dotted(target))
 
 
 def _switched_off(document: Document, span: Span, key: str) -> Finding:
