@@ -292,13 +292,12 @@ def _without_ignored(path: Path, results: list[Result], project: Project, rules:
     config = project.config
     if not results or not config.per_file_ignores or not path.is_relative_to(config.base):
         return results
-    import pathspec
-
+    from gpulint.patterns import compiled
     from gpulint.selection import select
 
     relative, ignored = path.relative_to(config.base).as_posix(), set()
     for pattern, selectors in config.per_file_ignores.items():
-        if pathspec.GitIgnoreSpec.from_lines([pattern]).match_file(relative):
+        if compiled((pattern,)).match_file(relative):
             ignored |= {rule.code for rule in select(rules, selectors, (), ())}
     return [result for result in results if result.finding.rule.code not in ignored]
 

@@ -27,7 +27,7 @@ MAX_STARS = 5
 _EVIDENCE = b"DataLoader backward training_step dataloader train_loader data_loader loader".split()
 _NO_GRADIENTS, _EVALUATES = b"no_grad inference_mode".split(), b"evaluate validate evaluation inference predict".split()
 _STAR = re.compile(rb"\bimport[\s\\]*\*")
-_OF_ONE_FILE = ("_data", "_provided", "_documents", "_scopes", "_stars", "_imports")
+_OF_ONE_FILE = ("_data", "_unreadable", "_provided", "_documents", "_scopes", "_stars", "_imports")
 """Caches by path whose values depend on that one file alone."""
 
 
