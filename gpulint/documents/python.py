@@ -82,7 +82,7 @@ class PythonModule:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                self.tree = ast.parse(text.removeprefix("\ufeff"))
+                self.tree = ast.parse(text)
         except (RecursionError, MemoryError):
             raise TooDeep("nested too deeply to be analysed; skipped") from None
         except ValueError as error:
@@ -176,8 +176,7 @@ class PythonDocument(Document):
 
     kind = Kind.PYTHON
 
-    @cached_property
-    def python(self) -> PythonModule | None:
+    def read_python(self) -> PythonModule | None:
         try:
             return PythonModule(self.path, self.source.text, self.source.span)
         except TooDeep as error:
