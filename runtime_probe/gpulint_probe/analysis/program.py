@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpulint.escaping import printable
+
 if TYPE_CHECKING:
     from gpulint.finding import Finding
     from gpulint.project import Project
@@ -112,9 +114,9 @@ def _files(project: Project, script: Path) -> list[Path]:
 def _plain(finding: Finding, script: Path, folder: Path) -> StaticFinding:
     rule, span = finding.rule, finding.span
     path = "" if finding.path == script else os.path.relpath(finding.path, folder)
-    texts = [_without_script(text) for text in (finding.message, finding.help)]
+    message, help = (printable(_without_script(text), keep="\n") for text in (finding.message, finding.help))
     return StaticFinding(
-        rule.code, rule.name, str(finding.severity), path, span.line, texts[0], texts[1], rule.url, span.cell
+        rule.code, rule.name, str(finding.severity), printable(path), span.line, message, help, rule.url, span.cell
     )
 
 
