@@ -166,7 +166,7 @@ async def configuration_changed(server: Server, params: types.DidChangeConfigura
 
 
 def files_changed(server: Server, params: types.DidChangeWatchedFilesParams) -> None:
-    server.touch(refresh=True)
+    server.reread(_paths([change.uri for change in params.changes]))
 
 
 def folders_changed(server: Server, params: types.DidChangeWorkspaceFoldersParams) -> None:

@@ -31,7 +31,7 @@ class Schedule:
         self._urgent: dict[Path, None] = {}
         self._later: set[Path] = set()
         self._turns: dict[Path, int] = {}
-        """Turns that each slow document has had."""
+        """Turns that each slow document has had for itself, without an answer."""
 
     @property
     def slow(self) -> frozenset[Path]:
@@ -50,9 +50,15 @@ class Schedule:
         self._later |= {path for path in paths if self._turns.get(path, 0) < TURNS}
 
     def forget(self, path: Path) -> None:
-        """A document was closed."""
+        """A document was closed. One that is slow for sure stays so, as its file takes its place for the others."""
         self._drop([path])
-        self._turns.pop(path, None)
+        if not self._turns.get(path):
+            self._turns.pop(path, None)
+
+    def reconsider(self, paths: Iterable[Path]) -> None:
+        """Files have changed on disk."""
+        for path in paths:
+            self._turns.pop(path, None)
 
     def next(self) -> Turn | None:
         """What to check now; None if nothing is due."""
@@ -79,8 +85,9 @@ class Schedule:
 
     def cut(self, turn: Turn) -> dict[Path, bool]:
         """A check took all its time. For each document: will it be tried again?"""
+        alone = len(turn.paths) == 1  # else it was not to blame, perhaps
         for path in self._due(turn):
-            self._turns[path] = self._turns.get(path, 0) + 1
+            self._turns[path] = self._turns.get(path, 0) + alone
         done = [path for path in turn.paths if self._turns.get(path, 0) >= TURNS]
         self._drop(done)
         return {path: path not in done for path in turn.paths}

@@ -151,6 +151,11 @@ class Server(LanguageServer):
         self._publisher.take_back(path)
         self.touch(refresh=True)
 
+    def reread(self, paths: Iterable[Path]) -> None:
+        """Files have changed on disk."""
+        self._schedule.reconsider(path for path in paths if path not in self.opened)
+        self.touch(refresh=True)
+
     def tell(self, messages: Iterable[str], kind: types.MessageType = types.MessageType.Warning) -> None:
         """Show messages, each once."""
         for message in messages:
