@@ -116,17 +116,17 @@ class Tree(Files):
         """Names and index of a document's Python; None if it has none or cannot be parsed."""
         path = document.path
         if path not in self._scopes:
-            self._scopes[path] = None
-            module = document.python
+            found, module = None, document.python
             if module is not None:
                 from gpulint.facts.collecting import collect_scopes
 
                 try:
-                    self._scopes[path] = collect_scopes(module, self.module_name(path))
+                    found = collect_scopes(module, self.module_name(path))
                 except RecursionError:
                     document.problem("nested too deeply to be analysed; skipped", is_error=False)
                 except Exception as error:
                     document.failures.append(Failure(path, "reader", error))
+            self._scopes[path] = found  # only now, as an editor may interrupt this anywhere
         return self._scopes[path]
 
     def scopes_at(self, path: Path) -> ModuleScopes | None:
