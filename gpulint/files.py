@@ -35,8 +35,7 @@ def _digest(path: str) -> str | None:
 
 def _entries(path: str) -> list[str] | None:
     try:
-        # The cache itself is no answer to anything.
-        return sorted(name for name in os.listdir(path) if name != ".gpulint_cache")  # noqa: PTH208 - just names
+        return sorted(os.listdir(path))  # noqa: PTH208 - just names
     except (OSError, ValueError):
         return None
 

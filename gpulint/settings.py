@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from gpulint.finding import Severity
@@ -80,6 +82,14 @@ def _options(table: dict[str, Any]) -> Iterator[str]:
             if not isinstance(item, str | int):
                 raise ValueError(f"has a '{key}' that is no text, number or list of them")
             yield from (f"--{key}",) if item is True else (f"--{key}", str(item))
+
+
+def _inner_folder(value: Any) -> str:
+    # The file may come with a repository that nobody trusts, so it can name no place elsewhere.
+    folder = Path(os.path.normpath(value)) if isinstance(value, str) and value.isprintable() else Path()
+    if folder.is_absolute() or not folder.parts or folder.parts[0] == os.pardir or value.startswith("~"):
+        raise ValueError('must be a relative path of a folder in that of the settings file, such as ".cache/gpulint"')
+    return str(folder)
 
 
 SETTINGS = {
@@ -163,5 +173,14 @@ SETTINGS = {
         "folders of tools and of third-party code",
         '["third_party/"]',
         "Replaces the built-in list of folders that are never entered.",
+    ),
+    "cache-dir": Setting(
+        _inner_folder,
+        "path of a folder",
+        "the user's cache folder",
+        '".cache/gpulint"',
+        "The folder that reports are kept in for the next scan. It must be in the folder of the settings file, and no"
+        " part of the path may be a symbolic link. `--cache-dir` and `GPULINT_CACHE_DIR` win over it and may name any"
+        " folder.",
     ),
 }
