@@ -1,0 +1,219 @@
+"""Inputs that nobody would write: does every one of them leave gpulint, and the files beside it, unharmed?
+
+    python benchmarks/fuzz.py mutate [--count 1000000] [--seed N] [--processes 2] [--start N] [--docs FILE] [TREE...]
+    python benchmarks/fuzz.py programs [--count 5000] ...
+    python benchmarks/fuzz.py coverage --reader shell --seconds 600
+
+*mutate* changes small jobs that work (the cases of all specs, ``examples/``, files of the trees given): bytes, tokens,
+lines, indentation, encoding, names. *programs* writes Python programs from the language's grammar (hypothesmith), with
+imports, loaders and loops around them so that rules look at them. *coverage* lets atheris search each reader for
+inputs that reach new code.
+
+Inputs are scanned 20 at a time as one tree, beside a job whose findings must stay what they are, with all rules and
+fixers, a report in one of the formats, and for every tenth tree all rounds of ``gpulint fix``. It is a failure if
+anything raises, takes more than 10 s of CPU time or 500 MB, loses findings of the job beside it, or puts a control
+character into a report. A tree that fails is bisected to the input, or pair, that is to blame; that is shrunk and
+written below ``--output`` with the command that gives it again, once for each distinct place.
+
+An input depends on the seed, its number and the corpus alone, so a run that was stopped goes on with ``--start``. POSIX only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import multiprocessing
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from fuzzing.corpus import Input, corpus
+from fuzzing.hunting import Hunter, described
+from fuzzing.mutations import Mutator
+from fuzzing.sandbox import Limits, Sandbox
+from fuzzing.scanning import Scanner
+
+TREE, BATCH = 20, 200
+"""Inputs in one tree, and in one process."""
+KINDS = ("internal error", "exception", "time", "memory", "lost findings", "output")
+Source = Callable[[int], Input]
+
+
+@dataclass
+class Tally:
+    """Counts of a run; inputs by kind of file and by mutation, failures by kind of file and kind of failure."""
+
+    inputs: Counter[str] = field(default_factory=Counter)
+    mutations: Counter[str] = field(default_factory=Counter)
+    failures: Counter[tuple[str, str]] = field(default_factory=Counter)
+    by_title: Counter[str] = field(default_factory=Counter)
+    findings: int = 0
+    problems: int = 0
+
+    def add(self, other: Tally) -> None:
+        self.inputs += other.inputs
+        self.mutations += other.mutations
+        self.failures += other.failures
+        self.by_title += other.by_title
+        self.findings += other.findings
+        self.problems += other.problems
+
+    def rows(self) -> Iterator[str]:
+        """Lines of Markdown tables."""
+        yield f"| file | inputs | {' | '.join(KINDS)} |"
+        yield "|---|---:" + "|---:" * len(KINDS) + "|"
+        for kind, count in self.inputs.most_common():
+            yield f"| {kind} | {count:,} | {' | '.join(f'{self.failures[kind, failure]:,}' for failure in KINDS)} |"
+        sums = [sum(count for (_, kind), count in self.failures.items() if kind == failure) for failure in KINDS]
+        yield f"| all | {self.inputs.total():,} | {' | '.join(f'{count:,}' for count in sums)} |"
+        yield ""
+        yield f"{self.findings:,} findings and {self.problems:,} messages about broken files were reported."
+        yield ""
+        if self.mutations:
+            yield "| mutation | inputs |"
+            yield "|---|---:|"
+            yield from (f"| {name.replace('_', ' ')} | {count:,} |" for name, count in sorted(self.mutations.items()))
+            yield ""
+
+
+def batch(source: Source, numbers: Sequence[int], sandbox: Sandbox, hunter: Hunter) -> Tally:
+    """Scan some inputs and hunt down what fails."""
+    tally = Tally()
+    trees = []
+    apart: list[Input] = []
+    together: list[Input] = []
+    for number in numbers:
+        item = source(number)
+        tally.inputs[item.kind] += 1
+        tally.mutations.update(item.mutations)
+        (apart if item.has_settings else together).append(item)
+    for start in range(0, len(together), TREE):
+        trees.append((together[start : start + TREE], together[start].index // TREE))
+    trees += [([item], item.index) for item in apart]
+    for (inputs, number), scanned in zip(trees, sandbox.many(trees), strict=True):
+        tally.findings += scanned.findings
+        tally.problems += scanned.problems
+        for failure, blamed in hunter.hunt(inputs, number, scanned.failures):
+            tally.failures[blamed[0].kind, failure.kind] += 1
+            tally.by_title[failure.title] += 1
+    return tally
+
+
+def lane(source: Source, batches: Sequence[range], pipe: Connection, output: Path, command: str, limits: Limits) -> None:
+    """One process's share of the batches."""
+    memory = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None, prefix="gpulint-fuzz-") as folder:
+        sandbox = Sandbox(Scanner(Path(folder) / "tree"), limits)
+        hunter = Hunter(sandbox, output, command)
+        for numbers in batches:
+            pipe.send((numbers.stop, batch(source, numbers, sandbox, hunter)))
+    pipe.close()
+
+
+def run(args: argparse.Namespace, source: Source, command: str) -> Tally:
+    """All batches, in several processes; prints how it goes."""
+    stop = args.start + args.count
+    batches = [range(start, min(start + BATCH, stop)) for start in range(args.start, stop, BATCH)]
+    context = multiprocessing.get_context("fork")
+    pipes, processes, ends = [], [], []
+    for share in range(min(args.processes, len(batches))):
+        reading, writing = context.Pipe(duplex=False)
+        own = batches[share :: args.processes]
+        arguments = (source, own, writing, args.output, command, Limits(args.seconds, args.megabytes * 1_000_000))
+        process = context.Process(target=lane, args=arguments)
+        process.start()
+        writing.close()
+        pipes.append(reading)
+        processes.append(process)
+        ends.append(own[0].start)
+    tally, started, said = Tally(), time.monotonic(), 0.0
+    lanes = list(pipes)
+    try:
+        while pipes:
+            for pipe in wait(pipes):
+                try:
+                    ends[lanes.index(pipe)], part = pipe.recv()
+                    tally.add(part)
+                except EOFError:
+                    pipes.remove(pipe)
+            if (now := time.monotonic()) - said > 20:
+                said = now
+                print(progress(tally, now - started, min(ends)), file=sys.stderr, flush=True)
+    except KeyboardInterrupt:
+        print(f"stopped; go on with --start {max(args.start, min(ends) - BATCH)}", file=sys.stderr)
+    for process in processes:
+        process.terminate() if pipes else None
+        process.join()
+    if any(process.exitcode for process in processes):
+        print("a process of the run failed; the counts are not whole", file=sys.stderr)
+    print(progress(tally, time.monotonic() - started, min(ends)), file=sys.stderr)
+    return tally
+
+
+def progress(tally: Tally, seconds: float, done: int) -> str:
+    count = tally.inputs.total()
+    failures = ", ".join(f"{n} {kind}" for kind, n in sums(tally).items()) or "no failures"
+    return f"{count:,} inputs in {seconds:.0f} s ({count / max(seconds, 0.1):.0f}/s), done to about {done:,}: {failures}"
+
+
+def sums(tally: Tally) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for (_, kind), count in tally.failures.items():
+        found[kind] += count
+    return found
+
+
+def put(page: Path, name: str, lines: Sequence[str]) -> None:
+    """Write lines into a page between the marks of a command."""
+    begin, end = f"<!-- begin: fuzz.py {name} -->\n", f"<!-- end: fuzz.py {name} -->\n"
+    before, mark, rest = page.read_text().partition(begin)
+    if not mark:
+        raise SystemExit(f"{page} has no line {begin.strip()}")
+    page.write_text(before + begin + "\n".join(lines).rstrip("\n") + "\n" + end + rest.partition(end)[2])
+
+
+def add_common(parser: argparse.ArgumentParser, count: int) -> None:
+    parser.add_argument("--count", type=int, default=count, metavar="N", help=f"inputs (default {count:,})")
+    parser.add_argument("--start", type=int, default=0, metavar="N", help="number of the first input (default 0)")
+    parser.add_argument("--seed", type=int, default=1, metavar="N", help="default 1")
+    parser.add_argument("--processes", type=int, default=2, metavar="N", help="default 2")
+    parser.add_argument("--output", type=Path, default=Path("fuzz-failures"), metavar="FOLDER", help="for what fails")
+    parser.add_argument("--seconds", type=float, default=10, metavar="S", help="CPU time of a tree (default 10)")
+    parser.add_argument("--megabytes", type=int, default=500, metavar="MB", help="memory of a tree (default 500)")
+    parser.add_argument("--docs", type=Path, metavar="FILE", help="put the counts into this page")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Scan what nobody would write.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    mutate = commands.add_parser("mutate", help="change jobs that work")
+    mutate.add_argument("trees", nargs="*", type=Path, metavar="TREE")
+    add_common(mutate, 1_000_000)
+    args = parser.parse_args()
+    trees = [tree.resolve() for tree in args.trees]
+    source = Mutator(corpus(trees), args.seed).input
+    command = f"python benchmarks/fuzz.py {args.command} --seed {args.seed} --start {{index}} --count 1 --processes 1"
+    command = " ".join([command, *map(str, trees)])
+    started = time.monotonic()
+    tally = run(args, source, command)
+    lines = [*tally.rows(), f"Seed {args.seed}, inputs {args.start:,} to {args.start + args.count:,}, "
+             f"{(time.monotonic() - started) / 60:.0f} minutes with {args.processes} processes."]  # fmt: skip
+    print("\n".join(lines))
+    for title, count in tally.by_title.most_common():
+        print(f"{count:6} {title}")
+    if args.docs is not None:
+        put(args.docs, args.command, lines)
+    return 1 if tally.failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
