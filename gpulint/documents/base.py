@@ -87,7 +87,7 @@ def _decoded(data: bytes, name: str) -> str:
     except UnicodeDecodeError as error:
         raise Unreadable(f"not valid {name} text: {error.reason} at byte {error.start}") from None
     except UnicodeEncodeError:
-        raise Unreadable(f"not valid {name} text: it holds half of a character") from None
+        raise Unreadable(f"not valid {name} text: it holds a lone surrogate") from None
     except Exception as error:
         raise Unreadable(f"not valid {name} text: {error}") from None
     return text
