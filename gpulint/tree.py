@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Self
 
 from gpulint.documents import kind_of, load
 from gpulint.documents.base import Document
-from gpulint.failures import Failure
+from gpulint.failures import Failure, is_about_file
 from gpulint.files import Files
 from gpulint.importing import imported_names
 from gpulint.rule import Kind
@@ -90,6 +90,8 @@ class Tree(Files):
         try:
             yield
         except Exception as error:
+            if not is_about_file(error):
+                raise
             self.fail(path, where, error)
 
     def fail(self, path: Path, where: str, error: Exception) -> None:
@@ -123,7 +125,10 @@ class Tree(Files):
 
                 try:
                     self._scopes[path] = collect_scopes(module, self.module_name(path))
-                except RecursionError:
+                except RecursionError as error:
+                    if not is_about_file(error):
+                        del self._scopes[path]
+                        raise
                     document.problem("nested too deeply to be analysed; skipped", is_error=False)
                 except Exception as error:
                     document.failures.append(Failure(path, "reader", error))

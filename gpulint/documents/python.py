@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from gpulint.documents.base import Document
+from gpulint.failures import is_about_file
 from gpulint.rule import Kind
 from gpulint.source import SourceText, Span
 
@@ -96,7 +97,9 @@ class PythonModule:
                 warnings.simplefilter("ignore")
                 self.tree = ast.parse(text)
             _shorten_integers(self.tree, text)
-        except (RecursionError, MemoryError):
+        except (RecursionError, MemoryError) as error:
+            if not is_about_file(error):
+                raise
             raise TooDeep("nested too deeply to be analysed; skipped") from None
         except ValueError as error:
             raise SyntaxError(f"cannot be parsed: {error}") from None

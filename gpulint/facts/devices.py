@@ -267,10 +267,11 @@ class Devices:
     def _by_loader(self) -> dict[ast.Call, list[Transfer]]:
         table: dict[ast.Call, list[Transfer]] = {}
         for scopes in dict.fromkeys((*self._project.training_modules, *self._helpers())):
-            for transfer in self.batch_transfers(scopes):
-                assert transfer.draw is not None
-                for loader in transfer.draw.loaders:
-                    table.setdefault(loader.node, []).append(transfer)
+            with self._project.containing(scopes.path, "transfers of batches"):
+                for transfer in self.batch_transfers(scopes):
+                    assert transfer.draw is not None
+                    for loader in transfer.draw.loaders:
+                        table.setdefault(loader.node, []).append(transfer)
         return table
 
     def _helpers(self) -> Iterator[ModuleScopes]:

@@ -75,19 +75,23 @@ class Submitted:
     def _by_program(self) -> dict[Path, list[Submission]]:
         found: dict[Path, list[Submission]] = {}
         for path in self._project.python_files:
-            data = self._project.data(path)
-            submits = b"sagemaker" in data and any(word in data for word in _SUBMITS)
-            runs = path.suffix == ".ipynb" and _CELL_RUNS.search(data) is not None
-            document = self._project.document(path) if submits or runs else None
-            if document is None or self._project.is_test(path):
-                continue
-            if runs and isinstance(document, NotebookDocument):
-                for program, submission in self._cells(document):
+            with self._project.containing(path, "submitted jobs"):
+                for program, submission in self._in_file(path):
                     found.setdefault(program, []).append(submission)
-            scopes = self._project.scopes(document) if submits else None
-            for program, submission in self._estimators(scopes) if scopes is not None else ():
-                found.setdefault(program, []).append(submission)
         return found
+
+    def _in_file(self, path: Path) -> Iterator[tuple[Path, Submission]]:
+        data = self._project.data(path)
+        submits = b"sagemaker" in data and any(word in data for word in _SUBMITS)
+        runs = path.suffix == ".ipynb" and _CELL_RUNS.search(data) is not None
+        document = self._project.document(path) if submits or runs else None
+        if document is None or self._project.is_test(path):
+            return
+        if runs and isinstance(document, NotebookDocument):
+            yield from self._cells(document)
+        scopes = self._project.scopes(document) if submits else None
+        if scopes is not None:
+            yield from self._estimators(scopes)
 
     @cached_property
     def _locator(self) -> Locator:

@@ -236,13 +236,13 @@ def test_a_script_that_cannot_be_followed_leaves_its_callers_their_jobs(
 
 
 @pytest.mark.parametrize("name", [".gitignore", "good/.gitignore", "x.py", "Dockerfile", "ds_config.json"])
-@pytest.mark.parametrize("make", [os.mkfifo, lambda path: os.symlink("/dev/zero", path)], ids=["pipe", "device"])
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: Path(path).symlink_to("/dev/zero")], ids=["pipe", "device"])
 def test_what_is_no_file_is_not_read(scan: Scan, name: str, make: Callable[[str], None]) -> None:
     make(name)
     code, _, errors = scan()
     assert code == 1
     assert all(line.startswith(f"{name}: note: not ") for line in errors)
-    assert len(errors) == (0 if name == "ds_config.json" and os.path.islink(name) else 1)
+    assert len(errors) == (0 if name == "ds_config.json" and Path(name).is_symlink() else 1)
 
 
 @pytest.mark.parametrize("name", ["gpulint.toml", "pyproject.toml", "gpulint-baseline.json"])
@@ -251,7 +251,7 @@ def test_what_is_no_file_is_not_read(scan: Scan, name: str, make: Callable[[str]
     [
         (os.mkfifo, "cannot be read: a named pipe, not a regular file"),
         (os.mkdir, "cannot be read: a folder, not a regular file"),
-        (lambda path: os.symlink("/dev/zero", path), "a link out of the project"),
+        (lambda path: Path(path).symlink_to("/dev/zero"), "a link out of the project"),
     ],
     ids=["pipe", "folder", "device"],
 )
@@ -286,11 +286,11 @@ def test_what_is_named_is_refused_with_a_message(scan: Scan, arguments: list[str
 def test_nothing_behind_links_out_of_the_project_is_shown(scan: Scan, tmp_path: Path) -> None:
     outside = tmp_path.parent / f"{tmp_path.name} outside"
     _write(outside, {"s.py": LOOP + b"SECRET = 7\n", "c.yaml": b"num_workers: 0 # SECRET\n"})
-    os.symlink(outside / "s.py", "link.py")
-    os.symlink(outside, "folder")
-    os.symlink(outside / "c.yaml", "c.yaml")
-    os.symlink("user.py", "again.py")
-    os.symlink(".", "loop")
+    Path("link.py").symlink_to(outside / "s.py")
+    Path("folder").symlink_to(outside)
+    Path("c.yaml").symlink_to(outside / "c.yaml")
+    Path("again.py").symlink_to("user.py")
+    Path("loop").symlink_to(".")
     Path("user.py").write_text(
         "import torch, yaml\nfrom link import *\nfrom folder.s import SECRET\n"
         + "".join(
@@ -311,8 +311,8 @@ def test_nothing_behind_links_out_of_the_project_is_shown(scan: Scan, tmp_path: 
 def test_a_link_that_is_named_is_followed(scan: Scan, tmp_path: Path) -> None:
     outside = tmp_path.parent / f"{tmp_path.name} named"
     _write(outside, {"s.py": LOOP, "deep/t.py": LOOP})
-    os.symlink(outside / "s.py", "link.py")
-    os.symlink(outside, "folder")
+    Path("link.py").symlink_to(outside / "s.py")
+    Path("folder").symlink_to(outside)
     for name, paths in (("link.py", {"link.py"}), ("folder", {"folder/s.py", "folder/deep/t.py"})):
         _, findings, errors = scan(name, "good")
         assert {item["path"] for item in findings if not item["path"].startswith("good/")} == paths

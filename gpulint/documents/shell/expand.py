@@ -216,8 +216,8 @@ class Expander:
                 joined += [Atom(" ", None, 0, splits=not part.quoted)] if number else []
                 joined += [replace(atom, splits=not part.quoted) for atom in element]
             return tuple(joined)
-        if (number := whole(index)) is not None and number < len(elements):
-            return tuple(replace(atom, splits=not part.quoted) for atom in elements[number])
+        if (at := whole(index)) is not None and at < len(elements):
+            return tuple(replace(atom, splits=not part.quoted) for atom in elements[at])
         return None
 
     def _only_default(self, name: str) -> bool:
