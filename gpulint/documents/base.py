@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from gpulint.failures import Failure
+from gpulint.failures import Failure, is_about_file
 from gpulint.finding import Problem
 from gpulint.rule import Kind
 from gpulint.source import SourceText, Span
@@ -87,7 +87,7 @@ def _decoded(data: bytes, name: str) -> str:
     except UnicodeDecodeError as error:
         raise Unreadable(f"not valid {name} text: {error.reason} at byte {error.start}") from None
     except UnicodeEncodeError:
-        raise Unreadable(f"not valid {name} text: it holds half of a character") from None
+        raise Unreadable(f"not valid {name} text: it holds a lone surrogate") from None
     except Exception as error:
         raise Unreadable(f"not valid {name} text: {error}") from None
     return text
@@ -150,6 +150,8 @@ class Document:
         try:
             return read()
         except Exception as error:
+            if not is_about_file(error):
+                raise
             self.failures.append(Failure(self.path, "reader", error))
             return empty
 

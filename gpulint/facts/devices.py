@@ -16,6 +16,7 @@ from gpulint.facts.glances import looks_at_few
 from gpulint.facts.gpu_programs import runs_elsewhere
 from gpulint.facts.loader_classes import Loader
 from gpulint.facts.scopes import AtCall, ModuleScopes, Ref, last_name
+from gpulint.words import word_of
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -266,16 +267,17 @@ class Devices:
     def _by_loader(self) -> dict[ast.Call, list[Transfer]]:
         table: dict[ast.Call, list[Transfer]] = {}
         for scopes in dict.fromkeys((*self._project.training_modules, *self._helpers())):
-            for transfer in self.batch_transfers(scopes):
-                assert transfer.draw is not None
-                for loader in transfer.draw.loaders:
-                    table.setdefault(loader.node, []).append(transfer)
+            with self._project.containing(scopes.path, "transfers of batches"):
+                for transfer in self.batch_transfers(scopes):
+                    assert transfer.draw is not None
+                    for loader in transfer.draw.loaders:
+                        table.setdefault(loader.node, []).append(transfer)
         return table
 
     def _helpers(self) -> Iterator[ModuleScopes]:
         """Modules of helpers that say by their names that they move batches, and perhaps nothing of training."""
         for name in _HELPERS:
-            for path in self._project.words.mentioning(name.encode()):
+            for path in self._project.words.mentioning(word_of(name)):
                 scopes = self._project.scopes_at(path)
                 if scopes is not None and any(function.name == name for function in scopes.functions):
                     yield scopes

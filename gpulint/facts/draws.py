@@ -60,11 +60,12 @@ class Draws:
         """Loader call -> the loops of the project that draw from it."""
         table: dict[ast.Call, list[Draw]] = {}
         for scopes in self._project.training_modules:
-            for loop in scopes.loops:
-                # What the loop does is not asked: a loop over no known loader is of no use here.
-                if (draw := self._known_draw(scopes, loop)) is not None:
-                    for loader in draw.loaders:
-                        table.setdefault(loader.node, []).append(draw)
+            with self._project.containing(scopes.path, "loops over loaders"):
+                for loop in scopes.loops:
+                    # What the loop does is not asked: a loop over no known loader is of no use here.
+                    if (draw := self._known_draw(scopes, loop)) is not None:
+                        for loader in draw.loaders:
+                            table.setdefault(loader.node, []).append(draw)
         return table
 
     def draw(self, scopes: ModuleScopes, loop: LoopNode | ast.comprehension) -> Draw | None:

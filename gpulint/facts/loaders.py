@@ -190,11 +190,12 @@ class Loaders:
         for scopes in self._project.training_modules:
             if "__main__" in scopes.module.source.text:
                 continue
-            for (_, name), bindings in scopes.attributes.items():
-                for binding in bindings:
-                    if isinstance(binding.value, ast.Call) and is_loader_name(name):
-                        made = self._loader(scopes, binding.value)
-                        table.setdefault(name, []).extend([made] if made is not None else [])
+            with self._project.containing(scopes.path, "loaders of classes"):
+                for (_, name), bindings in scopes.attributes.items():
+                    for binding in bindings:
+                        if isinstance(binding.value, ast.Call) and is_loader_name(name):
+                            made = self._loader(scopes, binding.value)
+                            table.setdefault(name, []).extend([made] if made is not None else [])
         return table
 
     def _handed_along(self, scopes: ModuleScopes, parameter: ast.arg) -> Iterator[Loader]:
