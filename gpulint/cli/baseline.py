@@ -125,7 +125,7 @@ def _write(path: Path, entries: list[Entry]) -> None:
     from gpulint.writing import Change, WriteError, write
 
     try:
-        before = path.read_bytes() if path.exists() else None
+        before = path.read_bytes() if path.is_file() else None
         after = baseline.render(entries).encode("utf-8", "backslashreplace")
         write([Change(path, before, after)], path.parent)
     except (OSError, WriteError) as error:
