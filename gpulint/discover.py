@@ -34,7 +34,7 @@ _NEVER_SCRIPTS = frozenset(
     (
         ".avi .bin .bmp .bz2 .c .cc .cpp .cu .css .csv .ckpt .flac .gif .gz .h .h5 .hpp .html .jpeg .jpg .js .json"
         " .jsonl .lock .log .md .mp3 .mp4 .npy .npz .onnx .parquet .pdf .pkl .png .pt .pth .pyc .rst .safetensors .so"
-        " .svg .tar .tfrecord .tif .tiff .toml .tsv .ts .wav .webm .webp .whl .xml .xz .zip .zst"
+        " .svg .tar .tfrecord .tif .tiff .tmp .toml .tsv .ts .wav .webm .webp .whl .xml .xz .zip .zst"
     ).split()
 )
 

@@ -55,6 +55,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _write(root: Path, lines: list[str]) -> Path:
     """Append a table to ``pyproject.toml``; where there is none, or it cannot take one, write ``gpulint.toml``."""
+    from gpulint.writing import Change, WriteError, write
+
     project = root / "pyproject.toml"
     try:
         if disk.exists(project):
@@ -67,13 +69,12 @@ def _write(root: Path, lines: list[str]) -> Path:
             except ValueError:
                 pass  # ``tool = { ... }`` in one line cannot be added to
             else:
-                project.write_bytes(new.encode())
+                write([Change(project, old.encode(), new.encode())], root)
                 return project
         target = root / "gpulint.toml"
-        with target.open("x", encoding="utf-8", newline="\n") as file:
-            file.write("\n".join([*lines, ""]))
+        write([Change(target, None, "\n".join([*lines, ""]).encode())], root)
         return target
-    except (OSError, UnicodeError) as error:
+    except (OSError, UnicodeError, WriteError) as error:
         raise ConfigError(f"{os.path.relpath(root)}: cannot be written: {error}") from None
 
 
