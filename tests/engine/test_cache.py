@@ -12,6 +12,7 @@ import pytest
 
 from gpulint import engine
 from gpulint.cli import main
+from gpulint.files import Files
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SIGNATURE = "Signature: 8a477f597d28d172789f06886806bc55"
@@ -271,3 +272,27 @@ def test_clean_leaves_alone_what_gpulint_did_not_make(
     assert "is not a cache of gpulint" in capsys.readouterr().err
     assert (other / f"{'0a' * 20}.json").exists()
     assert not cache.exists(), "the others are removed all the same"
+
+
+def test_a_folder_that_appears_where_one_was_looked_for_is_noticed(tmp_path: Path) -> None:
+    """Of absent folders only what lies above is asked again."""
+    from gpulint.cache import _still_holds
+
+    (tmp_path / "here").mkdir()
+    (tmp_path / "a-file").touch()
+    absent = [tmp_path / "a", tmp_path / "a" / "b", tmp_path / "a" / "b" / "c", tmp_path / "here" / "x"]
+    absent += [tmp_path / "a-file" / "b", tmp_path / "unasked" / "d"]
+    for folder in absent:
+        files = Files(tmp_path, [])
+        for asked in (tmp_path, tmp_path / "here", tmp_path / "a-file", *absent):
+            files.entries(asked)
+        answers = files.asked()
+        assert len(answers["entries"]) < 3 + len(absent)
+        assert _still_holds(answers)
+        if folder.parent.name == "a-file":
+            folder.parent.unlink()
+        folder.mkdir(parents=True)
+        assert not _still_holds(answers), folder
+        shutil.rmtree(tmp_path / folder.relative_to(tmp_path).parts[0])
+        (tmp_path / "here").mkdir(exist_ok=True)
+        (tmp_path / "a-file").touch()
