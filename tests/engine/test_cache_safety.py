@@ -393,6 +393,7 @@ def test_a_repository_that_is_the_home_cannot_bring_an_entry(
     assert content(tree) == before
     err = scan(str(project), "--cache-dir", str(tree / "c"))[2]
     assert "no cache folder outside of it for the key" in err
+    assert content(tree) == before
 
 
 def test_a_cache_in_another_repository_has_its_key_elsewhere(tree: Path, users: Path, scan: Scan) -> None:
