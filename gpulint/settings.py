@@ -29,10 +29,22 @@ def _strings(value: Any) -> tuple[str, ...]:
     return tuple(value)
 
 
-def _string_lists(value: Any) -> dict[str, tuple[str, ...]]:
+def _patterns(value: Any) -> tuple[str, ...]:
+    from gpulint.patterns import compiled
+
+    patterns = _strings(value)
+    compiled(patterns)
+    return patterns
+
+
+def _lists_by_pattern(value: Any) -> dict[str, tuple[str, ...]]:
+    from gpulint.patterns import compiled
+
     if not isinstance(value, dict):
         raise ValueError('must be a table such as {"tests/*" = ["GPU301"]}')
-    return {pattern: _strings(codes) for pattern, codes in value.items()}
+    found = {pattern: _strings(codes) for pattern, codes in value.items()}
+    compiled(tuple(found))
+    return found
 
 
 def _count(value: Any) -> int:
@@ -94,7 +106,7 @@ SETTINGS = {
         'Rules not to run. The more specific selector wins: `ignore = ["GPU3"]` keeps `select = ["GPU301"]`.',
     ),
     "per-file-ignores": Setting(
-        _string_lists,
+        _lists_by_pattern,
         "table of lists of selectors",
         "{}",
         '{ "tools/*" = ["ALL"] }',
@@ -139,14 +151,14 @@ SETTINGS = {
         " and `gpulint fix` run it and say in GPU201 and GPU202 which batch fits.",
     ),
     "extend-exclude": Setting(
-        _strings,
+        _patterns,
         "list of patterns",
         "[]",
         '["old/"]',
         "Files and folders that are not scanned, as in `.gitignore`. A file that is named is always scanned.",
     ),
     "exclude": Setting(
-        _strings,
+        _patterns,
         "list of patterns",
         "folders of tools and of third-party code",
         '["third_party/"]',

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gpulint import disk
 from gpulint.cli import CLEAN
 from gpulint.config import Config, ConfigError, load
 from gpulint.rule import DOCS_URL
@@ -37,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
     from gpulint.discover import absolute
 
     root = absolute(Path(args.folder))
-    if not root.is_dir():
+    if not disk.is_dir(root):
         raise ConfigError(f"{args.folder}: no such folder")
     existing = load(root).source
     if existing is not None:
@@ -55,14 +56,14 @@ def _write(root: Path, lines: list[str]) -> Path:
     """Append a table to ``pyproject.toml``; where there is none, or it cannot take one, write ``gpulint.toml``."""
     project = root / "pyproject.toml"
     try:
-        if project.is_file():
-            old = project.read_bytes().decode("utf-8")
+        if disk.exists(project):
+            old = disk.read(project).decode("utf-8")
             newline = "\r\n" if "\r\n" in old else "\n"
             gap = "" if not old or old.endswith("\n") else newline
             new = old + gap + newline + newline.join(["[tool.gpulint]", *lines, ""])
             try:
                 tomllib.loads(new)
-            except tomllib.TOMLDecodeError:
+            except ValueError:
                 pass  # ``tool = { ... }`` in one line cannot be added to
             else:
                 project.write_bytes(new.encode())
@@ -71,7 +72,7 @@ def _write(root: Path, lines: list[str]) -> Path:
         with target.open("x", encoding="utf-8", newline="\n") as file:
             file.write("\n".join([*lines, ""]))
         return target
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, UnicodeError) as error:
         raise ConfigError(f"{os.path.relpath(root)}: cannot be written: {error}") from None
 
 

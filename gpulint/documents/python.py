@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -21,6 +22,10 @@ _PYTHON2 = (
     "Missing parentheses in call to 'exec'",
     "multiple exception types",
 )
+
+
+_MAX_BITS = 10_000
+_LONG_INTEGER = re.compile(rf"0[xXoObB][\da-fA-F_]{{{_MAX_BITS // 4},}}")
 
 
 _PLAIN = frozenset(
@@ -71,6 +76,13 @@ class TooDeep(SyntaxError):
     """Valid code that no tree can be built of; generated, so a note is enough."""
 
 
+def _shorten_integers(tree: ast.AST, text: str) -> None:
+    """Replace integers that Python cannot write in decimal by infinity, so that all constants can be shown."""
+    for node in walk(tree) if _LONG_INTEGER.search(text) else ():
+        if isinstance(node, ast.Constant) and type(node.value) is int and node.value.bit_length() > _MAX_BITS:
+            node.value = float("inf")
+
+
 class PythonModule:
     """The tree of one module; ``span_of`` maps character offsets of ``text`` to spans of the owning document."""
 
@@ -82,7 +94,8 @@ class PythonModule:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                self.tree = ast.parse(text.removeprefix("\ufeff"))
+                self.tree = ast.parse(text)
+            _shorten_integers(self.tree, text)
         except (RecursionError, MemoryError):
             raise TooDeep("nested too deeply to be analysed; skipped") from None
         except ValueError as error:
@@ -176,8 +189,7 @@ class PythonDocument(Document):
 
     kind = Kind.PYTHON
 
-    @cached_property
-    def python(self) -> PythonModule | None:
+    def read_python(self) -> PythonModule | None:
         try:
             return PythonModule(self.path, self.source.text, self.source.span)
         except TooDeep as error:

@@ -16,6 +16,7 @@ from gpulint.facts.glances import looks_at_few
 from gpulint.facts.gpu_programs import runs_elsewhere
 from gpulint.facts.loader_classes import Loader
 from gpulint.facts.scopes import AtCall, ModuleScopes, Ref, last_name
+from gpulint.words import word_of
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -275,7 +276,7 @@ class Devices:
     def _helpers(self) -> Iterator[ModuleScopes]:
         """Modules of helpers that say by their names that they move batches, and perhaps nothing of training."""
         for name in _HELPERS:
-            for path in self._project.words.mentioning(name.encode()):
+            for path in self._project.words.mentioning(word_of(name)):
                 scopes = self._project.scopes_at(path)
                 if scopes is not None and any(function.name == name for function in scopes.functions):
                     yield scopes

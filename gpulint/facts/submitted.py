@@ -21,6 +21,7 @@ from gpulint.facts.launches import launches
 from gpulint.facts.locating import Locator
 from gpulint.facts.scopes import ModuleScopes
 from gpulint.finding import Place
+from gpulint.words import word_of
 
 if TYPE_CHECKING:
     from gpulint.documents.shell import ArgWord
@@ -64,7 +65,7 @@ class Submitted:
         if own is not None or not self._by_program:
             return tuple(own or ())
         if program not in self._inherited:
-            stem = (program.parent if program.name == "__init__.py" else program).stem.encode()
+            stem = word_of((program.parent if program.name == "__init__.py" else program).stem)
             users = [path for path in self._by_program if self._project.words.holds(path, stem)]
             users = [path for path in users if program in self._project.imported(path)]
             self._inherited[program] = tuple(item for path in users for item in self._by_program[path])

@@ -15,6 +15,7 @@ from gpulint.facts.memo import Memo
 from gpulint.facts.options import Options
 from gpulint.facts.scopes import ModuleScopes, Ref
 from gpulint.finding import Place
+from gpulint.numerals import MAX_DIGITS
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -75,6 +76,10 @@ class Known:
         return any(test(value.value) for value in self.values)
 
 
+_MAX_SIZE = 100_000
+"""Longest text, or most parts of a sequence, that a constant may have."""
+
+
 class Values:
     """Constant values in one project."""
 
@@ -107,7 +112,12 @@ class Values:
     def _constants(self, ref: Ref) -> tuple[Value, ...]:
         if ref.path and not isinstance(ref.node, ast.Attribute):
             return ()
-        return self._memo.ask(ref.node, lambda: tuple(self._evaluate(ref)), ())
+        return self._memo.ask(ref.node, lambda: self._bounded(ref), ())
+
+    def _bounded(self, ref: Ref) -> tuple[Value, ...]:
+        """The constants, unless one is so large that a few more operations on it would fill memory."""
+        values = tuple(self._evaluate(ref))
+        return values if all(_size(value.value) <= _MAX_SIZE for value in values) else ()
 
     def _evaluate(self, ref: Ref) -> Iterator[Value]:
         scopes = ref.scopes
@@ -245,14 +255,23 @@ def values_key(values: list[Value]) -> list[Value]:
     return list(seen.values())
 
 
+def _size(value: object) -> int:
+    """Characters of a text, parts of a sequence; a number has the size of its excess over what machines hold."""
+    if isinstance(value, str | bytes):
+        return len(value)
+    if isinstance(value, tuple):
+        return len(value) + sum(map(_size, value))
+    return max(0, value.bit_length() - 64) * _MAX_SIZE if isinstance(value, int) else 0
+
+
 def _convert(names: frozenset[str], value: object) -> object:
     try:
         if "int" in names:
-            return int(value)  # type: ignore[call-overload]
+            return value if isinstance(value, str) and len(value) > MAX_DIGITS else int(value)  # type: ignore[call-overload]
         if "float" in names:
             return float(value)  # type: ignore[arg-type]
         if "bool" in names:
             return bool(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return value
     return value

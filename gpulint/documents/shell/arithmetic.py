@@ -8,6 +8,8 @@ import re
 from collections.abc import Callable
 
 _ALLOWED = re.compile(r"[\w\s+*/%()$\{\}-]{1,200}")
+_LIMIT = 2**63
+"""Numbers of shells end here."""
 _OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -23,7 +25,8 @@ def evaluate(expression: str, variable: Callable[[str], int | None]) -> int | No
         return None
     try:
         tree = ast.parse(re.sub(r"\$\{?(\w+)\}?", r"\1", expression).strip(), mode="eval")
-        return _value(tree.body, variable)
+        value = _value(tree.body, variable)
+        return value if value is None or abs(value) < _LIMIT else None
     except (SyntaxError, ValueError, ZeroDivisionError, OverflowError, RecursionError):
         return None
 

@@ -15,6 +15,7 @@ from gpulint.documents.shell.flow import reaching, sets_default
 from gpulint.documents.shell.script import Assignment, Block, Command, Script
 from gpulint.documents.shell.substitution import ALL_GPUS, SCRIPT_DIR, START_DIR, known_output
 from gpulint.documents.shell.words import Arithmetic, Literal, Part, Substitution, Variable, Word
+from gpulint.numerals import whole
 from gpulint.source import Fragment
 
 __all__ = ["ALL_GPUS", "SCRIPT_DIR", "START_DIR", "ArgWord", "Atom", "Expander"]
@@ -142,7 +143,8 @@ class Expander:
         if len(values) != 1 or values[0] is None or isinstance(values[0], list):
             return None
         text = "".join(atom.text for atom in values[0]) if all(atom.known for atom in values[0]) else ""
-        return int(text) if text.strip().lstrip("-").isdecimal() else None
+        value = whole(text.strip().removeprefix("-"))
+        return -value if value is not None and text.strip().startswith("-") else value
 
     def _substitution(self, part: Substitution, position: int, blocks: tuple[Block, ...], fragment: Fragment) -> Value:
         def variable(name: str) -> str | None:
@@ -214,8 +216,8 @@ class Expander:
                 joined += [Atom(" ", None, 0, splits=not part.quoted)] if number else []
                 joined += [replace(atom, splits=not part.quoted) for atom in element]
             return tuple(joined)
-        if index.isdecimal() and int(index) < len(elements):
-            return tuple(replace(atom, splits=not part.quoted) for atom in elements[int(index)])
+        if (number := whole(index)) is not None and number < len(elements):
+            return tuple(replace(atom, splits=not part.quoted) for atom in elements[number])
         return None
 
     def _only_default(self, name: str) -> bool:
