@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
 from gpulint.cache import NAME, is_cache
 from gpulint.cli import CLEAN
 from gpulint.config import ConfigError
+from gpulint.escaping import say
 
 
 def add(commands: argparse._SubParsersAction[Any]) -> None:
@@ -27,7 +29,7 @@ def run(args: argparse.Namespace) -> int:
 
     folder: Path = args.cache_dir or project_root([Path.cwd()]) / NAME
     if not folder.exists():
-        print(f"{folder}: no cache")
+        say(f"{folder}: no cache", file=sys.stdout)
         return CLEAN
     if not is_cache(folder):
         raise ConfigError(f"{folder}: not a cache of gpulint")
@@ -35,5 +37,5 @@ def run(args: argparse.Namespace) -> int:
         shutil.rmtree(folder)
     except OSError as error:
         raise ConfigError(f"{folder}: cannot be removed: {error.strerror}") from None
-    print(f"{folder}: removed")
+    say(f"{folder}: removed", file=sys.stdout)
     return CLEAN
