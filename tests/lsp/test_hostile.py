@@ -302,7 +302,7 @@ async def test_a_request_can_be_cancelled_while_its_document_is_checked(impatien
     answer = impatient.client.protocol.send_request("textDocument/codeAction", params, msg_id="asked")
     await asyncio.sleep(0.5)
     impatient.client.cancel_request(types.CancelParams("asked"))
-    with pytest.raises(Exception, match="(?i)cancel"):
+    with pytest.raises(Exception, match="cancel"):
         async with asyncio.timeout(SECONDS):
             await asyncio.wrap_future(answer)
     assert await impatient.codes(impatient.open(program)) == ALL
