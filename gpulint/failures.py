@@ -51,3 +51,35 @@ def _calls() -> Iterator[FrameType]:
     while frame is not None:
         yield frame
         frame = frame.f_back
+
+
+class Stop(BaseException):
+    """Ends a run from outside, in the middle of whatever runs. Nobody may take it for an error."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The package that a plugin comes from."""
+
+    entry: str
+    """Name of the entry point."""
+    package: str = ""
+    version: str = ""
+    tracker: str = ""
+    """Web address where its users report problems, if the package names one."""
+
+    def __str__(self) -> str:
+        return f"{self.package} {self.version}".strip() or f"the plugin {self.entry}"
+
+    @property
+    def whom(self) -> str:
+        """Who takes reports of errors: ``at`` an address, or ``to`` somebody."""
+        return f"at {self.tracker}" if self.tracker else "to its authors"
+
+
+class PluginError(Exception):
+    """A plugin's rule or fixer raised, or returned what it must not."""
+
+    def __init__(self, origin: Origin, message: str) -> None:
+        super().__init__(message)
+        self.origin = origin
