@@ -7,9 +7,11 @@ reads or writes another unit converts at the border.
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_right
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import accumulate
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -73,10 +75,23 @@ class SourceText:
 
     def byte_column(self, line: int, byte_offset: int) -> int:
         """1-based character column of a 0-based UTF-8 byte offset in ``line`` (the unit of ``ast`` nodes)."""
-        text = self.line(line)
-        if text.isascii():
+        if self._is_ascii:
             return byte_offset + 1
-        return len(text.encode("utf-8", "surrogatepass")[:byte_offset].decode("utf-8", "ignore")) + 1
+        ends = self._byte_ends.get(line)
+        if ends is None:
+            # Made once for a line, of which a generated file may have a single one.
+            sizes = (len(char.encode("utf-8", "surrogatepass")) for char in self.line(line))
+            ends = self._byte_ends[line] = array("L", accumulate(sizes))
+        return bisect_right(ends, byte_offset) + 1
+
+    @cached_property
+    def _is_ascii(self) -> bool:
+        return self.text.isascii()
+
+    @cached_property
+    def _byte_ends(self) -> dict[int, array[int]]:
+        """Lines -> where each of their characters ends in UTF-8."""
+        return {}
 
 
 @dataclass(frozen=True)

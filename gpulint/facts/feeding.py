@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from gpulint.documents.python import walk
 from gpulint.facts.arguments import Argument, Passed
-from gpulint.facts.devices import Device
+from gpulint.facts.devices import Device, Transfer
 from gpulint.facts.gpu_programs import runs_elsewhere
 from gpulint.facts.loader_classes import Loader
 from gpulint.facts.passing import argument_of, parameters
@@ -48,6 +48,8 @@ class Feeding:
 
     def __init__(self, project: Project) -> None:
         self._project = project
+        self._on_gpu: dict[Loader, bool] = {}
+        self._moves_in: dict[ModuleScopes, dict[FunctionNode | None, list[Transfer]]] = {}
 
     def argument(self, loader: Loader, name: str, position: int | None = None) -> Argument:
         """What a loader gets for ``name``; ``position`` counts in torch's own signature only."""
@@ -177,6 +179,11 @@ class Feeding:
 
     def yields_gpu_tensors(self, loader: Loader) -> bool:
         """Are samples or batches on the GPU before the loader pins them? That would raise an error."""
+        if loader not in self._on_gpu:
+            self._on_gpu[loader] = self._find_gpu_tensors(loader)
+        return self._on_gpu[loader]
+
+    def _find_gpu_tensors(self, loader: Loader) -> bool:
         if self._project.draws.places(loader):
             return True
         resolver = self._project.resolver
@@ -240,14 +247,22 @@ class Feeding:
 
     def _moves(self, scopes: ModuleScopes, function: FunctionNode) -> bool:
         """Does the function, or a helper that it calls, move anything to a GPU, or make it there?"""
-        moves = self._project.devices.transfers(scopes)
-        if any(move.to_gpu and scopes.function(move.node) is function for move in moves):
+        if self._moves_of(scopes, function):
             return True
         return self._makes_on_gpu(scopes, function, None, MAX_HELPERS)
 
+    def _moves_of(self, scopes: ModuleScopes, function: FunctionNode | None) -> list[Transfer]:
+        """The transfers to a GPU whose innermost function is ``function``."""
+        if scopes not in self._moves_in:
+            table = self._moves_in[scopes] = dict[FunctionNode | None, list[Transfer]]()
+            for move in self._project.devices.transfers(scopes):
+                if move.to_gpu:
+                    table.setdefault(scopes.function(move.node), []).append(move)
+        return self._moves_in[scopes].get(function, [])
+
     def _makes_on_gpu(self, scopes: ModuleScopes, function: FunctionNode, call: Ref | None, depth: int) -> bool:
         """Does a function name a GPU as the place of a tensor? A parameter of a helper is what ``call`` hands to it."""
-        calls = [inner for inner in scopes.calls if scopes.function(inner) is function]
+        calls = scopes.calls_of(function)
         for inner in calls:
             for device in _devices_named(inner):
                 where = Ref(scopes, device)
@@ -271,9 +286,7 @@ class Feeding:
         root = _root(node)
         here = scopes.function(node)
         found: set[str] = set()
-        for transfer in self._project.devices.transfers(scopes):
-            if not transfer.to_gpu or scopes.function(transfer.node) is not here:
-                continue
+        for transfer in self._moves_of(scopes, here):
             assigned = _assigned_root(scopes, transfer.node)
             if isinstance(transfer.value, ast.Attribute) and transfer.node is not node and assigned != root:
                 continue  # `y = data.y.to(device)` leaves the data where they are

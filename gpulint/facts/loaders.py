@@ -13,7 +13,7 @@ from gpulint.facts.gpu_programs import is_for_tpu
 from gpulint.facts.iterables import is_loader_name, is_of_parts, unwrap_iterable
 from gpulint.facts.loader_classes import TORCH_LOADERS, Loader
 from gpulint.facts.passing import argument_of, parameters
-from gpulint.facts.scopes import FUNCTIONS, Bound, ModuleScopes, Ref, last_name
+from gpulint.facts.scopes import FUNCTIONS, Bound, ModuleScopes, Ref, kinds_bound, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -241,10 +241,10 @@ def _is_alias(scopes: ModuleScopes, func: ast.expr) -> bool:
         root = root.value
     if not isinstance(root, ast.Name):
         return True
-    bindings = scopes.scope(root).lookup(root.id)
+    kinds = kinds_bound(scopes, root.id, scopes.scope(root))
     if root is not func:
-        return any(binding.kind is Bound.IMPORT for binding in bindings)
-    return not bindings or any(binding.kind in (Bound.IMPORT, Bound.ASSIGN) for binding in bindings)
+        return Bound.IMPORT in kinds
+    return not kinds or Bound.IMPORT in kinds or Bound.ASSIGN in kinds
 
 
 def _forwards(owner: ast.ClassDef) -> bool:
