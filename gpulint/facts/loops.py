@@ -9,11 +9,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpulint.facts.callsites import LOOKED_AT
-from gpulint.facts.roles import MAX_HELPERS, Role, Roles
+from gpulint.facts.roles import Role, Roles
 from gpulint.facts.scopes import FunctionNode, ModuleScopes, Ref, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
+
+MAX_CALLS = 6
+"""How many calls up the loops around a function are looked for."""
 
 _STEP_HOOKS = frozenset(
     {
@@ -49,10 +52,11 @@ class Loops(Roles):
 
     def __init__(self, project: Project) -> None:
         super().__init__(project)
-        self._contexts: dict[FunctionNode, tuple[Context, ...]] = {}
+        self._contexts: dict[tuple[FunctionNode, int], tuple[Context, ...]] = {}
 
-    def contexts(self, scopes: ModuleScopes, node: ast.AST) -> tuple[Context, ...]:
-        """The training, epoch or evaluation loops that ``node`` runs in, the innermost of each way to it."""
+    def contexts(self, scopes: ModuleScopes, node: ast.AST, calls: int = MAX_CALLS) -> tuple[Context, ...]:
+        """The training, epoch or evaluation loops that ``node`` runs in, the innermost of each way to it; those are
+        followed as many ``calls`` up."""
         for loop in self.around(scopes, node):
             role = self.role(scopes, loop)
             if role is not Role.OTHER:
@@ -60,34 +64,32 @@ class Loops(Roles):
         function = scopes.function(node)
         while function is not None and "closure" in function.name:
             function = scopes.function(function)
-        return self.function_contexts(scopes, function) if function is not None else ()
+        return self.function_contexts(scopes, function, calls) if function is not None else ()
 
-    def function_contexts(self, scopes: ModuleScopes, function: FunctionNode) -> tuple[Context, ...]:
+    def function_contexts(
+        self, scopes: ModuleScopes, function: FunctionNode, calls: int = MAX_CALLS
+    ) -> tuple[Context, ...]:
         """The loops that a function is called in."""
-        if function in self._contexts:
-            return self._contexts[function]
-        question = ("context", function)
-        if question in self._active or len(self._active) > MAX_HELPERS:
-            return ()
-        self._active.add(question)
-        try:
-            found = list(self._hook(scopes, function))
-            sites = self._project.resolver.call_sites(scopes, function)
-            if function.name == "forward":
-                sites = self._project.draws.runs.get(function, ())
-            for site in sites or self.handed_over(scopes, function):
-                for context in self.contexts(site.scopes, site.node):
+        question = function, calls
+        if question not in self._contexts:
+            self._contexts[question] = self._find_contexts(scopes, function, calls) if calls else ()
+        return self._contexts[question]
+
+    def _find_contexts(self, scopes: ModuleScopes, function: FunctionNode, calls: int) -> tuple[Context, ...]:
+        found = list(self._hook(scopes, function))
+        sites = self._project.resolver.call_sites(scopes, function)
+        if function.name == "forward":
+            sites = self._project.draws.runs.get(function, ())
+        for site in sites or self.handed_over(scopes, function):
+            left = 0 if site.scopes.function(site.node) is function else calls - 1
+            for context in self.contexts(site.scopes, site.node, left):
+                if not any(call.scopes.function(call.node) is function for call in context.calls):
                     found.append(Context(context.role, context.loop, (*context.calls, site)))
-        finally:
-            self._active.discard(question)
         unique: dict[tuple[Role, ast.AST, ast.AST | None], Context] = {}
         for context in found:
             first = context.calls[0].node if context.calls else None
             unique.setdefault((context.role, context.loop.node, first), context)
-        result = tuple(unique.values())
-        if not self._active:
-            self._contexts[function] = result
-        return result
+        return tuple(unique.values())
 
     def handed_over(self, scopes: ModuleScopes, function: FunctionNode) -> tuple[Ref, ...]:
         """Calls of the function's own module that get it as an argument (``forward_backward(step, loader)``)."""

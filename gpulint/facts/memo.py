@@ -66,9 +66,7 @@ class Memo:
         """Has the open question read a bottom, so that it will be asked again? What it lacks may only be late then."""
         return bool(self._partial) and self._partial[-1]
 
-    def ask(
-        self, question: Hashable, answer: Callable[[], T], bottom: T, settle: Callable[[T], T] | None = None
-    ) -> T:
+    def ask(self, question: Hashable, answer: Callable[[], T], bottom: T, settle: Callable[[T], T] | None = None) -> T:
         """The answer to ``question``, from the cache or by calling ``answer``; ``settle`` makes a found answer final."""
         if question in self._answers:
             return self._answers[question]  # type: ignore[no-any-return]

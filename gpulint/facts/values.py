@@ -50,6 +50,11 @@ _MAX_COMBINATIONS = 256
 """Of the possible operands of one operation; chains of sums of variables that are set often would have billions."""
 
 
+_MAX_TEXT = 10_000
+"""Longest text, and most parts of a list, that is computed; ``b = a + a; c = b + b; ...`` doubles with each line."""
+_MAX_BITS = 1_000
+
+
 @dataclass(frozen=True, slots=True)
 class Known:
     """What is known of an expression: its possible constants and the expressions that could not be resolved."""
@@ -82,7 +87,7 @@ class Values:
         self._project = project
         self.configs = Configs(project)
         self.options = Options(project, self.configs)
-        self._memo = Memo()
+        self.memo = Memo()
 
     def place(self, ref: Ref, message: str = "") -> Place:
         """Where a node stands, for a related place."""
@@ -107,7 +112,7 @@ class Values:
     def _constants(self, ref: Ref) -> tuple[Value, ...]:
         if ref.path and not isinstance(ref.node, ast.Attribute):
             return ()
-        return self._memo.ask(ref.node, lambda: tuple(self._evaluate(ref)), ())
+        return self.memo.ask(ref.node, lambda: tuple(filter(_is_small, self._evaluate(ref))), ())
 
     def _evaluate(self, ref: Ref) -> Iterator[Value]:
         scopes = ref.scopes
@@ -235,6 +240,22 @@ class Values:
                 known = self.of(ref.scopes, part)
                 text += "/" + (str(known.values[0].value) if known.complete and len(known.values) == 1 else "{}")
             yield Value(text, value.place, value.source)
+
+
+def _is_small(value: Value) -> bool:
+    """Is a value small enough to be computed with?"""
+    parts: list[object] = [value.value]
+    for count, part in enumerate(parts):
+        if count > _MAX_TEXT:
+            return False
+        if isinstance(part, tuple):
+            parts += part
+        elif isinstance(part, str | bytes):
+            if len(part) > _MAX_TEXT:
+                return False
+        elif isinstance(part, int) and part.bit_length() > _MAX_BITS:
+            return False
+    return True
 
 
 def values_key(values: list[Value]) -> list[Value]:
