@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpulint.facts.callsites import LOOKED_AT
+from gpulint.facts.memo import Memo
 from gpulint.facts.roles import Role, Roles
 from gpulint.facts.scopes import FunctionNode, ModuleScopes, Ref, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
 
-MAX_CALLS = 6
+MAX_CALLS = 30
 """How many calls up the loops around a function are looked for."""
 
 _STEP_HOOKS = frozenset(
@@ -52,11 +53,11 @@ class Loops(Roles):
 
     def __init__(self, project: Project) -> None:
         super().__init__(project)
-        self._contexts: dict[tuple[FunctionNode, int], tuple[Context, ...]] = {}
+        self._contexts = Memo()
 
-    def contexts(self, scopes: ModuleScopes, node: ast.AST, calls: int = MAX_CALLS) -> tuple[Context, ...]:
-        """The training, epoch or evaluation loops that ``node`` runs in, the innermost of each way to it; those are
-        followed as many ``calls`` up."""
+    def contexts(self, scopes: ModuleScopes, node: ast.AST) -> tuple[Context, ...]:
+        """The training, epoch or evaluation loops that ``node`` runs in, the innermost of each way to it, those with
+        the fewest calls first."""
         for loop in self.around(scopes, node):
             role = self.role(scopes, loop)
             if role is not Role.OTHER:
@@ -64,29 +65,25 @@ class Loops(Roles):
         function = scopes.function(node)
         while function is not None and "closure" in function.name:
             function = scopes.function(function)
-        return self.function_contexts(scopes, function, calls) if function is not None else ()
+        return self.function_contexts(scopes, function) if function is not None else ()
 
-    def function_contexts(
-        self, scopes: ModuleScopes, function: FunctionNode, calls: int = MAX_CALLS
-    ) -> tuple[Context, ...]:
+    def function_contexts(self, scopes: ModuleScopes, function: FunctionNode) -> tuple[Context, ...]:
         """The loops that a function is called in."""
-        question = function, calls
-        if question not in self._contexts:
-            self._contexts[question] = self._find_contexts(scopes, function, calls) if calls else ()
-        return self._contexts[question]
+        return self._contexts.ask(function, lambda: self._find_contexts(scopes, function), ())
 
-    def _find_contexts(self, scopes: ModuleScopes, function: FunctionNode, calls: int) -> tuple[Context, ...]:
+    def _find_contexts(self, scopes: ModuleScopes, function: FunctionNode) -> tuple[Context, ...]:
         found = list(self._hook(scopes, function))
         sites = self._project.resolver.call_sites(scopes, function)
         if function.name == "forward":
             sites = self._project.draws.runs.get(function, ())
         for site in sites or self.handed_over(scopes, function):
-            left = 0 if site.scopes.function(site.node) is function else calls - 1
-            for context in self.contexts(site.scopes, site.node, left):
-                if not any(call.scopes.function(call.node) is function for call in context.calls):
+            for context in self.contexts(site.scopes, site.node):
+                # What a hook calls itself, it calls as the hook that it is.
+                if context.loop.node is not function and len(context.calls) < MAX_CALLS:
                     found.append(Context(context.role, context.loop, (*context.calls, site)))
+        # The shortest way counts: it is the same for whoever asks first, also where functions call each other.
         unique: dict[tuple[Role, ast.AST, ast.AST | None], Context] = {}
-        for context in found:
+        for context in sorted(found, key=lambda context: len(context.calls)):
             first = context.calls[0].node if context.calls else None
             unique.setdefault((context.role, context.loop.node, first), context)
         return tuple(unique.values())

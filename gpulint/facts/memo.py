@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 T = TypeVar("T")
 
 MAX_DEPTH = 16
-"""Most questions that are open inside each other; what is asked deeper is answered later, so no answer depends on it."""
+"""Most questions open inside each other. What is asked deeper is answered later, so no answer depends on it."""
 MAX_TIMES = 100
 """How often a question in a cycle is answered anew before its cycle counts as one without a fixpoint."""
 MAX_SIZE = 120
@@ -67,7 +67,7 @@ class Memo:
         return bool(self._partial) and self._partial[-1]
 
     def ask(self, question: Hashable, answer: Callable[[], T], bottom: T, settle: Callable[[T], T] | None = None) -> T:
-        """The answer to ``question``, from the cache or by calling ``answer``; ``settle`` makes a found answer final."""
+        """The answer to ``question``, from the cache or by calling ``answer``; ``settle`` makes what was found final."""
         if question in self._answers:
             return self._answers[question]  # type: ignore[no-any-return]
         if not self._open:
@@ -183,11 +183,10 @@ class Memo:
     def _store(self, cycle: list[Hashable]) -> None:
         """Make the answers of a cycle final, or answer the one question that is in none."""
         members = [question for question in cycle if question in self._found]
-        if len(cycle) == 1:
-            if not members or cycle[0] not in self._reads[cycle[0]]:
-                for question in members:
-                    self._evaluate(question)
-                return
+        if len(cycle) == 1 and (not members or cycle[0] not in self._reads[cycle[0]]):
+            for question in members:
+                self._evaluate(question)
+            return
         if any(self._diverges(question) for question in members):
             found = self._without_cycle(members)
         else:

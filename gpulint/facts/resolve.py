@@ -28,6 +28,8 @@ MAX_ORIGINS = 30
 """More possible definitions than this count as unknown."""
 MAX_CALLERS = 25
 """Most callers of one function whose arguments are followed."""
+MAX_PATH = 3
+"""How deep an element of an unpacked value is followed; ``x, y = f(x)`` in a cycle of calls would go on for ever."""
 _SELF_METHODS = frozenset(
     {"to", "cuda", "eval", "train", "half", "float", "double", "bfloat16", "requires_grad_", "share_memory"}
 )
@@ -54,6 +56,8 @@ class Resolver(Classes):
         )
 
     def _find_origins(self, scopes: ModuleScopes, node: ast.AST, path: tuple[int, ...]) -> Iterator[Ref]:
+        if len(path) > MAX_PATH:
+            return
         match node:
             case ast.Name(id=name):
                 bindings = scopes.scope(node).lookup(name)
