@@ -67,7 +67,7 @@ class Memo:
         return bool(self._partial) and self._partial[-1]
 
     def ask(self, question: Hashable, answer: Callable[[], T], bottom: T, settle: Callable[[T], T] | None = None) -> T:
-        """The answer to ``question``, from the cache or by calling ``answer``; ``settle`` makes what was found final."""
+        """The answer to ``question``, cached or from ``answer``; ``settle`` makes what was found final."""
         if question in self._answers:
             return self._answers[question]  # type: ignore[no-any-return]
         if not self._open:
