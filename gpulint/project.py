@@ -7,6 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+from gpulint.facts.memo import Memo
 from gpulint.tree import Tree
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ class Project(Tree):
 
     def __init__(self, root: Path, files: Sequence[Path], config: Config) -> None:
         super().__init__(root, files, config)
+        self.memo = Memo()
+        """Answers of functions that follow calls and keep none themselves."""
         self._inherited: dict[Path, tuple[Launched, ...]] = {}
         self.estimates: Estimates | None = None
         """Batch sizes that fit, if the user asked for them to be estimated."""
