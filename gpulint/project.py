@@ -7,6 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+from gpulint.facts.memo import Memo
 from gpulint.tree import Tree
 from gpulint.words import word_of
 
@@ -41,6 +42,8 @@ class Project(Tree):
 
     def __init__(self, root: Path, files: Sequence[Path], config: Config) -> None:
         super().__init__(root, files, config)
+        self.memo = Memo()
+        """Answers of functions that follow calls and keep none themselves."""
         self._inherited: dict[Path, tuple[Launched, ...]] = {}
         self.answers: Answers = {}
         """Kept for :func:`gpulint.facts.once.once`."""

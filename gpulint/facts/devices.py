@@ -15,6 +15,7 @@ from gpulint.facts.draws import Draw
 from gpulint.facts.glances import looks_at_few
 from gpulint.facts.gpu_programs import runs_elsewhere
 from gpulint.facts.loader_classes import Loader
+from gpulint.facts.memo import Memo
 from gpulint.facts.scopes import AtCall, ModuleScopes, Ref, last_name
 from gpulint.words import word_of
 
@@ -76,20 +77,17 @@ class Devices:
     def __init__(self, project: Project) -> None:
         self._project = project
         self._transfers: dict[ModuleScopes, tuple[Transfer, ...]] = {}
-        self._active: set[ast.AST] = set()
+        self._memo = Memo()
 
     def of(self, scopes: ModuleScopes, node: ast.AST) -> frozenset[Device]:
         """The devices that an expression may name."""
-        if node in self._active:
-            return frozenset()  # `device = torch.device(device)` in functions that call each other
-        self._active.add(node)
-        try:
-            found: set[Device] = set()
-            for ref in self._project.resolver.origins(scopes, node):
-                found |= self._classify(ref)
-            return frozenset(found or {Device.UNKNOWN})
-        finally:
-            self._active.discard(node)
+        origins = self._project.resolver.origins
+        return self._memo.ask(
+            node,
+            lambda: frozenset[Device]().union(*(self._classify(ref) for ref in origins(scopes, node))),
+            frozenset[Device](),
+            lambda found: found or frozenset({Device.UNKNOWN}),
+        )
 
     def may_be_gpu(self, scopes: ModuleScopes, node: ast.AST) -> bool:
         """May the expression name a GPU?"""

@@ -51,6 +51,11 @@ _MAX_COMBINATIONS = 256
 """Of the possible operands of one operation; chains of sums of variables that are set often would have billions."""
 
 
+_MAX_TEXT = 10_000
+"""Longest text, and most parts of a list, that is computed; ``b = a + a; c = b + b; ...`` doubles with each line."""
+_MAX_BITS = 1_000
+
+
 @dataclass(frozen=True, slots=True)
 class Known:
     """What is known of an expression: its possible constants and the expressions that could not be resolved."""
@@ -76,10 +81,6 @@ class Known:
         return any(test(value.value) for value in self.values)
 
 
-_MAX_SIZE = 100_000
-"""Longest text, or most parts of a sequence, that a constant may have."""
-
-
 class Values:
     """Constant values in one project."""
 
@@ -87,7 +88,7 @@ class Values:
         self._project = project
         self.configs = Configs(project)
         self.options = Options(project, self.configs)
-        self._memo = Memo()
+        self.memo = Memo()
 
     def place(self, ref: Ref, message: str = "") -> Place:
         """Where a node stands, for a related place."""
@@ -112,12 +113,7 @@ class Values:
     def _constants(self, ref: Ref) -> tuple[Value, ...]:
         if ref.path and not isinstance(ref.node, ast.Attribute):
             return ()
-        return self._memo.ask(ref.node, lambda: self._bounded(ref), ())
-
-    def _bounded(self, ref: Ref) -> tuple[Value, ...]:
-        """The constants, unless one is so large that a few more operations on it would fill memory."""
-        values = tuple(self._evaluate(ref))
-        return values if all(_size(value.value) <= _MAX_SIZE for value in values) else ()
+        return self.memo.ask(ref.node, lambda: tuple(filter(_is_small, self._evaluate(ref))), ())
 
     def _evaluate(self, ref: Ref) -> Iterator[Value]:
         scopes = ref.scopes
@@ -247,21 +243,28 @@ class Values:
             yield Value(text, value.place, value.source)
 
 
+def _is_small(value: Value) -> bool:
+    """Is a value small enough to be computed with?"""
+    parts: list[object] = [value.value]
+    for count, part in enumerate(parts):
+        if count > _MAX_TEXT:
+            return False
+        if isinstance(part, tuple):
+            parts += part
+        elif isinstance(part, str | bytes):
+            if len(part) > _MAX_TEXT:
+                return False
+        elif isinstance(part, int) and part.bit_length() > _MAX_BITS:
+            return False
+    return True
+
+
 def values_key(values: list[Value]) -> list[Value]:
     """Values once each, the first place kept."""
     seen: dict[tuple[str, str], Value] = {}
     for value in values:
         seen.setdefault((repr(value.value), value.source), value)
     return list(seen.values())
-
-
-def _size(value: object) -> int:
-    """Characters of a text, parts of a sequence; a number has the size of its excess over what machines hold."""
-    if isinstance(value, str | bytes):
-        return len(value)
-    if isinstance(value, tuple):
-        return len(value) + sum(map(_size, value))
-    return max(0, value.bit_length() - 64) * _MAX_SIZE if isinstance(value, int) else 0
 
 
 def _convert(names: frozenset[str], value: object) -> object:
