@@ -5,11 +5,12 @@ from __future__ import annotations
 import codecs
 import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from gpulint.budget import too_long
 from gpulint.failures import Failure, is_about_file
 from gpulint.finding import Problem
 from gpulint.rule import Kind
@@ -117,6 +118,16 @@ class Document:
     ) -> None:
         """Record why (part of) this document could not be read."""
         self.problems.append(Problem(self.path, message, line, column, is_error, cell))
+
+    def note_long_values(self, scripts: Iterable[Script]) -> None:
+        """Note the first variable of ``scripts`` whose value is too long to be followed."""
+        for script in scripts:
+            expander = script.expander()
+            expander.settle()
+            if expander.cut is not None:
+                line = script.fragment.span(expander.cut, expander.cut).line
+                self.problem(too_long("a variable", expander.longest), line, is_error=False)
+                return
 
     @cached_property
     def python(self) -> PythonModule | None:
