@@ -5,9 +5,8 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -50,28 +49,25 @@ class Hunter:
     output: Path
     command: str
     """What gives an input again, with a place for its number."""
-    counts: Counter[str] = field(default_factory=Counter)
-    """Inputs by title of the failure that they brought."""
 
     def hunt(self, inputs: Sequence[Input], number: int, failures: Sequence[Failure]) -> Iterator[tuple[Failure, list[Input]]]:
         """Each failure of a tree with the inputs that bring it.
 
-        What a failure kept from being scanned is scanned again without the inputs to blame.
+        The rest is scanned again without the inputs to blame, as one failure may hide another.
         """
+        left = [*inputs]
         while failures:
-            blamed: list[Input] = []
-            for failure in failures:
-                found = self.blame(inputs, number, failure)
-                blamed += found
-                self.counts[failure.title] += 1
+            before = len(left)
+            for failure in {failure.title: failure for failure in failures}.values():
+                blamed = self.blame(left, number, failure)
                 if self.is_new(failure):
-                    self.save(failure, number, found)
-                yield failure, found
-            left = [item for item in inputs if item not in blamed]
-            if not any(failure.ends_scan for failure in failures) or len(left) == len(inputs) or not left:
+                    self.save(failure, number, blamed)
+                yield failure, blamed
+                inputs = [item for item in inputs if item not in blamed]
+            left = [*inputs]
+            if len(left) == before or not left:
                 return
-            inputs = left
-            failures = self.sandbox.one(inputs, number)
+            failures = self.sandbox.one(left, number)
 
     def blame(self, inputs: Sequence[Input], number: int, failure: Failure) -> list[Input]:
         """The fewest inputs that bring a failure; all of them if it does not show again."""
