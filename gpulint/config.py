@@ -39,6 +39,8 @@ class Config:
     """Findings below this are not reported."""
     estimate: tuple[tuple[str, ...], ...] = ()
     """For each model factory the arguments of ``gpulint estimate``, the factory first."""
+    cache_dir: str | None = None
+    """The folder of the cache, relative to ``base`` and in it; None: the user's cache folder."""
     base: Path = field(default_factory=Path.cwd)
     """The folder that path patterns are relative to."""
     source: Path | None = None

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpulint import engine
-from gpulint.discover import MAX_BYTES, is_left_out, may_be_read
+from gpulint.discover import is_left_out, may_be_read
+from gpulint.disk import MAX_BYTES
 from gpulint.documents import Document, kind_of, load
 from gpulint.finding import Finding
 from gpulint.fingerprint import keys

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from gpulint.documents import kind_of, undecodable
+from gpulint.failures import Failure
 from gpulint.finding import Finding, Place, Problem
 from gpulint.fix import Declined, Fix, Fixer
 from gpulint.gate import Gate
@@ -63,6 +64,14 @@ class Report:
         self.problems += other.problems
         self.errors += other.errors
 
+    def record(self, failure: Failure) -> None:
+        """Take up what failed: as a problem of the file if that is to blame, else as an error of gpulint's own."""
+        problem = failure.problem
+        if problem is not None:
+            self.problems.append(problem)
+        else:
+            self.errors.append(_internal(failure.where, failure.path, failure.error))
+
 
 @dataclass(frozen=True)
 class Run:
@@ -93,13 +102,19 @@ class Run:
             self.spent[stage] += time.process_time() - before - (sum(self.spent.values()) - inner)
 
     def _unit(self, unit: Path | int) -> Report:
-        return self.job(unit) if isinstance(unit, int) else self.document(unit)
+        report = self.job(unit) if isinstance(unit, int) else self.document(unit)
+        for failure in self.project.take_failures():
+            report.record(failure)
+        return report
 
     def document(self, path: Path) -> Report:
         """Findings and problems of one document."""
         report = Report()
         try:
             data = self.project.data(path)
+            if reason := self.project.unreadable(path):
+                report.problems.append(Problem(path, f"cannot be read: {reason}"))
+                return report
             kind = kind_of(path, data[:4096])
             if kind is None:
                 return report
@@ -113,15 +128,14 @@ class Run:
             if not document.problems:
                 # Read here, not when some rule happens to ask, problems do not depend on the selection of rules.
                 _ = document.python, document.scripts, document.tasks
-            report.problems += document.problems
-        except OSError as error:
-            report.problems.append(Problem(path, f"cannot be read: {error.strerror or error}"))
-            return report
         except Exception as error:
-            report.errors.append(_internal("reader", path, error))
+            report.record(Failure(path, "reader", error))
             return report
         for rule in rules:
             self.check(rule, document, path, report)
+        report.problems += document.problems
+        for failure in document.failures:
+            report.record(failure)
         return report
 
     def rules_for(self, path: Path, kind: Kind) -> list[Rule]:
@@ -158,7 +172,7 @@ class Run:
                         continue
                     report.results.append(Result(finding, self.fix(finding, report)))
         except Exception as error:
-            report.errors.append(_internal(rule.code, path, error))
+            report.record(Failure(path, rule.code, error))
 
     def is_optional(self, finding: Finding) -> bool:
         """Is the finding, or what it rests on, in text that a template writes only under a condition?"""
@@ -176,7 +190,7 @@ class Run:
         try:
             return fixer.fix(finding, self.project)
         except Exception as error:
-            report.errors.append(_internal(f"{fixer.code} fixer", finding.path, error))
+            report.record(Failure(finding.path, f"{fixer.code} fixer", error))
             return None
 
 
@@ -186,7 +200,9 @@ def _internal(where: str, path: Path, error: Exception) -> InternalError:
     frames = traceback.extract_tb(error.__traceback__)
     place = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
     # The text of a deep recursion is useless and long, so the trace is cut from the front.
-    return InternalError(where, path, f"{type(error).__name__}: {error}{place}", traceback.format_exc()[-4000:])
+    return InternalError(
+        where, path, f"{type(error).__name__}: {error}{place}", "".join(traceback.format_exception(error))[-4000:]
+    )
 
 
 def run(
@@ -210,11 +226,8 @@ def run(
     units: list[Path | int] = list(files)
     report = Report()
     if any(rule.scope is Scope.JOB for rule in rules):
-        try:
-            with work.timed("linking jobs"):
-                units += range(len(project.jobs))
-        except Exception as error:
-            report.errors.append(_internal("job linking", project.root, error))
+        with work.timed("linking jobs"):
+            units += range(len(project.jobs))
     for done, part in enumerate(_map(work, units, jobs), 1):
         report.extend(part)
         if progress is not None:
@@ -272,11 +285,26 @@ def _finish(
             if report_unused:
                 results += [Result(finding) for finding in suppressions.unused(rules)]
         kept += [result for result in results if result.finding.severity >= project.config.severity]
+    for failure in project.take_failures():
+        report.record(failure)
+    asked.add(project.root)  # what failed for all files
+    report.problems = [problem for problem in report.problems if problem.path in asked]
     report.results = _sorted_once(kept, lambda result: (result.finding.sort_key, result.finding.message))
     report.problems = _sorted_once(
         report.problems, lambda problem: (str(problem.path), problem.line or 0, problem.message)
     )
-    report.errors = _sorted_once(report.errors, lambda error: (str(error.path), error.where, error.error))
+    report.errors = _once_per_file(report.errors)
+
+
+def _once_per_file(errors: Iterable[InternalError]) -> list[InternalError]:
+    """The same error of several rules in one file as one, which names them all."""
+    same: dict[tuple[str, str], dict[str, InternalError]] = {}
+    for error in errors:
+        same.setdefault((str(error.path), error.error), {}).setdefault(error.where, error)
+    return [
+        dataclasses.replace(next(iter(found.values())), where=", ".join(sorted(found)))
+        for _, found in sorted(same.items())
+    ]
 
 
 def _sorted_once(items: Iterable[T], key: Callable[[T], Any]) -> list[T]:
@@ -292,13 +320,12 @@ def _without_ignored(path: Path, results: list[Result], project: Project, rules:
     config = project.config
     if not results or not config.per_file_ignores or not path.is_relative_to(config.base):
         return results
-    import pathspec
-
+    from gpulint.patterns import compiled
     from gpulint.selection import select
 
     relative, ignored = path.relative_to(config.base).as_posix(), set()
     for pattern, selectors in config.per_file_ignores.items():
-        if pathspec.GitIgnoreSpec.from_lines([pattern]).match_file(relative):
+        if compiled((pattern,)).match_file(relative):
             ignored |= {rule.code for rule in select(rules, selectors, (), ())}
     return [result for result in results if result.finding.rule.code not in ignored]
 
@@ -310,5 +337,5 @@ def _suppressions(path: Path, project: Project, report: Report) -> Suppressions 
         document = project.document(path)
         return None if document is None else Suppressions(document)
     except Exception as error:
-        report.errors.append(_internal("suppressions", path, error))
+        report.record(Failure(path, "suppressions", error))
         return None

@@ -6,11 +6,12 @@ plugin estimates memory; rules and fixers then find the result at the project.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from gpulint.escaping import say
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -76,8 +77,7 @@ def factory_file(target: str, base: Path) -> Path | None:
 
 def announce(sizes: BatchSizes) -> None:
     """Say on standard error what was found by running the factory."""
-    print(
+    say(
         f"gpulint: {sizes.target}: batches of {sizes.training} for training and {sizes.evaluation} for evaluation fit"
-        f" {sizes.card}",
-        file=sys.stderr,
+        f" {sizes.card}"
     )

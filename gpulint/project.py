@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from gpulint.tree import Tree
+from gpulint.words import word_of
 
 if TYPE_CHECKING:
     from gpulint.config import Config
@@ -182,7 +183,7 @@ class Project(Tree):
     def _launched_importers(self, module: Path) -> tuple[Launched, ...]:
         """Launches of the programs that import a module."""
         if module not in self._inherited:
-            stem = (module.parent if module.name == "__init__.py" else module).stem.encode()
+            stem = word_of((module.parent if module.name == "__init__.py" else module).stem)
             programs = [path for path in self._launched if self.words.holds(path, stem)]
             found = [self._launched[path] for path in programs if module in self.imported(path)]
             self._inherited[module] = tuple(start for starts in found for start in starts)
@@ -192,4 +193,6 @@ class Project(Tree):
     def jobs(self) -> tuple[Job, ...]:
         from gpulint.jobs import build_jobs
 
-        return build_jobs(self)
+        with self.containing(self.root, "job linking"):
+            return build_jobs(self)
+        return ()

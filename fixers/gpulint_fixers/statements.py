@@ -59,12 +59,8 @@ def _indent(line: str) -> int:
 
 
 def _alone(module: PythonModule, statement: ast.stmt) -> bool:
-    parent = module.parents.get(statement)
-    for name in ("body", "orelse", "finalbody"):
-        block = getattr(parent, name, None)
-        if isinstance(block, list) and statement in block:
-            return len(block) == 1 and not isinstance(parent, ast.Module)
-    return True
+    parent, place = module.parents.get(statement), module.place(statement)
+    return place is None or (len(getattr(parent, place[0])) == 1 and not isinstance(parent, ast.Module))
 
 
 def insert_below(module: PythonModule, statement: ast.stmt, lines: str) -> Edit | None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from gpulint.escaping import say, shown_path
 
 if TYPE_CHECKING:
     from gpulint.cli.inputs import Inputs
@@ -39,7 +40,7 @@ def add_ignores(args: argparse.Namespace, given: Inputs, report: Report) -> bool
         try:
             after, hard = with_ignores(document, before, findings)
         except Refused as error:
-            print(f"gpulint: error: {os.path.relpath(path)}: {error}", file=sys.stderr)
+            say(f"gpulint: error: {os.path.relpath(path)}: {error}")
             after, hard = before, []
         left += hard
         if after != before:
@@ -52,10 +53,10 @@ def add_ignores(args: argparse.Namespace, given: Inputs, report: Report) -> bool
             write([change], given.project.root)
             written += len(by_path[path]) - sum(finding.path == path for finding in left)
         except WriteError as error:
-            print(f"gpulint: error: {error}", file=sys.stderr)
+            say(f"gpulint: error: {error}")
     for finding in left:
-        place = f"{os.path.relpath(finding.path)}:{finding.span.line}"
-        print(f"{place}: no comment can stand here; per-file-ignores can hide {finding.rule.code}", file=sys.stderr)
+        place = f"{shown_path(finding.path)}:{finding.span.line}"
+        say(f"{place}: no comment can stand here; per-file-ignores can hide {finding.rule.code}")
     if not args.quiet:
-        print(f"suppressed {written} of {sum(map(len, by_path.values()))} findings", file=sys.stderr)
+        say(f"suppressed {written} of {sum(map(len, by_path.values()))} findings")
     return True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 import textwrap
 import tomllib
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpulint.cli import CLEAN
 from gpulint.config import Config, ConfigError, load
+from gpulint.escaping import printable, say
 from gpulint.rule import DOCS_URL
 from gpulint.settings import SETTINGS
 
@@ -44,10 +46,9 @@ def run(args: argparse.Namespace) -> int:
         raise ConfigError(f"{os.path.relpath(existing)} has settings already; nothing was written")
     seen = survey(root, Config(base=root))
     path = _write(root, list(_lines(seen)))
-    print(f"Wrote {os.path.relpath(path)} after a look at {seen.files} files.")
-    for line in _told(seen):
-        print(f"- {line}")
-    print("Next: gpulint scan")
+    told = [f"- {line}" for line in _told(seen)]
+    first = f"Wrote {os.path.relpath(path)} after a look at {seen.files} files."
+    say(first, *told, "Next: gpulint scan", file=sys.stdout)
     return CLEAN
 
 
@@ -96,7 +97,12 @@ _MOST = 5
 
 def _comment(text: str) -> Iterator[str]:
     yield from textwrap.wrap(
-        text, 100, initial_indent="# ", subsequent_indent="# ", break_on_hyphens=False, break_long_words=False
+        printable(text),
+        100,
+        initial_indent="# ",
+        subsequent_indent="# ",
+        break_on_hyphens=False,
+        break_long_words=False,
     )
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import os
-import sys
 from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpulint import baseline
 from gpulint.config import ConfigError
+from gpulint.escaping import path_first, say, shown_path
 from gpulint.finding import Severity
 
 if TYPE_CHECKING:
@@ -87,16 +87,16 @@ class Narrowing:
         if self._quiet:
             return
         if self._known and self._baseline is not None:
-            print(f"{_findings(self._known)} left out: in {os.path.relpath(self._baseline.path)}", file=sys.stderr)
+            say(f"{_findings(self._known)} left out: in {os.path.relpath(self._baseline.path)}")
         if self._elsewhere:
-            print(f"{_findings(self._elsewhere)} left out: not brought by the changes", file=sys.stderr)
+            say(f"{_findings(self._elsewhere)} left out: not brought by the changes")
         if self._stale and self._baseline is not None:
             these = "1 entry is" if len(self._stale) == 1 else f"{len(self._stale)} entries are"
-            name = os.path.relpath(self._baseline.path)
-            print(f"{name}: {these} no longer found; 'gpulint baseline update' drops them:", file=sys.stderr)
+            name = shown_path(self._baseline.path)
+            say(f"{name}: {these} no longer found; 'gpulint baseline update' drops them:")
             for entry in self._stale:
                 times = f" ({entry.count} times)" if entry.count > 1 else ""
-                print(f"  {entry.path}: {entry.code} {entry.message}{times}", file=sys.stderr)
+                say(f"  {path_first(entry.path)}: {entry.code} {entry.message}{times}")
 
 
 def load(explicit: Path | None, inputs: Inputs) -> Baseline | None:

@@ -12,6 +12,16 @@ from typing import Any
 from gpulint.config import ConfigError
 from gpulint.reporters import FORMATS
 
+FOR_PEOPLE = ("full", "concise")
+FOR_LOGS = (*FOR_PEOPLE, "github")
+"""Formats that are read on a terminal or in a log, in its encoding; the others are UTF-8 whatever the locale."""
+
+
+def write_utf8(text: str) -> None:
+    """Write text for programs to standard output."""
+    sys.stdout.flush()
+    sys.stdout.buffer.write(text.encode("utf-8", "backslashreplace"))
+
 
 @dataclass
 class Output:
@@ -23,7 +33,10 @@ class Output:
     def write(self, text: str) -> None:
         """Print or write the findings. Raises ConfigError if the file cannot be written."""
         if self.file is None:
-            sys.stdout.write(text)
+            if self.format in FOR_LOGS:
+                sys.stdout.write(text)
+            else:
+                write_utf8(text)
             return
         try:
             self.file.write_bytes(text.encode("utf-8", "backslashreplace"))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 from gpulint.documents.base import Document
@@ -50,12 +49,10 @@ class DockerfileDocument(Document):
 
     kind = Kind.DOCKERFILE
 
-    @cached_property
-    def scripts(self) -> tuple[Script, ...]:
+    def read_scripts(self) -> tuple[Script, ...]:
         return tuple(script for task in self.tasks for script in task.scripts)
 
-    @cached_property
-    def tasks(self) -> tuple[Task, ...]:
+    def read_tasks(self) -> tuple[Task, ...]:
         from gpulint.documents.tasks import Task
 
         found = list(instructions(self.source))
@@ -203,7 +200,7 @@ def _exec_form(arguments: Fragment) -> list[Fragment] | None:
     flat = arguments.text.replace("\\\n", "  ")
     try:
         words = json.loads(flat)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
         return None

@@ -88,12 +88,10 @@ class JobSpecDocument(Document):
                     self.problem(f"YAML error: {error}", *self.source.position(min(error.offset, len(text))))
         return tuple(root for root in found if root.kind == "map")
 
-    @cached_property
-    def tasks(self) -> tuple[Task, ...]:
+    def read_tasks(self) -> tuple[Task, ...]:
         return tuple(task for root in self.roots for task in _read(root))
 
-    @cached_property
-    def scripts(self) -> tuple[Script, ...]:
+    def read_scripts(self) -> tuple[Script, ...]:
         """Commands of all tasks, then the shell files that ConfigMaps hold."""
         from gpulint.documents.shell import parse_script
 

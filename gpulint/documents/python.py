@@ -39,6 +39,8 @@ class _Fields(dict[type[ast.AST], tuple[str, ...]]):
 
 
 _FIELDS = _Fields({ast.Constant: (), ast.Global: (), ast.Nonlocal: (), ast.MatchSingleton: ()})
+_BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
+_IN_BLOCKS = (ast.stmt, ast.ExceptHandler, ast.match_case)
 _WITH_GAPS = ("keys", "kw_defaults")
 """Lists that hold None where nothing is written."""
 
@@ -79,10 +81,11 @@ class PythonModule:
         self.path = path
         self.source = SourceText(text)
         self._span_of = span_of
+        self._places: dict[ast.AST, dict[ast.AST, tuple[str, int]]] = {}
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                self.tree = ast.parse(text.removeprefix("\ufeff"))
+                self.tree = ast.parse(text)
         except (RecursionError, MemoryError):
             raise TooDeep("nested too deeply to be analysed; skipped") from None
         except ValueError as error:
@@ -138,6 +141,18 @@ class PythonModule:
             yield up
             node = up
 
+    def place(self, node: ast.AST) -> tuple[str, int] | None:
+        """The block of its parent that holds a statement, handler or case, and its index there; None for the rest."""
+        if not isinstance(node, _IN_BLOCKS) or (parent := self.parents.get(node)) is None:
+            return None
+        known = self._places.get(parent)
+        if known is None:
+            blocks = ((name, getattr(parent, name, ())) for name in _BLOCKS)
+            known = self._places[parent] = {
+                inner: (name, index) for name, block in blocks for index, inner in enumerate(block)
+            }
+        return known.get(node)
+
     def offsets(
         self, node: ast.expr | ast.stmt | ast.keyword | ast.arg | ast.alias | ast.ExceptHandler
     ) -> tuple[int, int]:
@@ -176,8 +191,7 @@ class PythonDocument(Document):
 
     kind = Kind.PYTHON
 
-    @cached_property
-    def python(self) -> PythonModule | None:
+    def read_python(self) -> PythonModule | None:
         try:
             return PythonModule(self.path, self.source.text, self.source.span)
         except TooDeep as error:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ast
+from bisect import bisect_left
 from collections.abc import Iterator
 
 from gpulint.documents.python import walk
 from gpulint.facts.scopes import FUNCTIONS, ModuleScopes
 
+MAX_TESTS = 100
+"""Most early exits, or operands of one ``and``, that are looked at in front of a place."""
 _EXITS = frozenset({"sys.exit", "os._exit", "exit", "quit", "os.abort"})
 
 
@@ -20,25 +23,45 @@ def conditions(scopes: ModuleScopes, node: ast.AST, until: ast.AST | None = None
     for up in scopes.module.ancestors(node):
         if up is until:
             return
-        if isinstance(up, ast.If | ast.IfExp):
-            body = up.body if isinstance(up.body, list) else [up.body]
-            orelse = up.orelse if isinstance(up.orelse, list) else [up.orelse]
-            if inner in body:
-                yield up.test, True
-            elif inner in orelse:
-                yield up.test, False
-        elif isinstance(up, ast.BoolOp) and inner in up.values:
-            for value in up.values[: up.values.index(inner)]:
+        if isinstance(up, ast.If):
+            if (place := scopes.module.place(inner)) is not None:
+                yield up.test, place[0] == "body"
+        elif isinstance(up, ast.IfExp):
+            if inner is not up.test:
+                yield up.test, inner is up.body
+        elif isinstance(up, ast.BoolOp):
+            for value in up.values[:MAX_TESTS]:
+                if value is inner:
+                    break
                 yield value, isinstance(up.op, ast.And)
-        for name in ("body", "orelse", "finalbody"):
-            block = getattr(up, name, None)
-            if isinstance(block, list) and inner in block:
-                for earlier in block[: block.index(inner)]:
-                    if isinstance(earlier, ast.If) and not earlier.orelse and _leaves(earlier.body):
-                        yield earlier.test, False
+        yield from ((test, False) for test in _exits_before(scopes, up, inner, nested=False))
         if isinstance(up, (*FUNCTIONS, ast.Lambda, ast.ClassDef)):
             return
         inner = up
+
+
+def _exits_before(scopes: ModuleScopes, up: ast.AST, inner: ast.AST, nested: bool) -> list[ast.expr]:
+    """The tests of the last early exits in front of ``inner`` in its block of ``up``, in source order."""
+    place = scopes.module.place(inner)
+    if place is None or place[0] not in ("body", "orelse", "finalbody"):
+        return []
+    block, index = place
+    question = up, block, nested
+    if question not in scopes.exits:
+        found = [
+            (number, test)
+            for number, statement in enumerate(getattr(up, block))
+            if isinstance(statement, ast.If)
+            for test in (_exits_in(statement) if nested else _exit_of(statement))
+        ]
+        scopes.exits[question] = [number for number, _ in found], [test for _, test in found]
+    numbers, tests = scopes.exits[question]
+    end = bisect_left(numbers, index)
+    return tests[max(end - MAX_TESTS, 0) : end]
+
+
+def _exit_of(statement: ast.If) -> list[ast.expr]:
+    return [statement.test] if not statement.orelse and _leaves(statement.body) else []
 
 
 def exclude_each_other(scopes: ModuleScopes, one: ast.AST, other: ast.AST, loop: ast.AST) -> bool:
@@ -85,12 +108,7 @@ def nested_exits(scopes: ModuleScopes, node: ast.AST, until: ast.AST | None = No
     for up in scopes.module.ancestors(node):
         if up is until:
             return
-        for name in ("body", "orelse", "finalbody"):
-            block = getattr(up, name, None)
-            if isinstance(block, list) and inner in block:
-                for earlier in block[: block.index(inner)]:
-                    if isinstance(earlier, ast.If):
-                        yield from ((test, False) for test in _exits_in(earlier))
+        yield from ((test, False) for test in _exits_before(scopes, up, inner, nested=True))
         if isinstance(up, (*FUNCTIONS, ast.Lambda, ast.ClassDef)):
             return
         inner = up
@@ -124,7 +142,8 @@ def is_ending(scopes: ModuleScopes, node: ast.AST) -> bool:
         if isinstance(up, (*FUNCTIONS, ast.Lambda, ast.ClassDef, ast.For, ast.While)):
             return False
         if isinstance(up, ast.If | ast.ExceptHandler):
-            body = up.body if inner in up.body else getattr(up, "orelse", [])
+            place = scopes.module.place(inner)
+            body = up.body if place is not None and place[0] == "body" else getattr(up, "orelse", [])
             if body and _ends(body[-1]):
                 return True
         inner = up

@@ -127,8 +127,8 @@ class Guards:
                 return False
             if isinstance(up, ast.For | ast.While) and leaves:
                 return self._project.loops.role(scopes, up) is Role.STEP
-            if isinstance(up, ast.If) and inner in (*up.body, *up.orelse):
-                last = (up.body if inner in up.body else up.orelse)[-1]
+            if isinstance(up, ast.If) and (place := scopes.module.place(inner)) is not None:
+                last = (up.body if place[0] == "body" else up.orelse)[-1]
                 leaves = leaves or isinstance(last, ast.Return | ast.Break)
             inner = up
         return False

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 MAX_CALLS = 6
 """Depth to which scripts that call scripts are followed."""
+LINKING = "job linking"
 MAX_SCRIPTS = 60
 """Most scripts of one job."""
 _RUNS = re.compile(
@@ -70,16 +71,21 @@ class Linker:
         self.project = project
         self.locator = Locator(project)
         self.submissions: dict[Path, list[tuple[Document, Launch]]] = {}
+        self.failed: set[Path] = set()
+        """Scripts whose commands could not be followed; they are not tried again for each caller."""
 
     def jobs(self) -> tuple[Job, ...]:
         """All jobs. A script that others call is a job of its own only if it has scheduler directives."""
         found: list[Job] = []
         for path in self.project.files:
-            document = self.project.document(path) if is_launcher(self.project, path) else None
+            document = None
+            with self.project.containing(path, LINKING):
+                document = self.project.document(path) if is_launcher(self.project, path) else None
             for task in document.tasks if document is not None else ():
                 assert document is not None
-                if task.role != "build":
-                    found.append(self.job(document, task))
+                with self.project.containing(path, LINKING):
+                    if task.role != "build":
+                        found.append(self.job(document, task))
         reached = {job.document.path: {script.path for script in job.scripts} for job in found}
         called: dict[Path, set[Path]] = {}
         for caller, scripts in reached.items():
@@ -177,14 +183,18 @@ class Linker:
 
     def _follow(self, walk: _Walk, called: Document, start: JobLaunch, here: Path | None, depth: int) -> None:
         """The commands of a script that the job calls, with the arguments of the call."""
-        if called.path in walk.active or len(walk.scripts) > MAX_SCRIPTS:
+        if called.path in walk.active or called.path in self.failed or len(walk.scripts) > MAX_SCRIPTS:
             return
         walk.active.add(called.path)
         walk.scripts.append(called)
         outer = {name: item for name, item in start.env.items() if not name.isdigit()}
         numbered = {str(at): Setting(str(at), word.value, start.place) for at, word in enumerate(start.launch.args, 1)}
-        for script in called.scripts:
-            self.script(walk, called, script, {**outer, **numbered}, here, None, depth - 1)
+        try:
+            for script in called.scripts:
+                self.script(walk, called, script, {**outer, **numbered}, here, None, depth - 1)
+        except Exception as error:
+            self.failed.add(called.path)
+            self.project.fail(called.path, LINKING, error)
         walk.active.discard(called.path)
 
     def _called(self, path: Path, depth: int) -> Document | None:

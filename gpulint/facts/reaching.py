@@ -3,57 +3,98 @@
 from __future__ import annotations
 
 import ast
+from bisect import bisect_right
 from collections.abc import Sequence
 
 from gpulint.facts.scopes import COMPREHENSIONS, LOOPS, SCOPES, Binding, Bound, ModuleScopes
 
-_BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
+MAX_BINDINGS = 200
+"""Most bindings of one name that are looked at for one use, on either side of it."""
 
 
-def reaching(scopes: ModuleScopes, bindings: Sequence[Binding], use: ast.AST) -> list[Binding]:
+def reaching(scopes: ModuleScopes, bindings: Sequence[Binding], use: ast.AST) -> Sequence[Binding]:
     """The bindings that may be in force at ``use``.
 
     The last binding before the use that certainly runs before it hides the earlier ones. Bindings in the other
-    branch of an ``if`` are left out. From another scope (a closure or a global) every binding counts.
+    branch of an ``if`` are left out. From another scope (a closure or a global) every binding counts. Where more than
+    MAX_BINDINGS would have to be looked at, one of unknown value is the answer.
     """
     if len(bindings) <= 1:
-        return list(bindings)
+        return bindings
     question = use, bindings[0]
     if question not in scopes.reaching:
-        scopes.reaching[question] = _find_reaching(scopes, bindings, use)
+        found = _find_reaching(scopes, bindings, use)
+        scopes.reaching[question] = [Binding(Bound.OTHER, use, bindings[0].scope)] if found is None else found
     return scopes.reaching[question]
 
 
-def _find_reaching(scopes: ModuleScopes, bindings: Sequence[Binding], use: ast.AST) -> list[Binding]:
+def _find_reaching(scopes: ModuleScopes, bindings: Sequence[Binding], use: ast.AST) -> Sequence[Binding] | None:
+    """None if too many come into question."""
     scope = scopes.scope(use)
     while isinstance(scope.node, COMPREHENSIONS) and bindings[0].scope is not scope and scope.parent is not None:
         scope = scope.parent
     if bindings[0].scope is not scope:
-        return list(bindings)
+        return bindings if len(bindings) <= MAX_BINDINGS else None
+    parted = _parted(scopes, bindings, use)
+    if parted is None:
+        return None
     blocks, loops = _blocks(scopes, use)
-    here = _start(use)
-    before: list[Binding] = []
-    around: list[Binding] = []
-    for binding in bindings:
+    before, after = parted
+    kept: list[Binding] = []
+    inner = set[ast.AST]()
+    for number, binding in enumerate(reversed(before)):
+        if number == MAX_BINDINGS:
+            return None
         own, own_loops = _blocks(scopes, binding.node)
         if _exclusive(blocks, own):
             continue
-        if _effective(binding) <= here or (binding.node in loops and binding.kind is Bound.LOOP):
-            before.append(binding)
-        elif loops & own_loops:
-            around.append(binding)
-    kept: list[Binding] = []
-    hidden = False
-    for binding in reversed(before):
         kept.append(binding)
         if _dominates(scopes, binding, blocks):
-            hidden = True
+            inner = own_loops if binding.kind is not Bound.PARAMETER else inner
             break
-    kept.reverse()
-    if hidden and kept[0].kind is not Bound.PARAMETER:
-        inner = _blocks(scopes, kept[0].node)[1]
-        around = [binding for binding in around if (loops & _blocks(scopes, binding.node)[1]) - inner]
-    return kept + around
+    around = _around(scopes, after, blocks, loops - inner)
+    return None if around is None else [*reversed(kept), *around]
+
+
+def _parted(
+    scopes: ModuleScopes, bindings: Sequence[Binding], use: ast.AST
+) -> tuple[Sequence[Binding], Sequence[Binding]] | None:
+    """The nearest bindings that hold before ``use``, and the others; None if these are too many to be told apart."""
+    here = _start(use)
+    if len(bindings) <= MAX_BINDINGS:
+        loops = _blocks(scopes, use)[1]
+        before, after = list[Binding](), list[Binding]()
+        for binding in bindings:
+            holds = _effective(binding) <= here or (binding.node in loops and binding.kind is Bound.LOOP)
+            (before if holds else after).append(binding)
+        return before, after
+    known = scopes.starts.get(bindings[0])
+    if known is None:
+        starts = [_effective(binding) for binding in bindings]
+        known = scopes.starts[bindings[0]] = starts if starts == sorted(starts) else []
+    if not known:
+        return None
+    place = bisect_right(known, here)
+    return bindings[max(place - MAX_BINDINGS - 1, 0) : place], bindings[place : place + MAX_BINDINGS + 1]
+
+
+def _around(
+    scopes: ModuleScopes, after: Sequence[Binding], blocks: dict[ast.AST, str], loops: set[ast.AST]
+) -> list[Binding] | None:
+    """Bindings behind the use in ``loops`` around it, which an earlier round may have made; None if too many."""
+    if not loops:
+        return []
+    end = max((getattr(loop, "end_lineno", 0), getattr(loop, "end_col_offset", 0)) for loop in loops)
+    found: list[Binding] = []
+    for number, binding in enumerate(after):
+        if _start(binding.node) > end:
+            continue
+        if number == MAX_BINDINGS:
+            return None
+        own, own_loops = _blocks(scopes, binding.node)
+        if loops & own_loops and not _exclusive(blocks, own):
+            found.append(binding)
+    return found
 
 
 def _start(node: ast.AST) -> tuple[int, int]:
@@ -88,10 +129,9 @@ def _find_blocks(scopes: ModuleScopes, node: ast.AST) -> tuple[dict[ast.AST, str
             blocks[up] = "body"
             break
         if isinstance(up, ast.stmt | ast.ExceptHandler | ast.match_case):
-            for name in _BLOCKS:
-                part = getattr(up, name, None)
-                if isinstance(part, list) and inner in part:
-                    blocks[up] = name if name not in ("handlers", "cases") else f"{name}{part.index(inner)}"
+            if (place := scopes.module.place(inner)) is not None:
+                name, index = place
+                blocks[up] = name if name not in ("handlers", "cases") else f"{name}{index}"
             if isinstance(up, LOOPS) and blocks.get(up) == "body":
                 loops.add(up)
         inner = up

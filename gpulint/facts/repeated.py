@@ -50,7 +50,8 @@ def _leaving(scopes: ModuleScopes, node: ast.AST) -> bool:
         if isinstance(up, ast.ExceptHandler):
             return True
         if isinstance(up, ast.If):
-            block = up.body if inner in up.body else up.orelse
+            place = scopes.module.place(inner)
+            block = up.body if place is not None and place[0] == "body" else up.orelse
             if block and (isinstance(block[-1], ast.Break | ast.Raise) or _exits(block[-1])):
                 return True
         if isinstance(up, (*FUNCTIONS, *LOOPS)):

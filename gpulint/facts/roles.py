@@ -66,8 +66,10 @@ class Roles:
         """Loops around ``node`` in its function, innermost first. An optimizer closure belongs to its loop."""
         inner = node
         for up in scopes.module.ancestors(node):
-            if isinstance(up, LOOPS) and (inner in up.body or inner is getattr(up, "test", None)):
-                yield up
+            if isinstance(up, LOOPS):
+                place = scopes.module.place(inner)
+                if inner is getattr(up, "test", None) or (place is not None and place[0] == "body"):
+                    yield up
             elif (isinstance(up, FUNCTIONS) and "closure" not in up.name) or isinstance(up, ast.ClassDef):
                 return
             inner = up

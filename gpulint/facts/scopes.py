@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import enum
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple, TypeAlias
@@ -95,8 +95,12 @@ class ModuleScopes:
         self.strings: set[str] = set()
         self.blocks: dict[ast.AST, tuple[dict[ast.AST, str], set[ast.AST]]] = {}
         """Kept for :mod:`gpulint.facts.reaching`: the blocks and loops around a node."""
-        self.reaching: dict[tuple[ast.AST, Binding], list[Binding]] = {}
+        self.reaching: dict[tuple[ast.AST, Binding], Sequence[Binding]] = {}
         """The same for (use, first binding of its name): the bindings in force."""
+        self.starts: dict[Binding, list[tuple[int, int]]] = {}
+        """The same for the first binding of a name: from where on each of its bindings holds."""
+        self.exits: dict[tuple[ast.AST, str, bool], tuple[list[int], list[ast.expr]]] = {}
+        """Kept for :mod:`gpulint.facts.conditions`: where in a block early exits stand, and their tests."""
         self.unpacked: dict[tuple[ast.expr, str], ast.expr] = {}
         """Kept for :mod:`gpulint.facts.passing`: what (``vars(args)``, name) passes under the name."""
 

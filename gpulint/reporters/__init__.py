@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpulint.escaping import json_escapes, path_first
 from gpulint.fix import Edit
 from gpulint.source import Fragment, SourceText, Span
 
@@ -71,7 +72,12 @@ class Context:
     def place(self, path: Path, span: Span) -> str:
         """``path:line:column``, in notebooks ``path:cell N:line:column``."""
         cell = "" if span.cell is None else f"cell {span.cell}:"
-        return f"{self.relative(path)}:{cell}{span.line}:{span.column}"
+        return f"{path_first(self.relative(path))}:{cell}{span.line}:{span.column}"
+
+
+def as_json(value: object) -> str:
+    """``value`` as JSON that every reader takes: a byte of a file name that is not UTF-8 is written as text."""
+    return json_escapes(json.dumps(value, indent=2, ensure_ascii=False)) + "\n"
 
 
 def render(name: str, report: Report, context: Context) -> str:

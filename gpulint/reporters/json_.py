@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from gpulint.engine import Report, Result
 from gpulint.fix import Fix
-from gpulint.reporters import Context
+from gpulint.reporters import Context, as_json
 from gpulint.source import Span
 
 
 def render(report: Report, context: Context) -> str:
     """The findings; keys are described in the README. An empty list when there are none."""
-    return json.dumps([finding(result, context) for result in report.results], indent=2, ensure_ascii=False) + "\n"
+    return as_json([finding(result, context) for result in report.results])
 
 
 def finding(result: Result, context: Context) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
 from gpulint.engine import Report
+from gpulint.escaping import printable
 from gpulint.finding import Finding
 from gpulint.reporters import Context
 
@@ -72,4 +73,4 @@ def _count(target: Element, within: Element) -> None:
 
 def _text(text: str) -> str:
     """``text`` without the characters that XML cannot hold."""
-    return _NOT_XML.sub("\ufffd", text)
+    return _NOT_XML.sub("\ufffd", printable(text, keep="\n\t"))

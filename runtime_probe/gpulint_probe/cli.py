@@ -13,6 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
+from gpulint.escaping import say
 from gpulint_probe.reporting import cli as reporting
 
 if TYPE_CHECKING:
@@ -113,10 +114,10 @@ def _watch(command: list[str], args: argparse.Namespace) -> int:
             session = Session(path, args, command, _source_options(args))
             code = session.run()
         except CannotStart as error:
-            print(f"gpulint: error: {error}", file=sys.stderr)
+            say(f"gpulint: error: {error}")
             return error.exit_code
         if session.failure:
-            print(f"gpulint: warning: the recording is incomplete: {session.failure}", file=sys.stderr)
+            say(f"gpulint: warning: the recording is incomplete: {session.failure}")
         _report_after(path, args)
         return code
     finally:
@@ -131,11 +132,11 @@ def _report_after(path: Path, args: argparse.Namespace) -> None:
     try:
         _finish(Recording.read(path), args, sys.stderr)
     except RecordingError as error:
-        print(f"gpulint: warning: no report: {error}", file=sys.stderr)
+        say(f"gpulint: warning: no report: {error}")
     except Exception as error:
         if os.environ.get("GPULINT_DEBUG"):
             raise
-        print(f"gpulint: warning: no report: internal error: {type(error).__name__}: {error}", file=sys.stderr)
+        say(f"gpulint: warning: no report: internal error: {type(error).__name__}: {error}")
 
 
 def _past(args: argparse.Namespace) -> Recording:
@@ -236,5 +237,5 @@ def _moment(text: str) -> float:
 
 
 def _fail(message: str) -> int:
-    print(f"gpulint: error: {message}", file=sys.stderr)
+    say(f"gpulint: error: {message}")
     return 2

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import json
-from dataclasses import MISSING, asdict, dataclass, field, fields
+from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import IO, Any, TypeVar
+
+from gpulint.escaping import printable
 
 VERSION = 1
 _FORMAT = "gpulint-recording"
@@ -124,6 +126,20 @@ class Recording:
                 writer.note(note)
             if self.ended is not None:
                 writer.end(self.ended, self.exit_code)
+
+    def readable(self) -> Recording:
+        """The recording with escapes for what a terminal would obey in its names, notes and lines of the log; the
+        command and its folder stay as they are, since they name files."""
+        return replace(
+            self,
+            source=printable(self.source),
+            blind_spots=[*map(printable, self.blind_spots)],
+            gpus=[replace(gpu, name=printable(gpu.name), mig=gpu.mig and printable(gpu.mig)) for gpu in self.gpus],
+            marks=[
+                mark if mark.text.isprintable() else replace(mark, text=printable(mark.text)) for mark in self.marks
+            ],
+            notes=[*map(printable, self.notes)],
+        )
 
     @classmethod
     def read(cls, path: Path) -> Recording:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from gpulint import engine
-from gpulint.cache import NAME
+from gpulint.cache.location import OLD_NAME as NAME
 from gpulint.cli import main
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

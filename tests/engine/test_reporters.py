@@ -45,7 +45,7 @@ def test_full_says_why_there_is_no_fix(run: Any, tree: Path) -> None:
         ("s = '漢字', WASTE", "s = '漢字', WASTE", 12),
         ("e = '🔥', WASTE", "e = '🔥', WASTE", 10),
         ("c = 'e\u0301', WASTE", "c = 'e\u0301', WASTE", 9),
-        ("b = '\x1b[31m', WASTE", "b = '\ufffd[31m', WASTE", 13),
+        ("b = '\x1b[31m', WASTE", "b = '\\x1b[31m', WASTE", 16),
     ],
 )
 def test_underline_stands_under_the_span(run: Any, tree: Path, line: str, shown: str, blanks: int) -> None:

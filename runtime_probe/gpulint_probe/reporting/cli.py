@@ -79,7 +79,7 @@ def compare_command(arguments: Sequence[str]) -> int:
 
     found = compare(*(analyse(Recording.read(path)) for path in (args.before, args.after)))
     if args.json:
-        print(json.dumps(found.to_json(), indent=2))
+        sys.stdout.write(json.dumps(found.to_json(), indent=2) + "\n")
     else:
         sys.stdout.write(comparison_page(found, colour=_colour(sys.stdout), width=_width()))
     return 0

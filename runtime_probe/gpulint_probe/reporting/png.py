@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ from gpulint_probe.analysis.figures import Analysis
 from gpulint_probe.analysis.words import duration
 from gpulint_probe.recording import RecordingError
 from gpulint_probe.reporting.buckets import Lane, cause_spans, lanes
-from gpulint_probe.reporting.page import headline
+from gpulint_probe.reporting.page import headline, title
 
 _BUCKETS = 800
 _MOST_LANES = 24
@@ -43,10 +42,9 @@ def write_png(analysis: Analysis, path: Path) -> None:
     if shown:
         patches = [Patch(color=_CAUSES[cause], alpha=0.35, label=cause.value) for cause in _CAUSES if cause in shown]
         figure.legend(handles=patches, loc="outside lower center", ncols=3, fontsize=8, frameon=False)
-    title = shlex.join(analysis.recording.command) or "a running job"
     # A dollar sign would begin a formula.
     figure.suptitle(
-        f"{_short(title)}\n{headline(analysis)} {duration(analysis.seconds)}".replace("$", r"\$"), fontsize=10
+        f"{_short(title(analysis))}\n{headline(analysis)} {duration(analysis.seconds)}".replace("$", r"\$"), fontsize=10
     )
     try:
         figure.savefig(path, format="png", dpi=130)
