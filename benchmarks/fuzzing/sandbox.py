@@ -41,7 +41,8 @@ class Sandbox:
 
     def one(self, inputs: Sequence[Input], number: int) -> list[Failure]:
         """Failures of one tree."""
-        return [*self.many([(inputs, number)])][0].failures
+        (scanned,) = self.many([(inputs, number)])
+        return scanned.failures
 
     def many(self, trees: Sequence[tuple[Sequence[Input], int]]) -> Iterator[Scanned]:
         """Each tree's outcome, in order; after one that ends the process the rest goes to another process."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -101,10 +102,8 @@ class Scanner:
     def run(self, number: int, failures: list[Failure], *, with_settings: bool) -> engine.Report:
         root, config = self.folder, Config(base=self.folder)
         if with_settings:
-            try:
+            with contextlib.suppress(ConfigError):
                 config = load(root)
-            except ConfigError:
-                pass
         found = discover([root], config, root)
         project = Project(root, found.files, config)
         rules = self.plugins.rules
@@ -146,11 +145,10 @@ def write(item: Input, folder: Path) -> None:
     """An input's files; a name that the file system refuses becomes a shorter one."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, data in item.files.items():
-        target = os.path.join(os.fsencode(folder), name)
+        path = folder / os.fsdecode(name)
         try:
-            os.makedirs(os.path.dirname(target), exist_ok=True)
-            with open(target, "wb") as file:  # noqa: PTH123 - the name is bytes
-                file.write(data)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
         except OSError:
             (folder / "refused.py").write_bytes(data)
 
