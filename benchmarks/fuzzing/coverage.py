@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import importlib
 import os
+import pkgutil
 import resource
 import signal
 import sys
@@ -39,11 +41,15 @@ def explore(reader: str, seconds: int, seed: int, corpus: Sequence[Input], folde
     child = os.fork()
     if child == 0:
         try:
+            with (folder / "log").open("wb") as log:
+                os.dup2(log.fileno(), sys.stderr.fileno())
             _search(reader, seconds, seed, folder)
         finally:
             os._exit(70)
     os.waitpid(child, 0)
-    return int((folder / "count").read_text() or 0) if (folder / "count").is_file() else 0
+    if not (folder / "count").is_file():
+        raise SystemExit((folder / "log").read_text(errors="replace")[-4000:])
+    return int((folder / "count").read_text())
 
 
 def found(reader: str, folder: Path) -> list[Input]:
@@ -77,7 +83,7 @@ def _search(reader: str, seconds: int, seed: int, folder: Path) -> None:
     def one(data: bytes) -> None:
         nonlocal count
         count += 1
-        if count % 500 == 0:
+        if count % 100 == 0:
             (folder / "count").write_text(str(count))
         signal.setitimer(signal.ITIMER_PROF, _SECONDS)
         try:
@@ -111,10 +117,13 @@ def _over(*_: object) -> None:
 
 def _reader(reader: str, folder: Path) -> Callable[[bytes], None]:
     """What reads one file as far as that goes without any rule."""
+    from gpulint import documents
     from gpulint.config import Config, ConfigError, load
-    from gpulint.documents import dockerfile, jobspec, notebook, python, shell  # noqa: F401 - to be instrumented
-    from gpulint.facts import linking  # noqa: F401
+    from gpulint.facts import linking  # noqa: F401 - to be instrumented
     from gpulint.project import Project
+
+    for module in pkgutil.walk_packages(documents.__path__, "gpulint.documents."):
+        importlib.import_module(module.name)
 
     path = folder / "tree" / FILES[reader]
     path.parent.mkdir(exist_ok=True)

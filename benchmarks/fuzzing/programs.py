@@ -6,10 +6,13 @@ import ast
 import functools
 import textwrap
 import warnings
-from collections.abc import Callable
 from random import Random
+from typing import TYPE_CHECKING
 
 from fuzzing.corpus import Input
+
+if TYPE_CHECKING:
+    from hypothesis.strategies import SearchStrategy
 
 CHUNK = 50
 """Parts that are made at once, as hypothesis makes each from those before it."""
@@ -84,7 +87,7 @@ def parts(seed: int, chunk: int) -> tuple[list[str], list[str]]:
     )
 
 
-def _drawn(strategy: object, seed: int) -> list[str]:
+def _drawn(strategy: SearchStrategy[str], seed: int) -> list[str]:
     from hypothesis import HealthCheck, Phase, given, settings
     from hypothesis import seed as seeded
 
@@ -96,7 +99,13 @@ def _drawn(strategy: object, seed: int) -> list[str]:
         phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
     )
-    collect: Callable[[], None] = seeded(seed)(options(given(strategy)(found.append)))  # type: ignore[call-overload]
+
+    @seeded(seed)
+    @options
+    @given(strategy)
+    def collect(text: str) -> None:
+        found.append(text)
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         collect()
