@@ -2,7 +2,7 @@
 
     python benchmarks/fuzz.py mutate [--count 1000000] [--seed N] [--processes 2] [--start N] [--docs FILE] [TREE...]
     python benchmarks/fuzz.py programs [--count 5000] ...
-    python benchmarks/fuzz.py coverage --reader shell --seconds 600
+    python benchmarks/fuzz.py coverage --reader shell [--minutes 10] ...
 
 *mutate* changes small jobs that work (the cases of all specs, ``examples/``, files of the trees given): bytes, tokens,
 lines, indentation, encoding, names. *programs* writes Python programs from the language's grammar (hypothesmith), with
@@ -15,16 +15,14 @@ anything raises, takes more than 10 s of CPU time or 500 MB, loses findings of t
 character into a report. A tree that fails is bisected to the input, or pair, that is to blame; that is shrunk and
 written below ``--output`` with the command that gives it again, once for each distinct place.
 
-An input depends on the seed, its number and the corpus alone, so a run that was stopped goes on with ``--start``. POSIX only.
+An input depends on the seed, its number and the corpus alone, so a run that was stopped goes on with ``--start``.
+POSIX only.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import multiprocessing
-import os
-import shutil
 import sys
 import tempfile
 import time
@@ -36,9 +34,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+from fuzzing import coverage
 from fuzzing.corpus import Input, corpus
-from fuzzing.hunting import Hunter, described
+from fuzzing.hunting import Hunter
 from fuzzing.mutations import Mutator
+from fuzzing.programs import Programs
 from fuzzing.sandbox import Limits, Sandbox
 from fuzzing.scanning import Scanner
 
@@ -108,7 +108,9 @@ def batch(source: Source, numbers: Sequence[int], sandbox: Sandbox, hunter: Hunt
     return tally
 
 
-def lane(source: Source, batches: Sequence[range], pipe: Connection, output: Path, command: str, limits: Limits) -> None:
+def lane(
+    source: Source, batches: Sequence[range], pipe: Connection, output: Path, command: str, limits: Limits
+) -> None:
     """One process's share of the batches."""
     memory = Path("/dev/shm")
     with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None, prefix="gpulint-fuzz-") as folder:
@@ -162,7 +164,9 @@ def run(args: argparse.Namespace, source: Source, command: str) -> Tally:
 def progress(tally: Tally, seconds: float, done: int) -> str:
     count = tally.inputs.total()
     failures = ", ".join(f"{n} {kind}" for kind, n in sums(tally).items()) or "no failures"
-    return f"{count:,} inputs in {seconds:.0f} s ({count / max(seconds, 0.1):.0f}/s), done to about {done:,}: {failures}"
+    return (
+        f"{count:,} inputs in {seconds:.0f} s ({count / max(seconds, 0.1):.0f}/s), done to about {done:,}: {failures}"
+    )
 
 
 def sums(tally: Tally) -> Counter[str]:
@@ -196,23 +200,56 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Scan what nobody would write.")
     commands = parser.add_subparsers(dest="command", required=True)
     mutate = commands.add_parser("mutate", help="change jobs that work")
-    mutate.add_argument("trees", nargs="*", type=Path, metavar="TREE")
+    mutate.add_argument("trees", nargs="*", type=Path, metavar="TREE", help="trees whose small files are changed too")
     add_common(mutate, 1_000_000)
+    add_common(commands.add_parser("programs", help="write Python programs (needs hypothesmith)"), 5_000)
+    search = commands.add_parser("coverage", help="search one reader for inputs that reach new code (needs atheris)")
+    search.add_argument("--reader", choices=coverage.FILES, required=True)
+    search.add_argument("--minutes", type=float, default=10, metavar="N", help="how long to search (default 10)")
+    add_common(search, 1_000_000)
     args = parser.parse_args()
-    trees = [tree.resolve() for tree in args.trees]
-    source = Mutator(corpus(trees), args.seed).input
-    command = f"python benchmarks/fuzz.py {args.command} --seed {args.seed} --start {{index}} --count 1 --processes 1"
-    command = " ".join([command, *map(str, trees)])
     started = time.monotonic()
-    tally = run(args, source, command)
-    lines = [*tally.rows(), f"Seed {args.seed}, inputs {args.start:,} to {args.start + args.count:,}, "
-             f"{(time.monotonic() - started) / 60:.0f} minutes with {args.processes} processes."]  # fmt: skip
+    tally = {"mutate": mutated, "programs": programs, "coverage": searched}[args.command](args)
+    minutes = (time.monotonic() - started) / 60
+    span = f"inputs {args.start:,} to {args.start + args.count:,}, " if args.command != "coverage" else ""
+    processes = f"{args.processes} process" + "es" * (args.processes != 1)
+    lines = [*tally.rows(), f"Seed {args.seed}, {span}{minutes:.0f} minutes with {processes}."]
     print("\n".join(lines))
     for title, count in tally.by_title.most_common():
         print(f"{count:6} {title}")
     if args.docs is not None:
-        put(args.docs, args.command, lines)
+        put(args.docs, args.command if args.command != "coverage" else f"coverage {args.reader}", lines)
     return 1 if tally.failures else 0
+
+
+def again(args: argparse.Namespace, *words: str) -> str:
+    """The command that runs one input, with a place for its number."""
+    fixed = f"python benchmarks/fuzz.py {args.command} --seed {args.seed} --start {{index}} --count 1 --processes 1"
+    return " ".join([fixed, *words])
+
+
+def mutated(args: argparse.Namespace) -> Tally:
+    """``fuzz.py mutate``"""
+    trees = [tree.resolve() for tree in args.trees]
+    return run(args, Mutator(corpus(trees), args.seed).input, again(args, *map(str, trees)))
+
+
+def programs(args: argparse.Namespace) -> Tally:
+    """``fuzz.py programs``"""
+    return run(args, Programs(args.seed).input, again(args))
+
+
+def searched(args: argparse.Namespace) -> Tally:
+    """``fuzz.py coverage``"""
+    with tempfile.TemporaryDirectory(prefix="gpulint-fuzz-") as name:
+        folder = Path(name)
+        tried = coverage.explore(args.reader, int(args.minutes * 60), args.seed, corpus(), folder)
+        inputs = coverage.found(args.reader, folder)
+        print(
+            f"{tried:,} inputs tried; the {len(inputs):,} that failed or reached new code are scanned", file=sys.stderr
+        )
+        args.start, args.count = 0, len(inputs)
+        return run(args, inputs.__getitem__, "no command: the input itself is kept")
 
 
 if __name__ == "__main__":

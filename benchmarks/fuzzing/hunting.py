@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import re
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -18,6 +16,9 @@ from fuzzing.scanning import Failure, write
 T = TypeVar("T")
 TRIES = 400
 """Most scans that making one failure small may take."""
+MOST_PARTS = 400
+"""Lines, tokens or characters of a file; more are not tried one by one."""
+_PARTS = (re.compile(rb"[^\n]*\n|[^\n]+"), re.compile(rb"\w+|\s+|[^\w\s]+"), re.compile(rb"(?s)."))
 
 
 def reduced(items: Sequence[T], fails: Callable[[list[T]], bool]) -> list[T]:
@@ -50,28 +51,27 @@ class Hunter:
     output: Path
     command: str
     """What gives an input again, with a place for its number."""
-    counts: Counter[str] = field(default_factory=Counter)
-    """Inputs by title of the failure that they brought."""
 
-    def hunt(self, inputs: Sequence[Input], number: int, failures: Sequence[Failure]) -> Iterator[tuple[Failure, list[Input]]]:
+    def hunt(
+        self, inputs: Sequence[Input], number: int, failures: Sequence[Failure]
+    ) -> Iterator[tuple[Failure, list[Input]]]:
         """Each failure of a tree with the inputs that bring it.
 
-        What a failure kept from being scanned is scanned again without the inputs to blame.
+        The rest is scanned again without the inputs to blame, as one failure may hide another.
         """
+        left = [*inputs]
         while failures:
-            blamed: list[Input] = []
-            for failure in failures:
-                found = self.blame(inputs, number, failure)
-                blamed += found
-                self.counts[failure.title] += 1
+            before = len(left)
+            for failure in {failure.title: failure for failure in failures}.values():
+                blamed = self.blame(left, number, failure)
                 if self.is_new(failure):
-                    self.save(failure, number, found)
-                yield failure, found
-            left = [item for item in inputs if item not in blamed]
-            if not any(failure.ends_scan for failure in failures) or len(left) == len(inputs) or not left:
+                    self.save(failure, number, blamed)
+                yield failure, blamed
+                inputs = [item for item in inputs if item not in blamed]
+            left = [*inputs]
+            if len(left) == before or not left:
                 return
-            inputs = left
-            failures = self.sandbox.one(inputs, number)
+            failures = self.sandbox.one(left, number)
 
     def blame(self, inputs: Sequence[Input], number: int, failure: Failure) -> list[Input]:
         """The fewest inputs that bring a failure; all of them if it does not show again."""
@@ -106,7 +106,10 @@ class Hunter:
         lines = [failure.title, f"kind: {failure.kind}"]
         for item in inputs:
             again = self.command.format(index=item.index)
-            lines += [f"input {item.index} ({item.kind}; {', '.join(item.mutations)}) of {item.origin}", f"again: {again}"]
+            lines += [
+                f"input {item.index} ({item.kind}; {', '.join(item.mutations)}) of {item.origin}",
+                f"again: {again}",
+            ]
         (folder / "failure.txt").write_text("\n".join([*lines, "", failure.detail]), errors="backslashreplace")
         for place, item in enumerate(inputs):
             write(item, folder / "input" / str(place))
@@ -116,33 +119,45 @@ class Hunter:
 
     def small(self, inputs: list[Input], number: int, failure: Failure) -> list[Input]:
         """The inputs without the files, lines, tokens and characters that the failure does not need."""
-        inputs, tries = list(inputs), 0
+        tries = 0
 
-        def fails(place: int, files: dict[bytes, bytes]) -> bool:
+        def fails(tried: list[Input]) -> bool:
             nonlocal tries
             tries += 1
-            tried = [*inputs[:place], replace(inputs[place], files=files), *inputs[place + 1 :]]
             return tries <= TRIES and self.shows(tried, number, failure)
 
-        for place, item in enumerate(inputs):
-            names = reduced([*item.files], lambda names: fails(place, {name: item.files[name] for name in names}))
-            files = {name: item.files[name] for name in names}
-            if failure.kind not in ("time", "memory"):  # what takes 10 s each time, and shrinks to just under it
-                for name in names:
-                    for pattern in (rb"[^\n]*\n|[^\n]+", rb"\w+|\s+|[^\w\s]+", rb"(?s)."):
-                        parts = re.findall(pattern, files[name])
-                        if len(parts) < 400:
-                            kept = reduced(parts, lambda parts: fails(place, {**files, name: b"".join(parts)}))
-                            files = {**files, name: b"".join(kept)}
-            inputs[place] = replace(item, files=files)
+        for place in range(len(inputs)):
+            inputs = self.fewer_files(inputs, place, fails)
+            if failure.kind not in ("time", "memory"):  # what takes 10 s each time, and would shrink to just under it
+                for name in inputs[place].files:
+                    for pattern in _PARTS:
+                        inputs = self.fewer_parts(inputs, place, name, pattern, fails)
         return inputs
 
+    def fewer_files(self, inputs: list[Input], place: int, fails: Callable[[list[Input]], bool]) -> list[Input]:
+        item = inputs[place]
 
-def described(folder: Path) -> str:
-    """A saved failure in some lines, with its small input where that is short."""
-    title = (folder / "failure.txt").read_text().split("\n", 1)[0]
-    lines = [title]
-    for path in sorted(folder.glob("small/*/*")):
-        data = path.read_bytes()
-        lines += [f"  {os.fsencode(path.name)!r}: {data[:300]!r}" + (f" ... {len(data)} bytes" if len(data) > 300 else "")]
-    return "\n".join(lines)
+        def with_files(names: list[bytes]) -> list[Input]:
+            kept = replace(item, files={name: item.files[name] for name in names})
+            return [*inputs[:place], kept, *inputs[place + 1 :]]
+
+        return with_files(reduced([*item.files], lambda names: fails(with_files(names))))
+
+    def fewer_parts(
+        self,
+        inputs: list[Input],
+        place: int,
+        name: bytes,
+        pattern: re.Pattern[bytes],
+        fails: Callable[[list[Input]], bool],
+    ) -> list[Input]:
+        item = inputs[place]
+        parts = pattern.findall(item.files[name])
+
+        def with_parts(parts: list[bytes]) -> list[Input]:
+            kept = replace(item, files={**item.files, name: b"".join(parts)})
+            return [*inputs[:place], kept, *inputs[place + 1 :]]
+
+        if len(parts) > MOST_PARTS:
+            return inputs
+        return with_parts(reduced(parts, lambda parts: fails(with_parts(parts))))

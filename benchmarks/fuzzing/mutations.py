@@ -6,6 +6,7 @@ import os
 import re
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from random import Random
 
 from fuzzing.corpus import MAX_FILE, Input, kind_name
@@ -18,7 +19,18 @@ WEIGHTS = {
 _TOKEN = re.compile(rb"\w+|\s+|[^\w\s]+")
 _WORD = re.compile(rb"[A-Za-z_]\w*")
 _NUMBER = re.compile(rb"\b\d[\d_.]*\b")
-_ENCODINGS = ("utf-16", "utf-16-le", "utf-16-be", "utf-32", "latin-1", "shift-jis", "gb18030", "utf-7", "utf-8-sig", "cp037")
+_ENCODINGS = (
+    "utf-16",
+    "utf-16-le",
+    "utf-16-be",
+    "utf-32",
+    "latin-1",
+    "shift-jis",
+    "gb18030",
+    "utf-7",
+    "utf-8-sig",
+    "cp037",
+)
 
 
 class Mutator:
@@ -64,7 +76,8 @@ Mutation = Callable[[Random, bytes, str, Mutator], bytes]
 
 
 def _renamed(random: Random, name: bytes) -> bytes:
-    stem, suffix = os.path.splitext(os.path.basename(name))
+    path = Path(os.fsdecode(name))
+    stem, suffix = os.fsencode(path.stem), os.fsencode(path.suffix)
     if random.random() < 0.2:
         return b"a" * random.choice((200, 251 - len(suffix), 255 - len(suffix))) + suffix
     pattern = random.choice(NAMES)
@@ -201,7 +214,9 @@ def encode(random: Random, data: bytes, kind: str, mutator: Mutator) -> bytes:
 
 
 def line_ends(random: Random, data: bytes, kind: str, mutator: Mutator) -> bytes:
-    ends = random.choice(((b"\r\n",), (b"\r",), (b"\n", b"\r\n", b"\r"), (b"\x0c\n", b"\n"), (b"\n\n", b"\n"), (b"\\\n", b"\n")))
+    ends = random.choice(
+        ((b"\r\n",), (b"\r",), (b"\n", b"\r\n", b"\r"), (b"\x0c\n", b"\n"), (b"\n\n", b"\n"), (b"\\\n", b"\n"))
+    )
     return b"".join(line + random.choice(ends) for line in data.split(b"\n"))
 
 
@@ -211,7 +226,9 @@ def rename(random: Random, data: bytes, kind: str, mutator: Mutator) -> bytes:
     if not words:
         return data
     old = random.choice(words)
-    new = random.choice((random.choice(words), b"a" * 300, "\u0434\u0430".encode(), "\ufb01".encode(), b"self", b"_", b"None"))
+    new = random.choice(
+        (random.choice(words), b"a" * 300, "\u0434\u0430".encode(), "\ufb01".encode(), b"self", b"_", b"None")
+    )
     return re.sub(rb"\b" + old + rb"\b", lambda _: new, data, count=random.choice((0, 0, 1)))
 
 
@@ -231,7 +248,16 @@ def nest(random: Random, data: bytes, kind: str, mutator: Mutator) -> bytes:
     """Deep nesting of one bracket or block."""
     depth = random.choice((5, 30, 100, 300, 1000))
     opening, closing = random.choice(
-        ((b"(", b")"), (b"[", b"]"), (b"{", b"}"), (b"$(", b")"), (b"`", b"`"), (b'"${a:-', b'}"'), (b"f(", b")"), (b"not ", b""))
+        (
+            (b"(", b")"),
+            (b"[", b"]"),
+            (b"{", b"}"),
+            (b"$(", b")"),
+            (b"`", b"`"),
+            (b'"${a:-', b'}"'),
+            (b"f(", b")"),
+            (b"not ", b""),
+        )
     )
     inner = random.choice((b"", b"x", b"1", b"$x", b"'x'"))
     return _insert(random, data, opening * depth + inner + (closing * depth if random.random() < 0.8 else b""))

@@ -8,11 +8,13 @@ import json
 import os
 import resource
 import select
+import shutil
 import signal
 import sys
 import traceback
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from fuzzing.corpus import Input
 from fuzzing.scanning import Failure, OverLimit, Scanned, Scanner
@@ -39,7 +41,8 @@ class Sandbox:
 
     def one(self, inputs: Sequence[Input], number: int) -> list[Failure]:
         """Failures of one tree."""
-        return next(iter(self.many([(inputs, number)]))).failures
+        (scanned,) = self.many([(inputs, number)])
+        return scanned.failures
 
     def many(self, trees: Sequence[tuple[Sequence[Input], int]]) -> Iterator[Scanned]:
         """Each tree's outcome, in order; after one that ends the process the rest goes to another process."""
@@ -55,9 +58,14 @@ class Sandbox:
             if done < len(trees):
                 os.kill(child, signal.SIGKILL)
             _, status = os.waitpid(child, 0)
+            shutil.rmtree(self.folder(child), ignore_errors=True)
             if done < len(trees):
                 yield Scanned(0, 0, [_killed(status)])
                 done += 1
+
+    def folder(self, child: int) -> Path:
+        """Where a child has its trees; another may be scanning what an earlier tree is bisected to."""
+        return self.scanner.folder.with_name(f"tree-{child}")
 
     def _lines(self, pipe: int) -> Iterator[bytes]:
         """What the child says of each tree, until it ends or says nothing for too long."""
@@ -91,6 +99,7 @@ class Sandbox:
         memory = _memory() + self.limits.memory
         resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
         gc.disable()
+        self.scanner.folder = self.folder(os.getpid())
         for inputs, number in trees:
             used = resource.getrusage(resource.RUSAGE_SELF)
             most = int(used.ru_utime + used.ru_stime + 2 * self.limits.cpu_s) + 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -45,11 +46,6 @@ class Failure:
     owner: int | None = None
     """Place in the tree of the input that it was met in, if known."""
 
-    @property
-    def ends_scan(self) -> bool:
-        """Were the other inputs of the tree not scanned as they would have been?"""
-        return self.kind not in ("internal error", "output") or "job linking" in self.title
-
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
 
@@ -85,7 +81,9 @@ class Scanner:
             report = self.run(number, failures, with_settings=any(item.has_settings for item in inputs))
         except OverLimit as error:
             signal.setitimer(signal.ITIMER_PROF, 0)
-            failures.append(Failure("time", f"time limit in {busiest(error.__traceback__)}", traceback.format_exc()[-4000:]))
+            trace = "".join(traceback.format_tb(error.__traceback__))
+            owner = self.owner(read_last(error.__traceback__))
+            failures.append(Failure("time", f"time limit in {place(trace)}", trace[-4000:], owner))
         except MemoryError:
             failures.append(Failure("memory", "MemoryError", traceback.format_exc()[-4000:]))
         except Exception as error:
@@ -104,10 +102,8 @@ class Scanner:
     def run(self, number: int, failures: list[Failure], *, with_settings: bool) -> engine.Report:
         root, config = self.folder, Config(base=self.folder)
         if with_settings:
-            try:
+            with contextlib.suppress(ConfigError):
                 config = load(root)
-            except ConfigError:
-                pass
         found = discover([root], config, root)
         project = Project(root, found.files, config)
         rules = self.plugins.rules
@@ -133,25 +129,26 @@ class Scanner:
         return report
 
     def internal(self, error: engine.InternalError) -> Failure:
-        owner = None
-        if error.path.is_relative_to(self.folder) and error.path != self.folder:
-            first = error.path.relative_to(self.folder).parts[0]
-            owner = int(first) if re.fullmatch(r"\d{3}", first) else None
         kind = error.error.partition(":")[0]
-        where = "job linking: " if error.where == "job linking" else ""
-        title = f"{where}{kind} in {place(error.trace)}"
-        return Failure("internal error", title, f"{error.where}: {error.error}\n{error.trace}", owner)
+        title = f"{kind} in {place(error.trace)}"
+        return Failure("internal error", title, f"{error.where}: {error.error}\n{error.trace}", self.owner(error.path))
+
+    def owner(self, path: Path | None) -> int | None:
+        """Place in the tree of the input that a file belongs to."""
+        if path is None or not path.is_relative_to(self.folder) or path == self.folder:
+            return None
+        first = path.relative_to(self.folder).parts[0]
+        return int(first) if re.fullmatch(r"\d{3}", first) else None
 
 
 def write(item: Input, folder: Path) -> None:
     """An input's files; a name that the file system refuses becomes a shorter one."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, data in item.files.items():
-        target = os.path.join(os.fsencode(folder), name)
+        path = folder / os.fsdecode(name)
         try:
-            os.makedirs(os.path.dirname(target), exist_ok=True)
-            with open(target, "wb") as file:  # noqa: PTH123 - the name is bytes
-                file.write(data)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
         except OSError:
             (folder / "refused.py").write_bytes(data)
 
@@ -178,9 +175,16 @@ def place(trace: str) -> str:
     return _most_common(frames)
 
 
-def busiest(trace: TracebackType | None) -> str:
-    """The same for the stack that a time limit was met in."""
-    return place("".join(traceback.format_tb(trace)))
+def read_last(trace: TracebackType | None) -> Path | None:
+    """The file that the innermost function with a path or a document for an argument was about."""
+    found = None
+    while trace is not None:
+        for name in ("path", "document", "unit"):
+            value = trace.tb_frame.f_locals.get(name)
+            value = getattr(value, "path", value)
+            found = value if isinstance(value, Path) else found
+        trace = trace.tb_next
+    return found
 
 
 def _most_common(frames: list[str]) -> str:
