@@ -93,7 +93,8 @@ def _is_off(args: argparse.Namespace, seen: Seen) -> bool:
 
 def _read(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        with path.open("rb", buffering=0) as stream:
+            return stream.read()
     except OSError:
         return b"\0unreadable"
 
