@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from gpulint.facts.staging import Staging
     from gpulint.facts.values import Values
     from gpulint.jobs import Job, Launched
+    from gpulint.source import Span
 
 
 class Project(Tree):
@@ -185,6 +186,26 @@ class Project(Tree):
         from gpulint.jobs import launched
 
         return launched(self.jobs)
+
+    def launched_at(self, path: Path, span: Span) -> tuple[Launched, ...]:
+        """Launches of all jobs that stand in a place."""
+        return self._launched_at.get((path, span), ())
+
+    @cached_property
+    def _launched_at(self) -> dict[tuple[Path, Span], tuple[Launched, ...]]:
+        from gpulint.jobs import started_at
+
+        return started_at(self.jobs)
+
+    def jobs_setting(self, path: Path, span: Span) -> tuple[Job, ...]:
+        """Jobs that get the environment variable that is set in a place."""
+        return self._jobs_setting.get((path, span), ())
+
+    @cached_property
+    def _jobs_setting(self) -> dict[tuple[Path, Span], tuple[Job, ...]]:
+        from gpulint.jobs import setting_at
+
+        return setting_at(self.jobs)
 
     def _launched_importers(self, module: Path) -> tuple[Launched, ...]:
         """Launches of the programs that import a module."""

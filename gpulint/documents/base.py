@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import re
 import warnings
+from bisect import bisect_right
 from collections.abc import Callable, Iterable
 from functools import cached_property
 from pathlib import Path
@@ -106,6 +107,7 @@ class Document:
         self.problems: list[Problem] = []
         self.failures: list[Failure] = []
         """What readers raised."""
+        self._matches: dict[re.Pattern[str], bool] = {}
 
     def problem(
         self,
@@ -178,7 +180,14 @@ class Document:
         if not self.optional_parts:
             return False
         at = self.source.offset(span.line, span.column)
-        return any(start <= at < end for start, end in self.optional_parts)
+        last = bisect_right(self.optional_parts, at, key=lambda part: part[0]) - 1
+        return last >= 0 and at < self.optional_parts[last][1]
+
+    def matches(self, pattern: re.Pattern[str]) -> bool:
+        """Whether a pattern is found in the text; each is looked for once, however many jobs the document has."""
+        if pattern not in self._matches:
+            self._matches[pattern] = pattern.search(self.source.text) is not None
+        return self._matches[pattern]
 
     def cell_source(self, cell: int | None) -> SourceText:
         """The text that spans with this ``cell`` count in: of one cell in a notebook, else of the whole file."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from gpulint.documents import kind_of
 from gpulint.documents.base import Document
 from gpulint.documents.tasks import Count, Task
+from gpulint.facts.launch_env import Layered
 from gpulint.facts.launches import Launch, launches
 from gpulint.facts.locating import Located, Locator
 from gpulint.facts.templated import is_zero_by_default
@@ -160,9 +161,7 @@ class Linker:
                     known = {name: item.value for name, item in env.items() if item.value is not None}
         for launch in launches(script, known):
             found = self._file(launch, document, start, folder)
-            own = dict(env)
-            for name, word in launch.env.items():
-                own[name] = Setting(name, word.value, Place(document.path, word.span))
+            own = Layered(_Written(launch, document), env)
             if launch.launcher == "sbatch":
                 if found is not None:
                     self.submissions.setdefault(found[0], []).append((document, launch))
@@ -263,6 +262,23 @@ class Linker:
                 unknown = Stated(None, Place(document.path, launch.span), "sbatch")
                 return replace(job, gpus=unknown, nodes=unknown, tasks_per_node=unknown)
         return job
+
+
+class _Written(Mapping[str, Setting]):
+    """What a script itself sets for one of its launches."""
+
+    def __init__(self, launch: Launch, document: Document) -> None:
+        self._launch, self._document = launch, document
+
+    def __getitem__(self, name: str) -> Setting:
+        word = self._launch.env[name]
+        return Setting(name, word.value, Place(self._document.path, word.span))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._launch.env)
+
+    def __len__(self) -> int:
+        return len(self._launch.env)
 
 
 def _stated(document: Document, number: Count | None) -> Stated | None:

@@ -91,7 +91,7 @@ def _backwards(
 ) -> Iterator[tuple[Assignment, bool]]:
     """Those of a row that may hold, from the last to the first."""
     calls = (script.last_call(block.text) for block in blocks if block.kind == "function")
-    at = bisect_left(row.starts, max((call for call in calls if call is not None and call > position), default=position))
+    at = bisect_left(row.starts, max([position, *(call for call in calls if call is not None)]))
     loop = next((index for index, block in enumerate(blocks) if block.kind == "loop"), None)
     while loop is not None and at < len(row.items) and row.items[at].blocks[loop : loop + 1] == blocks[loop : loop + 1]:
         at += 1  # an earlier turn of the loop may have run it

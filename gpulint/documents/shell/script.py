@@ -57,7 +57,7 @@ class Command:
     links: dict[str, Command] = field(default_factory=dict, repr=False)
     owner: list[Script] = field(default_factory=list, repr=False)
 
-    @property
+    @cached_property
     def span(self) -> Span:
         """From the first word (or assignment) to the last, line continuations included."""
         if self.words and self.words[-1].fragment is not self.fragment:  # an exec-form list: one fragment a word
@@ -119,6 +119,11 @@ class Command:
     def piped_to(self) -> Command | None:
         """The simple command on the right of the pipe."""
         return self.links.get("to")
+
+    @property
+    def piped_from(self) -> Command | None:
+        """The simple command on the left of the pipe."""
+        return self.links.get("from")
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,6 +236,16 @@ class Script:
             if inner is not None:
                 yield from inner.walk()
 
+    @cached_property
+    def named_words(self) -> frozenset[str] | None:
+        """Texts of all words of its commands, None if it runs commands by a name that is not known."""
+        found = set[str]()
+        for command in self.commands:
+            if command.argv and (not command.argv[0].known or command.name == "eval"):
+                return None
+            found.update(word.text for word in command.argv if word.known)
+        return frozenset(found)
+
     def calls(self, function: str) -> Sequence[Command]:
         """Places that call a function of this script."""
         return self._calls.get(function, ())
@@ -267,9 +282,17 @@ class Script:
         return [command for command in self.commands if command.words[:1] and command.words[0].value in _CHANGES]
 
     @cached_property
-    def exports(self) -> list[Command]:
-        """``export`` commands, in order."""
-        return [command for command in self.commands if command.words[:1] and command.words[0].value == "export"]
+    def exported(self) -> dict[str, int]:
+        """Names of exported variables, each with where it is first exported."""
+        found = dict[str, int]()
+        for command in self.commands:
+            for word in command.words[1:] if command.words[:1] and command.words[0].value == "export" else ():
+                if word.value and word.value.isidentifier():
+                    found.setdefault(word.value, command.start)
+        for item in self.assignments:
+            if item.exported:
+                found[item.name] = min(item.start, found.get(item.name, item.start))
+        return found
 
     @cached_property
     def _calls(self) -> dict[str, list[Command]]:

@@ -276,6 +276,7 @@ class Walker:
             here = start if not known and start in self.found.commands else None
             if here is not None and last is not None:
                 self.found.commands[last].links["to"] = self.found.commands[here]
+                self.found.commands[here].links["from"] = self.found.commands[last]
             last = here
 
     def compound(self, node: Node, blocks: tuple[Block, ...], depth: int, background: bool) -> None:
