@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import ast
 import enum
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from gpulint.documents.python import PythonModule
+
+if TYPE_CHECKING:
+    from gpulint.facts.passing import HandedOver
 
 FunctionNode: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 ScopeNode: TypeAlias = (
@@ -97,6 +100,8 @@ class ModuleScopes:
         """Kept for :mod:`gpulint.facts.reaching`: the blocks and loops around a node."""
         self.reaching: dict[tuple[ast.AST, Binding], list[Binding]] = {}
         """The same for (use, first binding of its name): the bindings in force."""
+        self.handed_calls: dict[Hashable, HandedOver] = {}
+        """Kept for :mod:`gpulint.facts.passing`: the calls made of functions that are handed over."""
         self.unpacked: dict[tuple[ast.expr, str], ast.expr] = {}
         """Kept for :mod:`gpulint.facts.passing`: what (``vars(args)``, name) passes under the name."""
 
