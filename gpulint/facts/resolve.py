@@ -137,7 +137,8 @@ class Resolver(Classes):
         elif kind is Bound.PARAMETER:
             yield from self._parameter_origins(scopes, binding, path)
         elif kind is Bound.IMPORT:
-            found = self._memo.ask(("import", binding, path), partial(self._imported, scopes, binding, path), ())
+            nothing: tuple[Ref, ...] = ()
+            found = self._memo.ask(("import", binding, path), partial(self._imported, scopes, binding, path), nothing)
             yield from found or (() if self._memo.partial else (Ref(scopes, use, path),))
         else:
             yield Ref(scopes, use if kind is Bound.LOOP else binding.node, path)
