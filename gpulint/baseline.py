@@ -141,8 +141,12 @@ def read(path: Path) -> Baseline:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
     except json.JSONDecodeError as error:
         raise ConfigError(f"{path}:{error.lineno}: broken baseline: {error.msg}") from None
-    except (ValueError, RecursionError) as error:  # also an integer of thousands of digits
+    except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: broken baseline: {error}") from None
+    except RecursionError:
+        raise ConfigError(f"{path}: broken baseline: nested too deeply") from None
+    except ValueError:
+        raise ConfigError(f"{path}: broken baseline: a number has thousands of digits") from None
     version = content.get("version") if isinstance(content, dict) else None
     if not isinstance(version, int) or isinstance(version, bool) or not isinstance(content.get("findings"), list):
         raise ConfigError(f"{path}: no gpulint baseline: 'version' and 'findings' are missing")

@@ -110,8 +110,10 @@ def _table(path: Path) -> dict[str, Any] | None:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
     except RecursionError:
         raise ConfigError(f"{path}: not valid TOML: nested too deeply") from None
-    except ValueError as error:  # also an integer of thousands of digits
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: not valid TOML: {error}") from None
+    except ValueError:
+        raise ConfigError(f"{path}: not valid TOML: a number has thousands of digits") from None
     tool = data.get("tool", {})
     table = tool.get("gpulint") if isinstance(tool, dict) else None
     if table is None and path.name != "pyproject.toml":

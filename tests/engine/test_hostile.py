@@ -20,6 +20,7 @@ import pytest
 from gpulint.cli import main
 from gpulint.config import Config
 from gpulint.discover import discover
+from gpulint.facts.draws import Draws
 from gpulint.facts.linking import Linker
 from gpulint.patterns import compiled
 
@@ -232,6 +233,24 @@ def test_a_script_that_cannot_be_followed_leaves_its_callers_their_jobs(
     assert len(tried) == 2  # as a launcher of its own, and once for all that call it
 
 
+def test_a_defect_in_a_fact_about_one_module_costs_that_module(
+    scan: Scan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _write(tmp_path / "bad", {"a.py": LOOP, "b.py": LOOP})
+    known = Draws._known_draw
+
+    def broken(draws: Draws, scopes: Any, *rest: Any) -> Any:
+        if scopes.path.parent.name == "bad":
+            raise KeyError("a defect")
+        return known(draws, scopes, *rest)
+
+    monkeypatch.setattr(Draws, "_known_draw", broken)
+    code, _, errors = scan()
+    assert code == 3
+    for name in ("a.py", "b.py"):
+        assert len([line for line in errors if line.startswith(f"bad/{name}: internal error in ")]) == 1
+
+
 # -- What is no regular file, or not of the project --------------------------------------------------------------------
 
 
@@ -388,7 +407,7 @@ def test_patterns_of_a_gitignore_that_cannot_be_used_are_left_out(scan: Scan, tm
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("gpus-per-node = " + "9" * 5000, "not valid TOML: "),
+        ("gpus-per-node = " + "9" * 5000, "not valid TOML: a number has thousands of digits"),
         ("exclude = " + "[" * 5000, "not valid TOML: nested too deeply"),
         ("\udcff", "not valid TOML: "),
     ],
