@@ -8,7 +8,6 @@ from typing import TypeVar
 
 from gpulint.documents.shell import ArgWord, Command
 
-
 T = TypeVar("T")
 
 
