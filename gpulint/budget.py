@@ -6,11 +6,11 @@ counted. Past the bound a value is unknown, the rest of the document is read as 
 
 from __future__ import annotations
 
-MAX_EXPANDED = 1_000_000
+MAX_EXPANDED = 300_000
 """Words that all the variables of one document expand to in all, at most."""
 _LEAST, _MOST = 8, 10_000
-_WORD = 4
-"""Characters that count as a word in a long value."""
+_LONG = 64
+"""Characters that a word may have before it counts as several."""
 
 
 class Budget:
@@ -35,9 +35,9 @@ def longest_value(uses: int) -> int:
     return max(_LEAST, min(_MOST, MAX_EXPANDED // max(uses, 1)))
 
 
-def size(parts: int, characters: int) -> int:
-    """Size of a value of so many parts and characters, in words."""
-    return parts + characters // _WORD
+def size(text: str) -> int:
+    """Size of a text, in words."""
+    return 1 + len(text.split()) + len(text) // _LONG
 
 
 def too_long(what: str, limit: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -120,10 +121,13 @@ def _openings(text: str) -> list[tuple[str, str, int]]:
     """(dash, terminator, offset) of each heredoc operator outside quotes."""
     quotes = [match.span() for match in _QUOTED.finditer(text)]
     return [
-        (match[1], match[3], match.start())
-        for match in _HEREDOC.finditer(text)
-        if not any(start <= match.start() < end for start, end in quotes)
+        (match[1], match[3], match.start()) for match in _HEREDOC.finditer(text) if not _within(match.start(), quotes)
     ]
+
+
+def _within(at: int, stretches: list[tuple[int, int]]) -> bool:
+    number = bisect_right(stretches, at, key=lambda stretch: stretch[0])
+    return number > 0 and at < stretches[number - 1][1]
 
 
 def _read_heredoc(

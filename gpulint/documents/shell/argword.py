@@ -128,6 +128,5 @@ def size_of(value: Values | None) -> int:
     """How much a value holds, in words."""
     if value is None:
         return 0
-    atoms = [atom for element in value for atom in element] if isinstance(value, list) else value
-    elements = len(value) if isinstance(value, list) else 0
-    return size(elements + len(atoms), sum(len(atom.text) for atom in atoms))
+    elements = value if isinstance(value, list) else [value]
+    return len(elements) + sum(size(atom.text) for element in elements for atom in element)

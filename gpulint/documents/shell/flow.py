@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
+from typing import Generic, TypeVar
 
 from gpulint.documents.shell.script import Assignment, Block, Command, Script
 
@@ -13,24 +14,27 @@ MAX_REACHING = 200
 """Assignments to one variable of which nobody knows which one holds at a place; more are not followed."""
 
 
+T = TypeVar("T", bound=Assignment | Command)
+
+
 class Writes:
     """The assignments of one variable, in source order."""
 
     def __init__(self, assignments: Sequence[Assignment]) -> None:
-        self.plain = _Row([item for item in assignments if _function(item.blocks) is None])
+        self.plain = Row([item for item in assignments if _function(item.blocks) is None])
         by_function: dict[str, list[Assignment]] = {}
         for item in assignments:
             if (function := _function(item.blocks)) is not None:
                 by_function.setdefault(function, []).append(item)
-        self.inside = {function: _Row(items) for function, items in by_function.items()}
+        self.inside = {function: Row(items) for function, items in by_function.items()}
 
 
-class _Row:
-    """Assignments in source order with their offsets."""
+class Row(Generic[T]):
+    """Assignments or commands in source order, with their offsets."""
 
-    def __init__(self, items: list[Assignment]) -> None:
-        self.items = items
-        self.starts = [item.start for item in items]
+    def __init__(self, items: list[T]) -> None:
+        self.items = list(items)
+        self.starts: list[int] = [item.start for item in items]
 
 
 class TooMany(Exception):
@@ -53,11 +57,14 @@ def reaching(
         TooMany: the bound on their number is passed.
     """
     found = list[tuple[Assignment, bool]]()
+    unsure = 0
+    in_loop = any(block.kind == "loop" for block in blocks)
     for assignment, certain in _newest_first(script, writes, position, blocks):
         found.append((assignment, certain))
         if certain and settled(assignment):
             break
-        if len(found) > MAX_REACHING:
+        unsure += in_loop or not certain
+        if unsure > MAX_REACHING:
             raise TooMany
     return found[::-1]
 
@@ -67,7 +74,7 @@ def _newest_first(
 ) -> Iterator[tuple[Assignment, bool]]:
     home = _function(blocks)
     if home is not None and home in writes.inside:
-        yield from _backwards(script, writes.inside[home], position, blocks)
+        yield from backwards(script, writes.inside[home], position, blocks)
     called = list[tuple[int, Assignment, bool]]()
     for function, row in writes.inside.items():
         if function == home:
@@ -79,17 +86,19 @@ def _newest_first(
                 call = script.last_call(function, position)
                 called.append((item.start if call is None else call, item, certain))  # it runs where it is called
     called.sort(key=lambda entry: entry[0])
-    for item, certain in _backwards(script, writes.plain, position, blocks):
+    for item, certain in backwards(script, writes.plain, position, blocks):
         while called and called[-1][0] > item.start:
             yield called.pop()[1:]
         yield item, certain
     yield from (entry[1:] for entry in reversed(called))
 
 
-def _backwards(
-    script: Script, row: _Row, position: int, blocks: tuple[Block, ...]
-) -> Iterator[tuple[Assignment, bool]]:
-    """Those of a row that may hold, from the last to the first."""
+def backwards(script: Script, row: Row[T], position: int, blocks: tuple[Block, ...]) -> Iterator[tuple[T, bool]]:
+    """Those of a row that may have run when control is at ``position``, from the last to the first.
+
+    Raises:
+        TooMany: the bound on those that are passed over is reached.
+    """
     calls = (script.last_call(block.text) for block in blocks if block.kind == "function")
     at = bisect_left(row.starts, max([position, *(call for call in calls if call is not None)]))
     loop = next((index for index, block in enumerate(blocks) if block.kind == "loop"), None)
@@ -110,7 +119,7 @@ def _backwards(
             at = min(at, bisect_left(row.starts, barrier.key // 8))
 
 
-def _barrier(item: Assignment, blocks: tuple[Block, ...]) -> Block | None:
+def _barrier(item: Assignment | Command, blocks: tuple[Block, ...]) -> Block | None:
     """The block that hides an assignment, and with it all that come before it in the same block."""
     shared = 0
     for mine, theirs in zip(item.blocks, blocks, strict=False):

@@ -13,7 +13,7 @@ from gpulint.source import Fragment, Span
 
 if TYPE_CHECKING:
     from gpulint.documents.shell.expand import ArgWord, Expander
-    from gpulint.documents.shell.flow import Writes
+    from gpulint.documents.shell.flow import Row, Writes
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,9 +277,11 @@ class Script:
         return {function: [call.start for call in calls] for function, calls in self._calls.items()}
 
     @cached_property
-    def folder_changes(self) -> list[Command]:
+    def folder_changes(self) -> Row[Command]:
         """``cd``, ``pushd`` and ``popd``, in order."""
-        return [command for command in self.commands if command.words[:1] and command.words[0].value in _CHANGES]
+        from gpulint.documents.shell.flow import Row
+
+        return Row([command for command in self.commands if command.words[:1] and command.words[0].value in _CHANGES])
 
     @cached_property
     def exported(self) -> dict[str, int]:
