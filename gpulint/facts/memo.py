@@ -15,9 +15,7 @@ MAX_DEPTH = 16
 MAX_TIMES = 100
 """How often a question in a cycle is answered anew before its cycle counts as one without a fixpoint."""
 MAX_SIZE = 120
-"""A set in a cycle that still grows past this size counts the same."""
-_ENOUGH = 8
-"""As often may a set in a cycle grow, whatever its size."""
+"""A set in a cycle that grows past this size counts the same, if its query bounds what it finds (by ``settle``)."""
 _FIRST = (-sys.maxsize, 0)
 """The rank of what was too deep to be answered at once; then comes the last segment of a long chain."""
 
@@ -55,6 +53,7 @@ class Memo:
         """The order to answer anew in: what others rest on comes first."""
         self._times: dict[Hashable, int] = {}
         self._stale: set[Hashable] = set()
+        self._too_large: set[Hashable] = set()
         self._queue: list[tuple[tuple[int, int], int, Hashable]] = []
         self._next: list[Hashable] = []
         self._turn = _FIRST
@@ -108,6 +107,7 @@ class Memo:
             for state in (self._queries, self._found, self._reads, self._readers, self._rank, self._times):
                 state.clear()
             self._stale.clear()
+            self._too_large.clear()
         self._open, self._partial, self._queue, self._next = [], [], [], []
         self._turn, self._segment = _FIRST, 0
 
@@ -131,6 +131,10 @@ class Memo:
             self._rank[question] = (-self._segment, len(self._rank))
             if question in self._stale:
                 self._push(question)
+        if query.settle is not None and isinstance(found, Sized) and len(found) > MAX_SIZE:
+            # Nobody reads what grows so large: each set of a large cycle would hold everything in it.
+            self._too_large.add(question)
+            found = query.bottom
         if found != self._found[question]:
             self._found[question] = found
             self._touch(question)
@@ -177,8 +181,7 @@ class Memo:
         self._turn = _FIRST
 
     def _diverges(self, question: Hashable) -> bool:
-        times, found = self._times[question], self._found[question]
-        return times > MAX_TIMES or (times > _ENOUGH and isinstance(found, Sized) and len(found) > MAX_SIZE)
+        return self._times[question] > MAX_TIMES or question in self._too_large
 
     def _store(self, cycle: list[Hashable]) -> None:
         """Make the answers of a cycle final, or answer the one question that is in none."""

@@ -1,8 +1,8 @@
 """What an expression may be: qualified names, the expressions that define it, the functions that a call reaches.
 
 Everything is a set: when two assignments can reach a use, both count. Where nothing in the tree defines a value, the
-unresolved expression itself is the answer, and whoever asked must treat it as unknown. Following is bounded in
-depth and in steps; cycles end quietly.
+unresolved expression itself is the answer, and whoever asked must treat it as unknown. Calls and assignments are
+followed however long the chain; those in a cycle get what reaches the cycle from outside.
 """
 
 from __future__ import annotations
