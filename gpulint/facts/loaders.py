@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 MAX_KEPT = 40
 """Of more loaders kept under one name nobody knows which is meant."""
 
+MAX_LOADERS = 100
+"""Of more loaders that one expression may be nobody knows which is meant."""
+
 _LAST_NAMES = frozenset(name.rpartition(".")[2] for name in TORCH_LOADERS)
 _BOOSTERS = ("plugin", "booster")
 """Names of ColossalAI's plugins, whose ``prepare_dataloader(dataset, batch_size, ...)`` makes a DataLoader:
@@ -129,7 +132,8 @@ class Loaders:
                         found.extend(self._own(made) or [Loader(ref, "torch.utils.data.DataLoader")])
                     else:
                         found.extend(self._passed_on(made.scopes, made.node))
-        return tuple(dict.fromkeys(found))
+        loaders = tuple(dict.fromkeys(found))
+        return loaders if len(loaders) <= MAX_LOADERS else ()
 
     def _own(self, owner: Ref) -> list[Loader]:
         """What the constructor of a loader class of the tree makes of its base (``super().__init__(data, ...)``)."""
@@ -143,7 +147,9 @@ class Loaders:
             return
         self._opened.add(held.node)
         try:
-            for ref in elements(self._project, held):
+            for number, ref in enumerate(elements(self._project, held)):
+                if number > MAX_LOADERS:
+                    return
                 assert isinstance(ref.node, ast.expr)
                 yield from self.loaders_of(ref.scopes, ref.node)
         finally:

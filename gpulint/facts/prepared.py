@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from gpulint.documents.python import walk
 from gpulint.facts.iterables import unwrap_iterable
+from gpulint.facts.once import once
 from gpulint.facts.passing import argument_of
 from gpulint.facts.scopes import FUNCTIONS, Bound, ModuleScopes, last_name
 
@@ -26,26 +27,36 @@ class Prepared:
     def __init__(self, project: Project) -> None:
         self._project = project
         self._active: set[ast.AST] = set()
+        self._variables: dict[tuple[object, str], bool] = {}
 
     def is_prepared(self, scopes: ModuleScopes, source: ast.expr) -> bool:
         """Did the loader go through ``accelerator.prepare`` or ``fabric.setup_dataloaders`` on its way here?"""
         name = last_name(source)
         if _moves_by_itself(source):
             return True
-        for method in PREPARE:
-            for call in scopes.calls_by_name.get(method, []):
-                if any(last_name(argument) == name for argument in call.args):
-                    return True
+        if name in _handed_in(scopes):
+            return True
         if isinstance(source, ast.Attribute) and self._prepared_by_subclass(scopes, source):
             return True
         if isinstance(source, ast.Name | ast.Attribute) and source not in self._active:
             self._active.add(source)
             try:
-                if any(self._is_from_prepared(scopes, *bound) for bound in self._bound(scopes, source)):
+                if self._is_bound_to_prepared(scopes, source):
                     return True
             finally:
                 self._active.discard(source)
         return isinstance(source, ast.Name) and self._passed_prepared(scopes, source)
+
+    def _is_bound_to_prepared(self, scopes: ModuleScopes, source: ast.Name | ast.Attribute) -> bool:
+        """Is some value that the name is assigned a prepared loader? All its uses share the answer."""
+        home = scopes.scope(source) if isinstance(source, ast.Name) else scopes.class_of(source)
+        variable = home, last_name(source)
+        if variable in self._variables:
+            return self._variables[variable]
+        found = any(self._is_from_prepared(scopes, *bound) for bound in self._bound(scopes, source))
+        if len(self._active) == 1:  # else it may be the answer of a question that was cut short
+            self._variables[variable] = found
+        return found
 
     def _passed_prepared(self, scopes: ModuleScopes, source: ast.Name) -> bool:
         """Is the name a parameter for which some caller passes a prepared loader?"""
@@ -139,6 +150,13 @@ class Prepared:
             if isinstance(callee.node, FUNCTIONS)
             for made in self._project.resolver.returns(callee.node)
         )
+
+
+@once
+def _handed_in(scopes: ModuleScopes) -> frozenset[str]:
+    """Names of what a module lets a framework prepare."""
+    calls = (call for method in PREPARE for call in scopes.calls_by_name.get(method, []))
+    return frozenset(last_name(argument) for call in calls for argument in call.args)
 
 
 def _moves_by_itself(source: ast.expr) -> bool:
