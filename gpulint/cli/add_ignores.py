@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -46,11 +47,11 @@ def add_ignores(args: argparse.Namespace, given: Inputs, report: Report) -> bool
             changes[path] = Change(path, before, after)
     if not args.allow_dirty and refused(changes):
         return False
-    written = 0
+    written, hard_in = 0, Counter(finding.path for finding in left)
     for path, change in changes.items():
         try:
             write([change], given.project.root)
-            written += len(by_path[path]) - sum(finding.path == path for finding in left)
+            written += len(by_path[path]) - hard_in[path]
         except WriteError as error:
             print(f"gpulint: error: {error}", file=sys.stderr)
     for finding in left:
