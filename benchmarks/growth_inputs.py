@@ -143,6 +143,32 @@ _KINDS: dict[str, Kind] = {
     "transfers": _loop("    batch = batch.to('cuda')\n"),
     "tensors in a loop": _loop("    t{n} = torch.zeros({n}).cuda()\n"),
     "saves in a loop": _loop("    torch.save(model.state_dict(), 'm{n}.pt')\n"),
+    "early exits": _loop("    if step == {n}:\n        continue\n    print(loss.item())\n"),
+    "recomputed losses": _loop("    loss = model(batch)\n    loss.backward()\n    print(loss.item())\n"),
+    "conditional losses": _loop("    if step == {n}:\n        loss = loss + {n}\n    print(loss.item())\n"),
+    "totals": _loop("    total += loss.item()\n    count{n} += loss\n"),
+    "tests on losses": _loop("    if loss > {n}:\n        best = loss.item()\n"),
+    "reductions": _loop("    torch.distributed.all_reduce(loss)\n    if rank == 0:\n        print(loss)\n"),
+    "uploads": _loop("    wandb.log({'loss': loss, 'n': {n}})\n    torch.cuda.empty_cache()\n"),
+    "evaluations": _python("model.eval()\nfor batch in loader:\n    y = model(batch.cuda())\nmodel.train()\n"),
+    "evaluations without gradients": _python(
+        "with torch.no_grad():\n    for b in loader:\n        y = model(b.cuda())\n"
+    ),
+    "loaders in a dict": _python(
+        "    'l{n}': DataLoader(data, 8),\n",
+        _TRAINING + "loaders = {\n",
+        "}\nfor name in loaders:\n    for batch in loaders[name]:\n        model(batch.cuda()).backward()\n",
+    ),
+    "loaders by key": _python("d['k{n}'] = DataLoader(data, 8)\nfor b in d['k{n}']:\n    model(b.cuda())\n"),
+    "loaders of self": _python(
+        "        self.l{n} = DataLoader(data, 8)\n        for b in self.l{n}:\n            model(b.cuda())\n",
+        _TRAINING + "class C:\n    def __init__(self):\n",
+    ),
+    "rebound loaders": _python(
+        "loader = DataLoader(data, 8)\ndef f{n}():\n    for b in loader:\n        model(b.cuda())\n"
+    ),
+    "settings": _python("cfg.a{n} = {n}\nl{n} = DataLoader(data, cfg.a{n})\n"),
+    "parallel models": _python("m{n} = nn.parallel.DistributedDataParallel(model, find_unused_parameters=True)\n"),
     "nested attributes": _python("a{n} = model.b.c.d.e.f.g{n}.h\n"),
     # Python: functions and classes
     "functions": _python("def f{n}(x):\n    return x + 1\n\n"),
@@ -151,6 +177,19 @@ _KINDS: dict[str, Kind] = {
         "def f{n}(loader):\n    for b in loader:\n        model(b.cuda()).backward()\n\nf{n}(loader)\n"
     ),
     "functions of one name": _python("def f(x):\n    return x + 1\n\n"),
+    "helpers in a loop": _python(
+        "def f{n}(x):\n    print(x.item())\n\nfor b in loader:\n    model(b).backward()\n    f{n}(b)\n"
+    ),
+    "one helper, many loops": _python(
+        "for b in loader:\n    step(b, {n})\n",
+        _TRAINING + "def step(b, n):\n    loss = model(b.cuda())\n    loss.backward()\n    print(loss.item())\n",
+    ),
+    "callers of a training function": _python(
+        "def f{n}():\n    train(loader, {n})\n",
+        _TRAINING + "def train(loader, n):\n" + "".join(f"    {line}\n" for line in _STEP.splitlines()),
+    ),
+    "handed-over functions": _python("def f{n}(b):\n    model(b).backward()\n\nrun(f{n}, loader)\n"),
+    "nested functions": _python("    def f{n}(b):\n        return model(b).item()\n", _TRAINING + "def outer():\n"),
     "call chain": _python("def f{n}(x):\n    return f{m}(x)\n\n"),
     "classes": _python("class C{n}:\n    def run(self): return {n}\n\n"),
     "modules (nn)": _python(
@@ -206,6 +245,7 @@ _KINDS: dict[str, Kind] = {
     "elif chain": _python("elif x == {n}:\n    y = {n}\n", _TRAINING + "if x == -1:\n    pass\n"),
     "ifs": _python("if x == {n}:\n    y = {n}\n"),
     "guards": _python("if rank == {n}:\n    model(data)\n"),
+    "match cases": _python("    case {n}:\n        x = f(x)\n", _TRAINING + "match x:\n"),
     "try blocks": _python("try:\n    y = f({n})\nexcept ValueError:\n    y = {n}\n"),
     "with blocks": _python("with torch.no_grad():\n    y = model({n})\n"),
     "environment": _python("import os\nos.environ['K{n}'] = '{n}'\n"),

@@ -9,7 +9,9 @@ from __future__ import annotations
 import ast
 import dataclasses
 import re
+from bisect import bisect_right, insort
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from gpulint import edits
@@ -35,18 +37,16 @@ def with_ignores(document: Document, data: bytes, findings: Iterable[Finding]) -
     Raises:
         Refused: the file's encoding cannot be kept.
     """
-    left, pending = [], list(findings)
+    left, pending = list[Finding](), list(findings)
     state = _State(document)
-    while pending:
-        finding = pending.pop(0)
-        if state.suppressions.covers(finding):
-            continue
-        made = state.hiding(finding)
-        if made is None:
-            left.append(finding)
-            continue
-        edit, state = made
-        pending = [_shifted(other, edit) for other in pending]
+    while pending := [finding for finding in pending if not state.suppressions.covers(finding)]:
+        # Of several findings on a line, the later ones see the comment of the first.
+        batch = {(finding.span.cell, finding.span.line): finding for finding in reversed(pending)}
+        chosen = set(map(id, batch.values()))
+        step = _hidden(state, [finding for finding in pending if id(finding) in chosen])
+        left += step.hard
+        pending = [step.moved(finding) for finding in pending if id(finding) not in chosen]
+        state = step.state
     text = state.document.source.text
     return (data if text == document.source.text else encoded(text, document.path, data)), left
 
@@ -72,13 +72,71 @@ class _State:
     def hiding(self, finding: Finding) -> tuple[Edit, _State] | None:
         """The first edit that adds a comment which hides ``finding``, and the state after it."""
         for edit in _candidates(self.document, finding):
-            changed = _edited(self.document, edit)
-            if changed is None or not Suppressions(changed).covers(_shifted(finding, edit)):
-                continue
-            after = _State(changed)
-            if after.meaning == self.meaning and len(changed.problems) <= len(self.document.problems):
+            if (after := self.after([edit], [finding])) is not None:
                 return edit, after
         return None
+
+    def after(self, made: list[Edit], findings: list[Finding]) -> _State | None:
+        """The state after edits; None if they leave some finding unhidden, or change more than comments."""
+        changed = _edited(self.document, made)
+        if changed is None:
+            return None
+        moves, suppressions = _Moves(made), Suppressions(changed)
+        if not all(suppressions.covers(moves.of(finding)) for finding in findings):
+            return None
+        state = _State(changed)
+        same = state.meaning == self.meaning and len(changed.problems) <= len(self.document.problems)
+        return state if same else None
+
+
+@dataclass(frozen=True)
+class _Step:
+    """Findings hidden together: the state after it, the edits in the order in which they are to be done, and findings
+    that no comment can hide."""
+
+    state: _State
+    done: tuple[_Moves, ...] = ()
+    hard: tuple[Finding, ...] = ()
+
+    def moved(self, finding: Finding) -> Finding:
+        for moves in self.done:
+            finding = moves.of(finding)
+        return finding
+
+
+def _hidden(state: _State, findings: list[Finding]) -> _Step:
+    """Hide findings by the first comment that comes into question for each, where this fails by halves."""
+    if len(findings) == 1:
+        made = state.hiding(findings[0])
+        return _Step(state, hard=(findings[0],)) if made is None else _Step(made[1], (_Moves([made[0]]),))
+    first = [next(_candidates(state.document, finding), None) for finding in findings]
+    edits_made = [edit for edit in first if edit is not None]
+    if len(edits_made) == len(findings) and (after := state.after(edits_made, findings)) is not None:
+        return _Step(after, (_Moves(edits_made),))
+    half = len(findings) // 2
+    one = _hidden(state, findings[:half])
+    other = _hidden(one.state, [one.moved(finding) for finding in findings[half:]])
+    return _Step(other.state, one.done + other.done, one.hard + other.hard)
+
+
+class _Moves:
+    """Where findings are after some edits of one text."""
+
+    def __init__(self, made: Iterable[Edit]) -> None:
+        self._firsts: dict[int | None, list[int]] = {}
+        """Cell -> the first line that each of the edits moves down."""
+        for edit in made:
+            if "\n" in edit.text:
+                first = edit.span.line if edit.span.column == 1 else edit.span.line + 1
+                insort(self._firsts.setdefault(edit.span.cell, []), first)
+
+    def of(self, finding: Finding) -> Finding:
+        span, firsts = finding.span, self._firsts.get(finding.span.cell)
+        if not firsts:
+            return finding
+        start, end = bisect_right(firsts, span.line), bisect_right(firsts, span.end_line)
+        moved = dataclasses.replace(span, line=span.line + start, end_line=span.end_line + end)
+        return dataclasses.replace(finding, span=moved)
 
 
 def _candidates(document: Document, finding: Finding) -> Iterator[Edit]:
@@ -141,26 +199,18 @@ def _inserted(finding: Finding, line: int, column: int, text: str) -> Edit:
     return Edit(finding.path, Span(line, column, line, column, finding.span.cell), text)
 
 
-def _shifted(finding: Finding, edit: Edit) -> Finding:
-    """``finding`` where it is after ``edit``."""
-    span, at = finding.span, edit.span
-    if "\n" not in edit.text or at.cell != span.cell:
-        return finding
-    first = at.line if at.column == 1 else at.line + 1
-    moved = dataclasses.replace(
-        span, line=span.line + (span.line >= first), end_line=span.end_line + (span.end_line >= first)
-    )
-    return dataclasses.replace(finding, span=moved)
-
-
-def _edited(document: Document, edit: Edit) -> Document | None:
-    cell = edit.span.cell
-    text = edits.apply(document.cell_source(cell).text, [edit])
-    if cell is not None:
+def _edited(document: Document, made: list[Edit]) -> Document | None:
+    by_cell: dict[int | None, list[Edit]] = {}
+    for edit in made:
+        by_cell.setdefault(edit.span.cell, []).append(edit)
+    texts = {cell: edits.apply(document.cell_source(cell).text, some) for cell, some in by_cell.items()}
+    if None in texts:
+        text = texts[None]
+    else:
         from gpulint.documents.notebook_text import replace_sources
 
         try:
-            text = replace_sources(document.source.text, {cell: text})
+            text = replace_sources(document.source.text, {cell: new for cell, new in texts.items() if cell is not None})
         except ValueError:
             return None
     return type(document)(document.path, text, document.encoding)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -48,11 +49,11 @@ def add_ignores(args: argparse.Namespace, given: Inputs, report: Report) -> bool
     if not args.allow_dirty and refused(changes):
         return False
     remove_leftovers((path.parent for path in given.project.files), given.project.root)
-    written = 0
+    written, hard_in = 0, Counter(finding.path for finding in left)
     for path, change in changes.items():
         try:
             write([change], given.project.root)
-            written += len(by_path[path]) - sum(finding.path == path for finding in left)
+            written += len(by_path[path]) - hard_in[path]
         except WriteError as error:
             say(f"gpulint: error: {error}")
     for finding in left:

@@ -7,12 +7,15 @@ import re
 from collections.abc import Sequence
 
 from gpulint.documents.python import walk
-from gpulint.facts.scopes import ModuleScopes, Ref, last_name
+from gpulint.facts.once import once
+from gpulint.facts.scopes import FunctionNode, ModuleScopes, Ref, last_name
 
 _ENVIRONMENT = re.compile(r"(^|_|[a-z])envs?($|_|\d)|^v?envs?|environment|simulator|emulator|^game$", re.IGNORECASE)
 _STEPS = ("step", "step_async", "send_actions")
 MAX_NAMES = 12
 """Most variables that a value is followed through within one function."""
+MAX_USES = 50
+"""Most uses of each that are looked at."""
 
 
 def moves_environment(scopes: ModuleScopes, node: ast.AST, calls: Sequence[Ref]) -> bool:
@@ -45,17 +48,21 @@ def _goes(scopes: ModuleScopes, node: ast.AST) -> tuple[bool, bool]:
                 targets = up.targets if isinstance(up, ast.Assign) else [up.target]
                 new = {part.id for target in targets for part in walk(target) if isinstance(part, ast.Name)} - names
                 names |= new
-                queue += [
-                    part
-                    for part in walk(function or scopes.module.tree)
-                    if isinstance(part, ast.Name)
-                    and isinstance(part.ctx, ast.Load)
-                    and part.id in new
-                    and scopes.function(part) is function
-                ]
+                queue += [part for name in sorted(new) for part in _reads(scopes, name).get(function, ())]
             if isinstance(up, ast.stmt):
                 break
     return False, returned
+
+
+@once
+def _reads(scopes: ModuleScopes, name: str) -> dict[FunctionNode | None, list[ast.Name]]:
+    """Function (None: the module itself) -> where it reads a variable first."""
+    table: dict[FunctionNode | None, list[ast.Name]] = {}
+    for use in scopes.uses.get(name, ()):
+        found = table.setdefault(scopes.function(use), [])
+        if len(found) < MAX_USES:
+            found.append(use)
+    return table
 
 
 def _steps_environment(call: ast.Call) -> bool:

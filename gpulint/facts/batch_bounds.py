@@ -14,7 +14,7 @@ from gpulint.facts.gpu_programs import module_computes, names_device
 from gpulint.facts.iterables import unwrap_iterable
 from gpulint.facts.once import once
 from gpulint.facts.roles import Role
-from gpulint.facts.scopes import ModuleScopes, Ref, last_name
+from gpulint.facts.scopes import ModuleScopes, Ref, last_name, written
 from gpulint.facts.small_batches import is_accumulation, is_batch_size, names_large_model
 from gpulint.source import Span
 
@@ -117,7 +117,7 @@ class BatchBounds:
             return False
         if _has_working_loop(self._project, scopes):
             return False
-        if scopes.classes and any("__main__" in ast.unparse(test) for test, _ in conditions(scopes, call)):
+        if scopes.classes and any("__main__" in written(scopes, test) for test, _ in conditions(scopes, call)):
             return True  # A module for others tries itself out.
         # A pass in a loop (of epochs) is work.
         drawn, uses = _drawn(self._project, scopes), scopes.uses.get(target.id, [])

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from gpulint.facts.reaching import MAX_BINDINGS
 from gpulint.facts.scopes import Bound, ModuleScopes, Ref, last_name
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ def elements(project: Project, ref: Ref) -> Iterator[Ref]:
         case ast.Subscript(value=base, slice=key):
             yield from held(project, ref.scopes, base, key)
         case ast.Name(id=name):
-            for binding in ref.scopes.scope(ref.node).lookup(name):
+            for binding in ref.scopes.scope(ref.node).lookup(name)[:MAX_BINDINGS]:
                 if binding.kind is Bound.LOOP and binding.value is not None:
                     yield from _looped(project, ref.scopes, binding.value, binding.path)
 

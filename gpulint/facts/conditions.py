@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 from gpulint.documents.python import walk
 from gpulint.facts.once import once
-from gpulint.facts.scopes import FUNCTIONS, ModuleScopes
+from gpulint.facts.scopes import FUNCTIONS, ModuleScopes, written
 
-MAX_TESTS = 100
+MAX_TESTS = 50
 """Most early exits, or operands of one ``and``, that are looked at in front of a place."""
 _EXITS = frozenset({"sys.exit", "os._exit", "exit", "quit", "os.abort"})
 
@@ -95,7 +95,7 @@ def known_from(scopes: ModuleScopes, node: ast.AST) -> tuple[tuple[str, object, 
                     ops=[ast.Eq() | ast.NotEq() as operator],
                     comparators=[ast.Constant(value=value)],
                 ):
-                    found.append((ast.unparse(left), value, isinstance(operator, ast.Eq) is holds))
+                    found.append((written(scopes, left), value, isinstance(operator, ast.Eq) is holds))
     return tuple(found)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from gpulint.facts import cpu_workers, workflow_steps
 from gpulint.facts.conditions import conditions
 from gpulint.facts.once import once
-from gpulint.facts.scopes import ModuleScopes
+from gpulint.facts.scopes import ModuleScopes, written
 from gpulint.words import word_of
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ class GpuPrograms:
 
     def runs_at(self, scopes: ModuleScopes, node: ast.AST) -> bool:
         """Does a place of the module run in such a program? Importers do not run what only the main program does."""
-        if any(holds and "__main__" in ast.unparse(test) for test, holds in conditions(scopes, node)):
+        if any(holds and "__main__" in written(scopes, test) for test, holds in conditions(scopes, node)):
             return self.runs(scopes) and self._computes(scopes.path)
         return self.runs(scopes)
 
@@ -104,7 +104,7 @@ class GpuPrograms:
         return (
             bool(scopes.classes)
             and not scopes.calls_by_name.keys() & _PROGRAM
-            and any(holds and "__main__" in ast.unparse(test) for test, holds in conditions(scopes, node))
+            and any(holds and "__main__" in written(scopes, test) for test, holds in conditions(scopes, node))
             and any(self.users(scopes.path))
         )
 

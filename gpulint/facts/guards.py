@@ -13,7 +13,7 @@ from gpulint.facts import workflow_steps, yacs
 from gpulint.facts.conditions import conditions, contexts_of, nested_exits
 from gpulint.facts.periodic import is_counter, is_periodic
 from gpulint.facts.roles import Role
-from gpulint.facts.scopes import FUNCTIONS, ModuleScopes, last_name
+from gpulint.facts.scopes import FUNCTIONS, ModuleScopes, last_name, written
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -115,7 +115,7 @@ class Guards:
     def debug(self, scopes: ModuleScopes, node: ast.AST) -> bool:
         """Is ``node`` behind a debug, profile or verbosity switch?"""
         for test, holds in conditions(scopes, node):
-            if holds and (_DEBUG.search(ast.unparse(test)) or "__debug__" in ast.unparse(test)):
+            if holds and (_DEBUG.search(text := written(scopes, test)) or "__debug__" in text):
                 return True
         return False
 
@@ -175,7 +175,7 @@ class Guards:
 
     def conditional(self, scopes: ModuleScopes, node: ast.AST, until: ast.AST | None = None) -> bool:
         """Is ``node`` under any condition at all, other than one on the processes (rank zero, several of them)?"""
-        return any(not _PROCESSES.search(ast.unparse(test)) for test, _ in conditions(scopes, node, until))
+        return any(not _PROCESSES.search(written(scopes, test)) for test, _ in conditions(scopes, node, until))
 
     def exceptional(self, scopes: ModuleScopes, node: ast.AST) -> bool:
         """Does ``node`` run only when something went wrong: in a handler, after a test for an error, for a warning?"""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ast
 import re
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpulint.documents.python import walk
 from gpulint.facts.conditions import contexts_of
+from gpulint.facts.once import once
 from gpulint.facts.roles import Role, stops_at_once
 from gpulint.facts.scopes import FUNCTIONS, FunctionNode, LoopNode, ModuleScopes, Ref, dotted, last_name
 
@@ -30,6 +32,8 @@ _SWITCHES = frozenset(
     "set_grad_enabled requires_grad_ requires_grad volatile autograd grad vjp jvp enable_grad".split()
 )
 """Words by which a function says that it deals with gradients itself."""
+MAX_MENTIONS = 200
+"""Most calls after ``model.eval()`` that are looked at."""
 _FORWARD = frozenset({"forward", "encode", "decode"})
 
 _EXPLAINS = re.compile(r"grad_?cam|saliency|adversar|attack|attribution|integrated_?gradients", re.IGNORECASE)
@@ -56,7 +60,7 @@ def graphs_in_evaluation(project: Project, scopes: ModuleScopes) -> Iterator[Inf
         if mode.args or not isinstance(mode.func, ast.Attribute) or not (model := dotted(mode.func.value)):
             continue
         function = scopes.function(mode)
-        if (function is not None and _speaks_of_gradients(function)) or not _enabled(project, scopes, mode, 0):
+        if (function is not None and _speaks_of_gradients(scopes, function)) or not _enabled(project, scopes, mode, 0):
             continue
         for call in _forwards(project, scopes, mode, model):
             loop, home = _outermost(project, scopes, call, mode), scopes.function(call)
@@ -65,7 +69,8 @@ def graphs_in_evaluation(project: Project, scopes: ModuleScopes) -> Iterator[Inf
                 yield Inference(scopes, loop, home, call, model)
 
 
-def _speaks_of_gradients(function: FunctionNode) -> bool:
+@once
+def _speaks_of_gradients(scopes: ModuleScopes, function: FunctionNode) -> bool:
     for node in walk(function):
         name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
         if name in _SWITCHES or _EXPLAINS.search(name) or (isinstance(node, ast.keyword) and node.arg in _SWITCHES):
@@ -78,12 +83,25 @@ def _forwards(project: Project, scopes: ModuleScopes, mode: ast.Call, model: str
     function = scopes.function(mode)
     if function is None:
         yield from _in_functions(project, scopes, model)
-    here = [call for call in scopes.calls_of(function) if _start(call) > _start(mode)]
-    back = [call for call in here if last_name(call.func) == "train" and dotted(call.func) == f"{model}.train"]
-    limit = min((_start(call) for call in back), default=(1 << 30, 0))
-    for call in sorted(here, key=_start):
-        if _start(call) < limit and (dotted(call.func) == model or _runs(project, scopes, call, model)):
+    calls = _mentions(scopes, function).get(model, [])
+    first = bisect_right(calls, _start(mode), key=_start)
+    for call in calls[first : first + MAX_MENTIONS]:
+        if dotted(call.func) == f"{model}.train":
+            return
+        if dotted(call.func) == model or _runs(project, scopes, call, model):
             yield call
+
+
+@once
+def _mentions(scopes: ModuleScopes, function: FunctionNode | None) -> dict[str, list[ast.Call]]:
+    """Models by their names -> the calls of a function that run them, call their methods or are passed them, in
+    source order."""
+    table: dict[str, list[ast.Call]] = {}
+    for call in sorted(scopes.calls_of(function), key=_start):
+        owner = dotted(call.func.value) if isinstance(call.func, ast.Attribute) else ""
+        for name in {dotted(call.func), owner, *map(dotted, call.args)} - {""}:
+            table.setdefault(name, []).append(call)
+    return table
 
 
 def _in_functions(project: Project, scopes: ModuleScopes, model: str) -> Iterator[ast.Call]:
@@ -92,7 +110,7 @@ def _in_functions(project: Project, scopes: ModuleScopes, model: str) -> Iterato
         return
     for call in scopes.calls_by_name.get(model, []):
         function = scopes.function(call)
-        if function is None or not isinstance(call.func, ast.Name) or _speaks_of_gradients(function):
+        if function is None or not isinstance(call.func, ast.Name) or _speaks_of_gradients(scopes, function):
             continue
         bindings = scopes.scope(call.func).lookup(model)
         loops = (loop for loop in project.loops.around(scopes, call) if isinstance(loop, ast.For))
@@ -119,7 +137,7 @@ def _runs(project: Project, scopes: ModuleScopes, call: ast.Call, model: str) ->
         function = callee.node
         if (
             not isinstance(function, FUNCTIONS)
-            or _speaks_of_gradients(function)
+            or _speaks_of_gradients(callee.scopes, function)
             or passed[0] >= len(function.args.args)
         ):
             continue
@@ -133,7 +151,7 @@ def _runs(project: Project, scopes: ModuleScopes, call: ast.Call, model: str) ->
 def _runs_itself(method: Ref) -> bool:
     """Does a method of a model call ``self`` with gradients enabled, and leave it at that?"""
     function = method.node
-    if not isinstance(function, FUNCTIONS) or not function.args.args or _speaks_of_gradients(function):
+    if not isinstance(function, FUNCTIONS) or not function.args.args or _speaks_of_gradients(method.scopes, function):
         return False
     calls = method.scopes.calls_of(function)
     name = function.args.args[0].arg
@@ -154,10 +172,11 @@ def _outermost(project: Project, scopes: ModuleScopes, call: ast.Call, mode: ast
     """The outermost loop around ``call`` without ``model.eval()`` in it; None in a training step or a look at one
     batch."""
     found: LoopNode | None = None
+    around = set(scopes.module.ancestors(mode))
     for loop in project.loops.around(scopes, call):
         if stops_at_once(loop) or project.loops.role(scopes, loop) is Role.STEP:
             return None
-        if mode not in set(walk(loop)):
+        if loop not in around:
             found = loop
     return found
 
@@ -179,7 +198,7 @@ def _enabled(project: Project, scopes: ModuleScopes, node: ast.AST, depth: int) 
     if _may_disable(scopes, node, None) or depth > MAX_CALLERS:
         return False
     if function is None:
-        return not any(last_name(call.func) == "set_grad_enabled" for call in scopes.calls)
+        return "set_grad_enabled" not in scopes.calls_by_name
     question = "gradients", function, depth
     return project.memo.ask(question, lambda: _calls_enabled(project, scopes, function, depth), False)
 
@@ -202,7 +221,7 @@ def _calls_enabled(project: Project, scopes: ModuleScopes, function: FunctionNod
             and _is_differentiated(site)
         ):
             return False
-        if (caller is not None and _speaks_of_gradients(caller)) or not _enabled(
+        if (caller is not None and _speaks_of_gradients(site.scopes, caller)) or not _enabled(
             project, site.scopes, site.node, depth + 1
         ):
             return False

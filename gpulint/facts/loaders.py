@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from functools import cached_property
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from gpulint.documents.python import walk
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
 MAX_KEPT = 40
 """Of more loaders kept under one name nobody knows which is meant."""
+
+MAX_LOADERS = 100
+"""Of more loaders that one expression may be nobody knows which is meant."""
 
 _LAST_NAMES = frozenset(name.rpartition(".")[2] for name in TORCH_LOADERS)
 _BOOSTERS = ("plugin", "booster")
@@ -98,7 +102,7 @@ class Loaders:
 
     def _loaders_of(self, scopes: ModuleScopes, node: ast.expr, nested: int) -> tuple[Loader, ...]:
         """The same, with collections opened that are ``nested`` so deep."""
-        return self._memo.ask((node, nested), lambda: self._find_loaders_of(scopes, node, nested), ())
+        return self._memo.ask((node, nested), lambda: self._find_loaders_of(scopes, node, nested), (), _bounded)
 
     def _find_loaders_of(self, scopes: ModuleScopes, node: ast.expr, nested: int) -> tuple[Loader, ...]:
         if is_of_parts(node):
@@ -141,7 +145,7 @@ class Loaders:
 
     def _collected(self, held: Ref, nested: int) -> Iterator[Loader]:
         """Loaders that are kept in a list or dictionary, or in one that is itself kept in one."""
-        for ref in elements(self._project, held) if nested else ():
+        for ref in islice(elements(self._project, held), MAX_LOADERS + 1) if nested else ():
             assert isinstance(ref.node, ast.expr)
             yield from self._loaders_of(ref.scopes, ref.node, nested - 1)
 
@@ -199,6 +203,10 @@ class Loaders:
             for keyword in site.node.keywords:
                 if keyword.arg == parameter.arg:
                     yield from self._loaders_of(site.scopes, keyword.value, nested)
+
+
+def _bounded(loaders: tuple[Loader, ...]) -> tuple[Loader, ...]:
+    return loaders if len(loaders) <= MAX_LOADERS else ()
 
 
 def _handed_in(generator: Ref, call: Ref | None, source: ast.expr) -> Ref:

@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from gpulint.facts.conditions import conditions
-from gpulint.facts.scopes import FunctionNode, ModuleScopes
+from gpulint.facts.scopes import FunctionNode, ModuleScopes, written
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -25,7 +25,7 @@ def opted_in(project: Project, scopes: ModuleScopes, node: ast.AST, depth: int =
     """
     if project.guards.off_by_default(scopes, node):
         return not project.downloads.is_program(scopes) or any(
-            _DOWNLOADS.search(ast.unparse(test).lower()) for test, _ in conditions(scopes, node)
+            _DOWNLOADS.search(written(scopes, test).lower()) for test, _ in conditions(scopes, node)
         )
     function = scopes.function(node)
     if function is None or not depth:

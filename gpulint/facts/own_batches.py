@@ -8,7 +8,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from gpulint.documents.python import walk
-from gpulint.facts.loader_classes import TORCH_LOADERS
+from gpulint.facts.loader_classes import TORCH_LOADERS, Loader
+from gpulint.facts.once import once
 from gpulint.facts.scopes import FUNCTIONS, FunctionNode, ModuleScopes, Ref, last_name
 
 if TYPE_CHECKING:
@@ -109,10 +110,12 @@ def is_collated(project: Project, transfer: Transfer) -> bool:
     draw = transfer.draw
     if draw is None or not isinstance(transfer.value, ast.Name) or not isinstance(draw.where.node, ast.For):
         return False
-    argument = project.feeding.argument
-    return any(
-        loader.name not in TORCH_LOADERS or not argument(loader, "collate_fn", 6).is_absent for loader in draw.loaders
-    )
+    return any(_makes_own(project, loader) for loader in draw.loaders)
+
+
+@once
+def _makes_own(project: Project, loader: Loader) -> bool:
+    return loader.name not in TORCH_LOADERS or not project.feeding.argument(loader, "collate_fn", 6).is_absent
 
 
 def is_whole(value: ast.expr, draw: Draw | None) -> bool:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, TypeGuard
 
 from gpulint.documents.python import walk
 from gpulint.facts.conditions import conditions
+from gpulint.facts.once import once
 from gpulint.facts.passing import argument_of
-from gpulint.facts.scopes import FUNCTIONS, Bound, ModuleScopes, last_name
+from gpulint.facts.scopes import FUNCTIONS, Bound, ModuleScopes, last_name, written
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -33,6 +34,7 @@ FEW = 20
 _COUNTER = re.compile(r"(^|_)(i|idx|step|steps|iter|iteration|it|batch|batch_idx|epoch|n|count|global_step)(_|$)")
 
 
+@once
 def is_periodic(project: Project, scopes: ModuleScopes, test: ast.expr, holds: bool) -> bool:
     """Does a test hold (or fail) only every N iterations, or only in the first or last, N not being one?"""
     for part in walk(test):
@@ -66,7 +68,7 @@ def is_periodic(project: Project, scopes: ModuleScopes, test: ast.expr, holds: b
             return True  # `step < 3`: the first of a training are drawn
         elif isinstance(part, ast.Compare) and _waits_since(scopes, part):
             return True  # `if images < last_images + interval: continue`
-    return bool(holds and _LAST.search(ast.unparse(test)))
+    return bool(holds and _LAST.search(written(scopes, test)))
 
 
 def _is_rest(node: ast.AST) -> TypeGuard[ast.BinOp]:

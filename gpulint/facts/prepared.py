@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from gpulint.documents.python import walk
 from gpulint.facts.iterables import unwrap_iterable
 from gpulint.facts.memo import Memo
+from gpulint.facts.once import once
 from gpulint.facts.passing import argument_of
 from gpulint.facts.scopes import FUNCTIONS, Bound, FunctionNode, ModuleScopes, last_name
 
@@ -36,17 +37,23 @@ class Prepared:
         name = last_name(source)
         if _moves_by_itself(source):
             return True
-        for method in PREPARE:
-            for call in scopes.calls_by_name.get(method, []):
-                if any(last_name(argument) == name for argument in call.args):
-                    return True
+        if name in _handed_in(scopes):
+            return True
         if isinstance(source, ast.Attribute) and self._prepared_by_subclass(scopes, source):
             return True
-        if isinstance(source, ast.Name | ast.Attribute) and any(
-            self._is_from_prepared(scopes, *bound) for bound in self._bound(scopes, source)
-        ):
+        if isinstance(source, ast.Name | ast.Attribute) and self._is_bound_to_prepared(scopes, source):
             return True
         return isinstance(source, ast.Name) and self._passed_prepared(scopes, source)
+
+    def _is_bound_to_prepared(self, scopes: ModuleScopes, source: ast.Name | ast.Attribute) -> bool:
+        """Is some value that the name is assigned a prepared loader? All its uses share the answer."""
+        home = scopes.scope(source) if isinstance(source, ast.Name) else scopes.class_of(source)
+        question = "variable", home, last_name(source)
+        return self._memo.ask(
+            question,
+            lambda: any(self._is_from_prepared(scopes, *bound) for bound in self._bound(scopes, source)),
+            False,
+        )
 
     def _passed_prepared(self, scopes: ModuleScopes, source: ast.Name) -> bool:
         """Is the name a parameter for which some caller passes a prepared loader?"""
@@ -140,6 +147,13 @@ class Prepared:
             if isinstance(callee.node, FUNCTIONS)
             for made in self._project.resolver.returns(callee.node)
         )
+
+
+@once
+def _handed_in(scopes: ModuleScopes) -> frozenset[str]:
+    """Names of what a module lets a framework prepare."""
+    calls = (call for method in PREPARE for call in scopes.calls_by_name.get(method, []))
+    return frozenset(last_name(argument) for call in calls for argument in call.args)
 
 
 def _moves_by_itself(source: ast.expr) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from gpulint.facts.scopes import COMPREHENSIONS, LOOPS, SCOPES, Binding, Bound, ModuleScopes
 
-MAX_BINDINGS = 200
+MAX_BINDINGS = 60
 """Most bindings of one name that are looked at for one use, on either side of it."""
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
+from bisect import bisect_left
 from typing import TYPE_CHECKING
 
 from gpulint.documents.python import walk
-from gpulint.facts.scopes import FUNCTIONS, ModuleScopes, Ref, last_name
+from gpulint.facts.once import once
+from gpulint.facts.scopes import FUNCTIONS, Binding, ModuleScopes, Ref, Scope, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -55,12 +57,18 @@ def is_only_shown(scopes: ModuleScopes, call: ast.Call, loop: Ref, project: Proj
             return True
         if isinstance(up, ast.Assign):
             named = {part.id for target in up.targets for part in walk(target) if isinstance(part, ast.Name)}
-            steps = [step for step in project.loops.calls_in(scopes, loop.node) if _is_backward(step)]
-            used = {part.id for step in steps for part in walk(step) if isinstance(part, ast.Name)}
-            return bool(named and steps) and not named & used
+            used = _differentiated(project, scopes, loop.node)
+            return bool(named) and used is not None and not named & used
         if isinstance(up, ast.stmt):
             return False
     return False
+
+
+@once
+def _differentiated(project: Project, scopes: ModuleScopes, loop: ast.AST) -> frozenset[str] | None:
+    """Names in the calls of ``backward`` of a loop; None if there is no such call."""
+    steps = [step for step in project.loops.calls_in(scopes, loop) if last_name(step.func) == "backward"]
+    return frozenset(part.id for step in steps for part in walk(step) if isinstance(part, ast.Name)) if steps else None
 
 
 def _is_detached(value: ast.AST) -> bool:
@@ -71,8 +79,9 @@ def _was_detached(scopes: ModuleScopes, call: ast.Call) -> bool:
     """Does the reduction get a name whose last value before it is cut off from the graph (``loss =
     loss.data.clone()``)?"""
     for name in (part for given in call.args[:1] for part in walk(given) if isinstance(part, ast.Name)):
-        made = [one for one in scopes.scope(name).lookup(name.id) if getattr(one.node, "lineno", 1 << 30) < name.lineno]
-        last = max(made, key=lambda one: getattr(one.node, "lineno", 0), default=None)
+        lines, made = _by_line(scopes, name.id, scopes.scope(name))
+        before = bisect_left(lines, name.lineno)
+        last = made[bisect_left(lines, lines[before - 1])] if before else None
         if last is not None and last.value is not None and not last.path and _is_detached(last.value):
             return True
     return False
@@ -82,11 +91,23 @@ def _follows_the_step(place: Ref, loop: Ref, project: Project) -> bool:
     """Does it stand after the gradients are applied, in the same loop?"""
     if isinstance(loop.node, FUNCTIONS):
         return False
-    steps = [
-        step for step in project.loops.calls_in(place.scopes, loop.node) if project.loops.is_step(place.scopes, step)
-    ]
-    line = getattr(place.node, "lineno", 0)
-    return bool(steps) and line > max(step.lineno for step in steps)
+    last = _last_step(project, place.scopes, loop.node)
+    return last is not None and getattr(place.node, "lineno", 0) > last
+
+
+@once
+def _by_line(scopes: ModuleScopes, name: str, scope: Scope) -> tuple[list[int], list[Binding]]:
+    """The bindings of a name of a scope, by rising lines."""
+    placed = [(line, one) for one in scope.lookup(name) if (line := getattr(one.node, "lineno", None)) is not None]
+    placed.sort(key=lambda item: item[0])
+    return [line for line, _ in placed], [one for _, one in placed]
+
+
+@once
+def _last_step(project: Project, scopes: ModuleScopes, loop: ast.AST) -> int | None:
+    """The line of the last training step of a loop."""
+    steps = (step for step in project.loops.calls_in(scopes, loop) if project.loops.is_step(scopes, step))
+    return max((step.lineno for step in steps), default=None)
 
 
 def _gives_on(place: Ref, given: list[ast.expr]) -> bool:
@@ -107,7 +128,3 @@ def _gives_on(place: Ref, given: list[ast.expr]) -> bool:
 def _is_measure(value: ast.AST) -> bool:
     """Is it a loss or a metric? A copy of one that is reduced without gradients is only shown."""
     return isinstance(value, ast.expr) and bool(_MEASURE.search(last_name(value)))
-
-
-def _is_backward(call: ast.Call) -> bool:
-    return last_name(call.func) == "backward"

@@ -117,10 +117,10 @@ class Resolver(Classes):
                         if keyword.arg == key:
                             found = True
                             yield from self.origins(ref.scopes, keyword.value, path)
-        for target, stored, _ in scopes.stores.get(last_name(base), []):
-            if stored is None or not isinstance(target, ast.Subscript) or not isinstance(target.slice, ast.Constant):
+        for target, stored, _ in scopes.stored_under(last_name(base), key):
+            if stored is None or not isinstance(target, ast.Subscript):
                 continue
-            if target.slice.value == key and ast.unparse(target) == ast.unparse(node):
+            if ast.unparse(target) == ast.unparse(node):
                 found = True
                 yield from self.origins(scopes, stored, path)
         if not found and not self._memo.partial:
@@ -222,8 +222,8 @@ class Resolver(Classes):
         home = function.body if function is not None else scopes.module.tree.body
         found: list[ast.expr] = []
         certain = False
-        for target, value, statement in scopes.stores.get(node.value.id, []):
-            same = isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name) and target.attr == node.attr
+        for target, value, statement in scopes.stored_under(node.value.id, node.attr):
+            same = isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name)
             if (
                 not same
                 or value is None

@@ -152,12 +152,30 @@ class ModuleScopes:
         return table
 
     @cached_property
+    def named(self) -> dict[str, list[ast.Name]]:
+        """Where variables are read, set or deleted, by name, in source order."""
+        table: dict[str, list[ast.Name]] = {}
+        for node in sorted(self.module.of(ast.Name), key=lambda name: (name.lineno, name.col_offset)):
+            table.setdefault(node.id, []).append(node)
+        return table
+
+    @cached_property
     def uses(self) -> dict[str, list[ast.Name]]:
         """Where variables are read, by name."""
-        table: dict[str, list[ast.Name]] = {}
-        for node in self.module.of(ast.Name):
-            if isinstance(node.ctx, ast.Load):
-                table.setdefault(node.id, []).append(node)
+        return {name: [one for one in nodes if isinstance(one.ctx, ast.Load)] for name, nodes in self.named.items()}
+
+    def stored_under(self, name: str, key: object) -> list[tuple[ast.expr, ast.expr | None, ast.stmt]]:
+        """Of ``stores``, what is stored into an attribute called ``key``, or under the constant ``key``."""
+        return self._stored_under.get((name, key), [])
+
+    @cached_property
+    def _stored_under(self) -> dict[tuple[str, object], list[tuple[ast.expr, ast.expr | None, ast.stmt]]]:
+        table: dict[tuple[str, object], list[tuple[ast.expr, ast.expr | None, ast.stmt]]] = {}
+        for name, stores in self.stores.items():
+            for store in stores:
+                match store[0]:
+                    case ast.Attribute(attr=key) | ast.Subscript(slice=ast.Constant(value=key)):
+                        table.setdefault((name, key), []).append(store)
         return table
 
     @cached_property
@@ -212,6 +230,12 @@ class ModuleScopes:
         if isinstance(scope, ast.ClassDef):
             return child in scope.decorator_list or child in scope.bases or child in scope.keywords
         return False
+
+
+@once
+def written(scopes: ModuleScopes, node: ast.expr) -> str:
+    """An expression as text."""
+    return ast.unparse(node)
 
 
 @once

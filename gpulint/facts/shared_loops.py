@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from gpulint.documents.python import walk
 from gpulint.facts.conditions import conditions
-from gpulint.facts.scopes import FUNCTIONS, ModuleScopes, Ref, last_name
+from gpulint.facts.scopes import FUNCTIONS, ModuleScopes, Ref, last_name, written
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -25,7 +25,7 @@ def steps_on_condition(project: Project, loop: Ref) -> bool:
     training from evaluation (``if optimizer is not None:``)?"""
     steps = [(loop.scopes, step) for step in _backward(loop.node)] or list(_called(project, loop))
     return bool(steps) and all(
-        any(_SWITCH.search(ast.unparse(test)) for test, _ in conditions(scopes, step)) for scopes, step in steps
+        any(_SWITCH.search(written(scopes, test)) for test, _ in conditions(scopes, step)) for scopes, step in steps
     )
 
 

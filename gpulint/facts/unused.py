@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+from bisect import bisect_left
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from gpulint.documents.python import walk
-from gpulint.facts.scopes import FUNCTIONS, FunctionNode, ModuleScopes, Ref
+from gpulint.facts.once import once
+from gpulint.facts.scopes import FUNCTIONS, FunctionNode, ModuleScopes, Ref, Scope
 from gpulint.words import word_of
 
 if TYPE_CHECKING:
@@ -30,23 +32,38 @@ def is_replaced(scopes: ModuleScopes, call: ast.Call) -> bool:
             pass
         case _:
             return False
-    block = next((body for body in _blocks(scopes.module.parents.get(made)) if made in body), [])
-    for statement in block[block.index(made) + 1 :] if block else []:
-        used = [part for part in walk(statement) if isinstance(part, ast.Name) and part.id == name]
-        if any(isinstance(part.ctx, ast.Load) for part in used):
+    replaced: tuple[ast.stmt, ast.Name] | None = None
+    for statement, part in _below(scopes, made, name):
+        if replaced is not None and statement is not replaced[0]:
+            break
+        if isinstance(part.ctx, ast.Load):
             return False
-        if used and isinstance(statement, ast.Assign):
-            home, function = scopes.scope(used[0]), scopes.function(call)
-            return not any(
-                part.id == name and isinstance(part.ctx, ast.Load) and scopes.function(part) is not function
-                for part in scopes.module.of(ast.Name)
-                if home.lookup(name) == scopes.scope(part).lookup(name)
-            )
-    return False
+        if isinstance(statement, ast.Assign):
+            replaced = statement, part
+    return replaced is not None and _readers(scopes, name, scopes.scope(replaced[1])) <= {scopes.function(call)}
 
 
-def _blocks(statement: ast.AST | None) -> list[list[ast.stmt]]:
-    return [getattr(statement, name, []) for name in ("body", "orelse", "finalbody")]
+def _below(scopes: ModuleScopes, made: ast.stmt, name: str) -> Iterator[tuple[ast.stmt, ast.Name]]:
+    """Where a variable is mentioned below a statement, and the statements of its block that hold the places."""
+    module = scopes.module
+    here, parent, names = module.place(made), module.parents.get(made), scopes.named.get(name, [])
+    end = made.end_lineno or made.lineno, made.end_col_offset or 0
+    for part in names[bisect_left(names, end, key=lambda part: (part.lineno, part.col_offset)) :]:
+        whole: ast.AST | None = part
+        while whole is not None and (up := module.parents.get(whole)) is not parent:
+            whole = up
+        if not isinstance(whole, ast.stmt) or (place := module.place(whole)) is None:
+            return
+        if here is not None and place[0] == here[0]:
+            yield whole, part
+
+
+@once
+def _readers(scopes: ModuleScopes, name: str, home: Scope) -> frozenset[FunctionNode | None]:
+    """The functions (None: the module itself) that read the variable of a scope."""
+    bindings = home.lookup(name)
+    parts = (part for part in scopes.uses.get(name, ()) if scopes.scope(part).lookup(name) is bindings)
+    return frozenset(scopes.function(part) for part in parts)
 
 
 def is_option_read(option: Ref) -> bool:
@@ -68,6 +85,7 @@ def _owner(scopes: ModuleScopes, node: ast.AST) -> ast.ClassDef | FunctionNode |
     return functions[-1] if functions else None
 
 
+@once
 def _is_used(project: Project, scopes: ModuleScopes, owner: ast.ClassDef | FunctionNode, depth: int) -> bool:
     name = owner.name
     if not depth or owner.decorator_list or "globals" in scopes.calls_by_name:
@@ -76,9 +94,8 @@ def _is_used(project: Project, scopes: ModuleScopes, owner: ast.ClassDef | Funct
         name in text for text in scopes.strings
     ):
         return True
-    for node in scopes.module.of(ast.Name):
-        if node.id == name:
-            user = _owner(scopes, node)
-            if user is None or (user is not owner and _is_used(project, scopes, user, depth - 1)):
-                return True
+    for node in scopes.named.get(name, ()):
+        user = _owner(scopes, node)
+        if user is None or (user is not owner and _is_used(project, scopes, user, depth - 1)):
+            return True
     return any(word_of(name) in project.data(path) for path in project.files if path.suffix != ".py")

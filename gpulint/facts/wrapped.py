@@ -7,12 +7,15 @@ import enum
 from typing import TYPE_CHECKING
 
 from gpulint.documents.python import walk
+from gpulint.facts.once import once
 from gpulint.facts.passing import argument_of
 from gpulint.facts.scopes import FUNCTIONS, FunctionNode, ModuleScopes, Ref, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
 
+MAX_USES = 200
+"""More uses of a model than these may train it."""
 MAX_CALLS = 3
 """How many calls a wrapped model is followed through."""
 _NO_TRAINING = frozenset({"eval", "cuda", "to", "half", "load_state_dict", "train", "training"})
@@ -48,18 +51,37 @@ def _only_infers_in(
     target = ast.unparse(assigned.targets[0])
     attribute = isinstance(assigned.targets[0], ast.Attribute)
     uses = list[_Use]()
-    for node in walk(home):
-        if not isinstance(node, ast.Attribute if attribute else ast.Name) or ast.unparse(node) != target:
+    for node in _written_as(scopes, target, attribute):
+        if home is not scopes.module.tree and home not in scopes.module.ancestors(node):
             continue
         if not isinstance(node.ctx, ast.Load) or (not attribute and node.lineno <= (assigned.end_lineno or 0)):
             continue
         if home is scopes.module.tree and _is_another(scopes, node, assigned):
             continue
+        if len(uses) == MAX_USES:
+            return False
         if scopes.module.parents.get(node) is not call:
             uses.append(_use(project, scopes, node, wrapped_weights))
     if _Use.RETURNED in uses and not _evaluates(home):
         return False
     return _Use.OTHER not in uses and bool({_Use.INFERS, _Use.RETURNED} & set(uses))
+
+
+def _written_as(scopes: ModuleScopes, target: str, attribute: bool) -> list[ast.Name] | list[ast.Attribute]:
+    """Where a module has a variable, or else an attribute written like this."""
+    if not attribute:
+        return scopes.named.get(target, [])
+    return _attributes(scopes, target.rpartition(".")[2]).get(target, [])
+
+
+@once
+def _attributes(scopes: ModuleScopes, name: str) -> dict[str, list[ast.Attribute]]:
+    """The attributes of a module that go by a name, as they are written."""
+    table: dict[str, list[ast.Attribute]] = {}
+    for node in scopes.module.of(ast.Attribute):
+        if node.attr == name:
+            table.setdefault(ast.unparse(node), []).append(node)
+    return table
 
 
 def _serves(function: FunctionNode) -> bool:

@@ -7,8 +7,9 @@ import re
 
 from gpulint.documents.python import walk
 from gpulint.facts.inference import Inference
+from gpulint.facts.once import once
 from gpulint.facts.roles import Role
-from gpulint.facts.scopes import FunctionNode, last_name
+from gpulint.facts.scopes import LOOPS, FunctionNode, ModuleScopes, last_name
 from gpulint.finding import Finding
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
 from gpulint.project import Project
@@ -34,19 +35,21 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
 
 def _explains(found: Inference, region: ast.AST) -> str | None:
     """What looks into the model by its gradients (class activation maps, attributions), as far as names tell."""
-    for call in found.scopes.calls:
-        if _EXPLAINING.search(last_name(call.func)) and region in found.scopes.module.ancestors(call):
-            return ast.unparse(call.func)
-    return None
+    calls = (call for call in _explaining(found.scopes) if region in found.scopes.module.ancestors(call))
+    return next((ast.unparse(call.func) for call in calls), None)
+
+
+@once
+def _explaining(scopes: ModuleScopes) -> list[ast.Call]:
+    return [call for call in scopes.calls if _EXPLAINING.search(last_name(call.func))]
 
 
 def _trains(project: Project, found: Inference, function: FunctionNode) -> bool:
     """Does the function train as well, so that only the loop may run without gradients?"""
     scopes = found.scopes
-    inside = [call for call in scopes.calls if function in scopes.module.ancestors(call)]
-    loops = [loop for loop in scopes.loops if function in scopes.module.ancestors(loop)]
-    return any(project.loops.is_step(scopes, call) for call in inside) or any(
-        project.loops.role(scopes, loop) in (Role.STEP, Role.EPOCH) for loop in loops
+    inside = walk(function)
+    return any(isinstance(part, ast.Call) and project.loops.is_step(scopes, part) for part in inside) or any(
+        isinstance(part, LOOPS) and project.loops.role(scopes, part) in (Role.STEP, Role.EPOCH) for part in inside
     )
 
 
