@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from gpulint import __version__
-from gpulint.escaping import printable, say
+from gpulint.escaping import no_command, printable, say
 
 CLEAN, FINDINGS, MISUSE, INTERNAL = 0, 1, 2, 3
 INTERRUPTED = 130
@@ -24,10 +24,13 @@ COMMANDS = ("scan", "fix", "baseline", "rules", "explain", "config", "init", "co
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose complaints hold no characters that a terminal obeys. Its sub-commands' parsers are such, too."""
+    """A parser whose help and errors hold nothing that a terminal obeys; its sub-commands use it, too."""
 
     def error(self, message: str) -> NoReturn:
         super().error(printable(message))
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        super()._print_message("\n".join(no_command(printable(line)) for line in message.split("\n")), file)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -59,11 +59,10 @@ def _pieces(raw: str, items: list[tuple[int, int]]) -> tuple[list[str], dict[int
     """The JSON of each character of the source, and what stands between two items by the character that it precedes."""
     pieces: list[str] = []
     breaks: dict[int, str] = {}
-    for (start, end), following in pairwise([*items, None]):
-        assert start is not None
+    for (start, end), (following, _) in pairwise([*items, (len(raw), 0)]):
         pieces += _PIECES.findall(raw, start + 1, end - 1)
-        if following is not None:
-            breaks[len(pieces)] = breaks.get(len(pieces), "") + raw[end - 1 : following[0] + 1]
+        if following < len(raw):
+            breaks[len(pieces)] = breaks.get(len(pieces), "") + raw[end - 1 : following + 1]
     return pieces, breaks
 
 
