@@ -9,6 +9,7 @@ import re
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
@@ -132,7 +133,7 @@ def _report_after(path: Path, args: argparse.Namespace) -> None:
     try:
         _finish(Recording.read(path), args, sys.stderr)
     except RecordingError as error:
-        say(f"gpulint: warning: no report: {error}")
+        say(f"gpulint: warning: the report is incomplete: {error}")
     except Exception as error:
         if os.environ.get("GPULINT_DEBUG"):
             raise
@@ -200,17 +201,27 @@ def _environment(pid: int | None) -> dict[str, str]:
 
 
 def _finish(recording: Recording, args: argparse.Namespace, stream: TextIO) -> int:
-    """Write what was asked for, and report. Raises RecordingError."""
+    """Write what was asked for, and report, each even if the others fail. Raises RecordingError."""
+    from gpulint_probe.recording import RecordingError
+
+    errors = []
+    steps: list[Callable[[], object]] = [lambda: reporting.report(recording, args, stream)]
     if args.output is not None and (args.since is not None or args.replay is not None):
-        recording.write(args.output)
+        steps.append(lambda: recording.write(args.output))
     if args.csv is not None or args.parquet is not None:
         from gpulint_probe import export
 
         if args.csv is not None:
-            export.write_csv(recording, args.csv)
+            steps.append(lambda: export.write_csv(recording, args.csv))
         if args.parquet is not None:
-            export.write_parquet(recording, args.parquet)
-    reporting.report(recording, args, stream)
+            steps.append(lambda: export.write_parquet(recording, args.parquet))
+    for step in steps:
+        try:
+            step()
+        except RecordingError as error:
+            errors.append(str(error))
+    if errors:
+        raise RecordingError("; ".join(errors))
     return 0
 
 

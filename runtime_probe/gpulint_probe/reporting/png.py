@@ -9,6 +9,7 @@ from gpulint_probe.analysis.causes import Cause
 from gpulint_probe.analysis.figures import Analysis
 from gpulint_probe.analysis.words import duration
 from gpulint_probe.recording import RecordingError
+from gpulint_probe.replacing import replacing
 from gpulint_probe.reporting.buckets import Lane, cause_spans, lanes
 from gpulint_probe.reporting.page import headline, title
 
@@ -46,10 +47,8 @@ def write_png(analysis: Analysis, path: Path) -> None:
     figure.suptitle(
         f"{_short(title(analysis))}\n{headline(analysis)} {duration(analysis.seconds)}".replace("$", r"\$"), fontsize=10
     )
-    try:
-        figure.savefig(path, format="png", dpi=130)
-    except OSError as error:
-        raise RecordingError(f"{path}: {error.strerror}") from error
+    with replacing(path) as file:
+        figure.savefig(file, format="png", dpi=130)
 
 
 def _draw(axis: Any, lane: Lane, analysis: Analysis, unit: int) -> None:
