@@ -129,8 +129,8 @@ def growth(runs: Sequence[Run]) -> float | None:
     start, before, after = runs[0].cpu_s, runs[-2], runs[-1]
     if after.size <= before.size or after.cpu_s - start < _MEASURABLE_S:
         return None
-    # Less than a hundredth of a second cannot be told from noise.
-    ratio = (after.cpu_s - start) / max(before.cpu_s - start, 0.01)
+    # Less than a tenth of a second cannot be told from noise.
+    ratio = (after.cpu_s - start) / max(before.cpu_s - start, 0.1)
     return float(ratio ** (1 / math.log10(after.size / before.size)))
 
 

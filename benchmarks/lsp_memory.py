@@ -4,7 +4,7 @@
 
 Without TREE the file is made of the training script of an example, repeated up to the number of lines, in a tree with
 its launchers. With TREE and FILE a file of a real tree is edited (in memory). Each edit adds or takes a statement at a
-place that moves through the file, and is followed by a request for code actions, so that every single text is checked.
+place that moves through the file, and is followed by a request to hover, so that every single text is checked.
 The figures are the server's resident memory. Needs Linux and the packages of the tests.
 """
 
@@ -20,8 +20,6 @@ from pathlib import Path
 from lsp_latency import made
 from lsprotocol import types
 from pygls.lsp.client import LanguageClient
-
-EVERYTHING = types.Range(types.Position(0, 0), types.Position(1_000_000, 0))
 
 
 def main() -> None:
@@ -40,7 +38,13 @@ def main() -> None:
 async def measure(tree: Path, file: Path, edits: int, every: int) -> None:
     """Edit ``file`` and print the memory from time to time."""
     client = LanguageClient("benchmark", "1")
-    client.feature(types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)(lambda params: None)
+    found = 0
+
+    def published(params: types.PublishDiagnosticsParams) -> None:
+        nonlocal found
+        found = len(params.diagnostics)
+
+    client.feature(types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)(published)
     await client.start_io(sys.executable, "-m", "gpulint", "lsp")
     folders = [types.WorkspaceFolder(tree.as_uri(), tree.name)]
     await client.initialize_async(
@@ -52,14 +56,12 @@ async def measure(tree: Path, file: Path, edits: int, every: int) -> None:
     client.text_document_did_open(types.DidOpenTextDocumentParams(document))
     started, lines = time.monotonic(), text.count("\n")
     for number in range(edits + 1):
-        actions = await client.text_document_code_action_async(
-            types.CodeActionParams(
-                types.TextDocumentIdentifier(document.uri), EVERYTHING, types.CodeActionContext(diagnostics=[])
-            )
+        await client.text_document_hover_async(
+            types.HoverParams(types.TextDocumentIdentifier(document.uri), types.Position(0, 0))
         )
         if number % every == 0:
             seconds = time.monotonic() - started
-            print(f"{number:6} edits: {_resident(client):6.1f} MB, {len(actions or ())} actions, {seconds:.0f} s")
+            print(f"{number:6} edits: {_resident(client):6.1f} MB, {found} diagnostics, {seconds:.0f} s")
         client.text_document_did_change(_edit(document.uri, number, lines))
     await client.shutdown_async(None)
     client.exit(None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 import tokenize
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -79,8 +80,10 @@ def _shell(document: Document) -> Iterator[Comment]:
 
 def _outside(source: SourceText, strings: list[tuple[int, int]]) -> Iterator[Comment]:
     """Comments that start outside of ``strings`` (character offsets)."""
+    starts = [start for start, _ in strings]
     for match in _HASH.finditer(source.text):
-        if not any(start <= match.start() < end for start, end in strings):
+        before = bisect_right(starts, match.start()) - 1
+        if before < 0 or match.start() >= strings[before][1]:
             text = match.group().rstrip("\r")
             span = source.span(match.start(), match.start() + len(text))
             yield Comment(text, span, not source.line(span.line)[: span.column - 1].strip())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import stat
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,7 +34,7 @@ _NEVER_SCRIPTS = frozenset(
     (
         ".avi .bin .bmp .bz2 .c .cc .cpp .cu .css .csv .ckpt .flac .gif .gz .h .h5 .hpp .html .jpeg .jpg .js .json"
         " .jsonl .lock .log .md .mp3 .mp4 .npy .npz .onnx .parquet .pdf .pkl .png .pt .pth .pyc .rst .safetensors .so"
-        " .svg .tar .tfrecord .tif .tiff .toml .tsv .ts .wav .webm .webp .whl .xml .xz .zip .zst"
+        " .svg .tar .tfrecord .tif .tiff .tmp .toml .tsv .ts .wav .webm .webp .whl .xml .xz .zip .zst"
     ).split()
 )
 
@@ -127,13 +126,19 @@ class _Walk:
             ignores = self.ignores.entering(folder, ignores, has_file=has_file)
             for entry in entries:
                 path = Path(entry.path)
+                if entry.name == NAME:
+                    continue
                 if entry.is_symlink():
                     self.links.append(path)
                 elif entry.is_dir(follow_symlinks=False):
                     if not self.skip_folder(path) and not ignores.match(path, is_folder=True):
                         todo.append((path, ignores))
-                elif not self.excluded(path) and not ignores.match(path):
+                elif self.excluded(path) or ignores.match(path):
+                    continue
+                elif entry.is_file(follow_symlinks=False):
                     self.file(path)
+                else:
+                    self.found.note(path, "not read: no regular file")
 
     def link(self, path: Path) -> None:
         """Follow a link that stays in the project; a loop ends because each real path is visited once."""
@@ -182,10 +187,7 @@ class _Walk:
             return
         try:
             info = path.stat()
-            if not stat.S_ISREG(info.st_mode):
-                message = f"{disk.special(info.st_mode)}, not a regular file"
-                self.found.problems.append(Problem(path, f"cannot be read: {message}", is_error=explicit))
-                return
+            disk.check_regular(path, info.st_mode)
             known = kind_of(path) is not None
             if not os.access(path, os.R_OK):
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))

@@ -12,6 +12,7 @@ MAX_BYTES = 5_000_000
 
 _KINDS = (
     (stat.S_ISDIR, "a folder"),
+    (stat.S_ISLNK, "a link"),
     (stat.S_ISFIFO, "a named pipe"),
     (stat.S_ISSOCK, "a socket"),
     (stat.S_ISCHR, "a device"),
@@ -50,11 +51,6 @@ def is_within(path: Path | str, folder: Path | str) -> bool:
     return Path(real(path)).is_relative_to(real(folder))
 
 
-def special(mode: int) -> str:
-    """``a named pipe`` and the like for what is no regular file, else nothing."""
-    return next((name for test, name in _KINDS if test(mode)), "")
-
-
 def read(path: Path | str, *, most: int = MAX_BYTES, follow: bool = True) -> bytes:
     """Content of a regular file.
 
@@ -64,12 +60,12 @@ def read(path: Path | str, *, most: int = MAX_BYTES, follow: bool = True) -> byt
     """
     try:
         # Opening some devices has effects, so that they are told apart before.
-        _check(path, os.stat(path, follow_symlinks=follow).st_mode)  # noqa: PTH116
+        check_regular(path, os.stat(path, follow_symlinks=follow).st_mode)  # noqa: PTH116
         descriptor = os.open(path, _FLAGS | (0 if follow else _NO_LINK))
     except ValueError:
         raise OSError(errno.EINVAL, "no file has such a name", str(path)) from None
     try:
-        _check(path, os.fstat(descriptor).st_mode)
+        check_regular(path, os.fstat(descriptor).st_mode)
         parts, left = [], most + 1
         while left > 0 and (part := os.read(descriptor, left)):
             parts.append(part)
@@ -87,16 +83,21 @@ def head(path: Path | str, size: int) -> bytes:
     Raises:
         OSError: as for :func:`read`, whatever the size.
     """
-    _check(path, os.stat(path).st_mode)  # noqa: PTH116
+    check_regular(path, os.stat(path).st_mode)  # noqa: PTH116
     descriptor = os.open(path, _FLAGS)
     try:
-        _check(path, os.fstat(descriptor).st_mode)
+        check_regular(path, os.fstat(descriptor).st_mode)
         return os.read(descriptor, size)
     finally:
         os.close(descriptor)
 
 
-def _check(path: Path | str, mode: int) -> None:
+def check_regular(path: Path | str, mode: int) -> None:
+    """Refuse what is no regular file.
+
+    Raises:
+        OSError: it is a folder, a named pipe, a device or the like.
+    """
     if not stat.S_ISREG(mode):
-        kind = "a link" if stat.S_ISLNK(mode) else special(mode) or "no regular file"
+        kind = next((name for test, name in _KINDS if test(mode)), "something else")
         raise OSError(errno.EINVAL, f"{kind}, not a regular file", str(path))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
 from pathlib import Path
 
 from gpulint.fix import Edit, Fix
@@ -79,16 +81,20 @@ def _offset(source: SourceText, line: int, column: int) -> int:
     raise ValueError(f"there is no line {line}, column {column}")
 
 
-def moved(offset: int, done: Iterable[tuple[int, int, str]]) -> int:
-    """Where ``offset`` is after ``done`` (as of ``replacements``); what was replaced moves to the start of the new."""
-    shift = 0
-    for start, end, new in done:
-        if start < offset < end or (start == offset and end > start):
-            return start + shift
-        if end > offset:
-            break
-        shift += len(new) - (end - start)
-    return offset + shift
+class Moves:
+    """Where places of a text are after replacements."""
+
+    def __init__(self, done: Sequence[tuple[int, int, str]] = ()) -> None:
+        """``done`` is sorted, as ``replacements`` returns it."""
+        self._starts = [start for start, _, _ in done]
+        self._ends = [end for _, end, _ in done]
+        self._shifts = [0, *accumulate(len(new) - (end - start) for start, end, new in done)]
+
+    def of(self, offset: int) -> int:
+        """Where ``offset`` is afterwards; what was replaced moves to the start of the new."""
+        index = bisect_right(self._ends, offset)
+        inside = index < len(self._starts) and self._starts[index] <= offset
+        return (self._starts[index] if inside else offset) + self._shifts[index]
 
 
 def disjoint(fixes: Iterable[Fix]) -> list[Fix]:
@@ -97,19 +103,26 @@ def disjoint(fixes: Iterable[Fix]) -> list[Fix]:
     Two fixes that insert different text at one place do collide: the second waits for the next round, where it sees the
     first one's result. So do two that bring different files of one name.
     """
-    taken: dict[tuple[Path, int | None], list[Edit]] = {}
+    taken: dict[tuple[Path, int | None, int], set[Edit]] = {}
     files: dict[Path, str] = {}
     chosen = []
     for fix in fixes:
         if not fix.edits or any(files.get(new.path, new.text) != new.text for new in fix.files):
             continue
-        if any(_collide(edit, other) for edit in fix.edits for other in taken.get((edit.path, edit.span.cell), ())):
+        lines = [(edit, line) for edit in fix.edits for line in _lines(edit)]
+        if any(_collide(edit, other) for edit, line in lines for other in taken.get(line, ())):
             continue
         chosen.append(fix)
         files |= {new.path: new.text for new in fix.files}
-        for edit in fix.edits:
-            taken.setdefault((edit.path, edit.span.cell), []).append(edit)
+        for edit, line in lines:
+            taken.setdefault(line, set()).add(edit)
     return chosen
+
+
+def _lines(edit: Edit) -> list[tuple[Path, int | None, int]]:
+    """The lines that an edit touches; edits that collide share one."""
+    span = edit.span
+    return [(edit.path, span.cell, line) for line in range(span.line, span.end_line + 1)]
 
 
 def _collide(edit: Edit, other: Edit) -> bool:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from gpulint.documents import kind_of, undecodable
-from gpulint.failures import Failure
+from gpulint.failures import Failure, Origin, PluginError
 from gpulint.finding import Finding, Place, Problem
 from gpulint.fix import Declined, Fix, Fixer
 from gpulint.gate import Gate
@@ -41,13 +41,20 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class InternalError:
-    """A rule, fixer or reader that raised: always gpulint's fault, never the user's."""
+    """A rule, fixer or reader that raised: the fault of gpulint or of a plugin, never the user's."""
 
     where: str
     """Code of the rule, or the part of gpulint that failed."""
     path: Path
     error: str
     trace: str = field(default="", compare=False)
+    plugin: Origin | None = None
+    """Whose rule or fixer it is, if it is a plugin's."""
+
+    @property
+    def title(self) -> str:
+        """What kind of error this is."""
+        return f"error in {self.where} of {self.plugin}" if self.plugin else f"internal error in {self.where}"
 
 
 @dataclass
@@ -118,7 +125,7 @@ class Run:
             kind = kind_of(path, data[:4096])
             if kind is None:
                 return report
-            rules = self.rules_for(path, kind)
+            rules = self.rules_for(path, kind, report)
             if not rules and kind is Kind.PYTHON and path not in self.project.named and self.project.gated:
                 report.problems += undecodable(path, data)
                 return report
@@ -138,15 +145,22 @@ class Run:
             report.record(failure)
         return report
 
-    def rules_for(self, path: Path, kind: Kind) -> list[Rule]:
-        """The rules that may fire in a file."""
+    def rules_for(self, path: Path, kind: Kind, report: Report) -> list[Rule]:
+        """The rules that may fire in a file, without those whose plugin cannot say."""
         if self.skips(path):
             return []
         rules = [rule for rule in self.rules if rule.scope is Scope.DOCUMENT and kind in rule.kinds]
         if not self.project.gated:
             return rules
         gate = Gate(self.project, path, kind)
-        return [rule for rule in rules if gate.lets(rule)]
+        passed = []
+        for rule in rules:
+            try:
+                if gate.lets(rule):
+                    passed.append(rule)
+            except PluginError as error:
+                report.record(Failure(path, rule.code, error))
+        return passed
 
     def job(self, index: int) -> Report:
         """Findings of the rules that look at whole jobs."""
@@ -197,12 +211,13 @@ class Run:
 def _internal(where: str, path: Path, error: Exception) -> InternalError:
     import traceback
 
+    # The text of a deep recursion is useless and long, so the trace is cut from the front.
+    trace = "".join(traceback.format_exception(error))[-4000:]
+    if isinstance(error, PluginError):
+        return InternalError(where, path, str(error), trace, error.origin)
     frames = traceback.extract_tb(error.__traceback__)
     place = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
-    # The text of a deep recursion is useless and long, so the trace is cut from the front.
-    return InternalError(
-        where, path, f"{type(error).__name__}: {error}{place}", "".join(traceback.format_exception(error))[-4000:]
-    )
+    return InternalError(where, path, f"{type(error).__name__}: {error}{place}", trace)
 
 
 def run(
@@ -298,9 +313,9 @@ def _finish(
 
 def _once_per_file(errors: Iterable[InternalError]) -> list[InternalError]:
     """The same error of several rules in one file as one, which names them all."""
-    same: dict[tuple[str, str], dict[str, InternalError]] = {}
+    same: dict[tuple[str, str, str], dict[str, InternalError]] = {}
     for error in errors:
-        same.setdefault((str(error.path), error.error), {}).setdefault(error.where, error)
+        same.setdefault((str(error.path), error.error, str(error.plugin)), {}).setdefault(error.where, error)
     return [
         dataclasses.replace(next(iter(found.values())), where=", ".join(sorted(found)))
         for _, found in sorted(same.items())

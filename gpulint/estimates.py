@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpulint import disk
 from gpulint.escaping import say
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def factory_file(target: str, base: Path) -> Path | None:
     """The file of ``train.py:build`` or ``package.module:build``, from ``base``; None for a library's own model."""
     place = target.rpartition(":")[0]
     path = base / (place if place.endswith(".py") else place.replace(".", "/") + ".py")
-    return path if path.is_file() else None
+    return path if disk.is_file(path) else None
 
 
 def announce(sizes: BatchSizes) -> None:

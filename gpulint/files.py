@@ -6,7 +6,7 @@ import codecs
 import hashlib
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -38,6 +38,15 @@ def _entries(path: str) -> list[str] | None:
         return sorted(os.listdir(path))  # noqa: PTH208 - just names
     except (OSError, ValueError):
         return None
+
+
+def _is_absent(path: str, names: Mapping[str, frozenset[str] | None]) -> bool:
+    """Whether the names in the folder above, or in one further above, say that there is no such path."""
+    folder, name = os.path.split(path)
+    if folder not in names or not name:
+        return False
+    listed = names[folder]
+    return name not in listed if listed is not None else _is_absent(folder, names)
 
 
 ANSWERS: dict[str, Callable[[str], Any]] = {
@@ -158,10 +167,17 @@ class Files:
 
     def asked(self) -> dict[str, dict[str, Any]]:
         """What was asked of the disk besides the contents of ``files``: question -> path -> answer, fit for JSON."""
-        return {
+        answers = {
             question: {str(path): ANSWERS[question](str(path)) for path in sorted(paths) if path not in self._own}
             for question, paths in self._asked.items()
         }
+        # Most folders that a module is looked for in do not exist, which the names in the folder above say already.
+        folders = answers["entries"]
+        names = {path: None if found is None else frozenset(found) for path, found in folders.items()}
+        answers["entries"] = {
+            path: found for path, found in folders.items() if found is not None or not _is_absent(path, names)
+        }
+        return answers
 
     @property
     def seen(self) -> list[Path]:

@@ -6,6 +6,7 @@ import ast
 import hashlib
 import os
 import re
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
 from functools import cache
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING
 from gpulint.finding import Finding
 
 if TYPE_CHECKING:
+    from gpulint.documents.python import PythonModule
     from gpulint.project import Project
     from gpulint.source import Span
 
@@ -31,15 +33,12 @@ def keys(findings: Sequence[Finding], project: Project) -> list[str]:
     """
 
     @cache
-    def scopes(path: Path) -> list[tuple[Span, str]]:
+    def scopes(path: Path) -> _Scopes:
         document = project.document(path)
-        module = document.python if document is not None else None
-        if module is None:
-            return []
-        return [(module.span(node), node.name) for node in module.nodes if isinstance(node, _SCOPES)]
+        return _Scopes(document.python if document is not None else None)
 
     return [
-        _digest(found.rule.code, *_around(found.span, scopes(found.path)), _text(found, project)) for found in findings
+        _digest(found.rule.code, *scopes(found.path).around(found.span), _text(found, project)) for found in findings
     ]
 
 
@@ -55,13 +54,43 @@ def fingerprints(findings: Sequence[Finding], project: Project) -> list[str]:
     return made
 
 
-def _around(span: Span, scopes: list[tuple[Span, str]]) -> list[str]:
-    start = (span.line, span.column)
-    return [
-        name
-        for scope, name in scopes
-        if scope.cell == span.cell and (scope.line, scope.column) <= start < (scope.end_line, scope.end_column)
-    ]
+class _Scopes:
+    """The functions and classes of a module by their places."""
+
+    def __init__(self, module: PythonModule | None) -> None:
+        nodes = [node for node in module.nodes if isinstance(node, _SCOPES)] if module is not None else []
+        found = sorted(((module.span(node), node.name) for node in nodes if module is not None), key=_start)
+        self._names = [name for _, name in found]
+        self._spans = [span for span, _ in found]
+        self._starts = [_start(item) for item in found]
+        self._parents: list[int] = []
+        open_: list[int] = []
+        for index, span in enumerate(self._spans):
+            while open_ and not _holds(self._spans[open_[-1]], span):
+                open_.pop()
+            self._parents.append(open_[-1] if open_ else -1)
+            open_.append(index)
+
+    def around(self, span: Span) -> list[str]:
+        """Names of the scopes around a place, outermost first."""
+        index = bisect_right(self._starts, _start((span, ""))) - 1
+        while index >= 0 and not _holds(self._spans[index], span):
+            index = self._parents[index]
+        names: list[str] = []
+        while index >= 0:
+            names.append(self._names[index])
+            index = self._parents[index]
+        return names[::-1]
+
+
+def _start(item: tuple[Span, str]) -> tuple[int, int, int]:
+    span = item[0]
+    return -1 if span.cell is None else span.cell, span.line, span.column
+
+
+def _holds(scope: Span, place: Span) -> bool:
+    start = place.line, place.column
+    return scope.cell == place.cell and (scope.line, scope.column) <= start < (scope.end_line, scope.end_column)
 
 
 def _text(finding: Finding, project: Project) -> str:

@@ -71,12 +71,13 @@ class _Step:
 
     project: Project
     done: list[Result]
-    moves: dict[tuple[Path, int | None], list[tuple[int, int, str]]]
+    moves: dict[tuple[Path, int | None], edits.Moves]
 
     def moved(self, key: Key) -> Key:
         """The key of a finding after the step."""
         code, path, cell, offset, message = key
-        return code, path, cell, edits.moved(offset, self.moves.get((path, cell), ())), message
+        moves = self.moves.get((path, cell))
+        return code, path, cell, offset if moves is None else moves.of(offset), message
 
 
 @dataclass
@@ -135,7 +136,7 @@ class _Rounds:
                 results = self.bearable(results)
         fixes = [fix for _, fix in results]
         moves = {
-            (path, cell): edits.replacements(_text(self.project, path, cell), found)
+            (path, cell): edits.Moves(edits.replacements(_text(self.project, path, cell), found))
             for path, cells in edits.by_file(fixes).items()
             for cell, found in cells.items()
         }
@@ -176,25 +177,29 @@ class _Rounds:
                 return reason
         return None
 
-    def bearable(self, results: Sequence[tuple[Result, Fix]]) -> list[tuple[Result, Fix]]:
-        """Without the fixes that break their file, each tried on top of the ones before it."""
-        kept: list[tuple[Result, Fix]] = []
-        for result, fix in results:
-            try:
-                self.changed([*(fix for _, fix in kept), fix], of=fix)
-                kept.append((result, fix))
-            except _Broken as error:
-                self.ban([result], str(error))
-        return kept
+    def bearable(
+        self, results: Sequence[tuple[Result, Fix]], kept: Sequence[tuple[Result, Fix]] = ()
+    ) -> list[tuple[Result, Fix]]:
+        """``kept`` and those of ``results`` that break no file on top of it; found by halves, as most break none."""
+        of = [fix for _, fix in results]
+        try:
+            self.changed([*(fix for _, fix in kept), *of], of=of)
+        except _Broken as error:
+            if len(results) == 1:
+                self.ban([results[0][0]], str(error))
+                return [*kept]
+            half = len(results) // 2
+            return self.bearable(results[half:], self.bearable(results[:half], kept))
+        return [*kept, *results]
 
-    def changed(self, fixes: Sequence[Fix], of: Fix | None = None) -> dict[Path, bytes]:
+    def changed(self, fixes: Sequence[Fix], of: Sequence[Fix] | None = None) -> dict[Path, bytes]:
         """New content of all files that ``fixes`` change, or only of those that ``of`` changes.
 
         Raises:
             _Broken: a file could not be read any more, or is again what it was before an earlier round.
         """
         found: dict[Path, bytes] = {}
-        wanted = None if of is None else {edit.path for edit in of.edits}
+        wanted = None if of is None else {edit.path for fix in of for edit in fix.edits}
         for path, cells in edits.by_file(fixes).items():
             if wanted is not None and path not in wanted:
                 continue
@@ -208,7 +213,7 @@ class _Rounds:
                 raise _Broken(str(error)) from None
             if found[path] in self.seen.get(path, ()):
                 raise _Broken("it undoes another fix")
-        for fix in fixes if of is None else [of]:
+        for fix in fixes if of is None else of:
             for new in fix.files:
                 found[new.path] = new.text.encode("utf-8", "surrogatepass")
         return found

@@ -7,6 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+from gpulint.facts.memo import Memo
 from gpulint.tree import Tree
 from gpulint.words import word_of
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from gpulint.facts.guards import Guards
     from gpulint.facts.loaders import Loaders
     from gpulint.facts.loops import Loops
+    from gpulint.facts.once import Answers
     from gpulint.facts.own_batches import OwnBatches
     from gpulint.facts.remote import Paths
     from gpulint.facts.resolve import Resolver
@@ -40,7 +42,11 @@ class Project(Tree):
 
     def __init__(self, root: Path, files: Sequence[Path], config: Config) -> None:
         super().__init__(root, files, config)
+        self.memo = Memo()
+        """Answers of functions that follow calls and keep none themselves."""
         self._inherited: dict[Path, tuple[Launched, ...]] = {}
+        self.answers: Answers = {}
+        """Kept for :func:`gpulint.facts.once.once`."""
         self.estimates: Estimates | None = None
         """Batch sizes that fit, if the user asked for them to be estimated."""
 

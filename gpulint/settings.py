@@ -179,8 +179,7 @@ SETTINGS = {
         "path of a folder",
         "the user's cache folder",
         '".cache/gpulint"',
-        "The folder that reports are kept in for the next scan. It must be in the folder of the settings file, and no"
-        " part of the path may be a symbolic link. `--cache-dir` and `GPULINT_CACHE_DIR` win over it and may name any"
-        " folder.",
+        "The folder of the cache, relative to that of the settings file and inside it. No part of the path may be a"
+        " symbolic link. `--cache-dir` and `GPULINT_CACHE_DIR` win over it and may name any folder.",
     ),
 }

@@ -7,9 +7,11 @@ reads or writes another unit converts at the border.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from array import array
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import accumulate
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -73,10 +75,23 @@ class SourceText:
 
     def byte_column(self, line: int, byte_offset: int) -> int:
         """1-based character column of a 0-based UTF-8 byte offset in ``line`` (the unit of ``ast`` nodes)."""
-        text = self.line(line)
-        if text.isascii():
+        if self._is_ascii:
             return byte_offset + 1
-        return len(text.encode("utf-8", "surrogatepass")[:byte_offset].decode("utf-8", "ignore")) + 1
+        ends = self._byte_ends.get(line)
+        if ends is None:
+            # Made once for a line, of which a generated file may have a single one.
+            sizes = (len(char.encode("utf-8", "surrogatepass")) for char in self.line(line))
+            ends = self._byte_ends[line] = array("L", accumulate(sizes))
+        return bisect_right(ends, byte_offset) + 1
+
+    @cached_property
+    def _is_ascii(self) -> bool:
+        return self.text.isascii()
+
+    @cached_property
+    def _byte_ends(self) -> dict[int, array[int]]:
+        """Lines -> where each of their characters ends in UTF-8."""
+        return {}
 
 
 @dataclass(frozen=True)
@@ -108,3 +123,10 @@ class Fragment:
         last = self.owner_offset(end - 1) + 1 if end > start else first
         line, column = self.owner.position(first)
         return Span(line, column, *self.owner.position(max(first, last)), self.cell)
+
+    def cut(self, start: int, end: int, text: str | None = None) -> Fragment:
+        """The characters ``start:end`` as a fragment of its own; of ``text``, if that replaces the fragment's own."""
+        first, last = bisect_right(self._starts, start), bisect_left(self._starts, end)
+        inner = ((here - start, there) for here, there in self.pieces[first:last])
+        whole = self.text if text is None else text
+        return Fragment(whole[start:end], self.owner, ((0, self.owner_offset(start)), *inner), self.cell)

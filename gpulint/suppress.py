@@ -19,6 +19,7 @@ References
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -46,6 +47,8 @@ UNUSED_IGNORE = Rule(
     default=False,
 )
 
+_MAX_CONTINUED = 1_000
+"""Most lines of one command that a comment above it speaks of."""
 HEREDOC = re.compile(r"""(?<!<)<<-?[ \t]*(['"]?)([A-Za-z_]\w*)\1(?![<\w])""")
 _COMMENT = re.compile(r"#\s*gpulint:\s*(ignore-file|ignore)(?![\w-])\s*(?:\[([^\]]*)\])?", re.IGNORECASE)
 
@@ -57,15 +60,11 @@ class _Ignore:
     span: Span
     whole_file: bool
     codes: tuple[str, ...]
-    lines: frozenset[int]
+    lines: Sequence[int]
     used: set[str] = field(default_factory=set)
 
-    def covers(self, finding: Finding) -> bool:
-        if not self.whole_file:
-            place = finding.span
-            if place.cell != self.span.cell or not self.lines & {place.line, _last_line(place)}:
-                return False
-        rule = finding.rule
+    def hides(self, rule: Rule) -> bool:
+        """Does it name the rule? Its words for it count as used then."""
         names = {code for code in self.codes if code.upper() == rule.code or code.lower() == rule.name}
         if not self.codes:
             names = {""}
@@ -79,13 +78,25 @@ class Suppressions:
     def __init__(self, document: Document) -> None:
         self._path = document.path
         self._ignores = list(_read(document))
+        self._whole = [ignore for ignore in self._ignores if ignore.whole_file]
+        self._hidden: dict[str, bool] = {}
+        """Codes of rules -> does a comment for the whole file hide them?"""
+        self._of_line: dict[tuple[int | None, int], list[_Ignore]] = {}
+        for ignore in self._ignores:
+            for line in () if ignore.whole_file else ignore.lines:
+                self._of_line.setdefault((ignore.span.cell, line), []).append(ignore)
 
     def __bool__(self) -> bool:
         return bool(self._ignores)
 
     def covers(self, finding: Finding) -> bool:
         """Whether a comment hides ``finding``. Every comment that does so counts as used."""
-        return sum(ignore.covers(finding) for ignore in self._ignores) > 0
+        rule, place = finding.rule, finding.span
+        if rule.code not in self._hidden:
+            self._hidden[rule.code] = sum(ignore.hides(rule) for ignore in self._whole) > 0
+        lines = {place.line, _last_line(place)}
+        there = [ignore for line in lines for ignore in self._of_line.get((place.cell, line), ())]
+        return sum(ignore.hides(rule) for ignore in there) > 0 or self._hidden[rule.code]
 
     def unused(self, rules: Sequence[Rule]) -> Iterator[Finding]:
         """Comments, and codes in them, that hid nothing so far; what ``rules`` did not look for is left alone."""
@@ -109,6 +120,7 @@ def _last_line(span: Span) -> int:
 
 
 def _read(document: Document) -> Iterable[_Ignore]:
+    lines = _Lines(document)
     for comment in comments(document):
         match = _COMMENT.search(comment.text)
         if match is None:
@@ -117,33 +129,43 @@ def _read(document: Document) -> Iterable[_Ignore]:
         if match.group(2) is not None and not codes:
             continue
         whole_file = match.group(1).lower() == "ignore-file"
-        yield _Ignore(comment.span, whole_file, codes, frozenset(_lines(comment, document)))
+        yield _Ignore(comment.span, whole_file, codes, () if whole_file else lines.of(comment))
 
 
-def _lines(comment: Comment, document: Document) -> Iterator[int]:
-    """The lines that a comment speaks of: its own, or if it stands alone, the next one.
+class _Lines:
+    """The lines that the comments of a document speak of."""
 
-    No comment can follow a backslash or stand in a here-document, so one above a command speaks of all its lines.
-    """
-    line = comment.span.line
-    yield line
-    if not comment.alone:
-        return
-    source = document.cell_source(comment.span.cell)
-    yield line + 1
-    first = line + 1
-    while source.line(line + 1).endswith("\\"):
-        line += 1
-        yield line + 1
-    if document.kind is not Kind.PYTHON:
-        for number in range(first, line + 2):
-            for opening in HEREDOC.finditer(source.line(number)):
-                yield from _heredoc(source, line + 2, opening[2])
+    def __init__(self, document: Document) -> None:
+        self._document = document
+        self._texts: dict[int | None, dict[str, list[int]]] = {}
+        """Cell -> stripped text of its lines -> their numbers."""
 
+    def of(self, comment: Comment) -> Sequence[int]:
+        """A comment's own line, or if it stands alone, the next one as well.
 
-def _heredoc(source: SourceText, line: int, terminator: str) -> Iterator[int]:
-    """The lines of a here-document from ``line`` on; none if it is never closed, as then it is none."""
-    for last in range(line, len(source.line_starts) + 1):
-        if source.line(last).strip() == terminator:
-            yield from range(line, last)
-            return
+        No comment can follow a backslash or stand in a here-document, so one above a command speaks of all its lines.
+        """
+        line = comment.span.line
+        if not comment.alone:
+            return (line,)
+        source = self._document.cell_source(comment.span.cell)
+        last = line + 1
+        while source.line(last).endswith("\\") and last - line <= _MAX_CONTINUED:
+            last += 1
+        numbers = range(line + 1, last + 1) if self._document.kind is not Kind.PYTHON else range(0)
+        ends = (
+            self._closing(source, comment.span.cell, last + 1, opening[2])
+            for number in numbers
+            for opening in HEREDOC.finditer(source.line(number))
+        )
+        return range(line, max(ends, default=last + 1))
+
+    def _closing(self, source: SourceText, cell: int | None, first: int, terminator: str) -> int:
+        """The line from ``first`` on that closes a here-document; ``first`` if it is never closed: then it is none."""
+        if cell not in self._texts:
+            texts = self._texts[cell] = dict[str, list[int]]()
+            for number in range(1, len(source.line_starts) + 1):
+                texts.setdefault(source.line(number).strip(), []).append(number)
+        numbers = self._texts[cell].get(terminator, [])
+        place = bisect_left(numbers, first)
+        return numbers[place] if place < len(numbers) else first

@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import re
 import warnings
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import chain
@@ -66,10 +67,12 @@ def _lost_comment(document: Document, cell: int | None, changes: Sequence[Edit])
         for start, end, new in edits.replacements(source.text, changes)
         if new.strip() not in ("", "pass") and "#" in source.text[start:end]
     ]
+    starts = [start for start, _, _ in replaced]
     for comment in comments(document) if replaced else ():
         if comment.span.cell == cell:
             at = source.offset(comment.span.line, comment.span.column)
-            if any(start <= at < end and comment.text not in new for start, end, new in replaced):
+            index = bisect_right(starts, at) - 1
+            if index >= 0 and at < replaced[index][1] and comment.text not in replaced[index][2]:
                 return comment.text
     return None
 

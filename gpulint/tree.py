@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Self
 
 from gpulint.documents import kind_of, load
 from gpulint.documents.base import Document
-from gpulint.failures import Failure
+from gpulint.failures import Failure, is_about_file
 from gpulint.files import Files
 from gpulint.importing import imported_names
 from gpulint.rule import Kind
-from gpulint.words import Words
+from gpulint.words import Words, word_of
 
 if TYPE_CHECKING:
     from gpulint.config import Config
@@ -90,6 +90,8 @@ class Tree(Files):
         try:
             yield
         except Exception as error:
+            if not is_about_file(error):
+                raise
             self.fail(path, where, error)
 
     def fail(self, path: Path, where: str, error: Exception) -> None:
@@ -122,7 +124,9 @@ class Tree(Files):
 
                 try:
                     found = collect_scopes(module, self.module_name(path))
-                except RecursionError:
+                except RecursionError as error:
+                    if not is_about_file(error):
+                        raise
                     document.problem("nested too deeply to be analysed; skipped", is_error=False)
                 except Exception as error:
                     document.failures.append(Failure(path, "reader", error))
@@ -173,7 +177,7 @@ class Tree(Files):
 
     def _bound_in(self, path: Path, module: str, name: str, depth: int = 0) -> list[tuple[ModuleScopes, Binding]]:
         """What a module binds to a name, itself or by a star import; a file that doesn't hold the name isn't parsed."""
-        where = self.scopes_at(path) if not name.isascii() or self.words.holds(path, name.encode()) else None
+        where = self.scopes_at(path) if not name.isascii() or self.words.holds(path, word_of(name)) else None
         if where is not None and (bindings := where.top.bindings.get(name)):
             return [(where, binding) for binding in bindings]
         for target in self._starred(path) if depth <= MAX_STARS else ():
@@ -226,13 +230,13 @@ class Tree(Files):
         For methods of a class ``owner`` only those that name the class or define an heir of it.
         Each is parsed when it is asked for, so whoever has seen enough of them can stop.
         """
-        wanted = {name.encode() for name in names}
+        wanted = {word_of(name) for name in names}
         if not wanted:
             return
         yield scopes
         found = 1
         for path in self.words.users(wanted, self._home(scopes.path, scopes.name)):
-            if path == scopes.path or (owner is not None and not self._knows_class(path, owner.encode())):
+            if path == scopes.path or (owner is not None and not self._knows_class(path, word_of(owner))):
                 continue
             if found > MAX_USERS:
                 break
@@ -245,10 +249,10 @@ class Tree(Files):
 
     def _home(self, path: Path, name: str) -> frozenset[bytes]:
         """What files that use a module have on an import line."""
-        home = frozenset({name.rsplit(".", 1)[-1].encode()})
+        home = frozenset({word_of(name.rsplit(".", 1)[-1])})
         package = path.parent / "__init__.py"
         # Users of what is re-exported name the package.
-        return home | {path.parent.name.encode()} if home & self.words.imported(package) else home
+        return home | {word_of(path.parent.name)} if home & self.words.imported(package) else home
 
     @cached_property
     def training_modules(self) -> tuple[ModuleScopes, ...]:

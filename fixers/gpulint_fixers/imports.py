@@ -5,9 +5,11 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
+from gpulint.facts.once import once
 from gpulint.facts.scopes import ModuleScopes
 from gpulint.fix import Declined, Edit
 from gpulint.project import Project
+from gpulint.words import word_of
 from gpulint_fixers.statements import insert_below
 
 
@@ -16,16 +18,22 @@ def add_import(scopes: ModuleScopes, name: str) -> tuple[Edit, ...]:
     if any(binding.target == name for binding in scopes.top.bindings.get(name, [])):
         return ()
     module = scopes.module
-    body = [node for node in module.tree.body if not _stays_first(node)]
-    if not body:
+    first = _first(scopes)
+    if first is None:
         return ()
-    first = next((node for node in body if isinstance(node, ast.Import | ast.ImportFrom)), body[0])
     start = module.offsets(first)[0]
     decorators = getattr(first, "decorator_list", [])
     if decorators:
         start = module.source.text.rindex("@", 0, module.offsets(decorators[0])[0])
     line_break = "\r\n" if "\r\n" in module.source.text else "\n"
     return (Edit(module.path, module.span_at(start, start), f"import {name}{line_break}"),)
+
+
+@once
+def _first(scopes: ModuleScopes) -> ast.stmt | None:
+    """The first import of a module, else its first statement."""
+    body = [node for node in scopes.module.tree.body if not _stays_first(node)]
+    return next((node for node in body if isinstance(node, ast.Import | ast.ImportFrom)), body[0] if body else None)
 
 
 def import_sibling(project: Project, scopes: ModuleScopes, sibling: str, name: str) -> tuple[Edit, ...] | Declined:
@@ -66,7 +74,7 @@ def _package(project: Project, scopes: ModuleScopes) -> str | Declined:
 
 
 def _importers(project: Project, path: Path) -> list[ModuleScopes]:
-    mentions = project.words.mentioning(path.stem.encode())
+    mentions = project.words.mentioning(word_of(path.stem))
     found = [project.scopes_at(other) for other in mentions if other != path and path in project.imported(other)]
     return [scopes for scopes in found if scopes is not None]
 

@@ -8,6 +8,7 @@ import re
 from gpulint.facts.conditions import conditions
 from gpulint.facts.devices import Device, Transfer
 from gpulint.facts.loader_classes import Loader
+from gpulint.facts.once import once
 from gpulint.facts.scopes import ModuleScopes
 from gpulint.fix import Declined, Edit
 from gpulint.project import Project
@@ -27,10 +28,10 @@ _CUDA = re.compile(r"cuda|gpu", re.IGNORECASE)
 def pin(project: Project, loader: Loader) -> Edit | Declined:
     """Pass ``pin_memory``: ``True``, or the program's own test for a GPU where it may run without one."""
     module = loader.scopes.module
-    if _SPARSE.search(module.source.text):
+    if _may_be_sparse(loader.scopes):
         return Declined("batches may hold sparse tensors, which older versions of PyTorch cannot pin")
     value = _value(project, loader)
-    if value == _IS_AVAILABLE and _forks(project, loader):
+    if value == _IS_AVAILABLE and _forks(project, loader.scopes):
         return Declined(f"the module starts processes by fork, which could not use the GPU after `{_IS_AVAILABLE}`")
     argument = project.feeding.argument(loader, "pin_memory", 7)
     if not argument.refs:
@@ -42,6 +43,12 @@ def pin(project: Project, loader: Loader) -> Edit | Declined:
     return Declined("pin_memory is set elsewhere: turn it on there")
 
 
+@once
+def _may_be_sparse(scopes: ModuleScopes) -> bool:
+    return _SPARSE.search(scopes.module.source.text) is not None
+
+
+@once
 def _value(project: Project, loader: Loader) -> str:
     transfers = list(project.devices.transfers_of(loader))
     tests = {_test(project, loader, transfer) for transfer in transfers}
@@ -54,9 +61,9 @@ def _value(project: Project, loader: Loader) -> str:
     return _IS_AVAILABLE if imported else "True"
 
 
-def _forks(project: Project, loader: Loader) -> bool:
-    """May the module that makes the loader start processes by fork, as Python on Linux did by default before 3.14?"""
-    scopes = loader.scopes
+@once
+def _forks(project: Project, scopes: ModuleScopes) -> bool:
+    """May a module that makes loaders start processes by fork, as Python on Linux did by default before 3.14?"""
     if not project.resolver.calls_to(scopes, _STARTS):
         return False
     methods = project.resolver.calls_to(scopes, _METHODS)

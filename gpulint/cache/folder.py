@@ -27,8 +27,8 @@ _KEY = "key"
 _KEY_BYTES = 32
 PROJECT_DIGITS = 8
 """How many of the digits of an entry's name stand for its project."""
-_ENTRY = re.compile(r"[0-9a-f]{40}\.(json|\d+\.tmp)")
-"""Entries, and files that become one once they are complete."""
+_ENTRY = r"[0-9a-f]{40}\.(json|\d+\.tmp)"
+"""Entries, and files that become one once they are complete; compiled when something is written."""
 _MARKS = frozenset((_TAG, ".gitignore"))
 
 _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
@@ -100,7 +100,7 @@ class Folder:
     def write(self, name: str, data: bytes) -> None:
         """Write a file that only this user can read, under another name first, so that no process sees half of it."""
         # Named like an entry of the same project, so that what a killed process leaves goes with the project's oldest.
-        project = name[:PROJECT_DIGITS] if _ENTRY.fullmatch(name) else "0" * PROJECT_DIGITS
+        project = name[:PROJECT_DIGITS] if _is_entry(name) else "0" * PROJECT_DIGITS
         unfinished = f"{project}{os.urandom(16).hex()}.{os.getpid()}.tmp"
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_FOLLOW
         descriptor = os.open(unfinished, flags, 0o600, dir_fd=self._descriptor)
@@ -144,7 +144,7 @@ class Folder:
         """Time of change, size and name of each entry, unfinished ones included."""
         with os.scandir(self._descriptor) as listing:
             for entry in listing:
-                if _ENTRY.fullmatch(entry.name):
+                if _is_entry(entry.name):
                     with contextlib.suppress(OSError):
                         info = entry.stat(follow_symlinks=False)
                         if stat.S_ISREG(info.st_mode):
@@ -224,4 +224,8 @@ def _open_directory(stack: contextlib.ExitStack, name: str | Path, parent: int |
 
 
 def _is_ours(name: str) -> bool:
-    return name in _MARKS or name == _KEY or _ENTRY.fullmatch(name) is not None
+    return name in _MARKS or name == _KEY or _is_entry(name)
+
+
+def _is_entry(name: str) -> bool:
+    return re.fullmatch(_ENTRY, name, re.ASCII) is not None

@@ -42,13 +42,12 @@ class Location:
         if not self.chosen and self._in_trees(self.path):
             # Whoever scans all of their home folder made no mistake that a message could help with.
             raise OSError("the user's cache folder is in the scanned tree")
-        with self._checked() as folder:
-            if not self._may_be_shipped(self.path):
-                yield folder, folder.key()
-                return
+        key = None
+        if self._may_be_shipped(self.path):
             with self._of_key()._checked() as other:
                 key = other.key()
-            yield folder, key
+        with self._checked() as folder:
+            yield folder, key or folder.key()
 
     @contextlib.contextmanager
     def existing(self) -> Iterator[Folder]:

@@ -79,8 +79,11 @@ def guarded(command: Callable[[argparse.Namespace], int], args: argparse.Namespa
     except Exception as error:
         if os.environ.get("GPULINT_DEBUG"):
             raise
-        say(f"gpulint: internal error: {type(error).__name__}: {error}")
-        say(f"Please report it at {ISSUES} with the output under GPULINT_DEBUG=1.")
+        origin = getattr(args, "origin", None)  # of a command that a plugin brings
+        whose = f"error in {origin}" if origin is not None else "internal error"
+        say(f"gpulint: {whose}: {type(error).__name__}: {error}")
+        where = origin.whom if origin is not None else f"at {ISSUES}"
+        say(f"Please report it {where} with the output under GPULINT_DEBUG=1.")
         return INTERNAL
 
 

@@ -24,7 +24,7 @@ def add_ignores(args: argparse.Namespace, given: Inputs, report: Report) -> bool
     from gpulint.ignoring import with_ignores
     from gpulint.suppress import UNUSED_IGNORE
     from gpulint.texts import Refused
-    from gpulint.writing import Change, WriteError, write
+    from gpulint.writing import Change, WriteError, remove_leftovers, write
 
     by_path: dict[Path, list[Finding]] = {}
     for finding in (result.finding for result in report.results):
@@ -47,6 +47,7 @@ def add_ignores(args: argparse.Namespace, given: Inputs, report: Report) -> bool
             changes[path] = Change(path, before, after)
     if not args.allow_dirty and refused(changes):
         return False
+    remove_leftovers((path.parent for path in given.project.files), given.project.root)
     written = 0
     for path, change in changes.items():
         try:

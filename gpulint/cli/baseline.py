@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpulint import baseline
+from gpulint import baseline, disk
 from gpulint.cli import CLEAN, FINDINGS, INTERNAL, inputs
 from gpulint.cli.narrowing import add_baseline, load, stale
 from gpulint.cli.terminal import Progress, add_troubles, no_garbage_collection, print_troubles
@@ -125,7 +125,7 @@ def _write(path: Path, entries: list[Entry]) -> None:
     from gpulint.writing import Change, WriteError, write
 
     try:
-        before = path.read_bytes() if path.exists() else None
+        before = disk.read(path, most=baseline.MAX_BYTES) if disk.exists(path) else None
         after = baseline.render(entries).encode("utf-8", "backslashreplace")
         write([Change(path, before, after)], path.parent)
     except (OSError, WriteError) as error:

@@ -13,6 +13,7 @@ from gpulint.cache import Cache, key_of
 from gpulint.cache.folder import Refused
 from gpulint.cache.location import VARIABLE, Location, locate
 from gpulint.cli.inputs import Inputs, Seen
+from gpulint.escaping import say
 
 if TYPE_CHECKING:
     from gpulint.engine import Report
@@ -78,7 +79,7 @@ class Kept:
                 try:
                     cache = Cache(*stack.enter_context(self._location.open()))
                 except Refused as refusal:
-                    print(f"gpulint: warning: no cache is used: {refusal}", file=sys.stderr)
+                    say(f"gpulint: warning: no cache is used: {refusal}")
                     self._location = None
                 except OSError:
                     self._location = None

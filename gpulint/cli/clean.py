@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
         except Refused as refusal:
             failures.append(f"{refusal}; not removed")
         except OSError as error:
-            failures.append(f"{location.path}: cannot be removed: {error.strerror}")
+            failures.append(f"{location.path}: cannot be removed: {error.strerror or error}")
     if failures:
         raise ConfigError("\n".join(failures))
     return CLEAN
@@ -62,7 +62,7 @@ def _locations(option: str | None) -> list[Location]:
     from gpulint.discover import project_root
 
     folder = Path.cwd()
-    chosen = locate(option, load(folder), [folder])
+    chosen = locate(option, load(folder, isolated=option is not None), [folder])
     found = [chosen]
     if option is None:
         found.append(of_user(chosen.trees if chosen is not None else ()))

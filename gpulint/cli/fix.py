@@ -56,6 +56,10 @@ def run(args: argparse.Namespace) -> int:
     from gpulint.reporters import Context
 
     given = inputs.read(args)
+    if args.apply and given.stdin is None:
+        from gpulint.writing import remove_leftovers
+
+        remove_leftovers((path.parent for path in given.project.files), given.project.root)
     with no_garbage_collection(), Progress() as progress:
         fixed = fixing.fix(
             given.project,

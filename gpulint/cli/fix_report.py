@@ -13,6 +13,7 @@ from gpulint.fix import Fix
 from gpulint.outcomes import Fixed, Outcome, State
 from gpulint.reporters import Context
 from gpulint.reporters.json_ import finding
+from gpulint.writing import Change
 
 _COLOURS = {"+++": "1", "---": "1", "@@": "36", "+": "32", "-": "31"}
 
@@ -47,8 +48,12 @@ def _shown(line: str, colour: bool) -> str:
 
 def summary(fixed: Fixed, context: Context, *, applied: bool) -> list[str]:
     """Lines: what was done in each file, what unsafe fixes would do, and what is left."""
-    lines = [_file(path, fixed, context) for path in (change.path for change in fixed.changes)]
     done = fixed.of(State.APPLIED)
+    codes_of: dict[Path, Counter[str]] = {}
+    for outcome in done:
+        for path in outcome.paths:
+            codes_of.setdefault(path, Counter())[outcome.result.finding.rule.code] += 1
+    lines = [_file(change, codes_of.get(change.path, Counter()), context) for change in fixed.changes]
     if done:
         total = f"{_count(len(done), 'fix')} in {_count(len(lines), 'file')}"
         lines += [f"Applied {total}." if applied else f"{total} can be applied with --apply."]
@@ -66,12 +71,10 @@ def summary(fixed: Fixed, context: Context, *, applied: bool) -> list[str]:
     return lines
 
 
-def _file(path: Path, fixed: Fixed, context: Context) -> str:
+def _file(change: Change, codes: Counter[str], context: Context) -> str:
     """``train.py: 3 fixes (GPU301, GPU302 x 2)``."""
-    codes = Counter(outcome.result.finding.rule.code for outcome in fixed.of(State.APPLIED) if path in outcome.paths)
-    new = any(change.path == path and change.before is None for change in fixed.changes)
-    what = f"new file, {_count(codes.total(), 'fix')}" if new else _count(codes.total(), "fix")
-    return f"{path_first(context.relative(path))}: {what} ({_codes(codes)})"
+    what = f"new file, {_count(codes.total(), 'fix')}" if change.before is None else _count(codes.total(), "fix")
+    return f"{path_first(context.relative(change.path))}: {what} ({_codes(codes)})"
 
 
 def _codes(codes: Counter[str]) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpulint import baseline
+from gpulint import baseline, disk
 from gpulint.config import ConfigError
 from gpulint.escaping import path_first, say, shown_path
 from gpulint.finding import Severity
@@ -108,7 +108,7 @@ def load(explicit: Path | None, inputs: Inputs) -> Baseline | None:
     from gpulint.discover import absolute
 
     if explicit is not None:
-        if not explicit.is_file():
+        if not disk.exists(explicit):
             raise ConfigError(f"{explicit}: no such baseline; 'gpulint baseline create' writes one")
         return baseline.read(absolute(explicit))
     path = baseline.find(inputs.project.root)
@@ -129,7 +129,7 @@ def stale(unmatched: Collection[Entry], known: Baseline, inputs: Inputs, report:
     found = []
     for entry in unmatched:
         path = Path(os.path.normpath(known.path.parent / entry.path))
-        looked = path in files or any(path.is_relative_to(folder) for folder in inputs.paths if folder.is_dir())
+        looked = path in files or any(path.is_relative_to(folder) for folder in inputs.paths if disk.is_dir(folder))
         enough = Severity[entry.severity.upper()] >= inputs.project.config.severity
         if looked and enough and entry.code in codes and path not in broken:
             found.append(entry)

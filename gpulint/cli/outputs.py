@@ -91,8 +91,9 @@ def read(args: argparse.Namespace) -> list[Output]:
     return wanted
 
 
-def check(wanted: Sequence[Output], scanned: Collection[Path]) -> None:
-    """Raises ConfigError if a file cannot be written, before time is spent on a scan, or would be overwritten."""
+def check(wanted: Sequence[Output], scanned: Collection[Path], root: Path) -> None:
+    """Raises ConfigError, before time is spent on a scan, if a file cannot be written, is one of those to scan, or lies
+    behind a link that leads out of the project."""
     for output in wanted:
         if output.file is None:
             continue
@@ -100,3 +101,5 @@ def check(wanted: Sequence[Output], scanned: Collection[Path]) -> None:
             raise ConfigError(f"--output-file {output.file}: this is one of the files to scan")
         if not output.file.parent.is_dir():
             raise ConfigError(f"--output-file {output.file}: there is no such folder")
+        if output.file.absolute().is_relative_to(root) and not output.file.resolve().is_relative_to(root.resolve()):
+            raise ConfigError(f"--output-file {output.file}: a link out of the project is not written through")

@@ -87,7 +87,7 @@ def _scanned(args: argparse.Namespace, wanted: list[Output]) -> tuple[Inputs, Na
     seen = inputs.see(args, *inputs.given_paths(args))
     clock.append(time.process_time())
     fixes = not all(output.format in WITHOUT_FIXES for output in wanted)
-    outputs.check(wanted, seen.found.files)
+    outputs.check(wanted, seen.found.files, seen.root)
     cache = caching.Kept(args, seen, fixes)
     if (kept := cache.get(args)) is not None:
         given, report = kept

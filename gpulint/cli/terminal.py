@@ -48,20 +48,28 @@ def print_troubles(args: argparse.Namespace, report: Report, inputs: Inputs) -> 
         place = ":".join([shown_path(problem.path), *numbers])
         say(f"{place}: {'error' if problem.is_error else 'note'}: {problem.message}")
     for error in report.errors:
-        say(f"{shown_path(error.path)}: internal error in {error.where}: {error.error}")
+        say(f"{shown_path(error.path)}: {error.title}: {error.error}")
         if os.environ.get("GPULINT_DEBUG"):
             say(*error.trace.split("\n"))
     for failure in inputs.plugins.failures:
         say(f"gpulint: plugin {failure.name} does not work: {failure.reason}")
     if report.errors:
-        say(f"Everything else was checked. Please report internal errors at {ISSUES} with the file if you can"
-              " (GPULINT_DEBUG=1 shows where they happened).")  # fmt: skip
+        say(*_where_to_report(report))
     if args.quiet:
         return
     if not inputs.found.files:
         say("gpulint: no files to scan")
     if skipped and args.output_format == "full":
         say(f"{skipped} files or folders skipped; --show-notes says why")
+
+
+def _where_to_report(report: Report) -> Iterator[str]:
+    """To whom the errors of a run are to be reported."""
+    how = "with the file if you can (GPULINT_DEBUG=1 shows where they happened)"
+    if any(error.plugin is None for error in report.errors):
+        yield f"Everything else was checked. Please report internal errors at {ISSUES} {how}."
+    for plugin in dict.fromkeys(error.plugin for error in report.errors if error.plugin is not None):
+        yield f"Everything else was checked. Please report errors of {plugin} {plugin.whom} {how}."
 
 
 def is_terminal() -> bool:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import codecs
 import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from gpulint.failures import Failure
+from gpulint.budget import too_long
+from gpulint.failures import Failure, is_about_file
 from gpulint.finding import Problem
 from gpulint.rule import Kind
 from gpulint.source import SourceText, Span
@@ -87,7 +88,7 @@ def _decoded(data: bytes, name: str) -> str:
     except UnicodeDecodeError as error:
         raise Unreadable(f"not valid {name} text: {error.reason} at byte {error.start}") from None
     except UnicodeEncodeError:
-        raise Unreadable(f"not valid {name} text: it holds half of a character") from None
+        raise Unreadable(f"not valid {name} text: it holds a lone surrogate") from None
     except Exception as error:
         raise Unreadable(f"not valid {name} text: {error}") from None
     return text
@@ -117,6 +118,16 @@ class Document:
     ) -> None:
         """Record why (part of) this document could not be read."""
         self.problems.append(Problem(self.path, message, line, column, is_error, cell))
+
+    def note_long_values(self, scripts: Iterable[Script]) -> None:
+        """Note the first variable of ``scripts`` whose value is too long to be followed."""
+        for script in scripts:
+            expander = script.expander()
+            expander.settle()
+            if expander.cut is not None:
+                line = script.fragment.span(expander.cut, expander.cut).line
+                self.problem(too_long("a variable", expander.longest), line, is_error=False)
+                return
 
     @cached_property
     def python(self) -> PythonModule | None:
@@ -150,6 +161,8 @@ class Document:
         try:
             return read()
         except Exception as error:
+            if not is_about_file(error):
+                raise
             self.failures.append(Failure(self.path, "reader", error))
             return empty
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from gpulint.documents.base import Document
-from gpulint.documents.dockerlines import Instruction, cut, instructions
+from gpulint.documents.dockerlines import Instruction, instructions
 from gpulint.rule import Kind
 from gpulint.source import Fragment
 
@@ -220,10 +220,10 @@ def _run(item: Instruction) -> tuple[Script, ...]:
         body = item.heredocs[0].body
         other = body.text.startswith("#!") and not _SHELLS.search(body.text.partition("\n")[0])
         return () if other or item.arguments.text[item.heredocs[0].start :].count("<<") > 1 else (parse_script(body),)
-    words = _exec_form(cut(item.arguments, begin, len(item.arguments.text)))
+    words = _exec_form(item.arguments.cut(begin, len(item.arguments.text)))
     if words is not None:
         return (script_from_argv(words),) if words else ()
-    shell = cut(item.whole, begin, len(item.whole.text))
+    shell = item.whole.cut(begin, len(item.whole.text))
     return (parse_script(shell),) if shell.text.strip() else ()
 
 

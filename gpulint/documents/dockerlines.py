@@ -56,15 +56,7 @@ class _Builder:
 
     def fragment(self, start: int = 0) -> Fragment:
         full = Fragment("".join(self.parts), self.source, tuple(self.pieces) or ((0, 0),))
-        return cut(full, start, len(full.text))
-
-
-def cut(fragment: Fragment, start: int, end: int) -> Fragment:
-    """Part of a fragment as a fragment of its own."""
-    inner = [(at - start, there) for at, there in fragment.pieces if start < at < end]
-    return Fragment(
-        fragment.text[start:end], fragment.owner, ((0, fragment.owner_offset(start)), *inner), fragment.cell
-    )
+        return full.cut(start, len(full.text))
 
 
 def instructions(source: SourceText) -> Iterator[Instruction]:

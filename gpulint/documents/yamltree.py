@@ -12,8 +12,10 @@ from itertools import pairwise
 from typing import Any
 
 from gpulint.documents.yamlscalar import scalar_pieces
+from gpulint.numerals import MAX_DIGITS
 from gpulint.source import Fragment, SourceText, Span
 
+_INTEGER = re.compile(r"\s*[+-]?(\d+)\s*")
 _MARKER = re.compile(r"^---(?=\s|\Z)", re.MULTILINE)
 _MAX_DEPTH = 500
 """Nesting beyond this is no configuration, and libyaml's time grows with the square of it."""
@@ -61,10 +63,8 @@ class Node:
     @property
     def integer(self) -> int | None:
         """A scalar's whole number (quoted or not), None for anything else."""
-        try:
-            return int(self.value, 10) if self.kind == "scalar" and "_" not in self.value else None
-        except ValueError:
-            return None
+        match = _INTEGER.fullmatch(self.value) if self.kind == "scalar" else None
+        return int(self.value) if match and len(match[1]) <= MAX_DIGITS else None
 
     @property
     def elements(self) -> list[Node]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 
 from gpulint.documents.yamltree import Node, YamlError, parse
+from gpulint.numerals import MAX_DIGITS
 from gpulint.source import Fragment, SourceText, Span
 
 Scalar = bool | int | float | str | None
@@ -75,7 +76,7 @@ def _value(node: Node, look_up: Callable[[str], Node | None], depth: int) -> tup
     if text.lower() in _BOOLEANS:
         return True, _BOOLEANS[text.lower()]
     try:
-        if _INTEGER.fullmatch(text):
+        if _INTEGER.fullmatch(text) and len(text) <= MAX_DIGITS:
             return True, int(text.replace("_", ""), 10)
         if _FLOAT.fullmatch(text):
             return True, float(text.replace("_", ""))

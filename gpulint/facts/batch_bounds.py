@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 from gpulint.facts.batches import Split
 from gpulint.facts.conditions import conditions
-from gpulint.facts.gpu_programs import computes, names_device
+from gpulint.facts.gpu_programs import module_computes, names_device
 from gpulint.facts.iterables import unwrap_iterable
+from gpulint.facts.once import once
 from gpulint.facts.roles import Role
 from gpulint.facts.scopes import ModuleScopes, Ref, last_name
 from gpulint.facts.small_batches import is_accumulation, is_batch_size, names_large_model
@@ -105,26 +106,21 @@ class BatchBounds:
         assigned = scopes.module.parents.get(call)
         function = scopes.function(call)
         if isinstance(assigned, ast.Return) and function is not None and not scopes.class_of(function):
-            return not computes(scopes.module.source.text.encode("utf-8", "replace")) and all(
+            return not module_computes(scopes) and all(
                 isinstance(site.node, ast.Call) and self.only_looked_at(site.scopes, site.node)
                 for site in self._project.resolver.call_sites(scopes, function)
             )
         if not isinstance(assigned, ast.Assign) or len(assigned.targets) != 1:
             return False
         target = assigned.targets[0]
-        if not isinstance(target, ast.Name) or computes(scopes.module.source.text.encode("utf-8", "replace")):
+        if not isinstance(target, ast.Name) or module_computes(scopes):
             return False
-        if any(self._project.loops.role(scopes, loop) is not Role.OTHER for loop in scopes.loops):
+        if _has_working_loop(self._project, scopes):
             return False
         if scopes.classes and any("__main__" in ast.unparse(test) for test, _ in conditions(scopes, call)):
             return True  # A module for others tries itself out.
         # A pass in a loop (of epochs) is work.
-        drawn = {
-            unwrap_iterable(loop.iter)
-            for loop in scopes.loops
-            if isinstance(loop, ast.For) and not any(self._project.loops.around(scopes, loop))
-        }
-        uses = [node for node in scopes.module.of(ast.Name) if node.id == target.id and isinstance(node.ctx, ast.Load)]
+        drawn, uses = _drawn(self._project, scopes), scopes.uses.get(target.id, [])
         return bool(uses) and all(use in drawn or _is_glance(scopes, use) for use in uses)
 
     def _accumulates(self, scopes: ModuleScopes, names: Iterable[str]) -> bool:
@@ -141,6 +137,18 @@ class BatchBounds:
     def _sizes(self, scopes: ModuleScopes, node: ast.expr) -> list[int]:
         values = self._project.values.of(scopes, node).constants
         return [value for value in values if isinstance(value, int) and not isinstance(value, bool)]
+
+
+@once
+def _has_working_loop(project: Project, scopes: ModuleScopes) -> bool:
+    return any(project.loops.role(scopes, loop) is not Role.OTHER for loop in scopes.loops)
+
+
+@once
+def _drawn(project: Project, scopes: ModuleScopes) -> frozenset[ast.expr]:
+    """What the loops of a module that stand in no other loop run over."""
+    loops = (loop for loop in scopes.loops if isinstance(loop, ast.For) and not any(project.loops.around(scopes, loop)))
+    return frozenset(unwrap_iterable(loop.iter) for loop in loops)
 
 
 def _within(inner: Span, outer: Span) -> bool:

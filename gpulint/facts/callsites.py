@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from gpulint.facts.passing import RECEIVERS, HandedOver
 from gpulint.facts.scopes import FunctionNode, ModuleScopes, last_name
+from gpulint.words import word_of
 
 if TYPE_CHECKING:
     from gpulint.facts.resolve import Resolver
@@ -106,7 +107,7 @@ def _is_received(
             return True
         method = resolver.method(where, owner, func.attr) if owner is not None else None
         return method is not None and method.node is function
-    if not project.words.holds(where.path, home.name.encode()):
+    if not project.words.holds(where.path, word_of(home.name)):
         return False
     return any(ref.node is function for ref in resolver.callees(where, call))
 

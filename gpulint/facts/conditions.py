@@ -7,6 +7,7 @@ from bisect import bisect_left
 from collections.abc import Iterator
 
 from gpulint.documents.python import walk
+from gpulint.facts.once import once
 from gpulint.facts.scopes import FUNCTIONS, ModuleScopes
 
 MAX_TESTS = 100
@@ -69,15 +70,20 @@ def exclude_each_other(scopes: ModuleScopes, one: ast.AST, other: ast.AST, loop:
 
     Only what the loop does not set can tell.
     """
-    told = _known_from(scopes, one)
-    both = [(known, contrary) for known in told for contrary in _known_from(scopes, other) if _differ(known, contrary)]
+    told = known_from(scopes, one)
+    both = [(known, contrary) for known in told for contrary in known_from(scopes, other) if _differ(known, contrary)]
     if not both:
         return False
-    stored = {ast.unparse(part) for part in walk(loop) if isinstance(getattr(part, "ctx", None), ast.Store)}
-    return any(known[0] not in stored for known, _ in both)
+    return any(known[0] not in _stored(scopes, loop) for known, _ in both)
 
 
-def _known_from(scopes: ModuleScopes, node: ast.AST) -> list[tuple[str, object, bool]]:
+@once
+def _stored(scopes: ModuleScopes, loop: ast.AST) -> frozenset[str]:
+    """What is set in a loop."""
+    return frozenset(ast.unparse(part) for part in walk(loop) if isinstance(getattr(part, "ctx", None), ast.Store))
+
+
+def known_from(scopes: ModuleScopes, node: ast.AST) -> tuple[tuple[str, object, bool], ...]:
     """(name, constant, equal) for what the conditions around a place say of names that are compared with constants."""
     found: list[tuple[str, object, bool]] = []
     for test, holds in conditions(scopes, node):
@@ -90,7 +96,7 @@ def _known_from(scopes: ModuleScopes, node: ast.AST) -> list[tuple[str, object, 
                     comparators=[ast.Constant(value=value)],
                 ):
                     found.append((ast.unparse(left), value, isinstance(operator, ast.Eq) is holds))
-    return found
+    return tuple(found)
 
 
 def _differ(one: tuple[str, object, bool], other: tuple[str, object, bool]) -> bool:

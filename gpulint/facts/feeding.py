@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from gpulint.documents.python import walk
 from gpulint.facts.arguments import Argument, Passed
-from gpulint.facts.devices import Device
+from gpulint.facts.devices import Device, Transfer
 from gpulint.facts.gpu_programs import runs_elsewhere
 from gpulint.facts.loader_classes import Loader
 from gpulint.facts.passing import argument_of, parameters
@@ -48,6 +48,8 @@ class Feeding:
 
     def __init__(self, project: Project) -> None:
         self._project = project
+        self._on_gpu: dict[Loader, bool] = {}
+        self._moves_in: dict[ModuleScopes, dict[FunctionNode | None, list[Transfer]]] = {}
 
     def argument(self, loader: Loader, name: str, position: int | None = None) -> Argument:
         """What a loader gets for ``name``; ``position`` counts in torch's own signature only."""
@@ -83,30 +85,36 @@ class Feeding:
             place = Place(
                 ref.scopes.path, ref.scopes.module.span(ref.node), "the framework moves its batches to the GPU"
             )
-            for part in _parts(ref.node):
-                for loader in self._project.loaders.loaders_of(ref.scopes, part):
-                    table.setdefault(loader.node, place)
+            with self._project.containing(ref.scopes.path, "loaders handed to frameworks"):
+                for part in _parts(ref.node):
+                    for loader in self._project.loaders.loaders_of(ref.scopes, part):
+                        table.setdefault(loader.node, place)
         return table
 
     def _handed_to_frameworks(self) -> Iterator[Ref]:
         """Expressions that hand loaders to Accelerate, Fabric, Ray, Lightning, Determined, Composer or Ignite."""
         for scopes in self._project.training_modules:
-            if runs_elsewhere(scopes):
-                continue
-            for method in PREPARE:
-                for call in scopes.calls_by_name.get(method, []):
-                    if isinstance(call.func, ast.Attribute | ast.Name) and not self._on_cpu(scopes, call):
-                        yield from (Ref(scopes, argument) for argument in call.args)
-            for call in scopes.calls_by_name.get("Trainer", []):
-                if self._is_composers(scopes, call) and not self._on_cpu(scopes, call):
-                    yield from (Ref(scopes, given.value) for given in call.keywords if given.arg in _GIVEN)
-            for method in (*_TRAINER_METHODS, "run"):
-                for call in scopes.calls_by_name.get(method, []):
-                    if self._is_trainer(scopes, call, method):
-                        values = [*call.args, *(keyword.value for keyword in call.keywords)]
-                        yield from (Ref(scopes, value) for value in values)
-            if not (self._cpu_trainers or self.trains_on_cpu((scopes,))):
-                yield from self._hooks(scopes)
+            with self._project.containing(scopes.path, "loaders handed to frameworks"):
+                yield from self._handed_in(scopes)
+
+    def _handed_in(self, scopes: ModuleScopes) -> Iterator[Ref]:
+        """The same in one module."""
+        if runs_elsewhere(scopes):
+            return
+        for method in PREPARE:
+            for call in scopes.calls_by_name.get(method, []):
+                if isinstance(call.func, ast.Attribute | ast.Name) and not self._on_cpu(scopes, call):
+                    yield from (Ref(scopes, argument) for argument in call.args)
+        for call in scopes.calls_by_name.get("Trainer", []):
+            if self._is_composers(scopes, call) and not self._on_cpu(scopes, call):
+                yield from (Ref(scopes, given.value) for given in call.keywords if given.arg in _GIVEN)
+        for method in (*_TRAINER_METHODS, "run"):
+            for call in scopes.calls_by_name.get(method, []):
+                if self._is_trainer(scopes, call, method):
+                    values = [*call.args, *(keyword.value for keyword in call.keywords)]
+                    yield from (Ref(scopes, value) for value in values)
+        if not (self._cpu_trainers or self.trains_on_cpu((scopes,))):
+            yield from self._hooks(scopes)
 
     def _is_composers(self, scopes: ModuleScopes, call: ast.Call) -> bool:
         return any(name.startswith("composer.") for name in self._project.resolver.call_names(scopes, call))
@@ -171,6 +179,11 @@ class Feeding:
 
     def yields_gpu_tensors(self, loader: Loader) -> bool:
         """Are samples or batches on the GPU before the loader pins them? That would raise an error."""
+        if loader not in self._on_gpu:
+            self._on_gpu[loader] = self._find_gpu_tensors(loader)
+        return self._on_gpu[loader]
+
+    def _find_gpu_tensors(self, loader: Loader) -> bool:
         if self._project.draws.places(loader):
             return True
         resolver = self._project.resolver
@@ -234,14 +247,22 @@ class Feeding:
 
     def _moves(self, scopes: ModuleScopes, function: FunctionNode) -> bool:
         """Does the function, or a helper that it calls, move anything to a GPU, or make it there?"""
-        moves = self._project.devices.transfers(scopes)
-        if any(move.to_gpu and scopes.function(move.node) is function for move in moves):
+        if self._moves_of(scopes, function):
             return True
         return self._makes_on_gpu(scopes, function, None, MAX_HELPERS)
 
+    def _moves_of(self, scopes: ModuleScopes, function: FunctionNode | None) -> list[Transfer]:
+        """The transfers to a GPU whose innermost function is ``function``."""
+        if scopes not in self._moves_in:
+            table = self._moves_in[scopes] = dict[FunctionNode | None, list[Transfer]]()
+            for move in self._project.devices.transfers(scopes):
+                if move.to_gpu:
+                    table.setdefault(scopes.function(move.node), []).append(move)
+        return self._moves_in[scopes].get(function, [])
+
     def _makes_on_gpu(self, scopes: ModuleScopes, function: FunctionNode, call: Ref | None, depth: int) -> bool:
         """Does a function name a GPU as the place of a tensor? A parameter of a helper is what ``call`` hands to it."""
-        calls = [inner for inner in scopes.calls if scopes.function(inner) is function]
+        calls = scopes.calls_of(function)
         for inner in calls:
             for device in _devices_named(inner):
                 where = Ref(scopes, device)
@@ -265,9 +286,7 @@ class Feeding:
         root = _root(node)
         here = scopes.function(node)
         found: set[str] = set()
-        for transfer in self._project.devices.transfers(scopes):
-            if not transfer.to_gpu or scopes.function(transfer.node) is not here:
-                continue
+        for transfer in self._moves_of(scopes, here):
             assigned = _assigned_root(scopes, transfer.node)
             if isinstance(transfer.value, ast.Attribute) and transfer.node is not node and assigned != root:
                 continue  # `y = data.y.to(device)` leaves the data where they are

@@ -167,7 +167,7 @@ class Fetching:
     @staticmethod
     def _fetches(method: Ref) -> bool:
         """Does the body of a ``download`` method call anything that fetches?"""
-        calls = (call for call in method.scopes.calls if method.scopes.function(call) is method.node)
+        calls = method.scopes.calls_of(method.node)
         return any(may_fetch(call, False) or FETCHES.search(last_name(call.func)) for call in calls)
 
     def _vectors(self, scopes: ModuleScopes, call: ast.Call) -> Download | None:

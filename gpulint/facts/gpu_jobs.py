@@ -94,8 +94,12 @@ class GpuJobs:
     @cached_property
     def held(self) -> tuple[tuple[Job, Place], ...]:
         """Jobs that hold GPUs, with what says so."""
-        found = ((job, self._evidence(job)) for job in self._project.jobs)
-        return tuple((job, evidence) for job, evidence in found if evidence is not None)
+        found: list[tuple[Job, Place]] = []
+        for job in self._project.jobs:
+            with self._project.containing(job.document.path, "GPUs of jobs"):
+                if (evidence := self._evidence(job)) is not None:
+                    found.append((job, evidence))
+        return tuple(found)
 
     def holding(self, program: Path) -> Place | None:
         """What a job that starts a program asks its GPUs with, whether the program has any use for them or not."""
@@ -125,14 +129,15 @@ class GpuJobs:
     def _by_document(self) -> dict[Path, dict[tuple[int, int], Held]]:
         table: dict[Path, dict[tuple[int, int], Held]] = {}
         for job, evidence in self.held:
-            for item in job.commands:
-                own = item.document is job.document  # what other scripts source, they may call
-                if may_skip(job, item.document, item.command) or (own and is_uncalled(item.command)):
-                    continue
-                span = item.command.span
-                table.setdefault(item.document.path, {}).setdefault(
-                    (span.line, span.column), Held(item.command, job, evidence)
-                )
+            with self._project.containing(job.document.path, "commands of jobs"):
+                for item in job.commands:
+                    own = item.document is job.document  # what other scripts source, they may call
+                    if may_skip(job, item.document, item.command) or (own and is_uncalled(item.command)):
+                        continue
+                    span = item.command.span
+                    table.setdefault(item.document.path, {}).setdefault(
+                        (span.line, span.column), Held(item.command, job, evidence)
+                    )
         return table
 
     def _evidence(self, job: Job) -> Place | None:

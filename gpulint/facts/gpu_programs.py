@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 
 from gpulint.facts import cpu_workers, workflow_steps
 from gpulint.facts.conditions import conditions
+from gpulint.facts.once import once
 from gpulint.facts.scopes import ModuleScopes
+from gpulint.words import word_of
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -77,11 +79,13 @@ class GpuPrograms:
 
     def runs(self, scopes: ModuleScopes) -> bool:
         """Does the module run in a program that computes on a GPU?"""
-        if self._project.is_test(scopes.path) or scopes.path.name in _INSTALLED or self.is_elsewhere(scopes):
-            return False
         if scopes.path not in self._known:
-            self._known[scopes.path] = self._runs(scopes) and not cpu_workers.only_in_cpu_images(
-                self._project, scopes.path
+            self._known[scopes.path] = (
+                not self._project.is_test(scopes.path)
+                and scopes.path.name not in _INSTALLED
+                and not self.is_elsewhere(scopes)
+                and self._runs(scopes)
+                and not cpu_workers.only_in_cpu_images(self._project, scopes.path)
             )
         return self._known[scopes.path]
 
@@ -157,7 +161,7 @@ class GpuPrograms:
 
     def _importers(self, module: Path) -> list[Path]:
         """Modules of the tree that import this one themselves."""
-        stem = (module.parent.name if module.name == "__init__.py" else module.stem).encode()
+        stem = word_of(module.parent.name if module.name == "__init__.py" else module.stem)
         found: list[Path] = []
         tried = 0
         near = module.parent.parent if module.name == "__init__.py" else module.parent
@@ -174,11 +178,13 @@ class GpuPrograms:
         return found
 
 
+@once
 def submits(scopes: ModuleScopes) -> bool:
     """Does a module name a client that submits jobs to a service?"""
     return bool(_CLIENTS & frozenset(_WORD.findall(scopes.module.source.text.encode("utf-8", "replace"))))
 
 
+@once
 def runs_elsewhere(scopes: ModuleScopes) -> bool:
     """Is a module written for TPUs, or for workers without GPUs?"""
     return is_for_tpu(scopes) or cpu_workers.hold_none(scopes) or workflow_steps.all_without_gpu(scopes)
@@ -189,6 +195,7 @@ def _serves(scopes: ModuleScopes) -> bool:
     return "AZUREML_MODEL_DIR" in scopes.strings or any(function.name in _HANDLERS for function in scopes.functions)
 
 
+@once
 def is_for_tpu(scopes: ModuleScopes) -> bool:
     """Is a module written for TPUs, by its names or its folder's, without a word of GPUs?"""
     text = scopes.module.source.text
@@ -205,6 +212,12 @@ def computes(text: bytes) -> bool:
 def _computes(words: frozenset[bytes], text: bytes) -> bool:
     found = words & _COMPUTES
     return bool(found) and (found != {b"train"} or bool(_TRAINS.search(text)))
+
+
+@once
+def module_computes(scopes: ModuleScopes) -> bool:
+    """The same of a module's words."""
+    return computes(scopes.module.source.text.encode("utf-8", "replace"))
 
 
 def names_device(text: bytes) -> bool:

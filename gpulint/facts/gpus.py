@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from gpulint.finding import Place
 from gpulint.jobs import Job, JobLaunch, Stated
+from gpulint.numerals import whole
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -55,8 +56,7 @@ def visible(job: Job, start: JobLaunch, per_node: int | None = None) -> Stated |
     for level in start.launch.levels:
         given = level.options.get("gpus") if level.launcher in ("docker", "podman") else None
         if given is not None and given.value != "all":
-            number = int(given.value) if given.value and given.value.isdecimal() else None
-            return Stated(number, start.place, f"--gpus {given.text}")
+            return Stated(whole(given.value), start.place, f"--gpus {given.text}")
     own = start.launch.gpus
     if own is not None and start.launch.launcher != "jsrun" and job.gpus is None:
         return Stated(own.value, start.place, own.text)

@@ -63,7 +63,7 @@ def _is_image_set(scopes: ModuleScopes, project: Project, name: str, call: ast.C
     that how samples are made?"""
     if name in IMAGE_SETS and any(full.startswith(_TORCHVISION) for full in project.resolver.call_names(scopes, call)):
         return True
-    owner = next((owner for owner in scopes.classes if owner.name == name), None)
+    owner = scopes.classes_by_name.get(name)
     if owner is None or any(isinstance(part, FUNCTIONS) and part.name == "__getitem__" for part in owner.body):
         return False
     return any(

@@ -78,7 +78,7 @@ def _forwards(project: Project, scopes: ModuleScopes, mode: ast.Call, model: str
     function = scopes.function(mode)
     if function is None:
         yield from _in_functions(project, scopes, model)
-    here = [call for call in scopes.calls if scopes.function(call) is function and _start(call) > _start(mode)]
+    here = [call for call in scopes.calls_of(function) if _start(call) > _start(mode)]
     back = [call for call in here if last_name(call.func) == "train" and dotted(call.func) == f"{model}.train"]
     limit = min((_start(call) for call in back), default=(1 << 30, 0))
     for call in sorted(here, key=_start):
@@ -124,8 +124,8 @@ def _runs(project: Project, scopes: ModuleScopes, call: ast.Call, model: str) ->
         ):
             continue
         name = function.args.args[passed[0]].arg
-        for inner in callee.scopes.calls:
-            if callee.scopes.function(inner) is function and _is_forward(inner, name):
+        for inner in callee.scopes.calls_of(function):
+            if _is_forward(inner, name):
                 return not _may_disable(callee.scopes, inner, function)
     return False
 
@@ -135,7 +135,7 @@ def _runs_itself(method: Ref) -> bool:
     function = method.node
     if not isinstance(function, FUNCTIONS) or not function.args.args or _speaks_of_gradients(function):
         return False
-    calls = [call for call in method.scopes.calls if method.scopes.function(call) is function]
+    calls = method.scopes.calls_of(function)
     name = function.args.args[0].arg
     runs = next((call for call in calls if _is_forward(call, name)), None)
     return runs is not None and not (
@@ -180,6 +180,12 @@ def _enabled(project: Project, scopes: ModuleScopes, node: ast.AST, depth: int) 
         return False
     if function is None:
         return not any(last_name(call.func) == "set_grad_enabled" for call in scopes.calls)
+    question = "gradients", function, depth
+    return project.memo.ask(question, lambda: _calls_enabled(project, scopes, function, depth), False)
+
+
+def _calls_enabled(project: Project, scopes: ModuleScopes, function: FunctionNode, depth: int) -> bool:
+    """Do all calls of a function leave gradients enabled?"""
     owner = scopes.module.parents.get(function)
     if any(isinstance(context.loop.node, FUNCTIONS) for context in project.loops.function_contexts(scopes, function)):
         # A framework's hook: the framework decides.

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpulint.documents.python import walk
+from gpulint.facts.loader_classes import Loader
 from gpulint.facts.roles import Role
 from gpulint.facts.scopes import FUNCTIONS, LOOPS, FunctionNode, ModuleScopes, Ref, last_name
 
@@ -72,6 +73,7 @@ class InputPaths:
 
     def __init__(self, project: Project) -> None:
         self._project = project
+        self._read: dict[ModuleScopes, dict[ast.ClassDef, dict[Loader, set[ast.AST]]]] = {}
 
     def per_item(self, scopes: ModuleScopes) -> Iterator[Heavy]:
         """Functions that do heavy work for every item: ``__getitem__``, streams, collate functions, item pipelines."""
@@ -103,15 +105,25 @@ class InputPaths:
         loops = list[Ref]()
         for user in self._project.users_of(scopes, {owner.name}):
             made = set(user.calls_by_name.get(owner.name, ()))
-            for loader in self._project.loaders.in_module(user):
-                read = {
-                    ref.node for source in self._project.feeding.sources(loader) for ref in self._made(source, owner)
-                }
+            for loader, read in self._readers(user).get(owner, {}).items():
                 made -= read
                 loops += [draw.where for draw in self._project.draws.by_loader.get(loader.node, ()) if read]
             if made:
                 return True  # for a loader that nobody knows
         return any(map(self._steps, loops)) or not any(map(self._infers, loops))
+
+    def _readers(self, scopes: ModuleScopes) -> dict[ast.ClassDef, dict[Loader, set[ast.AST]]]:
+        """The classes of what the loaders of a module read -> these loaders, with the calls that make it."""
+        if scopes not in self._read:
+            table = self._read[scopes] = dict[ast.ClassDef, dict[Loader, set[ast.AST]]]()
+            resolver = self._project.resolver
+            for loader in self._project.loaders.in_module(scopes):
+                for source in self._project.feeding.sources(loader):
+                    assert isinstance(source.node, ast.expr)
+                    for _, owner in resolver.classes_of(source.scopes, source.node):
+                        made = resolver.origins(source.scopes, source.node)
+                        table.setdefault(owner, {}).setdefault(loader, set()).update(ref.node for ref in made)
+        return self._read[scopes]
 
     def _steps(self, loop: Ref) -> bool:
         """May a loop, or what else draws a batch, take a training step?"""
@@ -124,15 +136,9 @@ class InputPaths:
         calls = self._project.loops.calls_in(loop.scopes, loop.node)
         return any(self._project.guards.no_grad(loop.scopes, call) for call in calls)
 
-    def _made(self, source: Ref, owner: ast.ClassDef) -> Iterator[Ref]:
-        """The calls that make a source, if it is of the class."""
-        assert isinstance(source.node, ast.expr)
-        if any(found is owner for _, found in self._project.resolver.classes_of(source.scopes, source.node)):
-            yield from self._project.resolver.origins(source.scopes, source.node)
-
     def heavy(self, scopes: ModuleScopes, function: FunctionNode, depth: int = MAX_HELPERS) -> Heavy | None:
         """The heavy work that a function does itself or through helpers of the tree."""
-        calls = [call for call in scopes.calls if self._home(scopes, call) is function]
+        calls = scopes.calls_of(function)
         changes = any(_CHANGES.search(last_name(call.func)) for call in calls)
         for call in calls:
             work = self.work(scopes, call, changes)
@@ -162,12 +168,8 @@ class InputPaths:
         assert isinstance(callee.node, FUNCTIONS)
         if found := self.heavy(callee.scopes, callee.node, depth):
             return found.work
-        calls = (call for call in callee.scopes.calls if callee.scopes.function(call) is callee.node)
+        calls = callee.scopes.calls_of(callee.node)
         return next((work for call in calls if (work := self.work(callee.scopes, call, changes))), "")
-
-    @staticmethod
-    def _home(scopes: ModuleScopes, call: ast.Call) -> FunctionNode | None:
-        return scopes.function(call)
 
     def work(self, scopes: ModuleScopes, call: ast.Call, changes: bool = False) -> str:
         """The heavy work that a call does, or ''; to decode an image is some if the function ``changes`` images."""

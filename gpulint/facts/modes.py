@@ -6,7 +6,8 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
-from gpulint.facts.conditions import conditions, exclude_each_other
+from gpulint.facts.conditions import conditions, exclude_each_other, known_from
+from gpulint.facts.once import once
 from gpulint.facts.passing import argument_of, parameters
 from gpulint.facts.scopes import Bound, ModuleScopes, Ref, last_name
 
@@ -30,10 +31,16 @@ def is_of_another_mode(project: Project, loop: Ref, at: Ref) -> bool:
     """Does one loop train, or else infer (``mode == "forward"``), and is this a place where it infers?"""
     if at.scopes is not loop.scopes:
         return False
-    steps = [
-        call for call in project.loops.calls_in(loop.scopes, loop.node) if project.loops.is_step(loop.scopes, call)
-    ]
+    steps = _steps(project, loop)
     return bool(steps) and all(exclude_each_other(loop.scopes, at.node, step, loop.node) for step in steps)
+
+
+@once
+def _steps(project: Project, loop: Ref) -> list[ast.Call]:
+    """The training steps of a loop, of those under the same conditions one."""
+    calls = project.loops.calls_in(loop.scopes, loop.node)
+    steps = (call for call in calls if project.loops.is_step(loop.scopes, call))
+    return list({known_from(loop.scopes, step): step for step in steps}.values())
 
 
 def is_for_a_kind(project: Project, scopes: ModuleScopes, node: ast.AST) -> bool:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from itertools import islice
 from typing import TYPE_CHECKING
 
+from gpulint.documents.python import walk
 from gpulint.facts.conditions import conditions
 from gpulint.facts.loops import Context
+from gpulint.facts.once import once
 from gpulint.facts.passing import HandedOver
 from gpulint.facts.roles import Role, is_epoch_loop
-from gpulint.facts.scopes import FUNCTIONS, LOOPS, ModuleScopes, Ref, last_name
+from gpulint.facts.scopes import FUNCTIONS, LOOPS, FunctionNode, LoopNode, ModuleScopes, Ref, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -101,24 +103,34 @@ def _beside_epochs(project: Project, place: Ref, outer: ast.AST) -> bool:
     """Does an epoch loop stand in the place's function (below ``outer`` if that is there) without holding the place?"""
     scopes = place.scopes
     around = set(scopes.module.ancestors(place.node))
-    function = scopes.function(place.node)
-    for loop in scopes.loops:
-        if loop in around or not is_epoch_loop(loop) or scopes.function(loop) is not function:
-            continue
-        if (outer not in around or outer in scopes.module.ancestors(loop)) and project.loops.role(
-            scopes, loop
-        ) is Role.EPOCH:
+    for loop in _epoch_loops(project, scopes, scopes.function(place.node)):
+        if loop not in around and (outer not in around or outer in scopes.module.ancestors(loop)):
             return True
-    return any(_trains_whole(project, scopes, call) for call in _sibling_calls(scopes, place.node, outer))
+    return outer in around and any(call is not place.node for call in _whole_trainings(project, scopes, outer))
 
 
-def _sibling_calls(scopes: ModuleScopes, node: ast.AST, outer: ast.AST) -> Iterator[ast.Call]:
-    """Calls that stand in the body of ``outer`` beside ``node``."""
-    if outer not in scopes.module.ancestors(node):
-        return
-    for call in scopes.calls:
-        if call is not node and outer in scopes.module.ancestors(call):
-            yield call
+@once
+def _epoch_loops(project: Project, scopes: ModuleScopes, function: FunctionNode | None) -> list[LoopNode]:
+    """The epoch loops that stand in a function, or in none."""
+    loops = _named_for_epochs(scopes).get(function, ())
+    return [loop for loop in loops if project.loops.role(scopes, loop) is Role.EPOCH]
+
+
+@once
+def _named_for_epochs(scopes: ModuleScopes) -> dict[FunctionNode | None, list[LoopNode]]:
+    """Loops that count epochs by their names, by the functions that they stand in."""
+    table: dict[FunctionNode | None, list[LoopNode]] = {}
+    for loop in scopes.loops:
+        if is_epoch_loop(loop):
+            table.setdefault(scopes.function(loop), []).append(loop)
+    return table
+
+
+@once
+def _whole_trainings(project: Project, scopes: ModuleScopes, outer: ast.AST) -> list[ast.Call]:
+    """Two calls in a loop, if there are so many, that train from the first epoch to the last."""
+    calls = (part for part in walk(outer) if isinstance(part, ast.Call))
+    return list(islice((call for call in calls if _trains_whole(project, scopes, call)), 2))
 
 
 def _trains_whole(project: Project, scopes: ModuleScopes, call: ast.Call) -> bool:

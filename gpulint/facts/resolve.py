@@ -28,6 +28,8 @@ MAX_ORIGINS = 30
 """More possible definitions than this count as unknown."""
 MAX_CALLERS = 25
 """Most callers of one function whose arguments are followed."""
+MAX_PATH = 3
+"""How deep an element of an unpacked value is followed; ``x, y = f(x)`` in a cycle of calls would go on for ever."""
 _SELF_METHODS = frozenset(
     {"to", "cuda", "eval", "train", "half", "float", "double", "bfloat16", "requires_grad_", "share_memory"}
 )
@@ -46,14 +48,16 @@ class Resolver(Classes):
 
     def origins(self, scopes: ModuleScopes, node: ast.AST, path: tuple[int, ...] = ()) -> tuple[Ref, ...]:
         """The expressions, definitions or parameters that may define the value of ``node``; never empty."""
-        unresolved = (Ref(scopes, node, path),)
-        return self._memo.ask((node, path), lambda: self._all_origins(scopes, node, path) or unresolved, unresolved)
-
-    def _all_origins(self, scopes: ModuleScopes, node: ast.AST, path: tuple[int, ...]) -> tuple[Ref, ...]:
-        found = dict.fromkeys(self._find_origins(scopes, node, path))
-        return tuple(found) if len(found) <= MAX_ORIGINS else (Ref(scopes, node, path),)
+        return self._memo.ask(
+            (node, path),
+            lambda: tuple(dict.fromkeys(self._find_origins(scopes, node, path))),
+            (),
+            lambda found: found if 0 < len(found) <= MAX_ORIGINS else (Ref(scopes, node, path),),
+        )
 
     def _find_origins(self, scopes: ModuleScopes, node: ast.AST, path: tuple[int, ...]) -> Iterator[Ref]:
+        if len(path) > MAX_PATH:
+            return
         match node:
             case ast.Name(id=name):
                 bindings = scopes.scope(node).lookup(name)
@@ -119,7 +123,7 @@ class Resolver(Classes):
             if target.slice.value == key and ast.unparse(target) == ast.unparse(node):
                 found = True
                 yield from self.origins(scopes, stored, path)
-        if not found:
+        if not found and not self._memo.partial:
             yield Ref(scopes, node, path)
 
     def _binding_origins(
@@ -133,17 +137,16 @@ class Resolver(Classes):
         elif kind is Bound.PARAMETER:
             yield from self._parameter_origins(scopes, binding, path)
         elif kind is Bound.IMPORT:
-            unresolved: tuple[Ref, ...] = (Ref(scopes, use, path),)
-            question = ("import", binding, path)
-            yield from self._memo.ask(question, partial(self._imported, scopes, binding, use, path), unresolved)
+            found = self._memo.ask(("import", binding, path), partial(self._imported, scopes, binding, path), ())
+            yield from found or (() if self._memo.partial else (Ref(scopes, use, path),))
         else:
             yield Ref(scopes, use if kind is Bound.LOOP else binding.node, path)
 
-    def _imported(self, scopes: ModuleScopes, binding: Binding, use: ast.AST, path: tuple[int, ...]) -> tuple[Ref, ...]:
+    def _imported(self, scopes: ModuleScopes, binding: Binding, path: tuple[int, ...]) -> tuple[Ref, ...]:
         found: list[Ref] = []
         for where, there in self._project.find(self._project.absolute(binding.target, scopes.path), scopes):
             found.extend(self._binding_origins(where, there, there.node, path))
-        return tuple(found) or (Ref(scopes, use, path),)
+        return tuple(dict.fromkeys(found))
 
     def _parameter_origins(self, scopes: ModuleScopes, binding: Binding, path: tuple[int, ...]) -> Iterator[Ref]:
         function = binding.scope.node
@@ -152,7 +155,7 @@ class Resolver(Classes):
             yield Ref(scopes, binding.node, path)  # what calls put into ``**kwargs`` is no expression of theirs
             return
         callers = self.first_sites(scopes, function)
-        omitted = not callers
+        omitted = not callers and not self._memo.partial
         for site in callers:
             assert isinstance(site.node, ast.Call)
             argument = argument_of(function, site.node, binding.node.arg)
@@ -194,12 +197,12 @@ class Resolver(Classes):
                         yield from self.origins(where, value, path)
                 else:
                     yield from self._binding_origins(where, binding, node, path)
-        if not found:
-            for name in self.names(scopes, node):
+        if not found and not self._memo.partial:
+            for name in sorted(self.names(scopes, node)):
                 for where, there in self._project.find(name, scopes):
                     found = True
                     yield from self._binding_origins(where, there, there.node, path)
-        if not found:
+        if not found and not self._memo.partial:
             yield Ref(scopes, node, path)
 
     def _wrapped(self, scopes: ModuleScopes, node: ast.Attribute) -> Iterator[tuple[ModuleScopes, ast.expr]]:
@@ -251,7 +254,7 @@ class Resolver(Classes):
             elif isinstance(callee.node, ast.Lambda):
                 followed = True
                 yield from self.origins(callee.scopes, callee.node.body, path)
-        if followed:
+        if followed or self._memo.partial:
             return
         func = node.func
         if isinstance(func, ast.Attribute):

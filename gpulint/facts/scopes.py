@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import NamedTuple, TypeAlias
 
 from gpulint.documents.python import PythonModule
+from gpulint.facts.once import Answers, once
 
 FunctionNode: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 ScopeNode: TypeAlias = (
@@ -93,6 +94,8 @@ class ModuleScopes:
         """``target[...] = value`` and ``target.attr = value`` by the last name of the target."""
         self.imports: list[Binding] = []
         self.strings: set[str] = set()
+        self.answers: Answers = {}
+        """Kept for :func:`gpulint.facts.once.once`."""
         self.blocks: dict[ast.AST, tuple[dict[ast.AST, str], set[ast.AST]]] = {}
         """Kept for :mod:`gpulint.facts.reaching`: the blocks and loops around a node."""
         self.reaching: dict[tuple[ast.AST, Binding], Sequence[Binding]] = {}
@@ -144,6 +147,20 @@ class ModuleScopes:
         return table
 
     @cached_property
+    def uses(self) -> dict[str, list[ast.Name]]:
+        """Where variables are read, by name."""
+        table: dict[str, list[ast.Name]] = {}
+        for node in self.module.of(ast.Name):
+            if isinstance(node.ctx, ast.Load):
+                table.setdefault(node.id, []).append(node)
+        return table
+
+    @cached_property
+    def classes_by_name(self) -> dict[str, ast.ClassDef]:
+        """The first class of each name."""
+        return {owner.name: owner for owner in reversed(self.classes)}
+
+    @cached_property
     def aliases(self) -> dict[str, set[str]]:
         """Last component of what is imported or assigned -> names it goes by in this module, in any scope (``DL`` for
         ``DataLoader``)."""
@@ -157,6 +174,17 @@ class ModuleScopes:
                         for value in branches(binding.value):
                             if isinstance(value, ast.Name | ast.Attribute):
                                 table.setdefault(last_name(value), set()).add(name)
+        return table
+
+    def calls_of(self, function: FunctionNode | None) -> list[ast.Call]:
+        """Calls whose innermost function is ``function``, or that stand in none; in the order of ``calls``."""
+        return self._calls_of.get(function, [])
+
+    @cached_property
+    def _calls_of(self) -> dict[FunctionNode | None, list[ast.Call]]:
+        table: dict[FunctionNode | None, list[ast.Call]] = {}
+        for call in self.calls:
+            table.setdefault(self.function(call), []).append(call)
         return table
 
     @cached_property
@@ -179,6 +207,12 @@ class ModuleScopes:
         if isinstance(scope, ast.ClassDef):
             return child in scope.decorator_list or child in scope.bases or child in scope.keywords
         return False
+
+
+@once
+def kinds_bound(scopes: ModuleScopes, name: str, scope: Scope) -> frozenset[Bound]:
+    """How a name of a scope gets its values."""
+    return frozenset(binding.kind for binding in scope.lookup(name))
 
 
 class Ref(NamedTuple):

@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from gpulint.facts.scopes import ModuleScopes
+from gpulint.numerals import whole
 from gpulint.rule import Kind
 from gpulint.source import Span
 
@@ -106,7 +107,7 @@ def accumulated_elsewhere(options: Mapping[str, str | None], size: int) -> bool:
     A global batch counts when it is more than eight devices can hold at once.
     """
     for name, text in options.items():
-        number = int(text) if text is not None and text.isdecimal() else None
+        number = whole(text)
         if (is_accumulation(name) or _UPDATES.search(name)) and (number is None or (number > 1 and number * size > 4)):
             return True
         if _PER_SAMPLE.search(name) and (number is None or number * size > SMALL):
@@ -118,10 +119,7 @@ def accumulated_elsewhere(options: Mapping[str, str | None], size: int) -> bool:
 
 def fills_by_length(options: Mapping[str, str | None], size: int) -> bool:
     """Do options, or what a file or module writes out, make the sequences so long that few of them fill a GPU?"""
-    return any(
-        _LENGTH.search(name) and text is not None and text.isdecimal() and size * int(text) >= MANY_TOKENS
-        for name, text in options.items()
-    )
+    return any(_LENGTH.search(name) and size * (whole(text) or 0) >= MANY_TOKENS for name, text in options.items())
 
 
 def written_lengths(scopes: ModuleScopes) -> dict[str, str | None]:

@@ -13,6 +13,7 @@ from lsprotocol import types
 
 from gpulint.documents.base import Unreadable, decode
 from gpulint.lsp.positions import Positions
+from gpulint.rule import Kind
 from gpulint.source import SourceText
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from gpulint.documents.notebook import NotebookDocument
 from gpulint.engine import Report
 from gpulint.lsp.diagnostics import Checked
-from gpulint.lsp.workspace import Stop, Superseded, Workspace, Workspaces
+from gpulint.lsp.workspace import IsStale, Superseded, Workspace, Workspaces
 from gpulint.project import Project
 
 
@@ -27,7 +27,7 @@ class Answer:
     @property
     def errors(self) -> list[str]:
         """Rules and fixers that raised, with the file and where they did."""
-        return [f"internal error in {item.where} at {item.path}: {item.error}" for item in self.report.errors]
+        return [f"{item.title} at {item.path}: {item.error}" for item in self.report.errors]
 
     def checked(self, path: Path, revision: int) -> Checked:
         """What belongs to one document."""
@@ -48,7 +48,7 @@ class Checker:
         self._half_done = False
 
     def check(
-        self, contents: Mapping[Path, bytes], paths: Iterable[Path], *, refresh: bool = False, stop: Stop
+        self, contents: Mapping[Path, bytes], paths: Iterable[Path], *, refresh: bool = False, stop: IsStale
     ) -> Answer:
         """Check documents of any workspaces, with all open documents as ``contents`` has them.
 

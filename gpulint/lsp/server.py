@@ -21,7 +21,8 @@ from lsprotocol import types
 from pygls.lsp.server import LanguageServer
 
 from gpulint import __version__
-from gpulint.discover import MAX_BYTES, absolute
+from gpulint.discover import absolute
+from gpulint.disk import MAX_BYTES
 from gpulint.lsp import settings
 from gpulint.lsp.actions import Abilities
 from gpulint.lsp.buffers import OpenDocument, OpenNotebook

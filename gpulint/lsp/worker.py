@@ -10,12 +10,14 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Generic, TypeVar
 
+from gpulint.failures import Stop
+
 _AGAIN_S = 0.25
 """Python drops an exception that strikes in a destructor, so an interruption is repeated until the work has ended."""
 T = TypeVar("T")
 
 
-class Interrupted(BaseException):
+class Interrupted(Stop):
     """Raised in the working thread, wherever it is: caches may be half filled. Rules must not catch it."""
 
 

@@ -18,14 +18,15 @@ from gpulint.cli import narrowing
 from gpulint.cli.inputs import Inputs, add_arguments, add_settings, gather
 from gpulint.config import ConfigError
 from gpulint.documents import kind_of
+from gpulint.failures import Stop
 from gpulint.project import Project
 from gpulint.rule import Kind, Rule
 
 Stamp = tuple[int, int, int]
-Stop = Callable[[], bool]
+IsStale = Callable[[], bool]
 
 
-class Superseded(BaseException):
+class Superseded(Stop):
     """The texts have changed, so that nobody wants the answer any more; raised between two rules."""
 
 
@@ -105,7 +106,7 @@ class Workspace:
         """Would a scan of the folder report on a file? One that was not saved yet counts as listed."""
         return path in self._listed or path == self.alone or (path in self._texts and not os.path.lexists(path))
 
-    def check(self, paths: Iterable[Path], stop: Stop = lambda: False) -> engine.Report:
+    def check(self, paths: Iterable[Path], stop: IsStale = lambda: False) -> engine.Report:
         """Findings, with their fixes, of some of the files.
 
         Raises:
@@ -207,7 +208,7 @@ def _is_python(path: Path) -> bool:
     return kind_of(path) in (Kind.PYTHON, Kind.NOTEBOOK)
 
 
-def _stoppable(rule: Rule, stop: Stop) -> Rule:
+def _stoppable(rule: Rule, stop: IsStale) -> Rule:
     """``rule`` with a look at ``stop`` before each of its checks."""
 
     def check(subject: object, project: Project) -> object:

@@ -35,7 +35,7 @@ class Context:
     colour: bool = False
     width: int = 110
     """Columns that prose is folded to."""
-    _cells: dict[Path, list[Fragment]] = field(default_factory=dict, repr=False, compare=False)
+    _cells: dict[Path, list[tuple[Fragment, SourceText]]] = field(default_factory=dict, repr=False, compare=False)
 
     def relative(self, path: Path) -> str:
         """``path`` relative to the working directory, with forward slashes."""
@@ -54,11 +54,10 @@ class Context:
         if path not in self._cells:
             from gpulint.documents.notebook_places import fragments
 
-            self._cells[path] = fragments(self.source(path))
+            self._cells[path] = [(cell, SourceText(cell.text)) for cell in fragments(self.source(path))]
         if span.cell >= len(self._cells[path]):
             return Span(1, 1, 1, 1), where
-        cell = self._cells[path][span.cell]
-        text = SourceText(cell.text)
+        cell, text = self._cells[path][span.cell]
         start = cell.owner_offset(text.offset(span.line, span.column))
         end = cell.owner_offset(text.offset(span.end_line, span.end_column))
         return cell.owner.span(start, max(start, end)), where

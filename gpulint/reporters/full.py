@@ -14,6 +14,8 @@ from gpulint.source import SourceText, Span
 
 _TAB = 4
 _MAX_LINES = 4
+_MAX_WIDTH = 600
+"""Most characters of a line that are shown."""
 _COLOURS = {Severity.ERROR: "31", Severity.WARNING: "33", Severity.INFO: "36"}
 
 
@@ -85,12 +87,23 @@ def _excerpt(source: SourceText, span: Span, colour: str, context: Context) -> l
         text = source.line(number)
         start = span.column - 1 if number == span.line else len(text) - len(text.lstrip())
         end = span.end_column - 1 if number == span.end_line else len(text.rstrip())
+        text, start, end = _window(text, start, end)
         lines.append(f"{number:>{gutter}} | {_display(text)}".rstrip())
         before, marked = _width(text[:start]), _width(text[:end]) - _width(text[:start])
         lines.append(" " * gutter + " | " + " " * before + _paint("^" * max(marked, 1), colour, context))
     if last > shown[-1]:
         lines.append(f"{'.' * gutter} | ... to line {last}")
     return lines
+
+
+def _window(text: str, start: int, end: int) -> tuple[str, int, int]:
+    """The part of an overlong line around a span, with the span's place in it."""
+    if len(text) <= _MAX_WIDTH:
+        return text, start, end
+    first, last = max(start - _MAX_WIDTH // 3, 0), start + _MAX_WIDTH * 2 // 3
+    head, tail = "..." if first else "", "..." if last < len(text) else ""
+    shift = len(head) - first
+    return head + text[first:last] + tail, start + shift, min(end, last) + shift
 
 
 def _display(text: str) -> str:

@@ -44,7 +44,7 @@ def render(report: Report, context: Context) -> str:
         if problem.is_error:
             _error(case(context.relative(problem.path), "can be read"), "unreadable", problem.message, problem.line)
     for error in report.errors:
-        _error(case(context.relative(error.path), f"internal error in {error.where}"), "internal error", error.error)
+        _error(case(context.relative(error.path), error.title), "internal error", error.error)
     if not suites:
         case("gpulint", "no findings")
     for suite in suites.values():

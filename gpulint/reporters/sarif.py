@@ -152,7 +152,7 @@ def _invocation(report: Report, context: Context) -> dict[str, Any]:
     notifications += [
         {
             "level": "error",
-            "message": {"text": f"internal error in {error.where}: {error.error}"},
+            "message": {"text": f"{error.title}: {error.error}"},
             "locations": [{"physicalLocation": {"artifactLocation": _artifact(error.path, context)}}],
         }
         for error in report.errors

@@ -130,7 +130,7 @@ def test_sarif_is_valid_and_complete(run: Any, tree: Path, notebook: Any) -> Non
     assert rule["helpUri"].endswith("tst101-waste-word/")
     messages = [one["message"]["text"] for one in sarif_run["invocations"][0]["toolExecutionNotifications"]]
     assert any("syntax error" in message for message in messages)
-    assert any("internal error in TST201" in message for message in messages)
+    assert any("error in TST201 of the plugin words" in message for message in messages)
     assert sarif_run["invocations"][0]["executionSuccessful"] is False
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from gpulint.documents.shell.script import Assignment, Block, Command, Comment, Directive
@@ -104,17 +105,7 @@ def read_comments(
     return tuple(comments), tuple(directives)
 
 
-def part_of(fragment: Fragment, text: str, start: int, end: int) -> Fragment:
-    """``text[start:end]``, which stands in ``fragment``, as a fragment of its own."""
-    inside = tuple((here - start, there) for here, there in fragment.pieces if start < here < end)
-    return Fragment(text[start:end], fragment.owner, ((0, fragment.owner_offset(start)), *inside), fragment.cell)
-
-
-def in_background(node: Node | None) -> bool:
-    """Whether ``&`` follows the statement or one that it is part of."""
-    while node is not None and node.type != "function_definition":
-        following = node.next_sibling
-        if following is not None and following.type == "&":
-            return True
-        node = node.parent
-    return False
+def followed(nodes: Sequence[Node]) -> list[tuple[Node, bool]]:
+    """Each node of a row with whether ``&`` comes next. (tree-sitter looks for siblings and parents from the root.)"""
+    following = [*(node.type == "&" for node in nodes[1:]), False]
+    return list(zip(nodes, following, strict=False))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -12,6 +13,7 @@ from gpulint.source import Fragment, Span
 
 if TYPE_CHECKING:
     from gpulint.documents.shell.expand import ArgWord, Expander
+    from gpulint.documents.shell.flow import Writes
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,15 +187,24 @@ class Script:
     outer: Command | None = None
     """The command of another script that runs this one (``bash -c '...'``)."""
     _expanders: dict[tuple[tuple[str, str], ...], Expander] = field(default_factory=dict, repr=False)
+    _latest: list[tuple[Mapping[str, str], Expander]] = field(default_factory=list, repr=False)
     _nested: dict[Command, Script | None] = field(default_factory=dict, repr=False)
+    _writes: dict[str, Writes] = field(default_factory=dict, repr=False)
 
     def expander(self, env: Mapping[str, str] | None = None) -> Expander:
-        """The expander for a given outer environment (positional parameters may be in it: ``{"1": "8"}``)."""
+        """The expander for a given outer environment (positional parameters may be in it: ``{"1": "8"}``).
+
+        Nobody may change an environment that was handed over.
+        """
         from gpulint.documents.shell.expand import Expander
 
-        key = tuple(sorted((env or {}).items()))
+        if env and self._latest and self._latest[0][0] is env:
+            return self._latest[0][1]
+        key = tuple(sorted(env.items())) if env else ()
         if key not in self._expanders:
             self._expanders[key] = Expander(self, dict(key))
+        if env:
+            self._latest[:] = [(env, self._expanders[key])]
         return self._expanders[key]
 
     def expand(self, word: Word, at: Command | None = None, env: Mapping[str, str] | None = None) -> str | None:
@@ -223,6 +234,32 @@ class Script:
     def calls(self, function: str) -> Sequence[Command]:
         """Places that call a function of this script."""
         return self._calls.get(function, ())
+
+    @cached_property
+    def assigned(self) -> dict[str, list[Assignment]]:
+        """Assignments by the name of the variable, in order."""
+        found = dict[str, list[Assignment]]()
+        for assignment in self.assignments:
+            found.setdefault(assignment.name, []).append(assignment)
+        return found
+
+    def writes(self, name: str) -> Writes:
+        """The assignments of a variable as :mod:`flow` looks them up."""
+        from gpulint.documents.shell.flow import Writes
+
+        if name not in self._writes:
+            self._writes[name] = Writes(self.assigned.get(name, ()))
+        return self._writes[name]
+
+    def last_call(self, function: str, before: int | None = None) -> int | None:
+        """Where the function is last called (``before`` some offset), None if it is not."""
+        starts = self._call_starts.get(function, [])
+        number = len(starts) if before is None else bisect_left(starts, before)
+        return starts[number - 1] if number else None
+
+    @cached_property
+    def _call_starts(self) -> dict[str, list[int]]:
+        return {function: [call.start for call in calls] for function, calls in self._calls.items()}
 
     @cached_property
     def folder_changes(self) -> list[Command]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from gpulint.documents.tasks import Count, EnvVar
 from gpulint.documents.yamltree import MISSING, Node, YamlError, parse
+from gpulint.numerals import whole
 from gpulint.source import Fragment, Span
 
 if TYPE_CHECKING:
@@ -37,7 +38,8 @@ def cpus(holder: Node, key: str) -> Count | None:
     if not value or value.is_null:
         return None
     match = _CPUS.fullmatch(value.text)
-    cores = None if match is None else int(match[1]) // (1000 if match[2] else 1)
+    number = None if match is None else whole(match[1])
+    cores = None if match is None or number is None else number // (1000 if match[2] else 1)
     return Count(cores, pair_span(name, value), f"{key}: {value.text}")
 
 

@@ -32,6 +32,7 @@ from gpulint.facts.scopes import ModuleScopes, last_name
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.jobs import Job, JobLaunch, Setting
+from gpulint.numerals import whole
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule, Scope
 
@@ -146,7 +147,7 @@ def _size(project: Project, scopes: ModuleScopes, node: ast.expr) -> int | None:
         return len(value) or None
     if isinstance(value, str) and "," in value:
         return len(devices(value)) or None
-    return int(value) if isinstance(value, str) and value.isdecimal() and last_name(node) == "" else None
+    return whole(value) if isinstance(value, str) and last_name(node) == "" else None
 
 
 def _count(number: int) -> str:

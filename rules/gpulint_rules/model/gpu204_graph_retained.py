@@ -24,9 +24,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from gpulint.documents.base import Document
 from gpulint.documents.python import walk
+from gpulint.facts.once import once
 from gpulint.facts.roles import Role
 from gpulint.facts.scopes import LoopNode, ModuleScopes, dotted, last_name
 from gpulint.finding import Finding, Place, Severity
@@ -61,7 +63,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             name = dotted(tensor) if tensor is not None else ""
             if tensor is None or name not in losses or into in losses or not _outlives(project, scopes, loop, into):
                 continue
-            if _is_detached(loop, name) or project.guards.no_grad(scopes, tensor):
+            if name in _detached(scopes, loop) or project.guards.no_grad(scopes, tensor):
                 continue
             yield RULE.finding(
                 document.path,
@@ -118,21 +120,39 @@ def _outlives(project: Project, scopes: ModuleScopes, loop: LoopNode, name: str)
     """Is the total set before all steps, and never set anew or differentiated in the loop?"""
     if not name:
         return False
-    for node in walk(loop):
-        if isinstance(node, ast.Assign) and any(dotted(target) == name for target in node.targets):
-            if not (isinstance(node.value, ast.BinOp) and dotted(node.value.left) == name):
-                return False
-        elif isinstance(node, ast.Call) and last_name(node.func) in ("backward", "clear") and name in ast.unparse(node):
-            return False
+    inside = _changes(scopes, loop)
+    if name in inside.anew or name in inside.ended:
+        return False
     function = scopes.function(loop) or scopes.module.tree
-    made = [
-        node
-        for node in walk(function)
-        if isinstance(node, ast.Assign) and node.lineno < loop.lineno and name in {dotted(t) for t in _targets(node)}
-    ]
+    made = [node for node in _changes(scopes, function).made.get(name, ()) if node.lineno < loop.lineno]
     # Several steps on one batch: the total of a batch lives as long as that.
-    batches = [outer for outer in project.loops.around(scopes, loop) if project.loops.over_loader(scopes, outer)]
-    return bool(made) and not any(node in set(walk(outer)) for outer in batches for node in made)
+    batches = {outer for outer in project.loops.around(scopes, loop) if project.loops.over_loader(scopes, outer)}
+    return bool(made) and not any(up in batches for node in made for up in scopes.module.ancestors(node))
+
+
+class _Changes(NamedTuple):
+    """What happens to names below a node."""
+
+    anew: frozenset[str]
+    """Assigned otherwise than by adding to themselves."""
+    ended: str
+    """Calls of ``backward`` and ``clear``, as text."""
+    made: dict[str, list[ast.Assign]]
+    """Assigned, also by unpacking."""
+
+
+@once
+def _changes(scopes: ModuleScopes, root: ast.AST) -> _Changes:
+    anew, ended, made = set[str](), list[str](), dict[str, list[ast.Assign]]()
+    for node in walk(root):
+        if isinstance(node, ast.Assign):
+            left = dotted(node.value.left) if isinstance(node.value, ast.BinOp) else ""
+            anew.update(name for target in node.targets if (name := dotted(target)) and name != left)
+            for name in {dotted(target) for target in _targets(node)}:
+                made.setdefault(name, []).append(node)
+        elif isinstance(node, ast.Call) and last_name(node.func) in ("backward", "clear"):
+            ended.append(ast.unparse(node))
+    return _Changes(frozenset(anew), "\n".join(ended), made)
 
 
 def _targets(node: ast.Assign) -> Iterator[ast.expr]:
@@ -140,14 +160,16 @@ def _targets(node: ast.Assign) -> Iterator[ast.expr]:
         yield from target.elts if isinstance(target, ast.Tuple) else [target]
 
 
-def _is_detached(loop: LoopNode, name: str) -> bool:
-    """Is the name bound to a detached value somewhere in the loop (``loss = loss.item()``)?"""
-    return any(
-        isinstance(node, ast.Assign)
-        and any(dotted(target) == name for target in node.targets)
+@once
+def _detached(scopes: ModuleScopes, loop: LoopNode) -> frozenset[str]:
+    """Names that are bound to a detached value somewhere in the loop (``loss = loss.item()``)."""
+    return frozenset(
+        dotted(target)
+        for node in walk(loop)
+        if isinstance(node, ast.Assign)
         and isinstance(node.value, ast.Call)
         and last_name(node.value.func) in _DETACHING
-        for node in walk(loop)
+        for target in node.targets
     )
 
 
