@@ -11,9 +11,9 @@ inputs that reach new code.
 
 Inputs are scanned 20 at a time as one tree, beside a job whose findings must stay what they are, with all rules and
 fixers, a report in one of the formats, and for every tenth tree all rounds of ``gpulint fix``. It is a failure if
-anything raises, takes more than 10 s of CPU time or 500 MB, changes the findings of the job beside it, or puts a control
-character into a report. A tree that fails is bisected to the input, or pair, that is to blame; that is shrunk and
-written below ``--output`` with the command that gives it again, once for each distinct place.
+anything raises, takes more than 10 s of CPU time or 500 MB, changes the findings of the job beside it, or puts a
+control character into a report. A tree that fails is bisected to the input, or pair, that is to blame; that is shrunk
+and written below ``--output`` with the command that gives it again, once for each distinct place.
 
 An input depends on the seed, its number and the corpus alone, so a run that was stopped goes on with ``--start``.
 POSIX only.

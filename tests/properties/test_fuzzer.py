@@ -83,13 +83,25 @@ def test_a_rule_that_raises_is_found_and_its_input_shrunk(tmp_path: Path) -> Non
     [
         ("while True: time.process_time()", "time"),
         ("import os; os.kill(os.getpid(), 11)", "exception"),
-        ("kept = b'x' * 900_000_000", "memory"),
+        ("kept = b'x' * 300_000_000", "memory"),
     ],
 )
 def test_what_a_process_does_not_survive_is_brought_down_to_one_input(tmp_path: Path, body: str, kind: str) -> None:
     plugins, output = plant(tmp_path, body), tmp_path / "failures"
     done = fuzz(
-        "--start", "15", "--count", "5", "--seed", "3", "--seconds", "1", "--output", str(output), plugins=plugins
+        "--start",
+        "15",
+        "--count",
+        "5",
+        "--seed",
+        "3",
+        "--seconds",
+        "2",
+        "--megabytes",
+        "150",
+        "--output",
+        str(output),
+        plugins=plugins,
     )
     assert done.returncode == 1, done.stderr
     (report,) = output.glob("*/failure.txt")
