@@ -11,9 +11,9 @@ inputs that reach new code.
 
 Inputs are scanned 20 at a time as one tree, beside a job whose findings must stay what they are, with all rules and
 fixers, a report in one of the formats, and for every tenth tree all rounds of ``gpulint fix``. It is a failure if
-anything raises, takes more than 10 s of CPU time or 500 MB, loses findings of the job beside it, or puts a control
-character into a report. A tree that fails is bisected to the input, or pair, that is to blame; that is shrunk and
-written below ``--output`` with the command that gives it again, once for each distinct place.
+anything raises, takes more than 10 s of CPU time or 500 MB, changes the findings of the job beside it, or puts a
+control character into a report. A tree that fails is bisected to the input, or pair, that is to blame; that is shrunk
+and written below ``--output`` with the command that gives it again, once for each distinct place.
 
 An input depends on the seed, its number and the corpus alone, so a run that was stopped goes on with ``--start``.
 POSIX only.
@@ -23,6 +23,8 @@ from __future__ import annotations
 
 import argparse
 import multiprocessing
+import resource
+import signal
 import sys
 import tempfile
 import time
@@ -58,6 +60,7 @@ class Tally:
     by_title: Counter[str] = field(default_factory=Counter)
     findings: int = 0
     problems: int = 0
+    cpu_s: float = 0
 
     def add(self, other: Tally) -> None:
         self.inputs += other.inputs
@@ -66,6 +69,7 @@ class Tally:
         self.by_title += other.by_title
         self.findings += other.findings
         self.problems += other.problems
+        self.cpu_s += other.cpu_s
 
     def rows(self) -> Iterator[str]:
         """Lines of Markdown tables."""
@@ -112,13 +116,24 @@ def lane(
     source: Source, batches: Sequence[range], pipe: Connection, output: Path, command: str, limits: Limits
 ) -> None:
     """One process's share of the batches."""
+    # Ctrl-C reaches all processes; the first of them ends the others, so that each removes what it has written.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     memory = Path("/dev/shm")
     with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None, prefix="gpulint-fuzz-") as folder:
         sandbox = Sandbox(Scanner(Path(folder) / "tree"), limits)
         hunter = Hunter(sandbox, output, command)
         for numbers in batches:
-            pipe.send((numbers.stop, batch(source, numbers, sandbox, hunter)))
+            before = cpu_s()
+            tally = batch(source, numbers, sandbox, hunter)
+            tally.cpu_s = cpu_s() - before
+            pipe.send(tally)
     pipe.close()
+
+
+def cpu_s() -> float:
+    """CPU seconds of this process and of its children so far."""
+    return sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
 
 
 def run(args: argparse.Namespace, source: Source, command: str) -> Tally:
@@ -126,47 +141,48 @@ def run(args: argparse.Namespace, source: Source, command: str) -> Tally:
     stop = args.start + args.count
     batches = [range(start, min(start + BATCH, stop)) for start in range(args.start, stop, BATCH)]
     context = multiprocessing.get_context("fork")
-    pipes, processes, ends = [], [], []
-    for share in range(min(args.processes, len(batches))):
+    shares = [batches[share :: args.processes] for share in range(min(args.processes, len(batches)))]
+    pipes, processes = [], []
+    for share in shares:
         reading, writing = context.Pipe(duplex=False)
-        own = batches[share :: args.processes]
-        arguments = (source, own, writing, args.output, command, Limits(args.seconds, args.megabytes * 1_000_000))
-        process = context.Process(target=lane, args=arguments)
+        limits = Limits(args.seconds, args.megabytes * 1_000_000)
+        process = context.Process(target=lane, args=(source, share, writing, args.output, command, limits))
         process.start()
         writing.close()
         pipes.append(reading)
         processes.append(process)
-        ends.append(own[0].start)
     tally, started, said = Tally(), time.monotonic(), 0.0
-    lanes = list(pipes)
+    left = {pipe: [numbers.start for numbers in share] for pipe, share in zip(pipes, shares, strict=True)}
     try:
         while pipes:
             for pipe in wait(pipes):
                 try:
-                    ends[lanes.index(pipe)], part = pipe.recv()
-                    tally.add(part)
+                    tally.add(pipe.recv())
+                    left[pipe].pop(0)
                 except EOFError:
                     pipes.remove(pipe)
             if (now := time.monotonic()) - said > 20:
                 said = now
-                print(progress(tally, now - started, min(ends)), file=sys.stderr, flush=True)
+                print(progress(tally, now - started), file=sys.stderr, flush=True)
     except KeyboardInterrupt:
-        print(f"stopped; go on with --start {max(args.start, min(ends) - BATCH)}", file=sys.stderr)
+        for process in processes:
+            process.terminate()
+        print(
+            f"stopped; go on with --start {min(start for starts in left.values() for start in starts)}", file=sys.stderr
+        )
     for process in processes:
-        process.terminate() if pipes else None
         process.join()
     if any(process.exitcode for process in processes):
-        print("a process of the run failed; the counts are not whole", file=sys.stderr)
-    print(progress(tally, time.monotonic() - started, min(ends)), file=sys.stderr)
+        raise SystemExit("a process of the run failed")
+    print(progress(tally, time.monotonic() - started), file=sys.stderr)
     return tally
 
 
-def progress(tally: Tally, seconds: float, done: int) -> str:
+def progress(tally: Tally, seconds: float) -> str:
     count = tally.inputs.total()
     failures = ", ".join(f"{n} {kind}" for kind, n in sums(tally).items()) or "no failures"
-    return (
-        f"{count:,} inputs in {seconds:.0f} s ({count / max(seconds, 0.1):.0f}/s), done to about {done:,}: {failures}"
-    )
+    speed = f"{count / max(seconds, 0.1):.0f}/s, {count / max(tally.cpu_s, 0.1):.0f} per CPU second"
+    return f"{count:,} inputs in {seconds:.0f} s ({speed}): {failures}"
 
 
 def sums(tally: Tally) -> Counter[str]:

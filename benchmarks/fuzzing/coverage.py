@@ -107,7 +107,7 @@ def _search(reader: str, seconds: int, seed: int, folder: Path) -> None:
     atheris.Fuzz()
 
 
-class _Over(BaseException):
+class _Over(KeyboardInterrupt):
     """An input took more CPU time than it may."""
 
 

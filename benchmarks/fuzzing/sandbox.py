@@ -49,17 +49,19 @@ class Sandbox:
         done = 0
         while done < len(trees):
             child, pipe = self._start(trees[done:])
-            said = self._lines(pipe)
-            for line in itertools.islice(said, len(trees) - done):
-                told = json.loads(line)
-                yield Scanned(told["findings"], told["problems"], [Failure(**one) for one in told["failures"]])
-                done += 1
-            os.close(pipe)
-            if done < len(trees):
+            try:
+                for line in itertools.islice(self._lines(child, pipe), len(trees) - done):
+                    told = json.loads(line)
+                    yield Scanned(told["findings"], told["problems"], [Failure(**one) for one in told["failures"]])
+                    done += 1
+            except BaseException:
                 os.kill(child, signal.SIGKILL)
-            _, status = os.waitpid(child, 0)
-            shutil.rmtree(self.folder(child), ignore_errors=True)
-            if done < len(trees):
+                raise
+            finally:
+                os.close(pipe)
+                _, status = os.waitpid(child, 0)
+                shutil.rmtree(self.folder(child), ignore_errors=True)
+            if status and done < len(trees):
                 yield Scanned(0, 0, [_killed(status)])
                 done += 1
 
@@ -67,8 +69,8 @@ class Sandbox:
         """Where a child has its trees; another may be scanning what an earlier tree is bisected to."""
         return self.scanner.folder.with_name(f"tree-{child}")
 
-    def _lines(self, pipe: int) -> Iterator[bytes]:
-        """What the child says of each tree, until it ends or says nothing for too long."""
+    def _lines(self, child: int, pipe: int) -> Iterator[bytes]:
+        """What a child says of each tree, until it ends; one that says nothing for too long is killed."""
         left = b""
         while select.select([pipe], [], [], self.limits.cpu_s * WALL_FACTOR)[0]:
             part = os.read(pipe, 1 << 20)
@@ -76,6 +78,7 @@ class Sandbox:
                 return
             *lines, left = (left + part).split(b"\n")
             yield from lines
+        os.kill(child, signal.SIGKILL)
 
     def _start(self, trees: Sequence[tuple[Sequence[Input], int]]) -> tuple[int, int]:
         reading, writing = os.pipe()
@@ -96,23 +99,30 @@ class Sandbox:
         signal.signal(signal.SIGPROF, _over)
         sys.stdout.flush()
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        memory = _memory() + self.limits.memory
-        resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+        most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 + self.limits.memory
+        # The limit itself is held against what was in use at most; this one is for bombs.
+        space = _memory() + 4 * self.limits.memory
+        resource.setrlimit(resource.RLIMIT_AS, (space, space))
         gc.disable()
         self.scanner.folder = self.folder(os.getpid())
         for inputs, number in trees:
             used = resource.getrusage(resource.RUSAGE_SELF)
-            most = int(used.ru_utime + used.ru_stime + 2 * self.limits.cpu_s) + 2
+            seconds = int(used.ru_utime + used.ru_stime + 2 * self.limits.cpu_s) + 2
             # For code that no signal handler of Python can interrupt.
-            resource.setrlimit(resource.RLIMIT_CPU, (most, resource.RLIM_INFINITY))
+            resource.setrlimit(resource.RLIMIT_CPU, (seconds, resource.RLIM_INFINITY))
             # Again and again, as a handler's exception is lost where code ignores all of them.
             signal.setitimer(signal.ITIMER_PROF, self.limits.cpu_s, 0.5)
             scanned = self.scanner.scan(inputs, number)
             signal.setitimer(signal.ITIMER_PROF, 0)
+            too_large = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 > most
+            if too_large:
+                scanned.failures.append(Failure("memory", f"more than {self.limits.memory // 1_000_000} MB"))
             line = json.dumps({**vars(scanned), "failures": [failure.as_json() for failure in scanned.failures]}) + "\n"
             data = memoryview(line.encode())
             while data:
                 data = data[os.write(pipe, data) :]
+            if too_large:
+                return  # The peak of a process never falls; the other trees get one of their own.
             gc.collect()
 
 

@@ -30,8 +30,8 @@ FIX_EVERY = 10
 """Every tenth tree goes through the rounds of ``gpulint fix`` as well."""
 
 
-class OverLimit(BaseException):
-    """The tree took more CPU time than it may; no ``except Exception`` of the code under test catches this."""
+class OverLimit(KeyboardInterrupt):
+    """The tree took more CPU time than it may; code that catches all that a plugin raises lets this one through."""
 
 
 @dataclass(frozen=True)
@@ -68,9 +68,9 @@ class Scanner:
         self.canary = canary()
         self.expected: list[tuple[str, int, str]] = []
         alone = self.scan([], 0)
-        assert not alone.failures, alone.failures
+        if alone.failures or not self.found:
+            raise SystemExit(f"the job that every tree holds fails by itself: {alone.failures}")
         self.expected = self.found
-        assert len(self.expected) > 5
 
     def scan(self, inputs: Sequence[Input], number: int) -> Scanned:
         """Scan ``inputs`` as one tree; ``number`` chooses the format of the report and whether fixes are applied."""
@@ -84,8 +84,6 @@ class Scanner:
             trace = "".join(traceback.format_tb(error.__traceback__))
             owner = self.owner(read_last(error.__traceback__))
             failures.append(Failure("time", f"time limit in {place(trace)}", trace[-4000:], owner))
-        except MemoryError:
-            failures.append(Failure("memory", "MemoryError", traceback.format_exc()[-4000:]))
         except Exception as error:
             title = f"{type(error).__name__} in {place(traceback.format_exc())}"
             failures.append(Failure("exception", title, traceback.format_exc()[-4000:]))
