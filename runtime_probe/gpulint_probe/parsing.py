@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import stat
 from collections.abc import Iterator
 from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
@@ -55,9 +54,9 @@ def read(path: Path) -> Recording:
 def _lines(path: Path) -> Iterator[bytes]:
     """The lines of a regular file. Raises RecordingError."""
     try:
-        _check(os.stat(path))  # noqa: PTH116 - opening some devices has effects, and a pipe may block
+        _check(path, os.stat(path))  # noqa: PTH116 - opening some devices has effects, and a pipe may block
         with path.open("rb") as file:
-            _check(os.fstat(file.fileno()))
+            _check(path, os.fstat(file.fileno()))
             number = 0
             while line := file.readline(_LONGEST_LINE + 1):
                 number += 1
@@ -68,9 +67,8 @@ def _lines(path: Path) -> Iterator[bytes]:
         raise RecordingError(f"{path}: {error.strerror}") from error
 
 
-def _check(found: os.stat_result) -> None:
-    if not stat.S_ISREG(found.st_mode):
-        raise OSError(errno.EINVAL, f"{disk.special(found.st_mode) or 'no regular file'}, not a recording")
+def _check(path: Path, found: os.stat_result) -> None:
+    disk.check_regular(path, found.st_mode)
     if found.st_size > _LARGEST_FILE:
         raise OSError(errno.EFBIG, f"larger than {_LARGEST_FILE // 1_000_000_000} GB")
 
