@@ -176,7 +176,7 @@ def test_what_is_no_recording_is_said_in_one_line(tmp_path: Path, content: bytes
 def test_pipes_devices_and_folders_are_not_read(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path / "pipe", Path("/dev/zero"), tmp_path):
-        with pytest.raises(RecordingError, match="not a recording"):
+        with pytest.raises(RecordingError, match="not a regular file"):
             Recording.read(path)
     with pytest.raises(RecordingError, match="nobody reads"):
         RecordingWriter(tmp_path / "pipe", _recording())
