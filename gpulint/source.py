@@ -124,6 +124,10 @@ class Fragment:
         line, column = self.owner.position(first)
         return Span(line, column, *self.owner.position(max(first, last)), self.cell)
 
+    def breaks(self, start: int, end: int) -> list[int]:
+        """Offsets between ``start`` and ``end`` at which a new piece begins."""
+        return self._starts[bisect_right(self._starts, start) : bisect_left(self._starts, end)]
+
     def cut(self, start: int, end: int, text: str | None = None) -> Fragment:
         """The characters ``start:end`` as a fragment of its own; of ``text``, if that replaces the fragment's own."""
         first, last = bisect_right(self._starts, start), bisect_left(self._starts, end)
