@@ -6,17 +6,20 @@ https://github.com/reviewdog/reviewdog/blob/master/proto/rdf/reviewdog.proto
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from gpulint.edits import apply
 from gpulint.engine import Report, Result
 from gpulint.finding import Severity
-from gpulint.fix import Fix
+from gpulint.fix import Edit, Fix
 from gpulint.reporters import Context, as_json
 from gpulint.source import SourceText, Span
 
 _SOURCE = {"name": "gpulint", "url": "https://github.com/gpulint/gpulint"}
+_MAX_SUGGESTION = 10_000
+"""Most characters that a suggestion replaces."""
 _LEVELS = {Severity.ERROR: "ERROR", Severity.WARNING: "WARNING", Severity.INFO: "INFO"}
 
 
@@ -51,17 +54,26 @@ def _location(path: Path, span: Span, context: Context) -> dict[str, Any]:
 
 
 def _suggestion(fix: Fix, path: Path, context: Context) -> dict[str, Any] | None:
-    """All edits of a fix as one, since suggestions are taken one at a time; None if it reaches beyond the file."""
+    """All edits of a fix as one, since suggestions are taken one at a time; None if it reaches beyond the file, or
+    over more of it than a review would show."""
     if not fix.edits or fix.files or any(edit.path != path for edit in fix.edits):
         return None
     edits = [context.edit_in_file(edit) for edit in fix.edits]
     first = min((edit.span.line, edit.span.column) for edit in edits)
     last = max((edit.span.end_line, edit.span.end_column) for edit in edits)
     source = context.source(path)
-    text = source.text
-    before, after = source.offset(*first), len(text) - source.offset(*last)
-    fixed = apply(text, edits)
+    above = max(first[0] - 2, 0)  # one line more, as the last line has no line ending of its own
+    start, end = source.offset(above + 1, 1), source.offset(last[0] + 1, 1)
+    if end - start > _MAX_SUGGESTION:
+        return None
+    fixed = apply(source.text[start:end], [_moved_up(edit, above) for edit in edits])
+    before, after = source.offset(*first) - start, end - source.offset(*last)
     return {"range": _range(Span(*first, *last), source), "text": fixed[before : len(fixed) - after]}
+
+
+def _moved_up(edit: Edit, lines: int) -> Edit:
+    span = edit.span
+    return replace(edit, span=replace(span, line=span.line - lines, end_line=span.end_line - lines))
 
 
 def _range(span: Span, source: SourceText) -> dict[str, dict[str, int]]:
