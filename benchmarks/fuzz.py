@@ -151,6 +151,7 @@ def run(args: argparse.Namespace, source: Source, command: str) -> Tally:
         writing.close()
         pipes.append(reading)
         processes.append(process)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     tally, started, said = Tally(), time.monotonic(), 0.0
     left = {pipe: [numbers.start for numbers in share] for pipe, share in zip(pipes, shares, strict=True)}
     try:
