@@ -9,8 +9,8 @@ lines, indentation, encoding, names. *programs* writes Python programs from the 
 imports, loaders and loops around them so that rules look at them. *coverage* lets atheris search each reader for
 inputs that reach new code.
 
-Inputs are scanned 20 at a time as one tree, beside a job whose findings must stay what they are, with all rules and
-fixers, a report in one of the formats, and for every tenth tree all rounds of ``gpulint fix``. It is a failure if
+Inputs are scanned 40 at a time as one tree, beside a job whose findings must stay what they are, with all rules and
+fixers, a report in one of the formats, and for every twentieth tree all rounds of ``gpulint fix``. It is a failure if
 anything raises, takes more than 10 s of CPU time or 500 MB, changes the findings of the job beside it, or puts a
 control character into a report. A tree that fails is bisected to the input, or pair, that is to blame; that is shrunk
 and written below ``--output`` with the command that gives it again, once for each distinct place.
@@ -44,7 +44,7 @@ from fuzzing.programs import Programs
 from fuzzing.sandbox import Limits, Sandbox
 from fuzzing.scanning import Scanner
 
-TREE, BATCH = 20, 200
+TREE, BATCH = 40, 200
 """Inputs in one tree, and in one process."""
 KINDS = ("internal error", "exception", "time", "memory", "lost findings", "output")
 Source = Callable[[int], Input]
@@ -151,6 +151,7 @@ def run(args: argparse.Namespace, source: Source, command: str) -> Tally:
         writing.close()
         pipes.append(reading)
         processes.append(process)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     tally, started, said = Tally(), time.monotonic(), 0.0
     left = {pipe: [numbers.start for numbers in share] for pipe, share in zip(pipes, shares, strict=True)}
     try:

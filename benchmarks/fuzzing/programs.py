@@ -6,6 +6,7 @@ import ast
 import functools
 import textwrap
 import warnings
+from collections.abc import Iterator
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -79,21 +80,29 @@ class Programs:
 def parts(seed: int, chunk: int) -> tuple[list[str], list[str]]:
     """Modules and expressions."""
     import hypothesmith
-    from hypothesis import strategies
 
-    modules = strategies.one_of(hypothesmith.from_grammar(), hypothesmith.from_grammar(), hypothesmith.from_node())
-    return _drawn(modules, seed * 1_000_000 + chunk), _drawn(
-        hypothesmith.from_grammar("eval_input"), seed * 1_000_000 + chunk
-    )
+    number = seed * 1_000_000 + chunk
+    # Programs from syntax trees are good ones, but each takes as long as ten from the grammar.
+    modules = _drawn(hypothesmith.from_grammar(), number, CHUNK) + _drawn(hypothesmith.from_node(), number, CHUNK // 10)
+    return modules, ["1", *dict.fromkeys(expression for module in modules for expression in _expressions(module))]
 
 
-def _drawn(strategy: SearchStrategy[str], seed: int) -> list[str]:
+def _expressions(module: str) -> Iterator[str]:
+    """Every expression of a program."""
+    if _parses(module):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            nodes = [node for node in ast.walk(ast.parse(module)) if isinstance(node, ast.expr)]
+        yield from filter(None, (ast.get_source_segment(module, node) for node in nodes))
+
+
+def _drawn(strategy: SearchStrategy[str], seed: int, count: int) -> list[str]:
     from hypothesis import HealthCheck, Phase, given, settings
     from hypothesis import seed as seeded
 
     found: list[str] = []
     options = settings(
-        max_examples=CHUNK,
+        max_examples=count,
         database=None,
         deadline=None,
         phases=[Phase.generate],

@@ -26,8 +26,8 @@ from gpulint.reporters import FORMATS, Context, render
 
 _FRAME = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
 _CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
-FIX_EVERY = 10
-"""Every tenth tree goes through the rounds of ``gpulint fix`` as well."""
+FIX_EVERY = 20
+"""Every twentieth tree goes through the rounds of ``gpulint fix`` as well."""
 
 
 class OverLimit(KeyboardInterrupt):
