@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -11,7 +10,7 @@ from gpulint.documents.python import walk
 from gpulint.facts.iterables import unwrap_iterable
 from gpulint.facts.once import once
 from gpulint.facts.passing import argument_of
-from gpulint.facts.scopes import FUNCTIONS, Bound, ModuleScopes, last_name
+from gpulint.facts.scopes import FUNCTIONS, Binding, Bound, ModuleScopes, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -27,7 +26,7 @@ class Prepared:
     def __init__(self, project: Project) -> None:
         self._project = project
         self._active: set[ast.AST] = set()
-        self._variables: dict[tuple[object, str], bool] = {}
+        self._variables: dict[Binding, bool] = {}
 
     def is_prepared(self, scopes: ModuleScopes, source: ast.expr) -> bool:
         """Did the loader go through ``accelerator.prepare`` or ``fabric.setup_dataloaders`` on its way here?"""
@@ -49,13 +48,18 @@ class Prepared:
 
     def _is_bound_to_prepared(self, scopes: ModuleScopes, source: ast.Name | ast.Attribute) -> bool:
         """Is some value that the name is assigned a prepared loader? All its uses share the answer."""
-        home = scopes.scope(source) if isinstance(source, ast.Name) else scopes.class_of(source)
-        variable = home, last_name(source)
-        if variable in self._variables:
-            return self._variables[variable]
-        found = any(self._is_from_prepared(scopes, *bound) for bound in self._bound(scopes, source))
-        if len(self._active) == 1:  # else it may be the answer of a question that was cut short
-            self._variables[variable] = found
+        bindings = self._bindings(scopes, source)
+        if not bindings:
+            return False
+        if bindings[0] in self._variables:
+            return self._variables[bindings[0]]
+        found = any(
+            self._is_from_prepared(scopes, binding.value, binding.path)
+            for binding in bindings
+            if binding.kind is Bound.ASSIGN and binding.value is not None
+        )
+        if len(self._active) == 1:  # else it may be the answer to a question that was cut short
+            self._variables[bindings[0]] = found
         return found
 
     def _passed_prepared(self, scopes: ModuleScopes, source: ast.Name) -> bool:
@@ -95,18 +99,13 @@ class Prepared:
             for where, child in self._attributes.get(source.attr, [])
         )
 
-    def _bound(
-        self, scopes: ModuleScopes, source: ast.Name | ast.Attribute
-    ) -> Iterator[tuple[ast.expr, tuple[int, ...]]]:
-        """The values that a name or an attribute of the class around it is assigned, and which part of them it gets."""
+    @staticmethod
+    def _bindings(scopes: ModuleScopes, source: ast.Name | ast.Attribute) -> list[Binding]:
+        """The bindings of a name, or of an attribute of the class around it."""
         if isinstance(source, ast.Name):
-            bindings = scopes.scope(source).lookup(source.id)
-        else:
-            owner = scopes.class_of(source)
-            bindings = scopes.attributes.get((owner, source.attr), []) if owner is not None else []
-        for binding in bindings:
-            if binding.kind is Bound.ASSIGN and binding.value is not None:
-                yield binding.value, binding.path
+            return scopes.scope(source).lookup(source.id)
+        owner = scopes.class_of(source)
+        return scopes.attributes.get((owner, source.attr), []) if owner is not None else []
 
     def _is_from_prepared(self, scopes: ModuleScopes, value: ast.expr, path: tuple[int, ...]) -> bool:
         """Is a value a prepared loader, as it is or behind ``skip_first_batches`` or a generator of the tree?"""
