@@ -51,6 +51,10 @@ _LARGE = re.compile(
 )
 _REASON = re.compile(r"\b(paper|memory|v?ram|oom|(for|to) (test|debug)\w*|only (test|debug)\w*|smoke)\b", re.IGNORECASE)
 """Words of a comment that gives a reason for a batch size."""
+_REASON_IN_COMMENT = re.compile(
+    rf"^[^\S\n]*#(?=[^\n]*(?-i:batch))[^\n]*{_REASON.pattern}", re.IGNORECASE | re.MULTILINE
+)
+"""A whole line that is such a comment."""
 _TRAINING = re.compile(r"train(ing)?$", re.IGNORECASE)
 _TASK = re.compile(r"(^|\.)dataset\.task$")
 _ONE_GRAPH = ("node", "edge", "link_pred")
@@ -148,11 +152,7 @@ def is_explained(document: Document, number: Span) -> bool:
     source = document.cell_source(number.cell)
     if _REASON.search(source.line(number.line).partition("#")[2]):
         return True
-    lines = (
-        source.text.splitlines()
-        if document.kind is Kind.SHELL
-        else [source.line(number.line - 1)]
-        if number.line > 1
-        else []
-    )
-    return any(line.lstrip().startswith("#") and "batch" in line and _REASON.search(line) for line in lines)
+    if document.kind is Kind.SHELL:
+        return document.matches(_REASON_IN_COMMENT)
+    above = source.line(number.line - 1) if number.line > 1 else ""
+    return _REASON_IN_COMMENT.search(above) is not None
