@@ -121,15 +121,19 @@ class Document:
         """Record why (part of) this document could not be read."""
         self.problems.append(Problem(self.path, message, line, column, is_error, cell))
 
-    def note_long_values(self, scripts: Iterable[Script]) -> None:
-        """Note the first variable of ``scripts`` whose value is too long to be followed."""
+    def note_bounds(self, scripts: Iterable[Script]) -> None:
+        """Note the first of ``scripts`` with more commands than are read, and the first with too long a value."""
+        noted = set[str]()
         for script in scripts:
             expander = script.expander()
             expander.settle()
-            if expander.cut is not None:
-                line = script.fragment.span(expander.cut, expander.cut).line
-                self.problem(too_long("a variable", expander.longest), line, is_error=False)
-                return
+            for message, offset in (
+                ("the script has too many commands: those from here on were not analysed", script.cut),
+                (too_long("a variable", expander.longest), expander.cut),
+            ):
+                if offset is not None and message not in noted:
+                    noted.add(message)
+                    self.problem(message, script.fragment.span(offset, offset).line, is_error=False)
 
     @cached_property
     def python(self) -> PythonModule | None:

@@ -61,7 +61,9 @@ class DockerfileDocument(Document):
     kind = Kind.DOCKERFILE
 
     def read_scripts(self) -> tuple[Script, ...]:
-        return tuple(script for task in self.tasks for script in task.scripts)
+        found = tuple(script for task in self.tasks for script in task.scripts)
+        self.note_bounds(found)
+        return found
 
     def read_tasks(self) -> tuple[Task, ...]:
         from gpulint.documents.tasks import Task

@@ -45,7 +45,7 @@ _PIPELINE = re.compile(r"^\$schema:.*azureml|^type:[ \t]*['\"]?pipeline\b", re.M
 """Azure ML's pipelines, which call their steps jobs, as CI workflows do."""
 _TEMPLATE = re.compile(r"\{\{|\{%|<%|\$\{\{")
 
-MAX_TASKS = 200_000
+MAX_TASKS = 60_000
 """Words of commands and environments that the tasks of one document have in all, at most."""
 
 
@@ -111,7 +111,7 @@ class JobSpecDocument(Document):
         from gpulint.documents.shell import parse_script
 
         own = dict.fromkeys(script for task in self.tasks for script in task.scripts)
-        self.note_long_values(own)
+        self.note_bounds(own)
         return (*own, *(parse_script(part) for name, part in self.embedded if name.endswith((".sh", ".bash"))))
 
     @cached_property

@@ -23,7 +23,7 @@ class ShellDocument(Document):
         script = parse_script(Fragment(self.source.text, self.source))
         for message, line in script.problems[:1]:
             self.problem(message, line, is_error=False)
-        self.note_long_values((script,))
+        self.note_bounds((script,))
         return (script,)
 
     def read_tasks(self) -> tuple[Task, ...]:

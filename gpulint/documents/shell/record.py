@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from gpulint.documents.shell.script import Assignment, Block, Command, Comment, Directive
 from gpulint.documents.shell.simple import Simple
-from gpulint.documents.shell.words import RawAssignment
+from gpulint.documents.shell.words import RawAssignment, Variable, Word
 from gpulint.source import Fragment
 
 if TYPE_CHECKING:
@@ -57,6 +57,11 @@ class Recorder:
         )
         self.commands.setdefault(start, command)
         self.side_effects(command, first)
+
+    def rest(self, start: int, blocks: tuple[Block, ...]) -> None:
+        """A command of which nothing is known, for all that is not read from ``start`` on."""
+        word = Word(self.fragment, start, start, (Variable("", "...", start, "?"),))
+        self.commands.setdefault(start, Command(self.fragment, start, start, (word,), blocks=blocks))
 
     def side_effects(self, command: Command, first: str | None) -> None:
         """Assignments that builtins make: ``read``, ``unset``, ``let``, ``printf -v`` and ``: ${A:=b}``."""

@@ -191,6 +191,8 @@ class Script:
     """(message, line) of what could not be read."""
     outer: Command | None = None
     """The command of another script that runs this one (``bash -c '...'``)."""
+    cut: int | None = None
+    """Offset of the first command that was not read, where there are too many."""
     _expanders: dict[tuple[tuple[str, str], ...], Expander] = field(default_factory=dict, repr=False)
     _latest: list[tuple[Mapping[str, str], Expander]] = field(default_factory=list, repr=False)
     _nested: dict[Command, Script | None] = field(default_factory=dict, repr=False)

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 _MAX_DEPTH = 150
+MAX_COMMANDS = 10_000
+"""Commands of one script that are read."""
 _MAX_TEXT = 2000
 """Characters of a condition or a loop's header that are kept."""
 _TESTS = re.compile(r"\s*!?\s*(\[|\(\(|test\b|grep\b|command\b|which\b|type\b|hash\b|false\b|nvidia-smi\b)")
@@ -36,6 +38,7 @@ class Walker:
         self.functions: dict[str, Span] = {}
         self.comments: list[tuple[int, int]] = []
         self.problems: list[tuple[str, int]] = []
+        self.cut: int | None = None
         self.recovered = 0
         """Characters that were read again after an error."""
         self.base = 0
@@ -59,6 +62,7 @@ class Walker:
             self.text.split("\n", 1)[0].strip() if self.text.startswith("#!") else None,
             tuple(self.problems),
             self.outer,
+            self.cut,
         )
 
     def parse(self, start: int, end: int, blocks: tuple[Block, ...]) -> None:
@@ -96,6 +100,8 @@ class Walker:
         self, node: Node, blocks: tuple[Block, ...], depth: int, background: bool = False, negated: bool = False
     ) -> None:
         """Collect what ``node`` holds. ``background``: an ``&`` ends it or a statement around it."""
+        if self.cut is not None:
+            return
         kind = node.type
         if kind == "comment":
             self.comments.append((self.at(node.start_byte), self.at(node.end_byte)))
@@ -133,6 +139,10 @@ class Walker:
     ) -> None:
         """A simple command; ``limit`` is the node whose end bounds it, redirections included."""
         start, end = self.at(node.start_byte), self.at(limit.end_byte)
+        if len(self.found.commands) + len(self.found.assignments) >= MAX_COMMANDS:
+            self.cut = start
+            self.found.rest(start, blocks)
+            return
         if re.match(r"[ \t]*\\[^\n]", self.text[end : end + 80]):  # its tokens stop short of an escaped blank
             line_end = self.text.find("\n", end)
             end = len(self.text) if line_end < 0 else line_end
