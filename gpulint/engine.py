@@ -133,8 +133,8 @@ class Run:
             if document is None:
                 return report
             if not document.problems:
-                # Read here, not when some rule happens to ask, problems do not depend on the selection of rules.
-                _ = document.python, document.scripts, document.tasks
+                # Read here, not when some rule happens to ask, so that problems do not depend on who asks first.
+                _ = document.python, document.scripts, document.tasks, self.project.scopes(document)
         except Exception as error:
             report.record(Failure(path, "reader", error))
             return report

@@ -24,7 +24,7 @@ def once(question: Callable[Concatenate[K, P], T]) -> Callable[Concatenate[K, P]
     """Keep the answers of a function of a keeper and further hashable arguments."""
 
     @wraps(question)
-    def asked(keeper: K, *args: P.args, **kwargs: P.kwargs) -> T:
+    def asked(keeper: K, /, *args: P.args, **kwargs: P.kwargs) -> T:
         assert not kwargs
         answers = keeper.answers.get(question)
         if answers is None:

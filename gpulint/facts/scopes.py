@@ -199,13 +199,13 @@ class ModuleScopes:
                                 table.setdefault(last_name(value), set()).add(name)
         return table
 
-    def calls_of(self, function: FunctionNode | None) -> list[ast.Call]:
+    def calls_of(self, function: ast.AST | None) -> list[ast.Call]:
         """Calls whose innermost function is ``function``, or that stand in none; in the order of ``calls``."""
         return self._calls_of.get(function, [])
 
     @cached_property
-    def _calls_of(self) -> dict[FunctionNode | None, list[ast.Call]]:
-        table: dict[FunctionNode | None, list[ast.Call]] = {}
+    def _calls_of(self) -> dict[ast.AST | None, list[ast.Call]]:
+        table: dict[ast.AST | None, list[ast.Call]] = {}
         for call in self.calls:
             table.setdefault(self.function(call), []).append(call)
         return table
