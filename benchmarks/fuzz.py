@@ -43,6 +43,7 @@ from fuzzing.mutations import Mutator
 from fuzzing.programs import Programs
 from fuzzing.sandbox import Limits, Sandbox
 from fuzzing.scanning import Scanner
+from pages import put
 
 TREE, BATCH = 40, 200
 """Inputs in one tree, and in one process."""
@@ -193,15 +194,6 @@ def sums(tally: Tally) -> Counter[str]:
     return found
 
 
-def put(page: Path, name: str, lines: Sequence[str]) -> None:
-    """Write lines into a page between the marks of a command."""
-    begin, end = f"<!-- begin: fuzz.py {name} -->\n", f"<!-- end: fuzz.py {name} -->\n"
-    before, mark, rest = page.read_text().partition(begin)
-    if not mark:
-        raise SystemExit(f"{page} has no line {begin.strip()}")
-    page.write_text(before + begin + "\n".join(lines).rstrip("\n") + "\n" + end + rest.partition(end)[2])
-
-
 def add_common(parser: argparse.ArgumentParser, count: int) -> None:
     parser.add_argument("--count", type=int, default=count, metavar="N", help=f"inputs (default {count:,})")
     parser.add_argument("--start", type=int, default=0, metavar="N", help="number of the first input (default 0)")
@@ -235,7 +227,7 @@ def main() -> int:
     for title, count in tally.by_title.most_common():
         print(f"{count:6} {title}")
     if args.docs is not None:
-        put(args.docs, args.command if args.command != "coverage" else f"coverage {args.reader}", lines)
+        put(args.docs, f"fuzz.py {args.command}", lines)
     return 1 if tally.failures else 0
 
 

@@ -1,6 +1,7 @@
 """How the cost of a scan grows with its input.
 
     python benchmarks/growth.py [--kinds REGEX] [--sizes 100,1000,10000] [--command "scan --exit-zero"] [--json FILE]
+                                [--docs FILE]
 
 For each kind of input in ``growth_inputs.py`` (lines, loops, cells, containers...) files of rising size are made, each
 of at most 1 MB, and scanned in a fresh process. Printed are its CPU time (user and system), its peak resident memory
@@ -28,6 +29,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from growth_inputs import INPUTS, Files
+from pages import put
 from scan_speed import installed
 
 _PEAK_UNIT = 1 if sys.platform == "darwin" else 1024
@@ -61,6 +63,7 @@ def main() -> int:
     parser.add_argument("--sizes", default="100,1000,10000", help="numbers of pieces (default: %(default)s)")
     parser.add_argument("--command", default="scan --no-cache --exit-zero", help="(default: %(default)s)")
     parser.add_argument("--json", type=Path, help="write the figures there")
+    parser.add_argument("--docs", type=Path, metavar="FILE", help="put the table into this page")
     parser.add_argument("--most-cpu", type=float, default=10, help="seconds (default: %(default)s)")
     parser.add_argument("--most-memory", type=float, default=500, help="megabytes (default: %(default)s)")
     parser.add_argument("--most-growth", type=float, default=15, help="for a tenfold input (default: %(default)s)")
@@ -71,16 +74,20 @@ def main() -> int:
     sizes = sorted(int(size) for size in args.sizes.split(","))
     limits = Limits(args.most_cpu, args.most_memory, args.most_growth)
     command = [sys.executable, "-m", "gpulint", *shlex.split(args.command), "--isolated"]
-    print(head(sizes), flush=True)
+    lines = [head(sizes)]
+    print(lines[0], flush=True)
     figures: dict[str, list[Run]] = {}
     bad: dict[str, list[str]] = {}
     for name in kinds:
         figures[name] = measured(name, sizes, command, limits)
-        print(row(name, figures[name], sizes), flush=True)
+        lines.append(row(name, figures[name], sizes))
+        print(lines[-1], flush=True)
         if found := exceeded(figures[name], limits):
             bad[name] = found
     if args.json:
         args.json.write_text(json.dumps({name: [asdict(run) for run in runs] for name, runs in figures.items()}))
+    if args.docs:
+        put(args.docs, "growth.py", lines)
     for name, reasons in bad.items():
         print(f"{name}: {'; '.join(reasons)}", file=sys.stderr)
     return 1 if bad else 0

@@ -33,7 +33,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-BEGIN, END = "<!-- begin: scan_speed.py -->\n", "<!-- end: scan_speed.py -->\n"
+from pages import put
+
 _PARSE = """
 import ast, sys, warnings
 warnings.simplefilter("ignore")
@@ -272,8 +273,7 @@ def main() -> None:
             print(line, flush=True)
             lines.append(line)
     if args.docs is not None:
-        before, _, rest = args.docs.read_text().partition(BEGIN)
-        args.docs.write_text(before + BEGIN + "\n".join(lines).rstrip("\n") + "\n" + END + rest.partition(END)[2])
+        put(args.docs, "scan_speed.py", lines)
 
 
 if __name__ == "__main__":
