@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 _MAX_DEPTH = 150
-MAX_COMMANDS = 10_000
+MAX_COMMANDS = 5_000
 """Commands of one script that are read."""
 _MAX_TEXT = 2000
 """Characters of a condition or a loop's header that are kept."""
