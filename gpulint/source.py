@@ -36,6 +36,11 @@ class SourceText:
         self.text = text
 
     @cached_property
+    def dollars(self) -> int:
+        """How many dollar signs it has: places that may expand a variable of a shell."""
+        return self.text.count("$")
+
+    @cached_property
     def line_starts(self) -> list[int]:
         """Offset of the first character of every line."""
         starts, text, at = [0], self.text, 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 from gpulint.facts.launches import innermost
 
@@ -45,6 +46,16 @@ _PREPARES = frozenset(
 
 def words_of(command: Command) -> tuple[str, ...]:
     """The command's words, wrappers and a runner such as ``uv run`` or ``srun`` taken off; the first as a base name."""
+    known = _WORDS.get(command)
+    if known is None:
+        known = _WORDS[command] = _words_of(command)
+    return known
+
+
+_WORDS: WeakKeyDictionary[Command, tuple[str, ...]] = WeakKeyDictionary()
+
+
+def _words_of(command: Command) -> tuple[str, ...]:
     argv = [word.text for word in innermost(command.argv)]
     if not argv:
         return ()

@@ -33,6 +33,7 @@ _ENVIRONMENTS = frozenset({"activate", "virtualenv", "venv", "module", "ml"})
 _PATHS = frozenset({"PATH", "PYTHONPATH", "PYTHONUSERBASE", "VIRTUAL_ENV", "CONDA_PREFIX", "PIP_TARGET"})
 _FILES = ("-r", "--requirement", "-c", "--constraint")
 _MAX_MOVED = 100
+_MAX_LINE = 5000
 _IMAGE = re.compile(r"[\w.:/@-]+")
 
 
@@ -162,7 +163,7 @@ def _written(held: Held) -> list[str]:
 
 def _removal(document: Document, held: Held) -> Edit | None:
     span, source, path = held.command.span, document.source, document.path
-    if span.cell is not None:
+    if span.cell is not None or span.end_column > _MAX_LINE:
         return None
     before, after = source.line(span.line)[: span.column - 1], source.line(span.end_line)[span.end_column - 1 :]
     if (chained := re.match(r"\s*&&\s*(?=[^\s\\])", after)) and not re.search(r"[&|;]\s*$", before):

@@ -34,7 +34,7 @@ class Expander:
         self.by_name = script.assigned
         self.cut: int | None = None
         """Offset of the first assignment whose value was found to be too long to be followed."""
-        self.longest = longest_value(script.fragment.owner.text.count("$"))
+        self.longest = longest_value(script.fragment.owner.dollars)
         self._appended: dict[Assignment, list[Values | None]] = {}
         """What a variable holds after ``A+=b``."""
         self._depth = 0

@@ -102,8 +102,11 @@ def backwards(script: Script, row: Row[T], position: int, blocks: tuple[Block, .
     calls = (script.last_call(block.text) for block in blocks if block.kind == "function")
     at = bisect_left(row.starts, max([position, *(call for call in calls if call is not None)]))
     loop = next((index for index, block in enumerate(blocks) if block.kind == "loop"), None)
+    first = at
     while loop is not None and at < len(row.items) and row.items[at].blocks[loop : loop + 1] == blocks[loop : loop + 1]:
         at += 1  # an earlier turn of the loop may have run it
+        if at - first > MAX_REACHING:
+            raise TooMany
     steps = 0
     while at > 0:
         at -= 1

@@ -17,10 +17,12 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 _MAX_DEPTH = 150
-MAX_COMMANDS = 10_000
+MAX_COMMANDS = 5_000
 """Commands of one script that are read."""
 _MAX_TEXT = 2000
 """Characters of a condition or a loop's header that are kept."""
+_MAX_HEREDOCS = 100
+"""Here-documents that one line may open: tree-sitter's time grows with the square of their number."""
 _TESTS = re.compile(r"\s*!?\s*(\[|\(\(|test\b|grep\b|command\b|which\b|type\b|hash\b|false\b|nvidia-smi\b)")
 _STATEMENTS = frozenset(
     {"command", "declaration_command", "unset_command", "variable_assignment", "variable_assignments"}
@@ -45,7 +47,11 @@ class Walker:
         self.offsets: list[int] | None = None
 
     def script(self) -> Script:
-        self.parse(0, len(self.text), ())
+        if self.text.count("<<") > _MAX_HEREDOCS and _opens_most(self.text) > _MAX_HEREDOCS:
+            self.cut = 0
+            self.found.rest(0, ())
+        else:
+            self.parse(0, len(self.text), ())
         commands = sorted(self.found.commands.values(), key=lambda command: command.start)
         assignments = sorted(self.found.assignments, key=lambda item: item.start)
         starts = [command.start for command in commands[:1]] + [item.start for item in assignments[:1]]
@@ -297,6 +303,10 @@ class Walker:
                 if match.group(0) != match.group(1):
                     self.found.unknown(match.group(1), start, end, blocks)
         self.children(node, blocks, depth, background)
+
+
+def _opens_most(text: str) -> int:
+    return max(line.count("<<") for line in text.split("\n"))
 
 
 _COMPOUND = {

@@ -31,6 +31,7 @@ import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import PurePath
 
 from gpulint.documents.base import Document
@@ -250,9 +251,10 @@ def _task(document: Document, project: Project, task: Task) -> Iterator[Finding]
     if gpus is None or gpus.value == 0:
         return
     options = {variable.name: variable.value for variable in task.env}
+    made_up = cache(lambda size: accumulated_elsewhere(options, size))
     for variable in task.env:
         size = whole(variable.value) or 0
-        if is_batch_size(variable.name) and is_small(size, "") and not accumulated_elsewhere(options, size):
+        if is_batch_size(variable.name) and is_small(size, "") and not made_up(size):
             yield _finding(document, variable.span, f"{variable.name} is {size}", size)
     for script in task.scripts:
         for launch in launches(script):
@@ -281,14 +283,12 @@ def _launch(document: Document, project: Project, launch: Launch) -> Iterator[Fi
         return
     counts = [count.value for count in (launch.processes_per_node, launch.nodes) if count is not None]
     processes = math.prod(count for count in counts if count is not None)
+    made_up = cache(lambda size: fills_by_length(texts, size) or accumulated_elsewhere(texts, size))
+    text = " ".join(words)
     for name, option in options.items():
         size = whole(option.value) or 0
         named = is_batch_size(name) or name in ("--micro-batch-size", "--micro_batch_size")
-        if size * processes >= LARGE_GLOBAL:
-            continue
-        if fills_by_length(texts, size):
-            continue
-        if named and is_small(size, " ".join(words)) and not accumulated_elsewhere(texts, size):
+        if named and size * processes < LARGE_GLOBAL and is_small(size, text) and not made_up(size):
             yield _finding(document, option.span, f"{name} is {size}", size, number=option.number)
 
 
@@ -307,11 +307,10 @@ def _configuration(document: Document) -> Iterator[Finding]:
     if any("dynamic_batch" in key and value is True for key, (value, _) in values.items()):
         return
     options = {key: str(value) for key, (value, _) in values.items()}
+    made_up = cache(lambda size: fills_by_length(options, size) or accumulated_elsewhere(options, size))
     for key, size, span in training_sizes(values):
         written = document.source.line(span.line)
-        if "!ref" in written or fills_by_length(options, size):
-            continue
-        if _is_small_setting(size, text) and not accumulated_elsewhere(options, size):
+        if "!ref" not in written and _is_small_setting(size, text) and not made_up(size):
             yield _finding(document, span, f"{key} is {size}", size)
 
 
