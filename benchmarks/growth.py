@@ -117,7 +117,12 @@ def scanned(size: int, files: Files, command: Sequence[str], limits: Limits) -> 
             (Path(folder) / name).write_text(text)
         with tempfile.TemporaryFile() as errors:
             process = subprocess.Popen(
-                [*command, folder], stdout=subprocess.DEVNULL, stderr=errors, env=installed(), preexec_fn=confine
+                [*command, "."],
+                cwd=folder,  # not where the benchmark was started: -m would take a gpulint from there
+                stdout=subprocess.DEVNULL,
+                stderr=errors,
+                env=installed(),
+                preexec_fn=confine,
             )
             _, status, usage = os.wait4(process.pid, 0)
             process.returncode = os.waitstatus_to_exitcode(status)

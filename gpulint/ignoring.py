@@ -150,7 +150,7 @@ def _candidates(document: Document, finding: Finding) -> Iterator[Edit]:
     higher = (_line_above(finding, source, line) for line in above if _movable(document, source, line))
     text = source.line(span.line)
     if text.startswith("#!") and span.line == 1:
-        newline = _newline(source)
+        newline = source.line_break
         yield _inserted(finding, 1, len(text) + 1, f"{newline}# gpulint: ignore-file[{code}]")
         return
     if text.lstrip().startswith(("%", "!")):  # not every magic takes what follows a hash for a comment
@@ -188,11 +188,7 @@ def _movable(document: Document, source: SourceText, line: int) -> bool:
 def _line_above(finding: Finding, source: SourceText, line: int) -> Edit:
     text = source.line(line)
     indent = text[: len(text) - len(text.lstrip())]
-    return _inserted(finding, line, 1, f"{indent}# gpulint: ignore[{finding.rule.code}]{_newline(source)}")
-
-
-def _newline(source: SourceText) -> str:
-    return "\r\n" if "\r\n" in source.text else "\n"
+    return _inserted(finding, line, 1, f"{indent}# gpulint: ignore[{finding.rule.code}]{source.line_break}")
 
 
 def _inserted(finding: Finding, line: int, column: int, text: str) -> Edit:

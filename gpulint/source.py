@@ -54,6 +54,11 @@ class SourceText:
                 starts.append(index + 1)
         return starts
 
+    @cached_property
+    def line_break(self) -> str:
+        """The line ending for new lines."""
+        return "\r\n" if "\r\n" in self.text else "\n"
+
     def line(self, number: int) -> str:
         """Text of 1-based line ``number`` without its line ending; empty past the end."""
         starts = self.line_starts

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import ast
+import re
 
 from gpulint.documents.python import PythonModule
 from gpulint.fix import Edit
+
+_LINE_END = re.compile(r"[\r\n]")
 
 
 def set_keyword(module: PythonModule, call: ast.Call, name: str, value: str) -> Edit:
@@ -34,8 +37,7 @@ def add_keyword(module: PythonModule, call: ast.Call, *keywords: str) -> Edit:
         return _edit(module, start, end, f"({text[start:end]}, {keyword_text})")
     end, comma = _tail(text, end, close)
     head = text[text.rfind("\n", 0, start) + 1 : start].rpartition("\r")[2]
-    starts_its_line = not head.strip() and start > 0 and text[:start].strip() != ""
-    if not starts_its_line:
+    if head.strip():
         if comma is None:
             return _edit(module, end, end, f", {keyword_text}")
         return _edit(module, comma + 1, comma + 1, f" {keyword_text},")
@@ -74,8 +76,8 @@ def _tail(text: str, at: int, close: int) -> tuple[int, int | None]:
 
 
 def _end_of_line(text: str, at: int) -> int:
-    ends = [found for found in (text.find("\n", at), text.find("\r", at)) if found != -1]
-    return min(ends, default=len(text))
+    found = _LINE_END.search(text, at)
+    return len(text) if found is None else found.start()
 
 
 def _end_of_comment(text: str, at: int, close: int) -> int:

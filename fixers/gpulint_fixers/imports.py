@@ -25,8 +25,7 @@ def add_import(scopes: ModuleScopes, name: str) -> tuple[Edit, ...]:
     decorators = getattr(first, "decorator_list", [])
     if decorators:
         start = module.source.text.rindex("@", 0, module.offsets(decorators[0])[0])
-    line_break = "\r\n" if "\r\n" in module.source.text else "\n"
-    return (Edit(module.path, module.span_at(start, start), f"import {name}{line_break}"),)
+    return (Edit(module.path, module.span_at(start, start), f"import {name}{module.source.line_break}"),)
 
 
 @once

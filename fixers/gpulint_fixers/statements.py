@@ -10,6 +10,8 @@ from gpulint.finding import Place
 from gpulint.fix import Edit
 from gpulint.source import SourceText, Span
 
+_LINE_END = re.compile(r"[\r\n]")
+
 
 def remove_statement(module: PythonModule, statement: ast.stmt) -> Edit | None:
     """Remove a statement with its line, or put ``pass`` in its place if its block would be empty."""
@@ -28,7 +30,7 @@ def remove_statement(module: PythonModule, statement: ast.stmt) -> Edit | None:
         if rest and not rest.startswith("#"):
             return Edit(module.path, module.span_at(start, last - len(text[end:last].lstrip())), "")
     if rest:  # a comment stays
-        return Edit(module.path, module.span_at(start, end + len(text[end:]) - len(text[end:].lstrip(" \t"))), "")
+        return Edit(module.path, module.span_at(start, last - len(text[end:last].lstrip(" \t"))), "")
     return Edit(module.path, module.span_at(first, last), "")
 
 
@@ -67,13 +69,13 @@ def insert_below(module: PythonModule, statement: ast.stmt, lines: str) -> Edit 
     """Put ``lines`` on lines of their own below a statement, indented like it; None if its lines are shared."""
     text = module.source.text
     start, end = module.offsets(statement)
-    first = max(text.rfind("\n", 0, start), text.rfind("\r", 0, start)) + 1
-    behind = min((found for found in (text.find("\n", end), text.find("\r", end)) if found != -1), default=len(text))
+    first = module.source.line_starts[module.source.position(start)[0] - 1]
+    break_ = _LINE_END.search(text, end)
+    behind = len(text) if break_ is None else break_.start()
     indent, rest = text[first:start], text[end:behind].strip()
     if indent.strip() or (rest and not rest.startswith("#")):
         return None
-    line_break = "\r\n" if "\r\n" in text else "\n"
-    added = "".join(f"{line_break}{indent}{line}" for line in lines.splitlines())
+    added = "".join(f"{module.source.line_break}{indent}{line}" for line in lines.splitlines())
     return Edit(module.path, module.span_at(behind, behind), added)
 
 

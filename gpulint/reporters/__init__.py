@@ -35,11 +35,14 @@ class Context:
     colour: bool = False
     width: int = 110
     """Columns that prose is folded to."""
+    _names: dict[Path, str] = field(default_factory=dict, repr=False, compare=False)
     _cells: dict[Path, list[tuple[Fragment, SourceText]]] = field(default_factory=dict, repr=False, compare=False)
 
     def relative(self, path: Path) -> str:
         """``path`` relative to the working directory, with forward slashes."""
-        return Path(os.path.relpath(path, self.cwd)).as_posix()
+        if path not in self._names:
+            self._names[path] = Path(os.path.relpath(path, self.cwd)).as_posix()
+        return self._names[path]
 
     def source(self, path: Path, cell: int | None = None) -> SourceText:
         """Text of a file, or of one cell of a notebook; empty if it cannot be had."""

@@ -41,7 +41,7 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     imports, files = brought
     # Not where the first argument starts: that may be inside of parentheses of its own.
     inside = opening(module.source.text, module.offsets(call.func)[1]) + 1
-    rest = module.source.text[inside:]
+    rest = module.source.text[inside : module.offsets(call)[1]]
     gap = rest[: len(rest) - len(rest.lstrip())]
     first = inside + len(gap)
     edits = (

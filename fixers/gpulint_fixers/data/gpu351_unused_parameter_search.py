@@ -16,7 +16,7 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         return Declined("the finding does not say which call it is")
     assert found.keyword.arg is not None
     text, end = document.python.source.text, document.python.offsets(found.keyword)[1]
-    if text[end:].split("\n", 1)[0].lstrip(", \t").startswith("#"):
+    if text[end : text.find("\n", end) + 1 or None].lstrip(", \t").startswith("#"):
         return Declined("the comment behind it may say why it is on")
     edit = set_keyword(document.python, found.call, found.keyword.arg, found.off)
     return Fix(

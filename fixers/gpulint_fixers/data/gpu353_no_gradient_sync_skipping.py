@@ -94,7 +94,7 @@ def _skip(project: Project, scopes: ModuleScopes, found: Accumulation) -> Fix | 
     if indent.strip() or isinstance(first, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef):
         return Declined("the loop's body does not start on a line of its own")
     text = f"{ast.unparse(model)}.require_backward_grad_sync = {ast.unparse(found.last)}"
-    line_break = "\r\n" if "\r\n" in module.source.text else "\n"
+    line_break = module.source.line_break
     edit = Edit(module.path, module.span_at(start, start), f"{text}{line_break}{indent}")
     return Fix(
         f"exchange gradients in the last micro-step of each update alone, as `no_sync` does; {_ROUNDED}",
