@@ -148,11 +148,12 @@ def is_explained(document: Document, number: Span) -> bool:
     source = document.cell_source(number.cell)
     if _REASON.search(source.line(number.line).partition("#")[2]):
         return True
-    lines = (
-        source.text.splitlines()
-        if document.kind is Kind.SHELL
-        else [source.line(number.line - 1)]
-        if number.line > 1
-        else []
-    )
-    return any(line.lstrip().startswith("#") and "batch" in line and _REASON.search(line) for line in lines)
+    if document.kind is Kind.SHELL:
+        return _explains(source.text)
+    return number.line > 1 and _explains(source.line(number.line - 1))
+
+
+@lru_cache(maxsize=16)
+def _explains(text: str) -> bool:
+    lines = (line for line in text.splitlines() if line.lstrip().startswith("#"))
+    return any("batch" in line and _REASON.search(line) for line in lines)
