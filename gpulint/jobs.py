@@ -33,6 +33,7 @@ __all__ = [
     "Stated",
     "build_jobs",
     "launched",
+    "launched_in",
     "setting_at",
     "started_at",
 ]
@@ -157,6 +158,11 @@ class Job:
         return any(item.document.path != self.document.path and not item.launch.uncalled for item in self.launches)
 
     @cached_property
+    def numbers(self) -> Mapping[JobLaunch, int]:
+        """Where each launch stands among all."""
+        return {start: number for number, start in enumerate(self.launches)}
+
+    @cached_property
     def starters(self) -> frozenset[int]:
         """Identities of the commands that launch something."""
         return frozenset(id(item.launch.command) for item in self.launches)
@@ -217,6 +223,15 @@ def launched(jobs: tuple[Job, ...]) -> dict[Path, tuple[Launched, ...]]:
         for start in job.launches:
             if start.program is not None:
                 found.setdefault(start.program, []).append(Launched(job, start))
+    return {path: tuple(starts) for path, starts in found.items()}
+
+
+def launched_in(jobs: tuple[Job, ...]) -> dict[Path, tuple[Launched, ...]]:
+    """The launches by the file that they stand in."""
+    found: dict[Path, list[Launched]] = {}
+    for job in jobs:
+        for start in job.launches:
+            found.setdefault(start.document.path, []).append(Launched(job, start))
     return {path: tuple(starts) for path, starts in found.items()}
 
 

@@ -204,6 +204,16 @@ class Project(Tree):
 
         return started_at(self.jobs)
 
+    def launched_in(self, path: Path) -> tuple[Launched, ...]:
+        """Launches of all jobs that stand in a file."""
+        return self._launched_in.get(path, ())
+
+    @cached_property
+    def _launched_in(self) -> dict[Path, tuple[Launched, ...]]:
+        from gpulint.jobs import launched_in
+
+        return launched_in(self.jobs)
+
     def jobs_setting(self, path: Path, span: Span) -> tuple[Job, ...]:
         """Jobs that get the environment variable that is set in a place."""
         return self._jobs_setting.get((path, span), ())

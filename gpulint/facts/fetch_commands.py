@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING
-from weakref import WeakKeyDictionary
 
 from gpulint.facts.launches import innermost
+from gpulint.facts.memo import asked_once
 
 if TYPE_CHECKING:
     from gpulint.documents.shell import Command
@@ -44,24 +44,16 @@ _PREPARES = frozenset(
 )
 
 
+@asked_once
 def words_of(command: Command) -> tuple[str, ...]:
     """The command's words, wrappers and a runner such as ``uv run`` or ``srun`` taken off; the first as a base name."""
-    known = _WORDS.get(command)
-    if known is None:
-        known = _WORDS[command] = _words_of(command)
-    return known
-
-
-_WORDS: WeakKeyDictionary[Command, tuple[str, ...]] = WeakKeyDictionary()
-
-
-def _words_of(command: Command) -> tuple[str, ...]:
     argv = [word.text for word in innermost(command.argv)]
     if not argv:
         return ()
     return (argv[0].rstrip("/").rpartition("/")[2], *argv[1:])
 
 
+@asked_once
 def install_tool(command: Command) -> str:
     """Name of the installer that a command runs to install or build packages, else ""."""
     words = words_of(command)
@@ -175,6 +167,7 @@ def is_bulk(command: Command) -> bool:
     return any(_BULK.search(url.strip("'\"")) and not _CODE.search(url) for url in urls)
 
 
+@asked_once
 def copy_tool(command: Command) -> str:
     """Name of the tool that copies from an object store or another host onto this machine, else ""."""
     words = words_of(command)

@@ -81,6 +81,7 @@ class GpuJobs:
     def __init__(self, project: Project) -> None:
         self._project = project
         self._sets_up: dict[Job, bool] = {}
+        self._last_uses: dict[Job, dict[Path | None, int]] = {}
 
     @cached_property
     def held(self) -> tuple[tuple[Job, Place], ...]:
@@ -119,6 +120,14 @@ class GpuJobs:
             known = {id(item.launch.command) for items in job.calls.values() for item in items}
             self._sets_up[job] = all(id(item.command) in known or only_prepares(item.command) for item in job.commands)
         return self._sets_up[job]
+
+    def last_uses(self, job: Job) -> dict[Path | None, int]:
+        """Number of the last launch in a job of each program that uses GPUs."""
+        if job not in self._last_uses:
+            self._last_uses[job] = {
+                start.program: number for number, start in enumerate(job.launches) if self.uses_gpu(start)
+            }
+        return self._last_uses[job]
 
     def commands_of(self, document: Document) -> list[Held]:
         """Commands in a document that run in a GPU job, each once and in order."""

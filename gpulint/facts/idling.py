@@ -7,6 +7,7 @@ import re
 from gpulint.documents.shell import ArgWord, Command
 from gpulint.documents.shell.wrappers import unwrap
 from gpulint.facts.launches import innermost
+from gpulint.facts.memo import asked_once
 
 FOREVER = 86_400
 """Seconds from which a sleep is meant to last until somebody ends the job."""
@@ -22,6 +23,7 @@ def argv(command: Command) -> tuple[ArgWord, ...]:
     return unwrap(command.argv).argv
 
 
+@asked_once
 def sleeps(command: Command) -> float | None:
     """Seconds that a ``sleep`` lasts, infinity where it has no end; None for anything else or an unknown length."""
     if command.name != "sleep":
@@ -65,6 +67,7 @@ def in_endless_loop(command: Command) -> bool:
     return loop is not None and _ENDLESS.match(loop.text) is not None
 
 
+@asked_once
 def session(command: Command) -> str | None:
     """What a command opens for a person to work in: Jupyter, an editor, a shell on a node; None for anything else."""
     texts = [word.text for word in argv(command)]

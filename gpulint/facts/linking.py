@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpulint.budget import Budget
 from gpulint.documents import kind_of
 from gpulint.documents.base import Document
 from gpulint.documents.tasks import Count, Task
@@ -29,6 +30,10 @@ MAX_CALLS = 6
 LINKING = "job linking"
 MAX_SCRIPTS = 60
 """Most scripts of one job."""
+MAX_FOLLOWED = 20_000
+"""Commands, assignments and variables that one job takes over from the scripts that it calls."""
+MAX_LINKED, MAX_LINKED_PER_FILE = 40_000, 100
+"""The same for all jobs of a tree."""
 _RUNS = re.compile(
     rb"python|torchrun|accelerate|deepspeed|horovodrun|mpirun|mpiexec|srun|jsrun|\.py\b|\.sh\b|jupyter|code-server"
     rb"|sleep|tail -f|#SBATCH|#PBS|#BSUB|#\$ |CUDA_VISIBLE|docker|singularity|apptainer|composer|salloc|colossalai"
@@ -63,6 +68,7 @@ class _Walk:
     env: list[Setting] = field(default_factory=list)
     scripts: list[Document] = field(default_factory=list)
     active: set[Path] = field(default_factory=set)
+    budget: Budget = field(default_factory=lambda: Budget(MAX_FOLLOWED))
 
 
 class Linker:
@@ -74,6 +80,7 @@ class Linker:
         self.submissions: dict[Path, list[tuple[Document, Launch]]] = {}
         self.failed: set[Path] = set()
         """Scripts whose commands could not be followed; they are not tried again for each caller."""
+        self.budget = Budget(MAX_LINKED + MAX_LINKED_PER_FILE * len(project.files))
 
     def jobs(self) -> tuple[Job, ...]:
         """All jobs. A script that others call is a job of its own only if it has scheduler directives."""
@@ -156,7 +163,8 @@ class Linker:
         for launch in launches(script, known) if sources else ():
             if launch.launcher == "source" and (found := self._file(launch, document, start, folder)) is not None:
                 sourced = self._called(found[0], depth)
-                if sourced is not None:
+                if sourced is not None and self._affords(walk, sourced):
+                    walk.budget.spend(len(env))
                     env = {**env, **_left_behind(sourced, known)}
                     known = {name: item.value for name, item in env.items() if item.value is not None}
         for launch in launches(script, known):
@@ -184,9 +192,12 @@ class Linker:
         """The commands of a script that the job calls, with the arguments of the call."""
         if called.path in walk.active or called.path in self.failed or len(walk.scripts) > MAX_SCRIPTS:
             return
+        if not self._affords(walk, called):
+            return
         walk.active.add(called.path)
         walk.scripts.append(called)
         outer = {name: item for name, item in start.env.items() if not name.isdigit()}
+        walk.budget.spend(len(outer))
         numbered = {str(at): Setting(str(at), word.value, start.place) for at, word in enumerate(start.launch.args, 1)}
         try:
             for script in called.scripts:
@@ -195,6 +206,18 @@ class Linker:
             self.failed.add(called.path)
             self.project.fail(called.path, LINKING, error)
         walk.active.discard(called.path)
+
+    def _affords(self, walk: _Walk, called: Document) -> bool:
+        """Whether a job may take up the commands of one more script; where it may not, a note says so."""
+        cost = 10 + sum(len(script.commands) + len(script.assignments) for script in called.scripts)
+        was_left = not walk.budget.exhausted
+        if walk.budget.spend(cost) and self.budget.spend(cost):
+            return True
+        if was_left:
+            caller = walk.scripts[0]
+            caller.problem(f"{called.path.name} and later calls of scripts were not followed: too many", is_error=False)
+            walk.budget.left = -1
+        return False
 
     def _called(self, path: Path, depth: int) -> Document | None:
         """The document of a shell script that is called, None for anything else."""

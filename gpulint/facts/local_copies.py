@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from gpulint.facts.fetch_commands import copy_tool, words_of
+from gpulint.facts.memo import asked_once
 
 if TYPE_CHECKING:
     from gpulint.documents.shell import Command
@@ -34,6 +35,7 @@ _ARCHIVE = re.compile(r"\.(?:tar|zip|tgz|tar\.\w+)$")
 _FILE = re.compile(r"\.\w{1,5}$")
 
 
+@asked_once
 def stages(job: Job) -> list[tuple[Command, str]]:
     """Commands of a job that fill its own disk with data, each with what it does, where they are of weight.
 

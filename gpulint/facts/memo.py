@@ -5,9 +5,12 @@ from __future__ import annotations
 import heapq
 import sys
 from collections.abc import Callable, Hashable, Iterator, Sized
+from functools import wraps
 from itertools import count
 from typing import Any, NamedTuple, TypeVar
+from weakref import WeakKeyDictionary
 
+S = TypeVar("S")
 T = TypeVar("T")
 
 MAX_DEPTH = 16
@@ -27,6 +30,19 @@ class _Query(NamedTuple):
 
     def settled(self, found: Any) -> Any:
         return found if self.settle is None else self.settle(found)
+
+
+def asked_once(answer: Callable[[S], T]) -> Callable[[S], T]:
+    """Answer a question about a job or a command once: many jobs may run the same script."""
+    known: WeakKeyDictionary[S, T] = WeakKeyDictionary()
+
+    @wraps(answer)
+    def remembered(subject: S) -> T:
+        if subject not in known:
+            known[subject] = answer(subject)
+        return known[subject]
+
+    return remembered
 
 
 class Memo:

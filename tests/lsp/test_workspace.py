@@ -4,6 +4,7 @@ import gc
 import random
 import shutil
 import sys
+import threading
 from itertools import count
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 from gpulint import engine
 from gpulint.cli import inputs
 from gpulint.lsp.checking import Checker
-from gpulint.lsp.worker import Interrupted
+from gpulint.lsp.worker import Interrupted, _raise_in
 from gpulint.lsp.workspace import Superseded, Workspace, Workspaces, _Parser
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -201,7 +202,7 @@ def test_a_check_that_was_interrupted_leaves_nothing_half_done(tmp_path):
         def look(frame, event, argument):
             if event == "call" and next(calls) - start > after:
                 sys.setprofile(None)
-                raise Interrupted
+                _raise_in(threading.get_ident(), Interrupted)  # as the server does
 
         sys.setprofile(look)
 

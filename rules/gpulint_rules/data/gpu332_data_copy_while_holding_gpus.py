@@ -96,22 +96,23 @@ def _trains_later(held: Held) -> bool:
 def _preparations(document: Document, project: Project) -> Iterator[Finding]:
     """A program that only prepares data, started by the job before the program that uses the GPUs."""
     seen: set[tuple[int, int]] = set()
-    for job, evidence in project.gpu_jobs.held:
-        for start in job.launches:
-            span = start.launch.span
-            if start.document is not document or (span.line, span.column) in seen or not _prepares(start, job, project):
-                continue
-            if may_skip(job, document, start.launch.command) or tests_existence(start.launch.command):
-                continue
-            seen.add((span.line, span.column))
-            assert start.program is not None
-            yield RULE.finding(
-                document.path,
-                span,
-                f"{start.program.name} prepares data while the job holds its GPUs",
-                help=f"run {start.program.name} in a job without GPUs and let this one depend on it",
-                related=(evidence,),
-            )
+    held = dict(project.gpu_jobs.held)
+    for launched in project.launched_in(document.path):
+        job, start = launched.job, launched.start
+        span = start.launch.span
+        if job not in held or (span.line, span.column) in seen or not _prepares(start, job, project):
+            continue
+        if may_skip(job, document, start.launch.command) or tests_existence(start.launch.command):
+            continue
+        seen.add((span.line, span.column))
+        assert start.program is not None
+        yield RULE.finding(
+            document.path,
+            span,
+            f"{start.program.name} prepares data while the job holds its GPUs",
+            help=f"run {start.program.name} in a job without GPUs and let this one depend on it",
+            related=(held[job],),
+        )
 
 
 def _prepares(start: JobLaunch, job: Job, project: Project) -> bool:
@@ -120,8 +121,8 @@ def _prepares(start: JobLaunch, job: Job, project: Project) -> bool:
     scopes = project.scopes_at(start.program)
     if scopes is None or b"cuda" in project.words.of(start.program) or project.loops.trains(scopes):
         return False
-    later = job.launches[job.launches.index(start) + 1 :]
-    return any(other.program != start.program and project.gpu_jobs.uses_gpu(other) for other in later)
+    last = project.gpu_jobs.last_uses(job)
+    return any(number > job.numbers[start] for program, number in last.items() if program != start.program)
 
 
 RULE = Rule(
