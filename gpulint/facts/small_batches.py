@@ -153,17 +153,6 @@ def is_explained(document: Document, number: Span) -> bool:
     if _REASON.search(source.line(number.line).partition("#")[2]):
         return True
     if document.kind is Kind.SHELL:
-<<<<<<< HEAD
         return document.matches(_REASON_IN_COMMENT)
     above = source.line(number.line - 1) if number.line > 1 else ""
     return _REASON_IN_COMMENT.search(above) is not None
-=======
-        return _explains(source.text)
-    return number.line > 1 and _explains(source.line(number.line - 1))
-
-
-@lru_cache(maxsize=16)
-def _explains(text: str) -> bool:
-    lines = (line for line in text.splitlines() if line.lstrip().startswith("#"))
-    return any("batch" in line and _REASON.search(line) for line in lines)
->>>>>>> shell
