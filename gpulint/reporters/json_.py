@@ -13,7 +13,10 @@ from gpulint.source import Span
 
 def render(report: Report, context: Context) -> str:
     """The findings; keys are described in the README. An empty list when there are none."""
-    return json.dumps([finding(result, context) for result in report.results], indent=2, ensure_ascii=False) + "\n"
+    # One by one: the encoder holds what it makes in pieces that take ten times the memory of the text.
+    items = (json.dumps(finding(result, context), indent=2, ensure_ascii=False) for result in report.results)
+    listed = ",\n  ".join(item.replace("\n", "\n  ") for item in items)
+    return f"[\n  {listed}\n]\n" if listed else "[]\n"
 
 
 def finding(result: Result, context: Context) -> dict[str, Any]:
