@@ -49,7 +49,7 @@ repos:
 
 def call(folder: Path, *command: str) -> str:
     """Output of a command, whatever its exit code: a hook that finds something fails."""
-    cache = {"PRE_COMMIT_HOME": str(folder.parent / "cache")}
+    cache = {"PRE_COMMIT_HOME": str(folder.parent / "cache"), "GPULINT_CACHE_DIR": str(folder.parent / "reports")}
     env = {key: value for key, value in os.environ.items() if not key.startswith(("GIT_", "PYTHON"))} | cache
     done = subprocess.run(command, cwd=folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     return done.stdout

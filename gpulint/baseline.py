@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpulint.config import ConfigError
+from gpulint import disk
+from gpulint.config import ConfigError, check_link
 from gpulint.finding import Finding, Severity
 from gpulint.fingerprint import keys
 
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 NAME = "gpulint-baseline.json"
 VERSION = 1
+MAX_BYTES = 100_000_000
+"""A baseline lists all findings of a project, and so may be larger than any file that is scanned."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -64,7 +67,7 @@ class Baseline:
         left = {(entry.fingerprint, entry.path): entry.count for entry in self.entries}
         homes: dict[str, list[str]] = {}
         for entry in self.entries:
-            if not (self.path.parent / entry.path).exists():
+            if not disk.exists(self.path.parent / entry.path):
                 homes.setdefault(entry.fingerprint, []).append(entry.path)
         marks = keys([result.finding for result in results], project)
         wheres = [self._relative(result.finding.path) for result in results]
@@ -111,11 +114,16 @@ def _common_tail(path: str, other: str) -> int:
 
 
 def find(folder: Path) -> Path | None:
-    """The baseline that applies to ``folder`` (absolute): the nearest upwards, up to the repository's root."""
+    """The baseline that applies to ``folder`` (absolute): the nearest upwards, up to the repository's root.
+
+    Raises:
+        ConfigError: it is a link out of the project.
+    """
     for candidate in (folder, *folder.parents):
-        if (candidate / NAME).is_file():
+        if disk.exists(candidate / NAME):
+            check_link(candidate / NAME, "--baseline")
             return candidate / NAME
-        if (candidate / ".git").exists():
+        if disk.exists(candidate / ".git"):
             break
     return None
 
@@ -127,14 +135,18 @@ def read(path: Path) -> Baseline:
         ConfigError: it cannot be read, is no baseline, or a newer gpulint wrote it.
     """
     try:
-        text = path.read_bytes().decode("utf-8-sig")
+        text = disk.read(path, most=MAX_BYTES).decode("utf-8-sig")
         content = json.loads(text)
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
     except json.JSONDecodeError as error:
         raise ConfigError(f"{path}:{error.lineno}: broken baseline: {error.msg}") from None
-    except (UnicodeDecodeError, RecursionError) as error:
+    except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: broken baseline: {error}") from None
+    except RecursionError:
+        raise ConfigError(f"{path}: broken baseline: nested too deeply") from None
+    except ValueError:
+        raise ConfigError(f"{path}: broken baseline: a number has thousands of digits") from None
     version = content.get("version") if isinstance(content, dict) else None
     if not isinstance(version, int) or isinstance(version, bool) or not isinstance(content.get("findings"), list):
         raise ConfigError(f"{path}: no gpulint baseline: 'version' and 'findings' are missing")

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from gpulint import disk
 from gpulint.finding import Severity
 from gpulint.settings import SETTINGS
 
@@ -39,6 +40,8 @@ class Config:
     """Findings below this are not reported."""
     estimate: tuple[tuple[str, ...], ...] = ()
     """For each model factory the arguments of ``gpulint estimate``, the factory first."""
+    cache_dir: str | None = None
+    """The folder of the cache, relative to ``base`` and in it; None: the user's cache folder."""
     base: Path = field(default_factory=Path.cwd)
     """The folder that path patterns are relative to."""
     source: Path | None = None
@@ -62,7 +65,7 @@ def load(start: Path, *, explicit: Path | None = None, isolated: bool = False) -
         ConfigError: unreadable file, broken TOML, unknown key or a value of the wrong type.
     """
     if explicit is not None:
-        if not explicit.is_file():
+        if not disk.exists(explicit):
             raise ConfigError(f"{explicit}: no such configuration file")
         table = _table(explicit)
         return _parse(explicit, {} if table is None else table)
@@ -71,11 +74,24 @@ def load(start: Path, *, explicit: Path | None = None, isolated: bool = False) -
     for folder in (start, *start.parents):
         for name in ("gpulint.toml", "pyproject.toml"):
             path = folder / name
-            if path.is_file() and (table := _table(path)) is not None:
-                return _parse(path, table)
-        if (folder / ".git").exists():
+            if disk.exists(path):
+                check_link(path, "--config")
+                if (table := _table(path)) is not None:
+                    return _parse(path, table)
+        if disk.exists(folder / ".git"):
             break
     return Config(base=start)
+
+
+def check_link(path: Path, option: str) -> None:
+    """Refuse a file that was found, not named, and is a link out of its repository (or folder, if that is in none).
+
+    Raises:
+        ConfigError: it is one, and only ``option`` may name what is behind it.
+    """
+    top = next((folder for folder in path.parents if disk.exists(folder / ".git")), path.parent)
+    if not disk.is_within(path, top):
+        raise ConfigError(f"{path}: a link out of the project; {option} can name what it leads to")
 
 
 def origins(config: Config) -> dict[str, str]:
@@ -89,11 +105,15 @@ def _table(path: Path) -> dict[str, Any] | None:
     import tomllib
 
     try:
-        data = tomllib.loads(path.read_bytes().decode("utf-8-sig"))
+        data = tomllib.loads(disk.read(path).decode("utf-8-sig"))
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
+    except RecursionError:
+        raise ConfigError(f"{path}: not valid TOML: nested too deeply") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: not valid TOML: {error}") from None
+    except ValueError:
+        raise ConfigError(f"{path}: not valid TOML: a number has thousands of digits") from None
     tool = data.get("tool", {})
     table = tool.get("gpulint") if isinstance(tool, dict) else None
     if table is None and path.name != "pyproject.toml":
@@ -118,7 +138,7 @@ def _parse(path: Path, table: dict[str, Any]) -> Config:
 def _where(path: Path, key: str) -> str:
     """``path:line`` of a key; tomllib keeps no places, so the first line that assigns the key is taken."""
     pattern = re.compile(rf"""^\s*(?:\[[\w.]*\.?)?["']?{re.escape(key)}["']?\s*[=\].]""")
-    for number, line in enumerate(path.read_text("utf-8-sig").splitlines(), 1):
+    for number, line in enumerate(disk.read(path).decode("utf-8-sig").splitlines(), 1):
         if pattern.match(line):
             return f"{path}:{number}"
     return str(path)

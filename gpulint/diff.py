@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpulint import engine
-from gpulint.discover import MAX_BYTES, is_left_out, may_be_read
+from gpulint.discover import is_left_out, may_be_read
+from gpulint.disk import MAX_BYTES
 from gpulint.documents import Document, kind_of, load
 from gpulint.finding import Finding
 from gpulint.fingerprint import keys
@@ -38,7 +39,7 @@ class Diff:
         """Raises ConfigError: no git repository, or a revision that it does not have."""
         self.project = project
         self._repository = Repository(project.root)
-        changes = self._repository.changes(self._repository.base(revision))
+        changes = self._repository.changes(self._repository.base(revision), may_be_read)
         self._tracked, self._submodules = self._repository.tracked()
         self._by_new = {change.new: change for change in changes if change.new is not None}
         self._gone = [change for change in changes if change.old is not None and change.new != change.old]

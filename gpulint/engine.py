@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from gpulint.documents import kind_of, undecodable
+from gpulint.failures import Failure, Origin, PluginError
 from gpulint.finding import Finding, Place, Problem
 from gpulint.fix import Declined, Fix, Fixer
 from gpulint.gate import Gate
@@ -40,13 +41,20 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class InternalError:
-    """A rule, fixer or reader that raised: always gpulint's fault, never the user's."""
+    """A rule, fixer or reader that raised: the fault of gpulint or of a plugin, never the user's."""
 
     where: str
     """Code of the rule, or the part of gpulint that failed."""
     path: Path
     error: str
     trace: str = field(default="", compare=False)
+    plugin: Origin | None = None
+    """Whose rule or fixer it is, if it is a plugin's."""
+
+    @property
+    def title(self) -> str:
+        """What kind of error this is."""
+        return f"error in {self.where} of {self.plugin}" if self.plugin else f"internal error in {self.where}"
 
 
 @dataclass
@@ -62,6 +70,14 @@ class Report:
         self.results += other.results
         self.problems += other.problems
         self.errors += other.errors
+
+    def record(self, failure: Failure) -> None:
+        """Take up what failed: as a problem of the file if that is to blame, else as an error of gpulint's own."""
+        problem = failure.problem
+        if problem is not None:
+            self.problems.append(problem)
+        else:
+            self.errors.append(_internal(failure.where, failure.path, failure.error))
 
 
 @dataclass(frozen=True)
@@ -93,17 +109,23 @@ class Run:
             self.spent[stage] += time.process_time() - before - (sum(self.spent.values()) - inner)
 
     def _unit(self, unit: Path | int) -> Report:
-        return self.job(unit) if isinstance(unit, int) else self.document(unit)
+        report = self.job(unit) if isinstance(unit, int) else self.document(unit)
+        for failure in self.project.take_failures():
+            report.record(failure)
+        return report
 
     def document(self, path: Path) -> Report:
         """Findings and problems of one document."""
         report = Report()
         try:
             data = self.project.data(path)
+            if reason := self.project.unreadable(path):
+                report.problems.append(Problem(path, f"cannot be read: {reason}"))
+                return report
             kind = kind_of(path, data[:4096])
             if kind is None:
                 return report
-            rules = self.rules_for(path, kind)
+            rules = self.rules_for(path, kind, report)
             if not rules and kind is Kind.PYTHON and path not in self.project.named and self.project.gated:
                 report.problems += undecodable(path, data)
                 return report
@@ -113,26 +135,32 @@ class Run:
             if not document.problems:
                 # Read here, not when some rule happens to ask, problems do not depend on the selection of rules.
                 _ = document.python, document.scripts, document.tasks
-            report.problems += document.problems
-        except OSError as error:
-            report.problems.append(Problem(path, f"cannot be read: {error.strerror or error}"))
-            return report
         except Exception as error:
-            report.errors.append(_internal("reader", path, error))
+            report.record(Failure(path, "reader", error))
             return report
         for rule in rules:
             self.check(rule, document, path, report)
+        report.problems += document.problems
+        for failure in document.failures:
+            report.record(failure)
         return report
 
-    def rules_for(self, path: Path, kind: Kind) -> list[Rule]:
-        """The rules that may fire in a file."""
+    def rules_for(self, path: Path, kind: Kind, report: Report) -> list[Rule]:
+        """The rules that may fire in a file, without those whose plugin cannot say."""
         if self.skips(path):
             return []
         rules = [rule for rule in self.rules if rule.scope is Scope.DOCUMENT and kind in rule.kinds]
         if not self.project.gated:
             return rules
         gate = Gate(self.project, path, kind)
-        return [rule for rule in rules if gate.lets(rule)]
+        passed = []
+        for rule in rules:
+            try:
+                if gate.lets(rule):
+                    passed.append(rule)
+            except PluginError as error:
+                report.record(Failure(path, rule.code, error))
+        return passed
 
     def job(self, index: int) -> Report:
         """Findings of the rules that look at whole jobs."""
@@ -158,7 +186,7 @@ class Run:
                         continue
                     report.results.append(Result(finding, self.fix(finding, report)))
         except Exception as error:
-            report.errors.append(_internal(rule.code, path, error))
+            report.record(Failure(path, rule.code, error))
 
     def is_optional(self, finding: Finding) -> bool:
         """Is the finding, or what it rests on, in text that a template writes only under a condition?"""
@@ -176,17 +204,20 @@ class Run:
         try:
             return fixer.fix(finding, self.project)
         except Exception as error:
-            report.errors.append(_internal(f"{fixer.code} fixer", finding.path, error))
+            report.record(Failure(finding.path, f"{fixer.code} fixer", error))
             return None
 
 
 def _internal(where: str, path: Path, error: Exception) -> InternalError:
     import traceback
 
+    # The text of a deep recursion is useless and long, so the trace is cut from the front.
+    trace = "".join(traceback.format_exception(error))[-4000:]
+    if isinstance(error, PluginError):
+        return InternalError(where, path, str(error), trace, error.origin)
     frames = traceback.extract_tb(error.__traceback__)
     place = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
-    # The text of a deep recursion is useless and long, so the trace is cut from the front.
-    return InternalError(where, path, f"{type(error).__name__}: {error}{place}", traceback.format_exc()[-4000:])
+    return InternalError(where, path, f"{type(error).__name__}: {error}{place}", trace)
 
 
 def run(
@@ -210,11 +241,8 @@ def run(
     units: list[Path | int] = list(files)
     report = Report()
     if any(rule.scope is Scope.JOB for rule in rules):
-        try:
-            with work.timed("linking jobs"):
-                units += range(len(project.jobs))
-        except Exception as error:
-            report.errors.append(_internal("job linking", project.root, error))
+        with work.timed("linking jobs"):
+            units += range(len(project.jobs))
     for done, part in enumerate(_map(work, units, jobs), 1):
         report.extend(part)
         if progress is not None:
@@ -272,11 +300,26 @@ def _finish(
             if report_unused:
                 results += [Result(finding) for finding in suppressions.unused(rules)]
         kept += [result for result in results if result.finding.severity >= project.config.severity]
+    for failure in project.take_failures():
+        report.record(failure)
+    asked.add(project.root)  # what failed for all files
+    report.problems = [problem for problem in report.problems if problem.path in asked]
     report.results = _sorted_once(kept, lambda result: (result.finding.sort_key, result.finding.message))
     report.problems = _sorted_once(
         report.problems, lambda problem: (str(problem.path), problem.line or 0, problem.message)
     )
-    report.errors = _sorted_once(report.errors, lambda error: (str(error.path), error.where, error.error))
+    report.errors = _once_per_file(report.errors)
+
+
+def _once_per_file(errors: Iterable[InternalError]) -> list[InternalError]:
+    """The same error of several rules in one file as one, which names them all."""
+    same: dict[tuple[str, str, str], dict[str, InternalError]] = {}
+    for error in errors:
+        same.setdefault((str(error.path), error.error, str(error.plugin)), {}).setdefault(error.where, error)
+    return [
+        dataclasses.replace(next(iter(found.values())), where=", ".join(sorted(found)))
+        for _, found in sorted(same.items())
+    ]
 
 
 def _sorted_once(items: Iterable[T], key: Callable[[T], Any]) -> list[T]:
@@ -292,13 +335,12 @@ def _without_ignored(path: Path, results: list[Result], project: Project, rules:
     config = project.config
     if not results or not config.per_file_ignores or not path.is_relative_to(config.base):
         return results
-    import pathspec
-
+    from gpulint.patterns import compiled
     from gpulint.selection import select
 
     relative, ignored = path.relative_to(config.base).as_posix(), set()
     for pattern, selectors in config.per_file_ignores.items():
-        if pathspec.GitIgnoreSpec.from_lines([pattern]).match_file(relative):
+        if compiled((pattern,)).match_file(relative):
             ignored |= {rule.code for rule in select(rules, selectors, (), ())}
     return [result for result in results if result.finding.rule.code not in ignored]
 
@@ -310,5 +352,5 @@ def _suppressions(path: Path, project: Project, report: Report) -> Suppressions 
         document = project.document(path)
         return None if document is None else Suppressions(document)
     except Exception as error:
-        report.errors.append(_internal("suppressions", path, error))
+        report.record(Failure(path, "suppressions", error))
         return None

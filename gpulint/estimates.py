@@ -6,11 +6,13 @@ plugin estimates memory; rules and fixers then find the result at the project.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from gpulint import disk
+from gpulint.escaping import say
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -71,13 +73,12 @@ def factory_file(target: str, base: Path) -> Path | None:
     """The file of ``train.py:build`` or ``package.module:build``, from ``base``; None for a library's own model."""
     place = target.rpartition(":")[0]
     path = base / (place if place.endswith(".py") else place.replace(".", "/") + ".py")
-    return path if path.is_file() else None
+    return path if disk.is_file(path) else None
 
 
 def announce(sizes: BatchSizes) -> None:
     """Say on standard error what was found by running the factory."""
-    print(
+    say(
         f"gpulint: {sizes.target}: batches of {sizes.training} for training and {sizes.evaluation} for evaluation fit"
-        f" {sizes.card}",
-        file=sys.stderr,
+        f" {sizes.card}"
     )

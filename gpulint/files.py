@@ -6,11 +6,12 @@ import codecs
 import hashlib
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from gpulint import disk
 from gpulint.documents import kind_of
 from gpulint.rule import Kind
 
@@ -27,36 +28,50 @@ _EVALUATES = tuple(
 
 def _digest(path: str) -> str | None:
     try:
-        return hashlib.blake2b(Path(path).read_bytes(), digest_size=16).hexdigest()
+        return hashlib.blake2b(disk.read(path), digest_size=16).hexdigest()
     except OSError:
         return None
 
 
 def _entries(path: str) -> list[str] | None:
     try:
-        # The cache itself is no answer to anything.
-        return sorted(name for name in os.listdir(path) if name != ".gpulint_cache")  # noqa: PTH208 - just names
-    except OSError:
+        return sorted(os.listdir(path))  # noqa: PTH208 - just names
+    except (OSError, ValueError):
         return None
+
+
+def _is_absent(path: str, names: Mapping[str, frozenset[str] | None]) -> bool:
+    """Whether the names in the folder above, or in one further above, say that there is no such path."""
+    folder, name = os.path.split(path)
+    if folder not in names or not name:
+        return False
+    listed = names[folder]
+    return name not in listed if listed is not None else _is_absent(folder, names)
 
 
 ANSWERS: dict[str, Callable[[str], Any]] = {
     "data": _digest,
-    "is_file": os.path.isfile,
-    "is_dir": os.path.isdir,
-    "exists": os.path.exists,
+    "is_file": disk.is_file,
+    "is_dir": disk.is_dir,
+    "exists": disk.exists,
     "entries": _entries,
+    "real": disk.real,
 }
 """What may be asked of the disk."""
 
 
 class Files:
-    """``files`` is what may be read besides what a document names; ``root`` is where paths count from."""
+    """``files`` is what may be read besides what a document names; ``root`` is where paths count from.
+
+    Names come from what files say, so that any text may be asked for. What is neither one of ``files`` nor, without
+    links, in the root or in a folder of theirs does not exist here: nobody may learn what it holds.
+    """
 
     def __init__(self, root: Path, files: Sequence[Path]) -> None:
         self.root = root
         self.files = tuple(files)
         self._data: dict[Path, bytes] = {}
+        self._unreadable: dict[Path, str] = {}
         self._provided: dict[Path, bool] = {}
         self._tests: dict[Path, bool] = {}
         self._folders: dict[Path, frozenset[str]] = {}
@@ -64,14 +79,41 @@ class Files:
         self._asked: dict[str, set[Path]] = {question: set() for question in ANSWERS}
 
     def data(self, path: Path) -> bytes:
-        """Content of a file; empty if it cannot be read (the engine reports that)."""
+        """Content of a file; empty if it cannot be read (:meth:`unreadable` says why)."""
         if path not in self._data:
             self._asked["data"].add(path)
+            self._data[path] = b""
             try:
-                self._data[path] = path.read_bytes()
-            except OSError:
-                self._data[path] = b""
+                if self._is_inside(path):
+                    self._data[path] = disk.read(path)
+                else:
+                    self._unreadable[path] = "a link out of the project"
+            except OSError as error:
+                self._unreadable[path] = error.strerror or str(error)
         return self._data[path]
+
+    def unreadable(self, path: Path) -> str:
+        """Why a file could not be read; empty if it could."""
+        self.data(path)
+        return self._unreadable.get(path, "")
+
+    @cached_property
+    def _tops(self) -> frozenset[str]:
+        """Without links, the root and the folders of files elsewhere, which somebody has named."""
+        folders = {path.parent for path in self.files} - {self.root}
+        return frozenset([disk.real(self.root), *map(disk.real, folders)])
+
+    @cached_property
+    def _own(self) -> frozenset[Path]:
+        return frozenset(self.files)
+
+    def _is_inside(self, path: Path) -> bool:
+        """Is a file or folder that exists one of the tree, without links?"""
+        if path in self._own:
+            return True
+        self._asked["real"].add(path)
+        real = disk.real(path)
+        return any(top in self._tops for top in (real, *map(str, Path(real).parents)))
 
     def is_utf16(self, path: Path) -> bool:
         """Does a file start with the mark of UTF-16, in which bytes are no characters?"""
@@ -100,6 +142,7 @@ class Files:
     def discard(self, path: Path) -> None:
         """Forget what was read of or provided for a file, so that the disk counts again."""
         self._data.pop(path, None)
+        self._unreadable.pop(path, None)
         self._tests.pop(path, None)
         self._provided.pop(path, None)
         self._found.clear()
@@ -110,25 +153,31 @@ class Files:
         if known is not None:
             return known
         self._asked["is_file"].add(path)
-        return path.is_file()
+        return disk.is_file(path) and self._is_inside(path)
 
     def is_dir(self, path: Path) -> bool:
         """Is there such a folder?"""
         self._asked["is_dir"].add(path)
-        return path.is_dir()
+        return disk.is_dir(path) and self._is_inside(path)
 
     def exists(self, path: Path) -> bool:
         """Is there anything of that name?"""
         self._asked["exists"].add(path)
-        return path.exists()
+        return disk.exists(path) and self._is_inside(path)
 
     def asked(self) -> dict[str, dict[str, Any]]:
         """What was asked of the disk besides the contents of ``files``: question -> path -> answer, fit for JSON."""
-        own = frozenset(self.files)
-        return {
-            question: {str(path): ANSWERS[question](str(path)) for path in sorted(paths) if path not in own}
+        answers = {
+            question: {str(path): ANSWERS[question](str(path)) for path in sorted(paths) if path not in self._own}
             for question, paths in self._asked.items()
         }
+        # Most folders that a module is looked for in do not exist, which the names in the folder above say already.
+        folders = answers["entries"]
+        names = {path: None if found is None else frozenset(found) for path, found in folders.items()}
+        answers["entries"] = {
+            path: found for path, found in folders.items() if found is not None or not _is_absent(path, names)
+        }
+        return answers
 
     @property
     def seen(self) -> list[Path]:
@@ -159,11 +208,9 @@ class Files:
     def entries(self, folder: Path) -> frozenset[str]:
         """Names in a folder; empty if there is none."""
         if folder not in self._folders:
-            try:
-                self._asked["entries"].add(folder)
-                names = {entry.name for entry in folder.iterdir()}
-            except OSError:
-                names = set()
+            self._asked["entries"].add(folder)
+            found = _entries(str(folder))
+            names = set(found) if found and self._is_inside(folder) else set()
             for path, exists in self._provided.items():
                 if path.parent == folder and not exists:
                     names.discard(path.name)

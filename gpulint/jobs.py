@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,8 +22,26 @@ if TYPE_CHECKING:
     from gpulint.documents.python import PythonModule
     from gpulint.documents.shell import ArgWord
     from gpulint.project import Project
+    from gpulint.source import Span
 
-__all__ = ["Job", "JobCommand", "JobLaunch", "Launched", "Setting", "Stated", "build_jobs", "launched"]
+__all__ = [
+    "Job",
+    "JobCommand",
+    "JobLaunch",
+    "Launched",
+    "Setting",
+    "Stated",
+    "build_jobs",
+    "launched",
+    "setting_at",
+    "started_at",
+]
+
+
+_FAN_OUT = frozenset("parallel xargs tmux screen sem ts hyperqueue wandb orion optuna guild".split())
+"""Commands that run several programs at once or one after another out of our sight."""
+_ADMINISTERS = frozenset({"login", "online", "offline", "enabled", "disabled", "init", "sync"})
+"""What such a command is told where it runs nothing (``wandb login``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +121,47 @@ class Job:
     def place(self) -> Place:
         return Place(self.document.path, self.task.span)
 
-    @property
+    @cached_property
+    def settings(self) -> Mapping[str, tuple[Setting, ...]]:
+        """``env`` by the name of the variable."""
+        found: dict[str, list[Setting]] = {}
+        for setting in self.env:
+            found.setdefault(setting.name, []).append(setting)
+        return {name: tuple(settings) for name, settings in found.items()}
+
+    @cached_property
+    def calls(self) -> Mapping[Path, tuple[JobLaunch, ...]]:
+        """Launches that run a shell script, by the script's file."""
+        found: dict[Path, list[JobLaunch]] = {}
+        for item in self.launches:
+            if item.script is not None:
+                found.setdefault(item.script.path, []).append(item)
+        return {path: tuple(items) for path, items in found.items()}
+
+    @cached_property
+    def is_parallel(self) -> bool:
+        """Whether some of it runs in the background, or under a command that starts programs out of our sight."""
+        return any(item.launch.command.background for item in self.launches) or any(
+            item.command.background or _fans_out(item.command) for item in self.commands
+        )
+
+    @cached_property
+    def last_start(self) -> Span | None:
+        """The last place in its own document where it launches something."""
+        own = (item for item in self.launches if item.document.path == self.document.path and not item.launch.uncalled)
+        return max((item.launch.span for item in own), default=None)
+
+    @cached_property
+    def starts_elsewhere(self) -> bool:
+        """Whether scripts that it calls launch something."""
+        return any(item.document.path != self.document.path and not item.launch.uncalled for item in self.launches)
+
+    @cached_property
+    def starters(self) -> frozenset[int]:
+        """Identities of the commands that launch something."""
+        return frozenset(id(item.launch.command) for item in self.launches)
+
+    @cached_property
     def programs(self) -> tuple[Path, ...]:
         """Python files of the tree that the job starts, each once."""
         return tuple(dict.fromkeys(item.program for item in self.launches if item.program is not None))
@@ -113,6 +172,10 @@ class Job:
         return bool(self.launches) and all(
             item.program is not None or item.module is not None or item.script is not None for item in self.launches
         )
+
+
+def _fans_out(command: Command) -> bool:
+    return command.name in _FAN_OUT and not any(word.text in _ADMINISTERS for word in command.argv[1:2])
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,6 +218,24 @@ def launched(jobs: tuple[Job, ...]) -> dict[Path, tuple[Launched, ...]]:
             if start.program is not None:
                 found.setdefault(start.program, []).append(Launched(job, start))
     return {path: tuple(starts) for path, starts in found.items()}
+
+
+def started_at(jobs: tuple[Job, ...]) -> dict[tuple[Path, Span], tuple[Launched, ...]]:
+    """The launches by file and place."""
+    found: dict[tuple[Path, Span], list[Launched]] = {}
+    for job in jobs:
+        for start in job.launches:
+            found.setdefault((start.document.path, start.launch.span), []).append(Launched(job, start))
+    return {place: tuple(starts) for place, starts in found.items()}
+
+
+def setting_at(jobs: tuple[Job, ...]) -> dict[tuple[Path, Span], tuple[Job, ...]]:
+    """The jobs that get an environment variable, by the file and place that set it."""
+    found: dict[tuple[Path, Span], list[Job]] = {}
+    for job in jobs:
+        for place in {(setting.place.path, setting.place.span) for setting in job.env}:
+            found.setdefault(place, []).append(job)
+    return {place: tuple(setting) for place, setting in found.items()}
 
 
 def build_jobs(project: Project) -> tuple[Job, ...]:

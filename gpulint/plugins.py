@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import importlib.util
 import pkgutil
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import pluggy
 
 from gpulint import hooks
+from gpulint.failures import Origin, Stop
 from gpulint.fix import Fixer
 from gpulint.hooks import Failure
 from gpulint.rule import Rule
@@ -21,10 +25,8 @@ if TYPE_CHECKING:
 
 GROUP = "gpulint"
 FIRST_PARTY = ("gpulint_rules", "gpulint_fixers", "gpulint_probe")
-_BROKEN = (Exception, SystemExit)
-"""What a plugin may raise at import; some scripts end the process when something is missing."""
-_CODE = re.compile(r"[A-Z]{2,8}\d{3,4}$")
-_NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*$")
+_MOST = 10_000
+"""Most rules, and most fixers, of one plugin."""
 
 
 @dataclass
@@ -35,7 +37,27 @@ class Plugins:
     fixers: dict[str, Fixer] = field(default_factory=dict)
     """By code of the rule."""
     failures: list[Failure] = field(default_factory=list)
+    origins: dict[str, Origin] = field(default_factory=dict)
+    """Packages of third-party plugins, by the name that they are registered with."""
+    makers: dict[str, Origin] = field(default_factory=dict)
+    """Packages of third-party rules, by code."""
     manager: pluggy.PluginManager = field(default_factory=lambda: pluggy.PluginManager("gpulint"), repr=False)
+
+    def fail(self, name: str, reason: str) -> None:
+        """Record that (a part of) a registered plugin does not work."""
+        origin = self.origins.get(name)
+        package = f" ({origin})" if origin is not None and origin.package else ""
+        self.failures.append(Failure((origin.entry if origin is not None else name) + package, reason))
+
+    @contextlib.contextmanager
+    def containing(self, name: str, what: str = "") -> Iterator[None]:
+        """Turn whatever a plugin raises, but for Ctrl-C, into a failure of that plugin."""
+        try:
+            yield
+        except (KeyboardInterrupt, Stop):
+            raise
+        except BaseException as error:  # some scripts end the process when something is missing
+            self.fail(name, f"{what}{_described(error)}")
 
 
 def collect(package: str, path: Iterable[str], attribute: str) -> Iterator[Any]:
@@ -48,69 +70,90 @@ def collect(package: str, path: Iterable[str], attribute: str) -> Iterator[Any]:
             continue
         try:
             inner = importlib.import_module(folder.name)
-        except Exception as error:
-            yield Failure(folder.name, f"{type(error).__name__}: {error}")
+        except (Exception, SystemExit) as error:
+            yield Failure(folder.name, _described(error))
             continue
         for module in sorted(pkgutil.iter_modules(inner.__path__, folder.name + "."), key=lambda module: module.name):
             if not re.match(r"[a-z]+\d+_", module.name.rpartition(".")[2]):
                 continue
             try:
                 yield getattr(importlib.import_module(module.name), attribute)
-            except Exception as error:
-                yield Failure(module.name, f"{type(error).__name__}: {error}")
+            except (Exception, SystemExit) as error:
+                yield Failure(module.name, _described(error))
 
 
 def load(extra: Sequence[object] = ()) -> Plugins:
-    """Import and register every plugin; ``extra`` are plugin modules or objects of the caller. Nothing is raised."""
+    """Import and register every plugin; ``extra`` are plugin modules or objects of the caller. Nothing is raised.
+
+    What third-party plugins print goes to standard error, since standard output is for reports.
+    """
+    from gpulint.origins import entry_points, origin_of
+    from gpulint.streams import output_as_errors
+
     plugins = Plugins()
     plugins.manager.add_hookspecs(hooks)
     for name in FIRST_PARTY:
-        try:
-            _register(plugins, name, importlib.import_module(name))
-        except ModuleNotFoundError as error:
-            if error.name != name:
-                plugins.failures.append(Failure(name, str(error)))
-        except _BROKEN as error:
-            plugins.failures.append(Failure(name, f"{type(error).__name__}: {error}"))
-    from importlib.metadata import entry_points
-
-    for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name):
-        try:
-            _register(plugins, entry.name, entry.load())
-        except _BROKEN as error:
-            plugins.failures.append(Failure(entry.name, f"{type(error).__name__}: {error}"))
+        if importlib.util.find_spec(name) is not None:
+            with plugins.containing(name):
+                _register(plugins, name, importlib.import_module(name))
+    broken = "packages whose metadata cannot be read"
+    for entry in entry_points(GROUP, lambda error: plugins.fail(broken, _described(error))):
+        origin = origin_of(entry)
+        # Two packages may have the same name for their entry points.
+        name = entry.name if entry.name not in plugins.origins else f"{entry.name} ({origin})"
+        plugins.origins[name] = origin
+        with plugins.containing(name), output_as_errors():
+            _register(plugins, name, entry.load())
     for plugin in extra:
-        _register(plugins, getattr(plugin, "__name__", type(plugin).__name__), plugin)
+        name = getattr(plugin, "__name__", type(plugin).__name__)
+        plugins.origins[name] = Origin(name)
+        with plugins.containing(name):
+            _register(plugins, name, plugin)
     return plugins
 
 
 def add_commands(plugins: Plugins, commands: argparse._SubParsersAction[Any]) -> None:
     """Let every plugin declare its sub-commands; one that raises joins ``plugins.failures``."""
+    from gpulint.streams import output_as_errors
+
     hook = "gpulint_commands"
     for name, plugin in plugins.manager.list_name_plugin():
-        if not _implements(plugins, plugin, hook):
-            continue
-        try:
-            getattr(plugin, hook)(subparsers=commands)
-        except _BROKEN as error:
-            plugins.failures.append(Failure(name, f"{hook} raised {type(error).__name__}: {error}"))
+        known = set(commands.choices)
+        with plugins.containing(name, f"{hook} raised "), output_as_errors():
+            if _implements(plugins, plugin, hook):
+                getattr(plugin, hook)(subparsers=commands)
+        for command in commands.choices.keys() - known:
+            commands.choices[command].set_defaults(origin=plugins.origins.get(name))
 
 
 def _register(plugins: Plugins, name: str, plugin: object) -> None:
     """Register one plugin and take its rules and fixers; what is malformed is refused by name, the rest is kept."""
     plugins.manager.register(plugin, name)
-    for rule in _offered(plugins, name, plugin, "gpulint_rules"):
-        if reason := _why_not(rule, plugins.rules):
-            plugins.failures.append(Failure(name, reason))
+    origin = plugins.origins.get(name)
+    for rule in _offered(plugins, name, plugin, "gpulint_rules", Rule):
+        known = next((other for other in plugins.rules if rule.code == other.code or rule.name == other.name), None)
+        if known is not None:
+            maker = plugins.makers.get(known.code)
+            whose = f"{known.code} {known.name}{f' of {maker}' if maker else ''}"
+            plugins.fail(name, f"rule {rule.code} {rule.name} is refused: code or name already taken by {whose}")
         else:
-            plugins.rules.append(rule)
-    for fixer in _offered(plugins, name, plugin, "gpulint_fixers"):
-        if not isinstance(fixer, Fixer):
-            plugins.failures.append(Failure(name, f"gpulint_fixers returned {fixer!r}, which is no Fixer"))
-        elif fixer.code in plugins.fixers:
-            plugins.failures.append(Failure(name, f"a second fixer for {fixer.code}"))
+            plugins.rules.append(_guarded(rule, origin))
+            if origin is not None:
+                plugins.makers[rule.code] = origin
+    for fixer in _offered(plugins, name, plugin, "gpulint_fixers", Fixer):
+        if fixer.code in plugins.fixers:
+            plugins.fail(name, f"a second fixer for {fixer.code}")
         else:
-            plugins.fixers[fixer.code] = fixer
+            plugins.fixers[fixer.code] = _guarded(fixer, origin)
+
+
+def _guarded(item: Any, origin: Origin | None) -> Any:
+    """A rule or fixer that blames its plugin for what goes wrong; gpulint's own stay as they are."""
+    if origin is None:
+        return item
+    from gpulint.guarding import guarded_fixer, guarded_rule
+
+    return guarded_rule(item, origin) if isinstance(item, Rule) else guarded_fixer(item, origin)
 
 
 def _implements(plugins: Plugins, plugin: object, hook: str) -> bool:
@@ -118,32 +161,48 @@ def _implements(plugins: Plugins, plugin: object, hook: str) -> bool:
     return hasattr(plugin, hook) and plugins.manager.parse_hookimpl_opts(plugin, hook) is not None
 
 
-def _offered(plugins: Plugins, name: str, plugin: object, hook: str) -> Iterator[Any]:
-    """What one plugin's implementation of ``hook`` returns, without the failures it reports."""
-    if not _implements(plugins, plugin, hook):
-        return
-    implementation: Callable[[], Iterable[Any]] = getattr(plugin, hook)
-    try:
-        offered = list(implementation())
-    except _BROKEN as error:
-        plugins.failures.append(Failure(name, f"{hook} raised {type(error).__name__}: {error}"))
-        return
+def _offered(plugins: Plugins, name: str, plugin: object, hook: str, wanted: type[Rule | Fixer]) -> Iterator[Any]:
+    """The valid objects that one plugin's implementation of ``hook`` returns; all others become failures."""
+    offered: list[Any] = []
+    with plugins.containing(name, f"{hook} raised "):
+        if _implements(plugins, plugin, hook):
+            implementation: Callable[[], Iterable[Any]] = getattr(plugin, hook)
+            offered = list(islice(implementation(), _MOST))
     for item in offered:
         if isinstance(item, Failure):
-            plugins.failures.append(item)
-        else:
+            plugins.fail(name, f"{item.name}: {item.reason}")
+        elif not isinstance(item, wanted):
+            plugins.fail(name, f"{hook} returned {_shown(item)}, which is not a {wanted.__name__}")
+        elif name in FIRST_PARTY or not (flaws := _flaws(item)):
             yield item
+        else:
+            what = "rule" if wanted is Rule else "fixer of"
+            plugins.fail(name, f"{what} {_code(item)} is refused: {'; '.join(flaws)}")
 
 
-def _why_not(rule: object, known: Sequence[Rule]) -> str:
-    """Why ``rule`` cannot be registered; empty if it can."""
-    if not isinstance(rule, Rule):
-        return f"gpulint_rules returned {rule!r}, which is no Rule"
-    if not _CODE.match(rule.code):
-        return f"rule code {rule.code!r} is not of the form GPU123"
-    if not _NAME.match(rule.name):
-        return f"{rule.code}: rule name {rule.name!r} is not kebab-case"
-    for other in known:
-        if rule.code == other.code or rule.name == other.name:
-            return f"{rule.code} {rule.name}: code or name already taken by {other.code} {other.name}"
-    return ""
+def _flaws(item: Rule | Fixer) -> list[str]:
+    from gpulint.validation import fixer_flaws, rule_flaws
+
+    try:
+        return rule_flaws(item) if isinstance(item, Rule) else fixer_flaws(item)
+    except Exception as error:  # by a property of a class derived from ours
+        return [f"its fields cannot be read: {_described(error)}"]
+
+
+def _code(item: Rule | Fixer) -> str:
+    try:
+        return _shown(item.code)
+    except Exception:
+        return "without a code"
+
+
+def _shown(value: object) -> str:
+    from gpulint.validation import shown
+
+    return shown(value)
+
+
+def _described(error: BaseException) -> str:
+    from gpulint.guarding import described
+
+    return described(error)

@@ -7,7 +7,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+from gpulint.facts.memo import Memo
 from gpulint.tree import Tree
+from gpulint.words import word_of
 
 if TYPE_CHECKING:
     from gpulint.config import Config
@@ -31,8 +33,10 @@ if TYPE_CHECKING:
     from gpulint.facts.remote import Paths
     from gpulint.facts.resolve import Resolver
     from gpulint.facts.staging import Staging
+    from gpulint.facts.syncs import Syncs
     from gpulint.facts.values import Values
     from gpulint.jobs import Job, Launched
+    from gpulint.source import Span
 
 
 class Project(Tree):
@@ -40,6 +44,8 @@ class Project(Tree):
 
     def __init__(self, root: Path, files: Sequence[Path], config: Config) -> None:
         super().__init__(root, files, config)
+        self.memo = Memo()
+        """Answers of functions that follow calls and keep none themselves."""
         self._inherited: dict[Path, tuple[Launched, ...]] = {}
         self.answers: Answers = {}
         """Kept for :func:`gpulint.facts.once.once`."""
@@ -131,6 +137,12 @@ class Project(Tree):
         return BatchBounds(self)
 
     @cached_property
+    def syncs(self) -> Syncs:
+        from gpulint.facts.syncs import Syncs
+
+        return Syncs(self)
+
+    @cached_property
     def checkpoints(self) -> Checkpoints:
         from gpulint.facts.checkpoints import Checkpoints
 
@@ -182,10 +194,30 @@ class Project(Tree):
 
         return launched(self.jobs)
 
+    def launched_at(self, path: Path, span: Span) -> tuple[Launched, ...]:
+        """Launches of all jobs that stand in a place."""
+        return self._launched_at.get((path, span), ())
+
+    @cached_property
+    def _launched_at(self) -> dict[tuple[Path, Span], tuple[Launched, ...]]:
+        from gpulint.jobs import started_at
+
+        return started_at(self.jobs)
+
+    def jobs_setting(self, path: Path, span: Span) -> tuple[Job, ...]:
+        """Jobs that get the environment variable that is set in a place."""
+        return self._jobs_setting.get((path, span), ())
+
+    @cached_property
+    def _jobs_setting(self) -> dict[tuple[Path, Span], tuple[Job, ...]]:
+        from gpulint.jobs import setting_at
+
+        return setting_at(self.jobs)
+
     def _launched_importers(self, module: Path) -> tuple[Launched, ...]:
         """Launches of the programs that import a module."""
         if module not in self._inherited:
-            stem = (module.parent if module.name == "__init__.py" else module).stem.encode()
+            stem = word_of((module.parent if module.name == "__init__.py" else module).stem)
             programs = [path for path in self._launched if self.words.holds(path, stem)]
             found = [self._launched[path] for path in programs if module in self.imported(path)]
             self._inherited[module] = tuple(start for starts in found for start in starts)
@@ -195,4 +227,6 @@ class Project(Tree):
     def jobs(self) -> tuple[Job, ...]:
         from gpulint.jobs import build_jobs
 
-        return build_jobs(self)
+        with self.containing(self.root, "job linking"):
+            return build_jobs(self)
+        return ()

@@ -147,7 +147,7 @@ class Rule:
         import inspect
         import sys
 
-        return inspect.cleandoc(sys.modules[self.check.__module__].__doc__ or "")
+        return inspect.cleandoc(getattr(sys.modules.get(self.check.__module__), "__doc__", None) or "")
 
     def finding(
         self,

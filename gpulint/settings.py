@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from gpulint.finding import Severity
@@ -29,10 +31,22 @@ def _strings(value: Any) -> tuple[str, ...]:
     return tuple(value)
 
 
-def _string_lists(value: Any) -> dict[str, tuple[str, ...]]:
+def _patterns(value: Any) -> tuple[str, ...]:
+    from gpulint.patterns import compiled
+
+    patterns = _strings(value)
+    compiled(patterns)
+    return patterns
+
+
+def _lists_by_pattern(value: Any) -> dict[str, tuple[str, ...]]:
+    from gpulint.patterns import compiled
+
     if not isinstance(value, dict):
         raise ValueError('must be a table such as {"tests/*" = ["GPU301"]}')
-    return {pattern: _strings(codes) for pattern, codes in value.items()}
+    found = {pattern: _strings(codes) for pattern, codes in value.items()}
+    compiled(tuple(found))
+    return found
 
 
 def _count(value: Any) -> int:
@@ -70,6 +84,14 @@ def _options(table: dict[str, Any]) -> Iterator[str]:
             yield from (f"--{key}",) if item is True else (f"--{key}", str(item))
 
 
+def _inner_folder(value: Any) -> str:
+    # The file may come with a repository that nobody trusts, so it can name no place elsewhere.
+    folder = Path(os.path.normpath(value)) if isinstance(value, str) and value.isprintable() else Path()
+    if folder.is_absolute() or not folder.parts or folder.parts[0] == os.pardir or value.startswith("~"):
+        raise ValueError('must be a relative path of a folder in that of the settings file, such as ".cache/gpulint"')
+    return str(folder)
+
+
 SETTINGS = {
     "select": Setting(
         _strings,
@@ -94,7 +116,7 @@ SETTINGS = {
         'Rules not to run. The more specific selector wins: `ignore = ["GPU3"]` keeps `select = ["GPU301"]`.',
     ),
     "per-file-ignores": Setting(
-        _string_lists,
+        _lists_by_pattern,
         "table of lists of selectors",
         "{}",
         '{ "tools/*" = ["ALL"] }',
@@ -139,17 +161,25 @@ SETTINGS = {
         " and `gpulint fix` run it and say in GPU201 and GPU202 which batch fits.",
     ),
     "extend-exclude": Setting(
-        _strings,
+        _patterns,
         "list of patterns",
         "[]",
         '["old/"]',
         "Files and folders that are not scanned, as in `.gitignore`. A file that is named is always scanned.",
     ),
     "exclude": Setting(
-        _strings,
+        _patterns,
         "list of patterns",
         "folders of tools and of third-party code",
         '["third_party/"]',
         "Replaces the built-in list of folders that are never entered.",
+    ),
+    "cache-dir": Setting(
+        _inner_folder,
+        "path of a folder",
+        "the user's cache folder",
+        '".cache/gpulint"',
+        "The folder of the cache, relative to that of the settings file and inside it. No part of the path may be a"
+        " symbolic link. `--cache-dir` and `GPULINT_CACHE_DIR` win over it and may name any folder.",
     ),
 }

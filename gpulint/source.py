@@ -8,7 +8,7 @@ reads or writes another unit converts at the border.
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate
@@ -128,3 +128,14 @@ class Fragment:
         last = self.owner_offset(end - 1) + 1 if end > start else first
         line, column = self.owner.position(first)
         return Span(line, column, *self.owner.position(max(first, last)), self.cell)
+
+    def breaks(self, start: int, end: int) -> list[int]:
+        """Offsets between ``start`` and ``end`` at which a new piece begins."""
+        return self._starts[bisect_right(self._starts, start) : bisect_left(self._starts, end)]
+
+    def cut(self, start: int, end: int, text: str | None = None) -> Fragment:
+        """The characters ``start:end`` as a fragment of its own; of ``text``, if that replaces the fragment's own."""
+        first, last = bisect_right(self._starts, start), bisect_left(self._starts, end)
+        inner = ((here - start, there) for here, there in self.pieces[first:last])
+        whole = self.text if text is None else text
+        return Fragment(whole[start:end], self.owner, ((0, self.owner_offset(start)), *inner), self.cell)

@@ -83,7 +83,7 @@ def encoded(text: str, path: Path, data: bytes) -> bytes:
     Raises:
         Refused: the encoding cannot be kept.
     """
-    was, codec = decode(data)
+    was, codec = decode(data, kind_of(path, data[:4096]))
     mark = b""
     if codec == "utf-16":  # which end comes first is in the mark, and Python's codec of that name writes its own
         mark = data[:2]
@@ -92,7 +92,7 @@ def encoded(text: str, path: Path, data: bytes) -> bytes:
         if mark + was.encode(codec) != data:
             raise Refused(f"{path.name} is not regular {codec} text and could not be kept as it is")
         return mark + text.encode(codec)
-    except UnicodeEncodeError:
+    except ValueError:
         raise Refused(f"the new text of {path.name} cannot be written in its encoding {codec}") from None
 
 
@@ -112,7 +112,7 @@ def _compiled(text: str, path: Path) -> list[str]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            compile(text.removeprefix("\ufeff"), str(path), "exec", dont_inherit=True)
+            compile(text, str(path), "exec", dont_inherit=True)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         return [f"syntax error: {error.msg if isinstance(error, SyntaxError) else error}"]
     return []

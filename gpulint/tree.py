@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Container, Iterable, Iterator, Sequence
 from functools import cached_property
@@ -10,10 +11,11 @@ from typing import TYPE_CHECKING, Self
 
 from gpulint.documents import kind_of, load
 from gpulint.documents.base import Document
+from gpulint.failures import Failure, is_about_file
 from gpulint.files import Files
 from gpulint.importing import imported_names
 from gpulint.rule import Kind
-from gpulint.words import Words
+from gpulint.words import Words, word_of
 
 if TYPE_CHECKING:
     from gpulint.config import Config
@@ -27,7 +29,7 @@ MAX_STARS = 5
 _EVIDENCE = b"DataLoader backward training_step dataloader train_loader data_loader loader".split()
 _NO_GRADIENTS, _EVALUATES = b"no_grad inference_mode".split(), b"evaluate validate evaluation inference predict".split()
 _STAR = re.compile(rb"\bimport[\s\\]*\*")
-_OF_ONE_FILE = ("_data", "_provided", "_documents", "_scopes", "_stars", "_imports")
+_OF_ONE_FILE = ("_data", "_unreadable", "_provided", "_documents", "_scopes", "_stars", "_imports")
 """Caches by path whose values depend on that one file alone."""
 
 
@@ -42,6 +44,7 @@ class Tree(Files):
         self.gated = True
         """False runs every rule on every file of its kinds, which finds the same and takes longer."""
         self.words = Words(self)
+        self._failures: dict[tuple[Path, str], Failure] = {}
         self._documents: dict[Path, Document | None] = {}
         self._scopes: dict[Path, ModuleScopes | None] = {}
         self._module_paths: dict[Path, dict[str, Path | None]] = {}
@@ -81,6 +84,26 @@ class Tree(Files):
             known.pop(path, None)
         self._definitions.clear()
 
+    @contextlib.contextmanager
+    def containing(self, path: Path, where: str) -> Iterator[None]:
+        """Keep what is raised inside to one file, so that a fact of the whole tree lacks that file alone."""
+        try:
+            yield
+        except Exception as error:
+            if not is_about_file(error):
+                raise
+            self.fail(path, where, error)
+
+    def fail(self, path: Path, where: str, error: Exception) -> None:
+        """Record an exception that cost (a part of) one file; of equal ones the first counts."""
+        self._failures.setdefault((path, where), Failure(path, where, error))
+
+    def take_failures(self) -> list[Failure]:
+        """What was contained since this was asked last, by path."""
+        found = [self._failures[key] for key in sorted(self._failures)]
+        self._failures.clear()
+        return found
+
     def document(self, path: Path) -> Document | None:
         """The document of ``path``; None if it is of no kind that gpulint reads."""
         if path not in self._documents:
@@ -95,15 +118,19 @@ class Tree(Files):
         """Names and index of a document's Python; None if it has none or cannot be parsed."""
         path = document.path
         if path not in self._scopes:
-            self._scopes[path] = None
-            module = document.python
+            found, module = None, document.python
             if module is not None:
                 from gpulint.facts.collecting import collect_scopes
 
                 try:
-                    self._scopes[path] = collect_scopes(module, self.module_name(path))
-                except RecursionError:
+                    found = collect_scopes(module, self.module_name(path))
+                except RecursionError as error:
+                    if not is_about_file(error):
+                        raise
                     document.problem("nested too deeply to be analysed; skipped", is_error=False)
+                except Exception as error:
+                    document.failures.append(Failure(path, "reader", error))
+            self._scopes[path] = found  # only now, as an editor may interrupt this anywhere
         return self._scopes[path]
 
     def scopes_at(self, path: Path) -> ModuleScopes | None:
@@ -150,7 +177,7 @@ class Tree(Files):
 
     def _bound_in(self, path: Path, module: str, name: str, depth: int = 0) -> list[tuple[ModuleScopes, Binding]]:
         """What a module binds to a name, itself or by a star import; a file that doesn't hold the name isn't parsed."""
-        where = self.scopes_at(path) if not name.isascii() or self.words.holds(path, name.encode()) else None
+        where = self.scopes_at(path) if not name.isascii() or self.words.holds(path, word_of(name)) else None
         if where is not None and (bindings := where.top.bindings.get(name)):
             return [(where, binding) for binding in bindings]
         for target in self._starred(path) if depth <= MAX_STARS else ():
@@ -203,13 +230,13 @@ class Tree(Files):
         For methods of a class ``owner`` only those that name the class or define an heir of it.
         Each is parsed when it is asked for, so whoever has seen enough of them can stop.
         """
-        wanted = {name.encode() for name in names}
+        wanted = {word_of(name) for name in names}
         if not wanted:
             return
         yield scopes
         found = 1
         for path in self.words.users(wanted, self._home(scopes.path, scopes.name)):
-            if path == scopes.path or (owner is not None and not self._knows_class(path, owner.encode())):
+            if path == scopes.path or (owner is not None and not self._knows_class(path, word_of(owner))):
                 continue
             if found > MAX_USERS:
                 break
@@ -222,10 +249,10 @@ class Tree(Files):
 
     def _home(self, path: Path, name: str) -> frozenset[bytes]:
         """What files that use a module have on an import line."""
-        home = frozenset({name.rsplit(".", 1)[-1].encode()})
+        home = frozenset({word_of(name.rsplit(".", 1)[-1])})
         package = path.parent / "__init__.py"
         # Users of what is re-exported name the package.
-        return home | {path.parent.name.encode()} if home & self.words.imported(package) else home
+        return home | {word_of(path.parent.name)} if home & self.words.imported(package) else home
 
     @cached_property
     def training_modules(self) -> tuple[ModuleScopes, ...]:

@@ -19,6 +19,11 @@ _APART = bytes(byte if byte < 128 and (chr(byte).isalnum() or byte == 95) else 3
 """Turns everything that no identifier holds into spaces."""
 
 
+def word_of(name: str) -> bytes:
+    """A name as files hold it. What is no text, such as a byte of a file name that is none in UTF-8, is in no file."""
+    return name.encode("utf-8", "replace")
+
+
 class Words:
     """Words of the files of one tree; each is taken apart once."""
 

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import stat
-import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-try:
-    import fcntl
-except ImportError:  # Windows has no such locks, and goes without
-    fcntl = None  # type: ignore[assignment]
+from gpulint.attributes import CannotKeep, keep
+from gpulint.folders import Folder, NotRegular
+
+_SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGALRM", "SIGUSR1", "SIGUSR2", "SIGXCPU")
+
+
+_OUTSIDE = "a link out of the project is not written through"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +35,18 @@ class WriteError(Exception):
 def refusal(path: Path, root: Path) -> str | None:
     """Why the file at ``path`` is not to be written, as far as can be told beforehand; None if nothing speaks against
     it. ``root`` is the top of the project, out of which no link may lead."""
-    target = path.resolve()
-    if not target.is_relative_to(root.resolve()):
-        return f"{path}: a link out of the project is not written through"
+    target, top = _real(path), _real(root)
+    if not target.is_relative_to(top):
+        return f"{path}: {_OUTSIDE}"
     try:
-        if target.exists() and not _writable(target, os.W_OK):
-            return f"{path}: the file is read-only"
+        if target.exists():
+            info = target.stat()
+            if not stat.S_ISREG(info.st_mode):
+                return f"{path}: this is no regular file"
+            if not _writable(target, os.W_OK):
+                return f"{path}: the file is read-only"
+            if info.st_nlink > 1:
+                return f"{path}: the file has {info.st_nlink} hard links, of which only this one would be changed"
         folder = next(folder for folder in target.parents if folder.is_dir())
         if not _writable(folder, os.W_OK | os.X_OK):
             return f"{path}: its folder is read-only"
@@ -46,46 +55,61 @@ def refusal(path: Path, root: Path) -> str | None:
     return None
 
 
+def _real(path: Path) -> Path:
+    return Path(os.path.realpath(path))
+
+
+def _target(change: Change) -> Path:
+    """The file itself; a new one is never made through a link."""
+    return _real(change.path) if change.before is not None else _real(change.path.parent) / change.path.name
+
+
 def _writable(path: Path, wanted: int) -> bool:
     # The superuser may write everything, but whoever took the permission away meant it.
     return bool(path.stat().st_mode & 0o222) and os.access(path, wanted)
 
 
+def remove_leftovers(folders: Iterable[Path], root: Path) -> None:
+    """Remove from folders of the project what an earlier run left that was killed while it wrote."""
+    top = _real(root)
+    for folder in {top, *map(_real, folders)}:
+        if folder.is_relative_to(top):
+            with contextlib.suppress(OSError), Folder(top, folder) as opened:
+                opened.remove_leftovers()
+
+
 def write(changes: Sequence[Change], root: Path) -> None:
     """Write ``changes``, which belong together: all of them or none.
 
-    Every file is replaced in one step by one that was written beside it, so that whoever reads or interrupts sees
-    the old or the new content. Mode and, where permitted, owner stay. A link inside of ``root`` stays and its target
-    is written.
+    Every file is replaced in one step by one that was written beside it, so that whoever reads or interrupts sees the
+    old or the new content; signals wait until all is done. Mode, owner, ACLs and extended attributes stay. A link
+    inside of ``root`` stays and its target is written.
 
     Raises:
-        WriteError: a file cannot be written, has changed since it was read, or exists although it is new; none of
-            ``changes`` is done.
+        WriteError: a file cannot be written or not with all its attributes, has changed since it was read, or exists
+            although it is new; none of ``changes`` is done.
     """
-    done: list[tuple[Path, Change]] = []
-    staged: list[tuple[Path, Path, Change]] = []
-    with contextlib.ExitStack() as locks:
-        try:
-            for change in sorted(changes, key=lambda change: change.path):
-                if reason := refusal(change.path, root):
-                    raise WriteError(reason)
+    ordered = sorted(changes, key=lambda change: change.path)
+    for change in ordered:
+        if reason := refusal(change.path, root):
+            raise WriteError(reason)
+    top = _real(root)
+    targets = [_target(change) for change in ordered]
+    folders: dict[Path, Folder] = {}
+    with contextlib.ExitStack() as stack:
+        for change, target in sorted(zip(ordered, targets, strict=True), key=lambda item: item[1]):
+            if not target.is_relative_to(top):
+                raise WriteError(f"{change.path}: {_OUTSIDE}")
+            if target.parent not in folders:
                 with _named(change.path):
-                    staged.append((_staged(change), change.path.resolve(), change))
-            for folder in sorted({target.parent for _, target, _ in staged}):
-                locks.enter_context(_locked(folder))
-            for _, target, change in staged:
-                _check_unchanged(target, change)
-            for temporary, target, change in staged:
-                done.append((target, change))
-                with _named(change.path):
-                    _put(temporary, target, change)
-        except BaseException:
-            for target, change in done:
-                _take_back(target, change)
-            raise
-        finally:
-            for temporary, _, _ in staged:
-                temporary.unlink(missing_ok=True)
+                    folders[target.parent] = stack.enter_context(Folder(top, target.parent))
+                folders[target.parent].lock()
+        stack.enter_context(_signals_wait())
+        _write_all(
+            [_Job(change, folders[target.parent], target.name) for change, target in zip(ordered, targets, strict=True)]
+        )
+        for folder in folders.values():
+            folder.sync()
 
 
 @contextlib.contextmanager
@@ -93,83 +117,125 @@ def _named(path: Path) -> Iterator[None]:
     """Say which file a failure is about."""
     try:
         yield
+    except NotRegular:
+        raise WriteError(f"{path}: this is no regular file any more; left as it is") from None
+    except CannotKeep as error:
+        raise WriteError(f"{path}: its {error} cannot be kept; left as it is") from None
     except OSError as error:
         raise WriteError(f"{path}: cannot be written: {error.strerror or error}") from None
 
 
-def _staged(change: Change) -> Path:
-    """A complete file beside the one to be replaced, safely on the disk."""
-    target = change.path.resolve()
-    descriptor, name = tempfile.mkstemp(prefix=".gpulint-", suffix=".tmp", dir=target.parent)
-    temporary = Path(name)
-    try:
-        with os.fdopen(descriptor, "wb") as stream:
-            stream.write(change.after)
-            stream.flush()
-            if change.before is not None:
-                info = target.stat()
-                with contextlib.suppress(OSError):  # only the superuser may give files away
-                    os.fchown(stream.fileno(), info.st_uid, info.st_gid)
-                os.fchmod(stream.fileno(), stat.S_IMODE(info.st_mode))
-            else:
-                mask = os.umask(0)
-                os.umask(mask)
-                os.fchmod(stream.fileno(), 0o666 & ~mask)
-            os.fsync(stream.fileno())
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    return temporary
-
-
 @contextlib.contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Keep other gpulint processes out of ``folder`` where the file system knows locks."""
+def _signals_wait() -> Iterator[None]:
+    """Let signals that would end the process wait, so that it ends with nothing half done."""
+    blocked = {getattr(signal, name) for name in _SIGNALS if hasattr(signal, name)}
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, blocked)
     try:
-        descriptor = os.open(folder, os.O_RDONLY)
-    except OSError as error:
-        raise WriteError(f"{folder}: {error.strerror}") from None
-    try:
-        if fcntl is not None:
-            with contextlib.suppress(OSError):
-                fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
-        with contextlib.suppress(OSError):
-            os.fsync(descriptor)  # the new names, too, are to survive a crash
     finally:
-        os.close(descriptor)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _check_unchanged(target: Path, change: Change) -> None:
+@dataclass(slots=True)
+class _Job:
+    """One change, and the temporary files that it needs."""
+
+    change: Change
+    folder: Folder
+    name: str
+    new: str | None = None
+    """The complete new file."""
+    old: str | None = None
+    """The old file, to go back to."""
+    begun: bool = False
+
+
+def _write_all(jobs: Sequence[_Job]) -> None:
     try:
-        now = target.read_bytes() if change.before is not None or target.exists() else None
-    except OSError as error:
-        raise WriteError(f"{change.path}: cannot be read again: {error.strerror}") from None
-    if now != change.before:
-        what = "has changed since it was read" if change.before is not None else "exists already"
-        raise WriteError(f"{change.path}: {what}; left as it is")
+        for job in jobs:
+            with _named(job.change.path):
+                _stage(job, keep_old=len(jobs) > 1)
+        for job in jobs:
+            with _named(job.change.path):
+                _check_unchanged(job)
+                job.begun = True
+                _put(job)
+    except BaseException:
+        for job in jobs:
+            if job.begun:
+                _take_back(job)
+        raise
+    finally:
+        for job in jobs:
+            for name in filter(None, (job.new, job.old)):
+                job.folder.remove(name)
 
 
-def _put(temporary: Path, target: Path, change: Change) -> None:
-    if change.before is not None:
-        temporary.replace(target)
+def _stage(job: _Job, *, keep_old: bool) -> None:
+    """Write the new file, safely on the disk, and make sure of the old one."""
+    _check_unchanged(job)
+    if job.change.before is None:
+        with job.folder.created(0o666) as (job.new, descriptor):
+            _fill(descriptor, job.change.after)
+        return
+    with job.folder.opened(job.name) as old:
+        job.new = _copy(job, job.change.after, old)
+        if keep_old:
+            try:
+                job.old = job.folder.link(job.name)
+            except OSError:  # no hard links on this file system
+                job.old = _copy(job, job.change.before, old)
+
+
+def _copy(job: _Job, content: bytes, like: int) -> str:
+    """The name of a new file with the attributes of another."""
+    with job.folder.created(0o600) as (name, descriptor):
+        _fill(descriptor, content)
+        keep(like, descriptor)
+    return name
+
+
+def _fill(descriptor: int, content: bytes) -> None:
+    with os.fdopen(descriptor, "wb", closefd=False) as stream:
+        stream.write(content)
+    os.fsync(descriptor)
+
+
+def _check_unchanged(job: _Job) -> None:
+    path, before = job.change.path, job.change.before
+    if before is None:
+        if job.folder.exists(job.name):
+            raise WriteError(f"{path}: exists already; left as it is")
+        return
+    if _content(job) != before:
+        raise WriteError(f"{path}: has changed since it was read; left as it is")
+
+
+def _content(job: _Job) -> bytes:
+    with job.folder.opened(job.name) as descriptor, os.fdopen(descriptor, "rb", closefd=False) as stream:
+        return stream.read()
+
+
+def _put(job: _Job) -> None:
+    assert job.new is not None
+    if job.change.before is not None:
+        job.folder.move(job.new, job.name)
         return
     try:
-        target.hardlink_to(temporary)  # fails if the name is taken meanwhile, which renaming would not
+        job.folder.link(job.new, job.name)  # fails if the name is taken meanwhile, which moving would not
     except FileExistsError:
-        raise WriteError(f"{change.path}: exists already; left as it is") from None
+        raise WriteError(f"{job.change.path}: exists already; left as it is") from None
     except OSError:  # no hard links on this file system
-        with target.open("xb") as stream:
-            stream.write(change.after)
+        with job.folder.created(0o666, job.name) as (_, descriptor):
+            _fill(descriptor, job.change.after)
 
 
-def _take_back(target: Path, change: Change) -> None:
+def _take_back(job: _Job) -> None:
     """Undo one file of a set that could not be completed; what somebody else wrote meanwhile is not touched."""
     with contextlib.suppress(OSError):
-        if target.read_bytes() != change.after:
+        if _content(job) != job.change.after:
             return
-        if change.before is None:
-            target.unlink()
-            return
-        restored = _staged(Change(change.path, change.before, change.before))
-        restored.replace(target)
+        if job.change.before is None:
+            job.folder.remove(job.name)
+        elif job.old is not None:
+            job.folder.move(job.old, job.name)

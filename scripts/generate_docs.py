@@ -54,6 +54,7 @@ comments that hide nothing, as [GPU900](rules/gpu900-unused-ignore.md).
 |---|---|
 | `NO_COLOR` | no colours |
 | `FORCE_COLOR` | colours and rendered pages even where output is no terminal |
+| `GPULINT_CACHE_DIR` | the folder of the [cache](usage.md#the-cache) |
 | `GPULINT_DEBUG` | internal errors show where they happened |
 """
 

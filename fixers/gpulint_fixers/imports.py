@@ -9,6 +9,7 @@ from gpulint.facts.once import once
 from gpulint.facts.scopes import ModuleScopes
 from gpulint.fix import Declined, Edit
 from gpulint.project import Project
+from gpulint.words import word_of
 from gpulint_fixers.statements import insert_below
 
 
@@ -72,7 +73,7 @@ def _package(project: Project, scopes: ModuleScopes) -> str | Declined:
 
 
 def _importers(project: Project, path: Path) -> list[ModuleScopes]:
-    mentions = project.words.mentioning(path.stem.encode())
+    mentions = project.words.mentioning(word_of(path.stem))
     found = [project.scopes_at(other) for other in mentions if other != path and path in project.imported(other)]
     return [scopes for scopes in found if scopes is not None]
 

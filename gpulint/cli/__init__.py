@@ -12,14 +12,25 @@ import io
 import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from gpulint import __version__
+from gpulint.escaping import no_command, printable, say
 
 CLEAN, FINDINGS, MISUSE, INTERNAL = 0, 1, 2, 3
 INTERRUPTED = 130
 ISSUES = "https://github.com/gpulint/gpulint/issues"
 COMMANDS = ("scan", "fix", "baseline", "rules", "explain", "config", "init", "completion", "lsp", "clean")
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose help and errors hold nothing that a terminal obeys; its sub-commands use it, too."""
+
+    def error(self, message: str) -> NoReturn:
+        super().error(printable(message))
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        super()._print_message("\n".join(no_command(printable(line)) for line in message.split("\n")), file)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -41,7 +52,7 @@ def _main(argv: Sequence[str]) -> int:
             # File names and source may hold what the terminal's encoding cannot show.
             stream.reconfigure(errors="backslashreplace")
     if arguments in (["--version"], ["-V"]):
-        print(f"gpulint {__version__}")
+        say(f"gpulint {__version__}", file=sys.stdout)
         return CLEAN
     try:
         args = _parser(arguments).parse_args(arguments)
@@ -59,20 +70,23 @@ def guarded(command: Callable[[argparse.Namespace], int], args: argparse.Namespa
         sys.stdout.flush()
         return code
     except ConfigError as error:
-        print(f"gpulint: error: {error}", file=sys.stderr)
+        say(f"gpulint: error: {error}")
         return MISUSE
     except BrokenPipeError:
         # The reader went away (``| head``): nothing is left to say, and Python must not complain at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return CLEAN
     except KeyboardInterrupt:
-        print("gpulint: interrupted", file=sys.stderr)
+        say("gpulint: interrupted")
         return INTERRUPTED
     except Exception as error:
         if os.environ.get("GPULINT_DEBUG"):
             raise
-        print(f"gpulint: internal error: {type(error).__name__}: {error}", file=sys.stderr)
-        print(f"Please report it at {ISSUES} with the output under GPULINT_DEBUG=1.", file=sys.stderr)
+        origin = getattr(args, "origin", None)  # of a command that a plugin brings
+        whose = f"error in {origin}" if origin is not None else "internal error"
+        say(f"gpulint: {whose}: {type(error).__name__}: {error}")
+        where = origin.whom if origin is not None else f"at {ISSUES}"
+        say(f"Please report it {where} with the output under GPULINT_DEBUG=1.")
         return INTERNAL
 
 
@@ -82,7 +96,7 @@ def full_parser() -> argparse.ArgumentParser:
 
 
 def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="gpulint",
         description="Find and repair what leaves GPUs idle in deep-learning jobs, before they are submitted.",
     )
@@ -100,5 +114,5 @@ def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
         loaded = plugins.load()
         plugins.add_commands(loaded, commands)
         for failure in loaded.failures:
-            print(f"gpulint: plugin {failure.name} does not work: {failure.reason}", file=sys.stderr)
+            say(f"gpulint: plugin {failure.name} does not work: {failure.reason}")
     return parser

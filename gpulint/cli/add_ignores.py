@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from gpulint.escaping import say, shown_path
 
 if TYPE_CHECKING:
     from gpulint.cli.inputs import Inputs
@@ -24,7 +25,7 @@ def add_ignores(args: argparse.Namespace, given: Inputs, report: Report) -> bool
     from gpulint.ignoring import with_ignores
     from gpulint.suppress import UNUSED_IGNORE
     from gpulint.texts import Refused
-    from gpulint.writing import Change, WriteError, write
+    from gpulint.writing import Change, WriteError, remove_leftovers, write
 
     by_path: dict[Path, list[Finding]] = {}
     for finding in (result.finding for result in report.results):
@@ -40,23 +41,24 @@ def add_ignores(args: argparse.Namespace, given: Inputs, report: Report) -> bool
         try:
             after, hard = with_ignores(document, before, findings)
         except Refused as error:
-            print(f"gpulint: error: {os.path.relpath(path)}: {error}", file=sys.stderr)
+            say(f"gpulint: error: {os.path.relpath(path)}: {error}")
             after, hard = before, []
         left += hard
         if after != before:
             changes[path] = Change(path, before, after)
     if not args.allow_dirty and refused(changes):
         return False
+    remove_leftovers((path.parent for path in given.project.files), given.project.root)
     written, hard_in = 0, Counter(finding.path for finding in left)
     for path, change in changes.items():
         try:
             write([change], given.project.root)
             written += len(by_path[path]) - hard_in[path]
         except WriteError as error:
-            print(f"gpulint: error: {error}", file=sys.stderr)
+            say(f"gpulint: error: {error}")
     for finding in left:
-        place = f"{os.path.relpath(finding.path)}:{finding.span.line}"
-        print(f"{place}: no comment can stand here; per-file-ignores can hide {finding.rule.code}", file=sys.stderr)
+        place = f"{shown_path(finding.path)}:{finding.span.line}"
+        say(f"{place}: no comment can stand here; per-file-ignores can hide {finding.rule.code}")
     if not args.quiet:
-        print(f"suppressed {written} of {sum(map(len, by_path.values()))} findings", file=sys.stderr)
+        say(f"suppressed {written} of {sum(map(len, by_path.values()))} findings")
     return True

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpulint import baseline
+from gpulint import baseline, disk
 from gpulint.cli import CLEAN, FINDINGS, INTERNAL, inputs
 from gpulint.cli.narrowing import add_baseline, load, stale
 from gpulint.cli.terminal import Progress, add_troubles, no_garbage_collection, print_troubles
 from gpulint.config import ConfigError
+from gpulint.escaping import say, shown_path
 
 if TYPE_CHECKING:
     from gpulint.baseline import Baseline, Entry
@@ -54,7 +56,7 @@ def create(args: argparse.Namespace) -> int:
     entries = baseline.Baseline(path).of((result.finding for result in report.results), given.project)
     _write(path, entries)
     if not args.quiet:
-        print(f"{os.path.relpath(path)}: {_count(entries)}")
+        say(f"{shown_path(path)}: {_count(entries)}", file=sys.stdout)
     return _exit_code(report, given)
 
 
@@ -68,7 +70,7 @@ def update(args: argparse.Namespace) -> int:
     entries, added, dropped = updated(known, report, given)
     _write(known.path, entries)
     if not args.quiet:
-        print(f"{os.path.relpath(known.path)}: {_count(entries)} ({added} added, {dropped} dropped)")
+        say(f"{shown_path(known.path)}: {_count(entries)} ({added} added, {dropped} dropped)", file=sys.stdout)
     return _exit_code(report, given)
 
 
@@ -123,7 +125,7 @@ def _write(path: Path, entries: list[Entry]) -> None:
     from gpulint.writing import Change, WriteError, write
 
     try:
-        before = path.read_bytes() if path.exists() else None
+        before = disk.read(path, most=baseline.MAX_BYTES) if disk.exists(path) else None
         after = baseline.render(entries).encode("utf-8", "backslashreplace")
         write([Change(path, before, after)], path.parent)
     except (OSError, WriteError) as error:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from gpulint.cache import NAME, Cache, key_of
+from gpulint.cache import Cache, key_of
+from gpulint.cache.folder import Refused
+from gpulint.cache.location import VARIABLE, Location, locate
 from gpulint.cli.inputs import Inputs, Seen
+from gpulint.escaping import say
 
 if TYPE_CHECKING:
     from gpulint.engine import Report
@@ -20,7 +24,7 @@ def add_arguments(group: argparse._ArgumentGroup) -> None:
     """Declare the options."""
     group.add_argument("--no-cache", action="store_true", help="neither use nor keep earlier reports")
     group.add_argument(
-        "--cache-dir", type=Path, metavar="FOLDER", help=f"(default: {NAME} at the project's root, if it is a project)"
+        "--cache-dir", metavar="FOLDER", help=f"(default: {VARIABLE}, the setting, or the user's cache folder)"
     )
 
 
@@ -29,16 +33,18 @@ class Kept:
 
     def __init__(self, args: argparse.Namespace, seen: Seen, fixes: bool) -> None:
         self._seen = seen
-        self._folder = None if _is_off(args, seen) else _folder(args, seen)
-        if self._folder is not None:
-            data = {path: _read(path) for path in seen.files}
-            more = (seen.root, seen.paths, fixes, args.report_unused_ignores, args.no_gate, _search_path())
-            self._key = key_of(seen.config, seen.files, seen.found.files, data, *more)
-            self._data = data
+        self._location: Location | None = None
+        if not _is_off(args, seen):
+            self._location = locate(args.cache_dir, seen.config, seen.paths)
+            self._data = {path: _read(path) for path in seen.files}
+            more = (seen.paths, fixes, args.report_unused_ignores, args.no_gate, _search_path())
+            self._key = key_of(seen.root, seen.config, seen.files, seen.found.files, self._data, *more)
 
     def get(self, args: argparse.Namespace) -> tuple[Inputs, Report] | None:
         """The report of the very same scan, if it is kept, with inputs that know the rules by their words alone."""
-        if self._folder is None or (kept := Cache(self._folder).get(self._key)) is None:
+        with self._opened() as cache:
+            kept = cache.get(self._key) if cache is not None else None
+        if kept is None:
             return None
         from types import SimpleNamespace
 
@@ -55,12 +61,29 @@ class Kept:
 
     def put(self, report: Report, given: Inputs, jobs: int) -> None:
         """Keep the report, if it tells the whole truth: nothing failed, and this process saw all that was asked."""
-        if self._folder is None or report.errors or given.plugins.failures or jobs > 1:
+        if report.errors or given.plugins.failures or jobs > 1:
             return
-        if any(given.project.data(path) != data for path, data in self._data.items()):
-            return  # changed while it was scanned
-        code = {_home(part) for part in _checks(given.plugins)}
-        Cache(self._folder).put(self._key, report, given.rules, given.project, sorted(code))
+        with self._opened() as cache:
+            # A file may have changed while it was scanned.
+            if cache is None or any(given.project.data(path) != data for path, data in self._data.items()):
+                return
+            code = {_home(part) for part in _checks(given.plugins)}
+            cache.put(self._key, report, given.rules, given.project, sorted(code))
+
+    @contextlib.contextmanager
+    def _opened(self) -> Iterator[Cache | None]:
+        """The cache; None where there is none, or none that can be used."""
+        with contextlib.ExitStack() as stack:
+            cache = None
+            if self._location is not None:
+                try:
+                    cache = Cache(*stack.enter_context(self._location.open()))
+                except Refused as refusal:
+                    say(f"gpulint: warning: no cache is used: {refusal}")
+                    self._location = None
+                except OSError:
+                    self._location = None
+            yield cache
 
 
 def _is_off(args: argparse.Namespace, seen: Seen) -> bool:
@@ -68,18 +91,10 @@ def _is_off(args: argparse.Namespace, seen: Seen) -> bool:
     return bool(args.no_cache or any(others))
 
 
-def _folder(args: argparse.Namespace, seen: Seen) -> Path | None:
-    from gpulint.discover import is_project
-
-    if args.cache_dir is not None:
-        folder: Path = args.cache_dir
-        return folder.absolute()
-    return seen.root / NAME if is_project(seen.root) else None
-
-
 def _read(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        with path.open("rb", buffering=0) as stream:
+            return stream.read()
     except OSError:
         return b"\0unreadable"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -42,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
             action.choices = sorted(rules)
         elif action.type is Path or action.metavar in _PATHS:
             action.complete = shtab.FILE  # type: ignore[attr-defined]
-    print(shtab.complete(parser, args.shell))
+    sys.stdout.write(shtab.complete(parser, args.shell) + "\n")
     return CLEAN
 
 

@@ -9,8 +9,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from gpulint.cache.location import VARIABLE
 from gpulint.cli import CLEAN, inputs
+from gpulint.cli.outputs import write_utf8
 from gpulint.config import Config, origins
+from gpulint.escaping import say, toml_escapes
+from gpulint.reporters import as_json
 from gpulint.settings import SETTINGS
 
 COMMAND_LINE = "command line"
@@ -44,15 +48,17 @@ def run(args: argparse.Namespace) -> int:
     inputs.check_choice(args, settings, plugins.load())
     source = None if config.source is None else os.path.relpath(config.source)
     found = {key: (_value(config, key), _origin(args, settings, config, key)) for key in SETTINGS}
+    if named := os.environ.get(VARIABLE):
+        found["cache-dir"] = named, VARIABLE
     if args.output_format == "json":
         table = {key: {"value": value, "source": origin} for key, (value, origin) in found.items()}
-        print(json.dumps({"file": source, "settings": table}, indent=2))
+        write_utf8(as_json({"file": source, "settings": table}))
         return CLEAN
-    print(f"# {source}" if source else "# no settings file")
+    say(f"# {source}" if source else "# no settings file", file=sys.stdout)
     lines = [(_assignment(key, value), origin) for key, (value, origin) in found.items()]
     width = min(max(len(text) for text, _ in lines), 60)
     for text, origin in lines:
-        print(f"{text:<{width}}  # {origin}")
+        say(f"{text:<{width}}  # {origin}", file=sys.stdout)
     sys.stdout.flush()
     return CLEAN
 
@@ -88,6 +94,10 @@ def _assignment(key: str, value: Any) -> str:
     if value is None:
         return f"# {key} is not set"
     if isinstance(value, dict):
-        inner = ", ".join(f"{json.dumps(name)} = {json.dumps(codes)}" for name, codes in value.items())
+        inner = ", ".join(f"{_toml(name)} = {_toml(codes)}" for name, codes in value.items())
         return f"{key} = {{ {inner} }}" if inner else f"{key} = {{}}"
-    return f"{key} = {json.dumps(value, ensure_ascii=False)}"
+    return f"{key} = {_toml(value)}"
+
+
+def _toml(value: Any) -> str:
+    return toml_escapes(json.dumps(value, ensure_ascii=False))

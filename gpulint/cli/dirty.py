@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 
+from gpulint.escaping import say
 from gpulint.git import Repository
 
 
@@ -33,11 +33,9 @@ def refused(paths: Iterable[Path]) -> bool:
     """Say on standard error which of ``paths`` are not to be written, since git could not bring them back."""
     files = dirty(paths)
     if files:
-        print(
+        say(
             "gpulint: error: git does not hold the present state of files that would be changed"
             " (commit or stage them, or pass --allow-dirty):",
             *(f"  {os.path.relpath(path)}" for path in files),
-            sep="\n",
-            file=sys.stderr,
         )
     return bool(files)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import re
+import sys
 from typing import Any
 
 from gpulint.cli import CLEAN
 from gpulint.cli.terminal import colour, columns, is_terminal
 from gpulint.config import ConfigError, suggestion
+from gpulint.escaping import printable, say
 from gpulint.rule import Rule
 
 SECTIONS = (
@@ -47,14 +49,15 @@ def run(args: argparse.Namespace) -> int:
 
 def _show(markdown: str) -> None:
     """Rendered for people, plain for programs."""
+    lines = [printable(line, keep="\t") for line in markdown.split("\n")]
     if not is_terminal():
-        print(markdown, end="")
+        say(*lines[:-1], file=sys.stdout)
         return
     from rich.console import Console
     from rich.markdown import Markdown
 
     console = Console(width=columns(100), force_terminal=True, no_color=not colour(), highlight=False)
-    console.print(Markdown(markdown, code_theme="ansi_light", hyperlinks=False))
+    console.print(Markdown("\n".join(lines), code_theme="ansi_light", hyperlinks=False))
 
 
 def explanation(rule: Rule) -> str:

@@ -7,7 +7,6 @@ changes), 2 misuse, bad settings or unsaved changes that ``--apply`` would touch
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from gpulint.cli import CLEAN, FINDINGS, INTERNAL, MISUSE, inputs
 from gpulint.cli.narrowing import add_baseline_choice, not_in_baseline
 from gpulint.cli.terminal import Progress, add_troubles, colour, no_garbage_collection, print_troubles
+from gpulint.escaping import say
 
 if TYPE_CHECKING:
     from gpulint.cli.inputs import Inputs
@@ -56,6 +56,10 @@ def run(args: argparse.Namespace) -> int:
     from gpulint.reporters import Context
 
     given = inputs.read(args)
+    if args.apply and given.stdin is None:
+        from gpulint.writing import remove_leftovers
+
+        remove_leftovers((path.parent for path in given.project.files), given.project.root)
     with no_garbage_collection(), Progress() as progress:
         fixed = fixing.fix(
             given.project,
@@ -77,10 +81,7 @@ def run(args: argparse.Namespace) -> int:
     context = Context(given.project, given.rules, Path.cwd(), colour())
     for outcome in fixed.of(State.DROPPED):
         found = outcome.result.finding
-        print(
-            f"{context.place(found.path, found.span)}: {found.rule.code} is not fixed: {outcome.reason}",
-            file=sys.stderr,
-        )
+        say(f"{context.place(found.path, found.span)}: {found.rule.code} is not fixed: {outcome.reason}")
     _print(args, fixed, given, context)
     if fixed.report.errors or given.plugins.failures:
         return INTERNAL
@@ -110,10 +111,12 @@ def _write(fixed: Fixed, root: Path) -> None:
 
 def _print(args: argparse.Namespace, fixed: Fixed, given: Inputs, context: Context) -> None:
     from gpulint.cli import fix_report
+    from gpulint.cli.outputs import write_utf8
+    from gpulint.reporters import as_json
 
     if args.output_format == "json":
         findings = [fix_report.as_json(outcome, context) for outcome in fixed.outcomes]
-        print(json.dumps(findings, indent=2, ensure_ascii=False))
+        write_utf8(as_json(findings))
         return
     sys.stdout.flush()
     if given.stdin is not None and not args.diff:
@@ -123,4 +126,4 @@ def _print(args: argparse.Namespace, fixed: Fixed, given: Inputs, context: Conte
     sys.stdout.flush()
     if not args.diff and not args.quiet:
         summary = fix_report.summary(fixed, context, applied=args.apply)
-        print(summary, end="", file=sys.stdout if given.stdin is None else sys.stderr)
+        say(*summary, file=sys.stdout if given.stdin is None else sys.stderr)

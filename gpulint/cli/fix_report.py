@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 from gpulint.diffs import unified
+from gpulint.escaping import no_command, path_first, printable
 from gpulint.fix import Fix
 from gpulint.outcomes import Fixed, Outcome, State
 from gpulint.reporters import Context
@@ -34,20 +34,20 @@ def print_diffs(fixed: Fixed, context: Context) -> None:
     for change in fixed.changes:
         diff = unified(change, context.cwd)
         if sys.stdout.isatty() or context.colour:
-            lines = diff.decode("utf-8", "replace").split("\n")
+            lines = diff.decode("utf-8", "surrogateescape").split("\n")
             sys.stdout.write("\n".join(_shown(line, context.colour) for line in lines))
         else:
             sys.stdout.buffer.write(diff)
 
 
 def _shown(line: str, colour: bool) -> str:
-    line = "".join(char if char.isprintable() or char == "\t" else "\ufffd" for char in line.removesuffix("\r"))
+    line = no_command(printable(line.removesuffix("\r"), keep="\t"))
     code = next((code for start, code in _COLOURS.items() if line.startswith(start)), None)
     return f"\033[{code}m{line}\033[0m" if colour and code is not None else line
 
 
-def summary(fixed: Fixed, context: Context, *, applied: bool) -> str:
-    """What was done in each file, what unsafe fixes would do, and what is left."""
+def summary(fixed: Fixed, context: Context, *, applied: bool) -> list[str]:
+    """Lines: what was done in each file, what unsafe fixes would do, and what is left."""
     done = fixed.of(State.APPLIED)
     codes_of: dict[Path, Counter[str]] = {}
     for outcome in done:
@@ -68,13 +68,13 @@ def summary(fixed: Fixed, context: Context, *, applied: bool) -> str:
     if by_hand := [*fixed.of(State.ADVICE), *fixed.of(State.UNFIXABLE)]:
         codes = Counter(outcome.result.finding.rule.code for outcome in by_hand)
         lines += [f"{_count(len(by_hand), 'finding')} to repair by hand ({_codes(codes)}); see gpulint scan."]
-    return "".join(line + "\n" for line in lines)
+    return lines
 
 
 def _file(change: Change, codes: Counter[str], context: Context) -> str:
     """``train.py: 3 fixes (GPU301, GPU302 x 2)``."""
     what = f"new file, {_count(codes.total(), 'fix')}" if change.before is None else _count(codes.total(), "fix")
-    return f"{os.path.relpath(change.path, context.cwd)}: {what} ({_codes(codes)})"
+    return f"{path_first(context.relative(change.path))}: {what} ({_codes(codes)})"
 
 
 def _codes(codes: Counter[str]) -> str:

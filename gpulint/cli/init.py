@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 import textwrap
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gpulint import disk
 from gpulint.cli import CLEAN
 from gpulint.config import Config, ConfigError, load
+from gpulint.escaping import printable, say
 from gpulint.rule import DOCS_URL
 from gpulint.settings import SETTINGS
 
@@ -37,41 +40,41 @@ def run(args: argparse.Namespace) -> int:
     from gpulint.discover import absolute
 
     root = absolute(Path(args.folder))
-    if not root.is_dir():
+    if not disk.is_dir(root):
         raise ConfigError(f"{args.folder}: no such folder")
     existing = load(root).source
     if existing is not None:
         raise ConfigError(f"{os.path.relpath(existing)} has settings already; nothing was written")
     seen = survey(root, Config(base=root))
     path = _write(root, list(_lines(seen)))
-    print(f"Wrote {os.path.relpath(path)} after a look at {seen.files} files.")
-    for line in _told(seen):
-        print(f"- {line}")
-    print("Next: gpulint scan")
+    told = [f"- {line}" for line in _told(seen)]
+    first = f"Wrote {os.path.relpath(path)} after a look at {seen.files} files."
+    say(first, *told, "Next: gpulint scan", file=sys.stdout)
     return CLEAN
 
 
 def _write(root: Path, lines: list[str]) -> Path:
     """Append a table to ``pyproject.toml``; where there is none, or it cannot take one, write ``gpulint.toml``."""
+    from gpulint.writing import Change, WriteError, write
+
     project = root / "pyproject.toml"
     try:
-        if project.is_file():
-            old = project.read_bytes().decode("utf-8")
+        if disk.exists(project):
+            old = disk.read(project).decode("utf-8")
             newline = "\r\n" if "\r\n" in old else "\n"
             gap = "" if not old or old.endswith("\n") else newline
             new = old + gap + newline + newline.join(["[tool.gpulint]", *lines, ""])
             try:
                 tomllib.loads(new)
-            except tomllib.TOMLDecodeError:
+            except ValueError:
                 pass  # ``tool = { ... }`` in one line cannot be added to
             else:
-                project.write_bytes(new.encode())
+                write([Change(project, old.encode(), new.encode())], root)
                 return project
         target = root / "gpulint.toml"
-        with target.open("x", encoding="utf-8", newline="\n") as file:
-            file.write("\n".join([*lines, ""]))
+        write([Change(target, None, "\n".join([*lines, ""]).encode())], root)
         return target
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, UnicodeError, WriteError) as error:
         raise ConfigError(f"{os.path.relpath(root)}: cannot be written: {error}") from None
 
 
@@ -96,7 +99,12 @@ _MOST = 5
 
 def _comment(text: str) -> Iterator[str]:
     yield from textwrap.wrap(
-        text, 100, initial_indent="# ", subsequent_indent="# ", break_on_hyphens=False, break_long_words=False
+        printable(text),
+        100,
+        initial_indent="# ",
+        subsequent_indent="# ",
+        break_on_hyphens=False,
+        break_long_words=False,
     )
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpulint import disk
 from gpulint.config import Config, ConfigError, load
 from gpulint.finding import Severity
 
@@ -191,7 +192,7 @@ def given_paths(args: argparse.Namespace) -> tuple[list[Path], bytes | None]:
         return [absolute(Path(args.stdin_filename))], sys.stdin.buffer.read()
     paths = [absolute(Path(path)) for path in args.paths or ["."]]
     for given, path in zip(args.paths, paths, strict=False):
-        if not path.exists():
+        if not disk.exists(path):
             raise ConfigError(f"{given}: no such file or folder")
     return paths, None
 
@@ -202,7 +203,7 @@ def configuration(args: argparse.Namespace, paths: Sequence[Path]) -> tuple[Conf
     Raises:
         ConfigError: settings that cannot be meant.
     """
-    folders = [path if path.is_dir() else path.parent for path in paths]
+    folders = [path if disk.is_dir(path) else path.parent for path in paths]
     settings = load(Path(os.path.commonpath(folders)), explicit=args.config, isolated=args.isolated)
     return settings, _overlaid(args, settings)
 
@@ -258,6 +259,6 @@ def _surroundings(paths: Sequence[Path], files: Sequence[Path], config: Config, 
     """What rules may read besides: for single files the project, so that a program is judged with its launcher."""
     from gpulint.discover import discover, is_project
 
-    if any(path.is_dir() for path in paths) or not is_project(root):
+    if any(disk.is_dir(path) for path in paths) or not is_project(root):
         return [*files]
     return sorted({*files, *discover([root], config, root).files})

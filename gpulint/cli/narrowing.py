@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import os
-import sys
 from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpulint import baseline
+from gpulint import baseline, disk
 from gpulint.config import ConfigError
+from gpulint.escaping import path_first, say, shown_path
 from gpulint.finding import Severity
 
 if TYPE_CHECKING:
@@ -87,16 +87,16 @@ class Narrowing:
         if self._quiet:
             return
         if self._known and self._baseline is not None:
-            print(f"{_findings(self._known)} left out: in {os.path.relpath(self._baseline.path)}", file=sys.stderr)
+            say(f"{_findings(self._known)} left out: in {os.path.relpath(self._baseline.path)}")
         if self._elsewhere:
-            print(f"{_findings(self._elsewhere)} left out: not brought by the changes", file=sys.stderr)
+            say(f"{_findings(self._elsewhere)} left out: not brought by the changes")
         if self._stale and self._baseline is not None:
             these = "1 entry is" if len(self._stale) == 1 else f"{len(self._stale)} entries are"
-            name = os.path.relpath(self._baseline.path)
-            print(f"{name}: {these} no longer found; 'gpulint baseline update' drops them:", file=sys.stderr)
+            name = shown_path(self._baseline.path)
+            say(f"{name}: {these} no longer found; 'gpulint baseline update' drops them:")
             for entry in self._stale:
                 times = f" ({entry.count} times)" if entry.count > 1 else ""
-                print(f"  {entry.path}: {entry.code} {entry.message}{times}", file=sys.stderr)
+                say(f"  {path_first(entry.path)}: {entry.code} {entry.message}{times}")
 
 
 def load(explicit: Path | None, inputs: Inputs) -> Baseline | None:
@@ -108,7 +108,7 @@ def load(explicit: Path | None, inputs: Inputs) -> Baseline | None:
     from gpulint.discover import absolute
 
     if explicit is not None:
-        if not explicit.is_file():
+        if not disk.exists(explicit):
             raise ConfigError(f"{explicit}: no such baseline; 'gpulint baseline create' writes one")
         return baseline.read(absolute(explicit))
     path = baseline.find(inputs.project.root)
@@ -129,7 +129,7 @@ def stale(unmatched: Collection[Entry], known: Baseline, inputs: Inputs, report:
     found = []
     for entry in unmatched:
         path = Path(os.path.normpath(known.path.parent / entry.path))
-        looked = path in files or any(path.is_relative_to(folder) for folder in inputs.paths if folder.is_dir())
+        looked = path in files or any(path.is_relative_to(folder) for folder in inputs.paths if disk.is_dir(folder))
         enough = Severity[entry.severity.upper()] >= inputs.project.config.severity
         if looked and enough and entry.code in codes and path not in broken:
             found.append(entry)

@@ -12,6 +12,16 @@ from typing import Any
 from gpulint.config import ConfigError
 from gpulint.reporters import FORMATS
 
+FOR_PEOPLE = ("full", "concise")
+FOR_LOGS = (*FOR_PEOPLE, "github")
+"""Formats that are read on a terminal or in a log, in its encoding; the others are UTF-8 whatever the locale."""
+
+
+def write_utf8(text: str) -> None:
+    """Write text for programs to standard output."""
+    sys.stdout.flush()
+    sys.stdout.buffer.write(text.encode("utf-8", "backslashreplace"))
+
 
 @dataclass
 class Output:
@@ -23,7 +33,10 @@ class Output:
     def write(self, text: str) -> None:
         """Print or write the findings. Raises ConfigError if the file cannot be written."""
         if self.file is None:
-            sys.stdout.write(text)
+            if self.format in FOR_LOGS:
+                sys.stdout.write(text)
+            else:
+                write_utf8(text)
             return
         try:
             self.file.write_bytes(text.encode("utf-8", "backslashreplace"))
@@ -78,8 +91,9 @@ def read(args: argparse.Namespace) -> list[Output]:
     return wanted
 
 
-def check(wanted: Sequence[Output], scanned: Collection[Path]) -> None:
-    """Raises ConfigError if a file cannot be written, before time is spent on a scan, or would be overwritten."""
+def check(wanted: Sequence[Output], scanned: Collection[Path], root: Path) -> None:
+    """Raises ConfigError, before time is spent on a scan, if a file cannot be written, is one of those to scan, or lies
+    behind a link that leads out of the project."""
     for output in wanted:
         if output.file is None:
             continue
@@ -87,3 +101,5 @@ def check(wanted: Sequence[Output], scanned: Collection[Path]) -> None:
             raise ConfigError(f"--output-file {output.file}: this is one of the files to scan")
         if not output.file.parent.is_dir():
             raise ConfigError(f"--output-file {output.file}: there is no such folder")
+        if output.file.absolute().is_relative_to(root) and not output.file.resolve().is_relative_to(root.resolve()):
+            raise ConfigError(f"--output-file {output.file}: a link out of the project is not written through")

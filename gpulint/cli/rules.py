@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import textwrap
 from collections.abc import Sequence
 from typing import Any
 
 from gpulint.cli import CLEAN, INTERNAL
+from gpulint.cli.outputs import write_utf8
 from gpulint.cli.terminal import columns
+from gpulint.escaping import printable, say
+from gpulint.reporters import as_json as json_text
 from gpulint.rule import Rule
 
 
@@ -28,23 +30,23 @@ def run(args: argparse.Namespace) -> int:
     loaded = plugins.load()
     rules = sorted(loaded.rules, key=lambda rule: rule.code)
     for failure in loaded.failures:
-        print(f"gpulint: plugin {failure.name} does not work: {failure.reason}", file=sys.stderr)
+        say(f"gpulint: plugin {failure.name} does not work: {failure.reason}")
     match args.output_format:
         case "json":
-            print(json.dumps([as_json(rule) for rule in rules], indent=2))
+            write_utf8(json_text([as_json(rule) for rule in rules]))
         case "markdown":
-            print(markdown(rules), end="")
+            say(*markdown(rules).splitlines(), file=sys.stdout)
         case _:
-            print("\n".join(_row(rule) for rule in rules))
+            say(*(line for rule in rules for line in _row(rule)), file=sys.stdout)
     return INTERNAL if loaded.failures else CLEAN
 
 
-def _row(rule: Rule) -> str:
+def _row(rule: Rule) -> list[str]:
     """One line, on a narrow terminal folded below its last column."""
     head = f"{rule.code}  {rule.name:<28} {rule.severity!s:<8} {rule.fix:<7} "
-    text = head + rule.summary + ("" if rule.default else " (off by default)")
+    text = printable(head + rule.summary) + ("" if rule.default else " (off by default)")
     width = columns(len(text))
-    return textwrap.fill(text, width, subsequent_indent=" " * (len(head) if width > len(head) + 20 else 8))
+    return textwrap.wrap(text, width, subsequent_indent=" " * (len(head) if width > len(head) + 20 else 8))
 
 
 def as_json(rule: Rule) -> dict[str, Any]:

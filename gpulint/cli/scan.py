@@ -11,16 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 from gpulint.cli import CLEAN, FINDINGS, INTERNAL, MISUSE, caching, inputs, outputs
 from gpulint.cli.narrowing import Narrowing, add_narrowing
-from gpulint.cli.outputs import Output
+from gpulint.cli.outputs import FOR_PEOPLE, Output
 from gpulint.cli.terminal import Progress, add_troubles, colour, columns, no_garbage_collection, print_troubles
 from gpulint.config import ConfigError
+from gpulint.escaping import no_command, printable, say
 from gpulint.reporters import WITHOUT_FIXES, Context, render
 
 if TYPE_CHECKING:
     from gpulint.cli.inputs import Inputs
     from gpulint.engine import Report
-
-_FOR_PEOPLE = ("full", "concise")
 
 
 def add(commands: argparse._SubParsersAction[Any]) -> None:
@@ -88,7 +87,7 @@ def _scanned(args: argparse.Namespace, wanted: list[Output]) -> tuple[Inputs, Na
     seen = inputs.see(args, *inputs.given_paths(args))
     clock.append(time.process_time())
     fixes = not all(output.format in WITHOUT_FIXES for output in wanted)
-    outputs.check(wanted, seen.found.files)
+    outputs.check(wanted, seen.found.files, seen.root)
     cache = caching.Kept(args, seen, fixes)
     if (kept := cache.get(args)) is not None:
         given, report = kept
@@ -118,25 +117,23 @@ def _scanned(args: argparse.Namespace, wanted: list[Output]) -> tuple[Inputs, Na
         started, listed, loaded = clock
         spent.update({"starting": started, "finding files": listed - started, "loading rules": loaded - listed})
         spent["rest"] = time.process_time() - sum(spent.values())
-        print(
-            "CPU seconds\n"
-            + "".join(f"{cpu:8.3f} {stage}\n" for stage, cpu in sorted(spent.items(), key=lambda item: -item[1])),
-            file=sys.stderr,
-        )
+        ordered = sorted(spent.items(), key=lambda item: -item[1])
+        say("CPU seconds", *(f"{cpu:8.3f} {stage}" for stage, cpu in ordered), "")
     return given, narrowing, report
 
 
 def _print_findings(args: argparse.Namespace, report: Report, given: Inputs, wanted: list[Output]) -> None:
     table = _statistics(report) if args.statistics else ""
-    if not any(output.format in _FOR_PEOPLE for output in wanted):
+    if not any(output.format in FOR_PEOPLE for output in wanted):
         sys.stderr.write(table)
     for output in wanted:
         paint = colour() and output.file is None
         context = Context(given.project, given.rules, Path.cwd(), paint, columns(110))
         text = render(output.format, report, context)
-        output.write(text + table if output.format in _FOR_PEOPLE else text)
+        output.write(text + table if output.format in FOR_PEOPLE else text)
 
 
 def _statistics(report: Report) -> str:
     counts = Counter((result.finding.rule.code, result.finding.rule.name) for result in report.results)
-    return "".join(f"{n:6} {code} {name}\n" for (code, name), n in sorted(counts.items(), key=lambda c: (-c[1], c[0])))
+    ordered = sorted(counts.items(), key=lambda count: (-count[1], count[0]))
+    return "".join(no_command(printable(f"{n:6} {code} {name}")) + "\n" for (code, name), n in ordered)

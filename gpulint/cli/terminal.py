@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from gpulint.cli import ISSUES
+from gpulint.escaping import say, shown_path
 
 if TYPE_CHECKING:
     from gpulint.cli.inputs import Inputs
@@ -44,24 +45,31 @@ def print_troubles(args: argparse.Namespace, report: Report, inputs: Inputs) -> 
             skipped += 1
             continue
         numbers = [str(number) for number in (problem.line, problem.column) if number is not None]
-        place = ":".join([os.path.relpath(problem.path), *numbers])
-        print(f"{place}: {'error' if problem.is_error else 'note'}: {problem.message}", file=sys.stderr)
+        place = ":".join([shown_path(problem.path), *numbers])
+        say(f"{place}: {'error' if problem.is_error else 'note'}: {problem.message}")
     for error in report.errors:
-        place = os.path.relpath(error.path)
-        print(f"{place}: internal error in {error.where}: {error.error}", file=sys.stderr)
+        say(f"{shown_path(error.path)}: {error.title}: {error.error}")
         if os.environ.get("GPULINT_DEBUG"):
-            print(error.trace, file=sys.stderr)
+            say(*error.trace.split("\n"))
     for failure in inputs.plugins.failures:
-        print(f"gpulint: plugin {failure.name} does not work: {failure.reason}", file=sys.stderr)
+        say(f"gpulint: plugin {failure.name} does not work: {failure.reason}")
     if report.errors:
-        print(f"Everything else was checked. Please report internal errors at {ISSUES} with the file if you can"
-              " (GPULINT_DEBUG=1 shows where they happened).", file=sys.stderr)  # fmt: skip
+        say(*_where_to_report(report))
     if args.quiet:
         return
     if not inputs.found.files:
-        print("gpulint: no files to scan", file=sys.stderr)
+        say("gpulint: no files to scan")
     if skipped and args.output_format == "full":
-        print(f"{skipped} files or folders skipped; --show-notes says why", file=sys.stderr)
+        say(f"{skipped} files or folders skipped; --show-notes says why")
+
+
+def _where_to_report(report: Report) -> Iterator[str]:
+    """To whom the errors of a run are to be reported."""
+    how = "with the file if you can (GPULINT_DEBUG=1 shows where they happened)"
+    if any(error.plugin is None for error in report.errors):
+        yield f"Everything else was checked. Please report internal errors at {ISSUES} {how}."
+    for plugin in dict.fromkeys(error.plugin for error in report.errors if error.plugin is not None):
+        yield f"Everything else was checked. Please report errors of {plugin} {plugin.whom} {how}."
 
 
 def is_terminal() -> bool:

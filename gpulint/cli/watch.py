@@ -19,6 +19,7 @@ from pathlib import Path
 from gpulint.cli import CLEAN, INTERRUPTED, MISUSE, guarded, inputs
 from gpulint.cli.terminal import is_terminal
 from gpulint.config import Config, ConfigError
+from gpulint.escaping import say
 
 _PAUSE_S = 0.5
 _SHARE = 25
@@ -56,7 +57,7 @@ def watch(args: argparse.Namespace, scan: Callable[[argparse.Namespace], int]) -
                 started = time.process_time()
             time.sleep(max(_PAUSE_S, _SHARE * (time.process_time() - started)))
     except KeyboardInterrupt:
-        print(file=sys.stderr)
+        say("")
         return CLEAN
 
 
@@ -65,7 +66,7 @@ def _scan_afresh(args: argparse.Namespace, scan: Callable[[argparse.Namespace], 
         sys.stdout.write("\033[2J\033[3J\033[H")
     code = guarded(scan, args)
     if code != INTERRUPTED:
-        print(f"Watching {files} files; Ctrl-C ends.", file=sys.stderr, flush=True)
+        say(f"Watching {files} files; Ctrl-C ends.", flush=True)
     return code
 
 

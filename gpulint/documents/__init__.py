@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from gpulint.documents.base import Document, Unreadable, decode
+from gpulint.failures import Failure
 from gpulint.finding import Problem
 from gpulint.rule import Kind
 
@@ -37,19 +38,22 @@ def load(path: Path, data: bytes, kind: Kind | None = None) -> Document:
     """The document of a file's bytes. Never raises for what the bytes hold: trouble is in ``document.problems``."""
     kind = kind or kind_of(path, data[:4096]) or Kind.PYTHON
     try:
-        text, encoding = decode(data)
-    except Unreadable as error:
+        text, encoding = decode(data, kind)
+        return _document_class(kind)(path, text, encoding)
+    except Exception as error:
         document = Document(path, "")
         document.kind = kind
-        document.problem(str(error))
+        if isinstance(error, Unreadable):
+            document.problem(str(error))
+        else:
+            document.failures.append(Failure(path, "reader", error))
         return document
-    return _document_class(kind)(path, text, encoding)
 
 
 def undecodable(path: Path, data: bytes) -> list[Problem]:
-    """Why a file holds no text, if it does not."""
+    """Why a Python file holds no text, if it does not."""
     try:
-        decode(data)
+        decode(data, Kind.PYTHON)
     except Unreadable as error:
         return [Problem(path, str(error))]
     return []

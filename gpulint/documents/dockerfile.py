@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import TYPE_CHECKING
 
+from gpulint.budget import Budget, size, too_long
 from gpulint.documents.base import Document
-from gpulint.documents.dockerlines import Instruction, cut, instructions
+from gpulint.documents.dockerlines import Instruction, instructions
 from gpulint.rule import Kind
 from gpulint.source import Fragment
 
@@ -26,6 +27,7 @@ _WORD = re.compile(r"""(?:\\[^\n]|"(?:\\.|[^"\\])*"|'[^']*'|[^\s"'\\])+""", re.D
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _UNQUOTE = re.compile(r"""'([^']*)'|"((?:\\.|[^"\\])*)"|\\(.)""", re.DOTALL)
 _VARIABLE = re.compile(r"(?<!\\)\$(?:(\w+)|\{(\w+)(?::?([-+])([^}]*))?\})")
+_MAX_PATH = 4096
 _SHELLS = re.compile(r"(?:^|[/\"\s])(?:ba|da|z|k|a)?sh\b")
 
 
@@ -41,8 +43,16 @@ class _Stage:
     entrypoint: Instruction | None = None
     cmd: Instruction | None = None
     posix: bool = True
-    arguments: dict[str, str | None] = field(default_factory=dict)
+    values: dict[str, str | None] = field(default_factory=dict)
+    """What a variable of ENV or ARG expands to; ENV comes before ARG."""
     inherited_cmd: bool = False
+    listed: tuple[EnvVar, ...] | None = None
+    """``env`` as a tuple, until another ENV comes."""
+
+    def variables(self, budget: Budget) -> tuple[EnvVar, ...]:
+        if self.listed is None:
+            self.listed = tuple(self.env.values()) if budget.spend(len(self.env)) else ()
+        return self.listed
 
 
 class DockerfileDocument(Document):
@@ -50,12 +60,12 @@ class DockerfileDocument(Document):
 
     kind = Kind.DOCKERFILE
 
-    @cached_property
-    def scripts(self) -> tuple[Script, ...]:
-        return tuple(script for task in self.tasks for script in task.scripts)
+    def read_scripts(self) -> tuple[Script, ...]:
+        found = tuple(script for task in self.tasks for script in task.scripts)
+        self.note_bounds(found)
+        return found
 
-    @cached_property
-    def tasks(self) -> tuple[Task, ...]:
+    def read_tasks(self) -> tuple[Task, ...]:
         from gpulint.documents.tasks import Task
 
         found = list(instructions(self.source))
@@ -70,24 +80,31 @@ class DockerfileDocument(Document):
             self.problem(f"unknown instruction {unknown.name!r}", *self.source.position(unknown.start), is_error=False)
         tasks: list[Task] = []
         stages: list[_Stage] = []
+        names: dict[str, _Stage] = {}
         outer: dict[str, str | None] = {}
+        budget, noted = Budget(), False
         for item in found:
             if item.name == "FROM":
-                stages.append(_open_stage(item, stages, outer))
+                stages.append(_open_stage(item, names, outer, budget))
+                names[stages[-1].name.lower()] = stages[-1]
             elif not stages:
                 if item.name == "ARG":
-                    outer.update(_arguments(item, outer))
+                    _declare(item, outer, {}, {}, budget)
             elif item.name == "RUN":
                 stage = stages[-1]
                 scripts = _run(item) if stage.posix else ()
                 span = self.source.span(item.start, item.end)
-                env = tuple(stage.env.values())
+                env = stage.variables(budget)
                 tasks.append(
                     Task(stage.name or "RUN", span, "build", scripts=scripts, env=env, image=stage.image,
                          working_dir=stage.workdir, system="docker")
                 )  # fmt: skip
             else:
-                _apply(item, stages[-1], outer)
+                _apply(item, stages[-1], outer, budget)
+            if budget.exhausted and not noted:
+                noted = True
+                line = self.source.position(item.start)[0]
+                self.problem(too_long("ENV or ARG", budget.limit), line, is_error=False)
         last = stages[-1]
         shown = last.entrypoint or last.cmd
         start, end = (shown.start, shown.end) if shown else (last.start, last.start + len("FROM"))
@@ -96,7 +113,7 @@ class DockerfileDocument(Document):
                 name=last.name or self.path.name,
                 span=self.source.span(start, end),
                 scripts=_started(last),
-                env=tuple(last.env.values()),
+                env=last.variables(Budget()),
                 image=last.image,
                 working_dir=last.workdir,
                 system="docker",
@@ -105,23 +122,25 @@ class DockerfileDocument(Document):
         return tuple(tasks)
 
 
-def _open_stage(item: Instruction, stages: list[_Stage], outer: dict[str, str | None]) -> _Stage:
+def _open_stage(item: Instruction, stages: dict[str, _Stage], outer: dict[str, str | None], budget: Budget) -> _Stage:
     words = _FLAGS.sub("", item.arguments.text.replace("\\\n", " "), count=1).split()
-    base = _expand(words[0], outer) if words else None
+    base = _expand(words[0], outer, budget) if words else None
     name = words[2] if len(words) > 2 and words[1].lower() == "as" else ""
-    parent = next((stage for stage in reversed(stages) if base and stage.name.lower() == base.lower()), None)
+    parent = stages.get(base.lower()) if base else None
     if parent is None:
         return _Stage(base, name, item.start)
-    return replace(parent, name=name, start=item.start, env=dict(parent.env), arguments={}, inherited_cmd=True)
+    env = dict(parent.env) if budget.spend(len(parent.env)) else {}
+    values = {variable.name: variable.value for variable in env.values()}
+    return replace(parent, name=name, start=item.start, env=env, values=values, inherited_cmd=True, listed=None)
 
 
-def _apply(item: Instruction, stage: _Stage, outer: dict[str, str | None]) -> None:
+def _apply(item: Instruction, stage: _Stage, outer: dict[str, str | None], budget: Budget) -> None:
     """Note what an instruction other than FROM and RUN changes for the rest of the stage."""
     match item.name:
         case "ENV":
-            _environment(item, stage)
+            _environment(item, stage, budget)
         case "ARG":
-            stage.arguments |= _arguments(item, _known(stage), outer)
+            _declare(item, stage.values, stage.env, outer, budget)
         case "CMD":
             stage.cmd, stage.inherited_cmd = item, False
         case "ENTRYPOINT":
@@ -130,24 +149,22 @@ def _apply(item: Instruction, stage: _Stage, outer: dict[str, str | None]) -> No
         case "SHELL":
             stage.posix = bool(_SHELLS.search(item.arguments.text))
         case "WORKDIR":
-            target = _expand(item.arguments.text.strip().strip("\"'"), _known(stage))
-            if target is None or target.startswith("/") or stage.workdir is None:
-                stage.workdir = target
-            else:
-                stage.workdir = f"{stage.workdir.rstrip('/')}/{target}"
+            target = _expand(item.arguments.text.strip().strip("\"'"), stage.values, budget)
+            if target is not None and not target.startswith("/") and stage.workdir is not None:
+                target = f"{stage.workdir.rstrip('/')}/{target}"
+            stage.workdir = target if target is None or len(target) <= _MAX_PATH else None
 
 
-def _known(stage: _Stage) -> dict[str, str | None]:
-    return stage.arguments | {name: variable.value for name, variable in stage.env.items()}
-
-
-def _expand(text: str, known: dict[str, str | None]) -> str | None:
+def _expand(text: str, known: Mapping[str, str | None], budget: Budget) -> str | None:
     """Quotes, escapes and variables resolved; None where a variable's value is not known."""
     missing = False
 
     def value(match: re.Match[str]) -> str:
         nonlocal missing
         found = known.get(match[1] or match[2])
+        if not budget.spend(size(found) if found else 1):
+            missing = True
+            return ""
         if match[3] == "-":
             return found or match[4]
         if match[3] == "+":
@@ -166,34 +183,40 @@ def _expand(text: str, known: dict[str, str | None]) -> str | None:
     return None if missing else expanded.replace("\0", "$")
 
 
-def _environment(item: Instruction, stage: _Stage) -> None:
+def _environment(item: Instruction, stage: _Stage, budget: Budget) -> None:
     """``ENV a=1 b="x y"``, or the old ``ENV a the rest``."""
     from gpulint.documents.tasks import EnvVar
 
     arguments = item.arguments
-    known = _known(stage)
+    new: dict[str, EnvVar] = {}
     words = list(_WORD.finditer(arguments.text))
     if words and "=" not in words[0][0]:
         rest = arguments.text[words[0].end() :].strip()
-        stage.env[words[0][0]] = EnvVar(
-            words[0][0], _expand(rest, known), arguments.span(words[0].start(), len(arguments.text))
-        )
-        return
+        place = arguments.span(words[0].start(), len(arguments.text))
+        new[words[0][0]] = EnvVar(words[0][0], _expand(rest, stage.values, budget), place)
+        words = []
     for word in words:
         name, equals, value = word[0].partition("=")
         if equals and _NAME.fullmatch(name):
-            stage.env[name] = EnvVar(name, _expand(value, known), arguments.span(*word.span()))
+            new[name] = EnvVar(name, _expand(value, stage.values, budget), arguments.span(*word.span()))
+    stage.env |= new
+    stage.values |= {name: variable.value for name, variable in new.items()}
+    stage.listed = None
 
 
-def _arguments(
-    item: Instruction, known: dict[str, str | None], outer: dict[str, str | None] | None = None
-) -> dict[str, str | None]:
-    """Names and defaults that an ARG declares; within a stage a bare name takes the global default."""
+def _declare(
+    item: Instruction,
+    values: dict[str, str | None],
+    env: Mapping[str, EnvVar],
+    outer: Mapping[str, str | None],
+    budget: Budget,
+) -> None:
+    """Add the names and defaults of an ARG to ``values``; within a stage a bare name takes the global default."""
     declared: dict[str, str | None] = {}
     for word in _WORD.findall(item.arguments.text.replace("\\\n", " ")):
         name, equals, value = word.partition("=")
-        declared[name] = _expand(value, known) if equals else (outer or {}).get(name)
-    return declared
+        declared[name] = _expand(value, values, budget) if equals else outer.get(name)
+    values |= {name: value for name, value in declared.items() if name not in env}
 
 
 def _exec_form(arguments: Fragment) -> list[Fragment] | None:
@@ -203,7 +226,7 @@ def _exec_form(arguments: Fragment) -> list[Fragment] | None:
     flat = arguments.text.replace("\\\n", "  ")
     try:
         words = json.loads(flat)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
         return None
@@ -223,10 +246,10 @@ def _run(item: Instruction) -> tuple[Script, ...]:
         body = item.heredocs[0].body
         other = body.text.startswith("#!") and not _SHELLS.search(body.text.partition("\n")[0])
         return () if other or item.arguments.text[item.heredocs[0].start :].count("<<") > 1 else (parse_script(body),)
-    words = _exec_form(cut(item.arguments, begin, len(item.arguments.text)))
+    words = _exec_form(item.arguments.cut(begin, len(item.arguments.text)))
     if words is not None:
         return (script_from_argv(words),) if words else ()
-    shell = cut(item.whole, begin, len(item.whole.text))
+    shell = item.whole.cut(begin, len(item.whole.text))
     return (parse_script(shell),) if shell.text.strip() else ()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -56,15 +57,7 @@ class _Builder:
 
     def fragment(self, start: int = 0) -> Fragment:
         full = Fragment("".join(self.parts), self.source, tuple(self.pieces) or ((0, 0),))
-        return cut(full, start, len(full.text))
-
-
-def cut(fragment: Fragment, start: int, end: int) -> Fragment:
-    """Part of a fragment as a fragment of its own."""
-    inner = [(at - start, there) for at, there in fragment.pieces if start < at < end]
-    return Fragment(
-        fragment.text[start:end], fragment.owner, ((0, fragment.owner_offset(start)), *inner), fragment.cell
-    )
+        return full.cut(start, len(full.text))
 
 
 def instructions(source: SourceText) -> Iterator[Instruction]:
@@ -128,10 +121,13 @@ def _openings(text: str) -> list[tuple[str, str, int]]:
     """(dash, terminator, offset) of each heredoc operator outside quotes."""
     quotes = [match.span() for match in _QUOTED.finditer(text)]
     return [
-        (match[1], match[3], match.start())
-        for match in _HEREDOC.finditer(text)
-        if not any(start <= match.start() < end for start, end in quotes)
+        (match[1], match[3], match.start()) for match in _HEREDOC.finditer(text) if not _within(match.start(), quotes)
     ]
+
+
+def _within(at: int, stretches: list[tuple[int, int]]) -> bool:
+    number = bisect_right(stretches, at, key=lambda stretch: stretch[0])
+    return number > 0 and at < stretches[number - 1][1]
 
 
 def _read_heredoc(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from gpulint.budget import Budget, size
 from gpulint.documents.base import Document
 from gpulint.rule import Kind
 from gpulint.source import Fragment
@@ -44,6 +45,9 @@ _PIPELINE = re.compile(r"^\$schema:.*azureml|^type:[ \t]*['\"]?pipeline\b", re.M
 """Azure ML's pipelines, which call their steps jobs, as CI workflows do."""
 _TEMPLATE = re.compile(r"\{\{|\{%|<%|\$\{\{")
 
+MAX_TASKS = 60_000
+"""Words of commands and environments that the tasks of one document have in all, at most."""
+
 
 @dataclass(frozen=True, slots=True)
 class AccelerateConfig:
@@ -69,6 +73,7 @@ class JobSpecDocument(Document):
 
         origin = Fragment(text, self.source)
         found: list[Node] = []
+        budget = Budget()
         for start, end in split_documents(text):
             part = text[start:end]
             if (_OTHERS.search(part) and not _PIPELINE.search(part)) or not (
@@ -80,24 +85,33 @@ class JobSpecDocument(Document):
                 self.problem(f"YAML document of {len(part):,} characters skipped", line, is_error=False)
                 continue
             try:
-                found += parse(origin, start, end)
+                found += parse(origin, start, end, budget)
             except YamlError as error:
                 if _TEMPLATE.search(part):
                     self.problem("template, skipped", self.source.position(start)[0], is_error=False)
                 else:
                     self.problem(f"YAML error: {error}", *self.source.position(min(error.offset, len(text))))
+        if budget.exhausted:
+            self.problem(f"merge keys of more than {budget.limit:,} entries were not followed", is_error=False)
         return tuple(root for root in found if root.kind == "map")
 
-    @cached_property
-    def tasks(self) -> tuple[Task, ...]:
-        return tuple(task for root in self.roots for task in _read(root))
+    def read_tasks(self) -> tuple[Task, ...]:
+        found: list[Task] = []
+        budget = Budget(MAX_TASKS)
+        for task in (task for root in self.roots for task in _read(root)):
+            if not budget.spend(_weight(task)):
+                message = f"only the first {len(found):,} tasks were analysed: together they are too large"
+                self.problem(message, task.span.line, is_error=False)
+                break
+            found.append(task)
+        return tuple(found)
 
-    @cached_property
-    def scripts(self) -> tuple[Script, ...]:
+    def read_scripts(self) -> tuple[Script, ...]:
         """Commands of all tasks, then the shell files that ConfigMaps hold."""
         from gpulint.documents.shell import parse_script
 
-        own = [script for task in self.tasks for script in task.scripts]
+        own = dict.fromkeys(script for task in self.tasks for script in task.scripts)
+        self.note_bounds(own)
         return (*own, *(parse_script(part) for name, part in self.embedded if name.endswith((".sh", ".bash"))))
 
     @cached_property
@@ -143,6 +157,10 @@ class JobSpecDocument(Document):
             if root.at("distributed_type") and (root.at("compute_environment") or root.at("num_processes")):
                 return AccelerateConfig(count(root, "num_processes"), count(root, "num_machines"))
         return None
+
+
+def _weight(task: Task) -> int:
+    return 20 + len(task.env) + len(task.packages) + sum(size(script.fragment.text) for script in task.scripts)
 
 
 def _read(root: Node) -> list[Task]:

@@ -67,7 +67,7 @@ class NotebookDocument(Document):
 
     def _load(self) -> dict[str, Any]:
         try:
-            content = json.loads(self.source.text)
+            content = _parsed(self.source.text)
         except json.JSONDecodeError as error:
             self.problem(f"broken notebook: {error.msg}", error.lineno, error.colno)
         except RecursionError:
@@ -137,8 +137,7 @@ class NotebookDocument(Document):
         """Python of all code cells; broken cells are empty lines."""
         return NotebookSource([(cell.index, code.python) for cell, code in self._code])
 
-    @cached_property
-    def python(self) -> PythonModule | None:
+    def read_python(self) -> PythonModule | None:
         from gpulint.documents.python import PythonModule
 
         broken = [(cell, code.error) for cell, code in self._code if code.error]
@@ -162,9 +161,17 @@ class NotebookDocument(Document):
             self.problem(message, place.line, place.column, cell=place.cell)
             return None
 
-    @cached_property
-    def scripts(self) -> tuple[Script, ...]:
+    def read_scripts(self) -> tuple[Script, ...]:
         """One script per ``%%bash`` cell, ``!`` line and installing magic, in order."""
         from gpulint.documents.shell import parse_script
 
         return tuple(parse_script(fragment) for _, code in self._code for fragment in code.shell)
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        raise
+    except ValueError:  # an integer of thousands of digits, which Python refuses to convert
+        return json.loads(text, parse_int=float)

@@ -6,18 +6,21 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from difflib import SequenceMatcher
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 _BLANK = re.compile(r"[ \t\n\r]*")
-_DECODER = json.JSONDecoder()
-_PIECES = re.compile(r'\\u[0-9a-fA-F]{4}|\\.|[^"\\]', re.DOTALL)
+_DECODER = json.JSONDecoder(parse_int=str)  # numbers are not asked for, and a long one would be refused
+_PIECES = re.compile(
+    r'\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\.|[^"\\]', re.DOTALL
+)
+"""JSON of one character."""
 
 
 def replace_sources(text: str, sources: Mapping[int, str]) -> str:
     """The notebook ``text`` with new sources for some cells (by index, counting all cells from 0).
 
-    A source that is a list of lines stays one, a string stays a string; lines that do not change keep their
-    escapes, new ones are escaped as the rest of the notebook is.
+    A source that is a list stays one, cut where it was cut, and a string stays a string; lines that do not change keep
+    their escapes, new ones are escaped as the rest of the notebook is.
 
     Raises:
         ValueError: no JSON, no such cell, or one whose source is no text.
@@ -35,42 +38,59 @@ def replace_sources(text: str, sources: Mapping[int, str]) -> str:
 
 
 def _rewritten(raw: str, new: str, ascii_only: bool) -> str:
-    """JSON of the source ``new`` in the manner of ``raw``, the JSON of the old one."""
-    if raw.startswith("["):
-        items = [raw[start:end] for start, end in _items(raw, 0)]
-        if not all(item.startswith('"') for item in items):
-            raise ValueError("the cell's source holds something that is no text")
-        between = _separator(raw)
-        first, last = raw[: raw.index('"')] if items else "[", raw[raw.rindex('"') + 1 :] if items else "]"
-        return first + between.join(_lines([item[1:-1] for item in items], new, ascii_only, quoted=True)) + last
-    if not raw.startswith('"'):
-        raise ValueError("the cell's source is no text")
-    return f'"{"".join(_lines(_split(raw[1:-1]), new, ascii_only, quoted=False))}"'
+    """JSON of the source ``new`` in the manner of ``raw``, the JSON of the old one: a string, or a list of pieces."""
+    listed = raw.startswith("[")
+    items = list(_items(raw, 0)) if listed else [(0, len(raw))]
+    if not all(raw.startswith('"', start) for start, _ in items):
+        raise ValueError("the cell's source holds something that is no text")
+    if not items:
+        return (
+            "[" + ", ".join(json.dumps(line, ensure_ascii=ascii_only) for line in new.splitlines(keepends=True)) + "]"
+        )
+    head, tail = raw[: items[0][0]], raw[items[-1][1] :]
+    if listed and not new:
+        return head + tail
+    pieces, breaks = _pieces(raw, items)
+    between = f'"{_separator(raw)}"' if listed else ""
+    return f'{head}"{"".join(_changed(pieces, breaks, between, new, ascii_only))}"{tail}'
 
 
-def _lines(old: list[str], new: str, ascii_only: bool, *, quoted: bool) -> list[str]:
-    """The lines of ``new`` as JSON; those of ``old`` (JSON without quotes) that did not change as they are."""
-    was = [json.loads(f'"{line}"', strict=False) for line in old]
-    now = new.splitlines(keepends=True)
-    found: list[str] = []
-    for tag, start, end, begin, stop in SequenceMatcher(None, was, now, autojunk=False).get_opcodes():
-        if tag == "equal":
-            found += old[start:end]
-        else:
-            found += [json.dumps(line, ensure_ascii=ascii_only)[1:-1] for line in now[begin:stop]]
-    return [f'"{line}"' for line in found] if quoted else found
+def _pieces(raw: str, items: list[tuple[int, int]]) -> tuple[list[str], dict[int, str]]:
+    """The JSON of each character of the source, and what stands between two items by the character that it precedes."""
+    pieces: list[str] = []
+    breaks: dict[int, str] = {}
+    for (start, end), (following, _) in pairwise([*items, (len(raw), 0)]):
+        pieces += _PIECES.findall(raw, start + 1, end - 1)
+        if following < len(raw):
+            breaks[len(pieces)] = breaks.get(len(pieces), "") + raw[end - 1 : following + 1]
+    return pieces, breaks
 
 
-def _split(raw: str) -> list[str]:
-    """JSON of a string, without quotes, cut into the lines of the string."""
-    pieces = _PIECES.findall(raw)
-    lines, line = [], ""
-    for piece, following in pairwise([*pieces, ""]):
-        line += piece
-        if piece in ("\\n", "\\u000a", "\\u000A") or (piece == "\\r" and following != "\\n"):
-            lines.append(line)
-            line = ""
-    return [*lines, line] if line else lines
+def _changed(pieces: list[str], breaks: dict[int, str], between: str, new: str, ascii_only: bool) -> Iterator[str]:
+    """JSON of ``new``. Lines that did not change keep their escapes and the places where a list is cut.
+
+    Where a list is cut between all lines and nowhere else, so it is around new ones; else those join the line before.
+    """
+    was = "".join(piece if len(piece) == 1 else json.loads(f'"{piece}"', strict=False) for piece in pieces)
+    old, now = was.splitlines(keepends=True), new.splitlines(keepends=True)
+    starts = [*accumulate(map(len, old), initial=0)]
+    by_line = bool(between) and set(breaks) - {len(was)} == set(starts[1:-1])
+    cut, first = "", True
+    for tag, begin, end, new_begin, new_end in SequenceMatcher(None, old, now, autojunk=False).get_opcodes():
+        for number in range(max(end - begin, new_end - new_begin)):
+            at = starts[begin + number] if begin + number < end else None
+            cut = cut or ("" if at is None else breaks.get(at, ""))
+            if new_begin + number >= new_end:
+                continue  # a removed line; its cut is that of the next one
+            if not first or at == 0:
+                yield cut or (between if by_line and not first else "")
+            cut, first = "", False
+            if tag == "equal" and at is not None:
+                stop = at + len(old[begin + number])
+                yield from (breaks.get(place, "") * (place > at) + pieces[place] for place in range(at, stop))
+            else:
+                yield json.dumps(now[new_begin + number], ensure_ascii=ascii_only)[1:-1]
+    yield breaks.get(len(was), "") if was else ""
 
 
 def _separator(raw: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from gpulint.documents.base import Document
+from gpulint.failures import is_about_file
 from gpulint.rule import Kind
 from gpulint.source import SourceText, Span
 
@@ -21,6 +23,10 @@ _PYTHON2 = (
     "Missing parentheses in call to 'exec'",
     "multiple exception types",
 )
+
+
+_MAX_BITS = 10_000
+_LONG_INTEGER = re.compile(rf"0[xXoObB][\da-fA-F_]{{{_MAX_BITS // 4},}}")
 
 
 _PLAIN = frozenset(
@@ -73,6 +79,13 @@ class TooDeep(SyntaxError):
     """Valid code that no tree can be built of; generated, so a note is enough."""
 
 
+def _shorten_integers(tree: ast.AST, text: str) -> None:
+    """Replace integers that Python cannot write in decimal by infinity, so that all constants can be shown."""
+    for node in walk(tree) if _LONG_INTEGER.search(text) else ():
+        if isinstance(node, ast.Constant) and type(node.value) is int and node.value.bit_length() > _MAX_BITS:
+            node.value = float("inf")
+
+
 class PythonModule:
     """The tree of one module; ``span_of`` maps character offsets of ``text`` to spans of the owning document."""
 
@@ -85,8 +98,11 @@ class PythonModule:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                self.tree = ast.parse(text.removeprefix("\ufeff"))
-        except (RecursionError, MemoryError):
+                self.tree = ast.parse(text)
+            _shorten_integers(self.tree, text)
+        except (RecursionError, MemoryError) as error:
+            if not is_about_file(error):
+                raise
             raise TooDeep("nested too deeply to be analysed; skipped") from None
         except ValueError as error:
             raise SyntaxError(f"cannot be parsed: {error}") from None
@@ -191,8 +207,7 @@ class PythonDocument(Document):
 
     kind = Kind.PYTHON
 
-    @cached_property
-    def python(self) -> PythonModule | None:
+    def read_python(self) -> PythonModule | None:
         try:
             return PythonModule(self.path, self.source.text, self.source.span)
         except TooDeep as error:

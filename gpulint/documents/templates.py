@@ -28,6 +28,7 @@ def optional_parts(text: str) -> tuple[tuple[int, int], ...]:
             closes = "" if tag["go"] else word.removeprefix("end")
             if word != closes and opened and opened[-1][0] == closes:
                 start = opened.pop()[1]
-                found = [part for part in found if part[0] < start]
+                while found and found[-1][0] > start:
+                    found.pop()
                 found.append((start, tag.end()))
     return tuple(found)

@@ -11,9 +11,12 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
+from gpulint.budget import Budget
 from gpulint.documents.yamlscalar import scalar_pieces
+from gpulint.numerals import MAX_DIGITS
 from gpulint.source import Fragment, SourceText, Span
 
+_INTEGER = re.compile(r"\s*[+-]?(\d+)\s*")
 _MARKER = re.compile(r"^---(?=\s|\Z)", re.MULTILINE)
 _MAX_DEPTH = 500
 """Nesting beyond this is no configuration, and libyaml's time grows with the square of it."""
@@ -45,6 +48,8 @@ class Node:
     children: list[Node] = field(default_factory=list)
     """Elements of a list; keys and values in turn of a map."""
     _fields: dict[str, tuple[Node, Node]] | None = None
+    made: dict[tuple[object, ...], Any] | None = None
+    """What readers made of the node, which its aliases share."""
 
     def __bool__(self) -> bool:
         return self.kind != "missing"
@@ -59,12 +64,14 @@ class Node:
         return self.kind == "scalar" and not self.style and self.value in {"", "~", "null", "Null", "NULL"}
 
     @property
+    def is_merge(self) -> bool:
+        return self.kind == "scalar" and self.value == "<<" and not self.style
+
+    @property
     def integer(self) -> int | None:
         """A scalar's whole number (quoted or not), None for anything else."""
-        try:
-            return int(self.value, 10) if self.kind == "scalar" and "_" not in self.value else None
-        except ValueError:
-            return None
+        match = _INTEGER.fullmatch(self.value) if self.kind == "scalar" else None
+        return int(self.value) if match and len(match[1]) <= MAX_DIGITS else None
 
     @property
     def elements(self) -> list[Node]:
@@ -73,13 +80,18 @@ class Node:
     @property
     def fields(self) -> dict[str, tuple[Node, Node]]:
         """A map's keys and values by key, merge keys (``<<``) followed; of duplicates the last counts, as in PyYAML."""
+        return self.merged(Budget()) if self._fields is None else self._fields
+
+    def merged(self, budget: Budget) -> dict[str, tuple[Node, Node]]:
+        """``fields`` as they are made, without the merge keys that ``budget`` has no room for."""
         if self._fields is None:
             self._fields = {}
             own = list(zip(self.children[::2], self.children[1::2], strict=True)) if self.kind == "map" else []
             for key, value in own:
-                if key.value == "<<" and not key.style and key.kind == "scalar":
+                if key.is_merge:
                     for base in reversed(value.elements or [value]):
-                        self._fields.update(base.fields)
+                        if budget.spend(len(base.fields)):
+                            self._fields.update(base.fields)
             for index, (key, value) in enumerate(own):
                 if key.kind != "scalar":
                     self._fields[f"\0{index}"] = key, value
@@ -139,12 +151,11 @@ MISSING = Node(Fragment("", SourceText("")), "missing")
 
 def embed(text: str, pieces: tuple[tuple[int, int], ...], outer: Fragment) -> Fragment:
     """The fragment of ``text`` whose ``pieces`` point into ``outer``, itself a fragment: points into outer's owner."""
-    breaks = [start for start, _ in outer.pieces]
     result: list[tuple[int, int]] = []
     for index, (here, there) in enumerate(pieces):
         end = pieces[index + 1][0] if index + 1 < len(pieces) else len(text)
         result.append((here, outer.owner_offset(there)))
-        result += [(here + at - there, outer.owner_offset(at)) for at in breaks if there < at < there + end - here]
+        result += [(here + at - there, outer.owner_offset(at)) for at in outer.breaks(there, there + end - here)]
     return Fragment(text, outer.owner, tuple(result), outer.cell)
 
 
@@ -157,8 +168,10 @@ def split_documents(text: str) -> list[tuple[int, int]]:
     return [(start, end) for start, end in pairwise(bounds) if text[start:end].strip()]
 
 
-def parse(origin: Fragment, start: int = 0, end: int | None = None) -> list[Node]:
+def parse(origin: Fragment, start: int = 0, end: int | None = None, budget: Budget | None = None) -> list[Node]:
     """Root nodes of the documents in ``origin.text[start:end]``.
+
+    ``budget`` bounds the entries that merge keys copy.
 
     Raises:
         YamlError: the text is no YAML; the documents before the error are lost (split them first).
@@ -170,7 +183,7 @@ def parse(origin: Fragment, start: int = 0, end: int | None = None) -> list[Node
     try:
         loader: Any = (yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader)(text)
         try:
-            return _build(loader, origin, base)
+            return _build(loader, origin, base, Budget() if budget is None else budget)
         finally:
             loader.dispose()
     except yaml.reader.ReaderError as error:
@@ -187,7 +200,7 @@ def _characters(text: str, byte_offset: int) -> int:
     return len(text.encode("utf-8", "surrogatepass")[:byte_offset].decode("utf-8", "ignore"))
 
 
-def _build(loader: Any, origin: Fragment, base: int) -> list[Node]:
+def _build(loader: Any, origin: Fragment, base: int, budget: Budget) -> list[Node]:
     """Fold the events into trees without recursion."""
     import yaml
 
@@ -211,7 +224,10 @@ def _build(loader: Any, origin: Fragment, base: int) -> list[Node]:
             shape = "map" if kind is yaml.MappingStartEvent else "list"
             node = Node(origin, shape, base + event.start_mark.index, tag=event.tag)
         elif kind is yaml.MappingEndEvent or kind is yaml.SequenceEndEvent:
-            stack.pop().end = base + event.end_mark.index
+            node = stack.pop()
+            node.end = base + event.end_mark.index
+            if any(key.is_merge for key in node.children[::2]):
+                node.merged(budget)
             continue
         elif kind is yaml.AliasEvent:
             if event.anchor not in anchors:

@@ -6,7 +6,9 @@ import re
 from collections.abc import Callable, Iterator
 from itertools import islice
 
+from gpulint.budget import Budget
 from gpulint.documents.yamltree import Node, YamlError, parse
+from gpulint.numerals import MAX_DIGITS
 from gpulint.source import Fragment, SourceText, Span
 
 Scalar = bool | int | float | str | None
@@ -40,7 +42,7 @@ def flatten(source: SourceText) -> dict[str, tuple[Scalar, Span]]:
         return {}
     if not roots or roots[0].kind != "map":
         return {}
-    nodes = dict(islice(_leaves(roots[0], "", frozenset()), _MAX_VALUES))
+    nodes = dict(islice(_leaves(roots[0], "", frozenset(), Budget(2 * _MAX_VALUES)), _MAX_VALUES))
     values: dict[str, tuple[Scalar, Span]] = {}
     for key, node in nodes.items():
         known, value = _value(node, nodes.get, 0)
@@ -49,8 +51,10 @@ def flatten(source: SourceText) -> dict[str, tuple[Scalar, Span]]:
     return values
 
 
-def _leaves(node: Node, prefix: str, around: frozenset[int]) -> Iterator[tuple[str, Node]]:
+def _leaves(node: Node, prefix: str, around: frozenset[int], budget: Budget) -> Iterator[tuple[str, Node]]:
     """Dotted keys and scalars below a node; an alias that contains itself ends there."""
+    if not budget.spend(1):
+        return
     if node.kind == "scalar":
         yield prefix, node
     elif id(node) not in around and len(around) < _MAX_DEPTH:
@@ -58,7 +62,7 @@ def _leaves(node: Node, prefix: str, around: frozenset[int]) -> Iterator[tuple[s
         children = node.pairs() if node.kind == "map" else ((None, child) for child in node.children)
         for index, (key, child) in enumerate(children):
             name = str(index) if key is None else key.value
-            yield from _leaves(child, f"{prefix}.{name}" if prefix else name, inside)
+            yield from _leaves(child, f"{prefix}.{name}" if prefix else name, inside, budget)
 
 
 def _value(node: Node, look_up: Callable[[str], Node | None], depth: int) -> tuple[bool, Scalar]:
@@ -75,7 +79,7 @@ def _value(node: Node, look_up: Callable[[str], Node | None], depth: int) -> tup
     if text.lower() in _BOOLEANS:
         return True, _BOOLEANS[text.lower()]
     try:
-        if _INTEGER.fullmatch(text):
+        if _INTEGER.fullmatch(text) and len(text) <= MAX_DIGITS:
             return True, int(text.replace("_", ""), 10)
         if _FLOAT.fullmatch(text):
             return True, float(text.replace("_", ""))

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from gpulint.facts.values import Known, Value
     from gpulint.project import Project
 
-MAX_DEPTH = 8
-
 
 class Passed(enum.Enum):
     """Whether a call passes an argument."""
@@ -114,15 +112,19 @@ class Arguments:
             ):
                 yield ref
 
-    def mapping(self, scopes: ModuleScopes, node: ast.expr, key: str, depth: int = 0) -> tuple[list[_Entry], bool]:
+    def mapping(self, scopes: ModuleScopes, node: ast.expr, key: str) -> tuple[tuple[_Entry, ...], bool]:
         """(what a mapping may hold under ``key``, whether all of its keys are known)."""
-        if depth > MAX_DEPTH:
-            return [], False
+        nothing: tuple[tuple[_Entry, ...], bool] = ((), False)
+        # Values are found in mappings and keys of mappings are values, so both share a cache.
+        memo = self._project.values.memo
+        return memo.ask(("mapping", node, key), lambda: self._find_mapping(scopes, node, key), nothing)
+
+    def _find_mapping(self, scopes: ModuleScopes, node: ast.expr, key: str) -> tuple[tuple[_Entry, ...], bool]:
         entries: list[_Entry] = []
         closed = True
         origins = self._project.resolver.origins(scopes, node)
         for ref in origins:
-            found, known = self._of_origin(ref, key, depth)
+            found, known = self._of_origin(ref, key)
             entries.extend(_Entry(entry.ref, entry.certain and len(origins) == 1) for entry in found)
             closed = closed and known
         # The mapping may have grown where it is used, and under the name that its maker gave it (in a caller, say).
@@ -134,35 +136,33 @@ class Arguments:
                 )
         for ref in names.values():
             assert isinstance(ref.node, ast.expr)
-            found, known = self._updates(ref.scopes, ref.node, key, depth)
+            found, known = self._updates(ref.scopes, ref.node, key)
             entries.extend(_Entry(entry.ref, entry.certain and ref.node is node) for entry in found)
             closed = closed and known
-        return entries, closed
+        return tuple(dict.fromkeys(entries)), closed
 
-    def _of_origin(self, ref: Ref, key: str, depth: int) -> tuple[list[_Entry], bool]:
+    def _of_origin(self, ref: Ref, key: str) -> tuple[list[_Entry], bool]:
         match ref.node:
             case ast.Dict(keys=keys, values=values):
-                return self._of_items(ref, [(k, v) for k, v in zip(keys, values, strict=True)], key, depth)
+                return self._of_items(ref, [(k, v) for k, v in zip(keys, values, strict=True)], key)
             case ast.Call(func=ast.Name(id="dict"), args=args, keywords=keywords):
                 items: list[tuple[ast.expr | None, ast.expr]] = [(None, arg) for arg in args]
                 items += [(ast.Constant(k.arg) if k.arg is not None else None, k.value) for k in keywords]
-                return self._of_items(ref, items, key, depth)
+                return self._of_items(ref, items, key)
             case ast.BinOp(left=left, op=ast.BitOr(), right=right):
-                return self._of_items(ref, [(None, left), (None, right)], key, depth)
+                return self._of_items(ref, [(None, left), (None, right)], key)
             case ast.arg():
-                return self._of_kwargs(ref, key, depth)
+                return self._of_kwargs(ref, key)
             case ast.Constant(value=None):
                 return [], True
         return [], False
 
-    def _of_items(
-        self, ref: Ref, items: list[tuple[ast.expr | None, ast.expr]], key: str, depth: int
-    ) -> tuple[list[_Entry], bool]:
+    def _of_items(self, ref: Ref, items: list[tuple[ast.expr | None, ast.expr]], key: str) -> tuple[list[_Entry], bool]:
         entries: list[_Entry] = []
         closed = True
         for name, value in items:
             if name is None:
-                found, known = self.mapping(ref.scopes, value, key, depth + 1)
+                found, known = self.mapping(ref.scopes, value, key)
                 entries.extend(found)
                 closed = closed and known
             elif not isinstance(name, ast.Constant):
@@ -174,7 +174,7 @@ class Arguments:
                 entries.append(_Entry(Ref(ref.scopes, value), True))
         return entries, closed
 
-    def _of_kwargs(self, ref: Ref, key: str, depth: int) -> tuple[list[_Entry], bool]:
+    def _of_kwargs(self, ref: Ref, key: str) -> tuple[list[_Entry], bool]:
         """What the call sites of a function put into its ``**kwargs``."""
         assert isinstance(ref.node, ast.arg)
         parents = ref.scopes.module.parents
@@ -191,12 +191,12 @@ class Arguments:
                 if keyword.arg == key:
                     entries.append(_Entry(Ref(site.scopes, keyword.value), len(sites) == 1))
                 elif keyword.arg is None and not _hands_on(site, function):
-                    found, known = self.mapping(site.scopes, keyword.value, key, depth + 1)
+                    found, known = self.mapping(site.scopes, keyword.value, key)
                     entries.extend(_Entry(entry.ref, entry.certain and len(sites) == 1) for entry in found)
                     closed = closed and known
         return entries, closed
 
-    def _updates(self, scopes: ModuleScopes, node: ast.expr, key: str, depth: int) -> tuple[list[_Entry], bool]:
+    def _updates(self, scopes: ModuleScopes, node: ast.expr, key: str) -> tuple[list[_Entry], bool]:
         """``m.update(...)``, ``m.setdefault(...)`` and ``m["key"] = ...`` on the same name in the same function."""
         name = last_name(node)
         if not name or isinstance(node, ast.Call):
@@ -231,7 +231,7 @@ class Arguments:
                     continue
                 items: list[tuple[ast.expr | None, ast.expr]] = [(None, arg) for arg in call.args]
                 items += [(ast.Constant(k.arg) if k.arg is not None else None, k.value) for k in call.keywords]
-                found, known = self._of_items(Ref(scopes, call), items, key, depth + 1)
+                found, known = self._of_items(Ref(scopes, call), items, key)
                 entries.extend(_Entry(entry.ref, entry.certain and certain) for entry in found)
                 closed = closed and known
         return entries, closed

@@ -12,8 +12,9 @@ from collections.abc import Container, Iterator
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from gpulint.facts.passing import RECEIVERS, HandedOver
+from gpulint.facts.passing import RECEIVERS, handed_over
 from gpulint.facts.scopes import FunctionNode, ModuleScopes, last_name
+from gpulint.words import word_of
 
 if TYPE_CHECKING:
     from gpulint.facts.resolve import Resolver
@@ -106,7 +107,7 @@ def _is_received(
             return True
         method = resolver.method(where, owner, func.attr) if owner is not None else None
         return method is not None and method.node is function
-    if not project.words.holds(where.path, home.name.encode()):
+    if not project.words.holds(where.path, word_of(home.name)):
         return False
     return any(ref.node is function for ref in resolver.callees(where, call))
 
@@ -119,7 +120,7 @@ def _handed_over(
         if LOOKED_AT.search(last_name(call.func)) or not resolver.names(where, value) & targets:
             continue
         passed: list[ast.expr] = []
-        named: list[ast.keyword] = []
+        named: dict[str, ast.expr] = {}
         if last_name(call.func) in _RUNS or resolver.call_names(where, call) & _SPAWN:
             given = next((keyword.value for keyword in call.keywords if keyword.arg == "args"), None)
             if given is None and len(call.args) > 1 and isinstance(call.args[1], ast.Tuple):
@@ -129,21 +130,18 @@ def _handed_over(
         elif last_name(call.func).endswith("Trainer"):  # of Ray Train and of Kubeflow
             passed = [keyword.value for keyword in call.keywords if keyword.arg == "train_loop_config"]
             named = _in_dictionary(resolver, where, call, "func_args")
-        made = HandedOver(func=value, args=passed, keywords=named)
-        made.shifted = bool(resolver.call_names(where, call) & _SPAWN)
-        ast.copy_location(made, call)
-        where.module.parents[made] = where.module.parents[call]
-        yield value, made
+        shifted = bool(resolver.call_names(where, call) & _SPAWN)
+        yield value, handed_over(where, call, value, passed, named, shifted)
 
 
-def _in_dictionary(resolver: Resolver, where: ModuleScopes, call: ast.Call, option: str) -> list[ast.keyword]:
+def _in_dictionary(resolver: Resolver, where: ModuleScopes, call: ast.Call, option: str) -> dict[str, ast.expr]:
     """What the dictionary of the module that a call takes as ``option`` hands over by name."""
     given = next((keyword.value for keyword in call.keywords if keyword.arg == option), None)
     made = resolver.origins(where, given) if given is not None else ()
-    return [
-        ast.keyword(arg=key.value, value=value)
+    return {
+        key.value: value
         for ref in made[:1]
         if isinstance(ref.node, ast.Dict) and ref.scopes is where
         for key, value in zip(ref.node.keys, ref.node.values, strict=True)
         if isinstance(key, ast.Constant) and isinstance(key.value, str)
-    ]
+    }

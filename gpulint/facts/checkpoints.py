@@ -99,7 +99,7 @@ class Checkpoints:
     def __init__(self, project: Project) -> None:
         self._project = project
         self._by_module: dict[ModuleScopes, list[Save]] = {}
-        self._reached: dict[ast.AST, Save | None] = {}
+        self._reached: dict[tuple[ast.AST, int], Save | None] = {}
 
     def in_module(self, scopes: ModuleScopes) -> list[Save]:
         """Checkpoint writes of a module, in source order."""
@@ -116,15 +116,20 @@ class Checkpoints:
             if not _HELPER.search(name) or _HELPER_ONLY.search(name) or _in_background(call):
                 continue
             for callee in self._project.resolver.callees(scopes, call):
-                if callee.scopes is not scopes and (save := self._reach(callee, 0)) is not None:
+                if callee.scopes is not scopes and (save := self._reach(callee)) is not None:
                     yield Ref(scopes, call), save
                     break
 
-    def _reach(self, function: Ref, depth: int) -> Save | None:
+    def _reach(self, function: Ref, helpers: int = MAX_HELPERS) -> Save | None:
         """The first checkpoint write that a function does outside of training loops of its own."""
-        if function.node in self._reached or not isinstance(function.node, FUNCTIONS) or depth > MAX_HELPERS:
-            return self._reached.get(function.node)
-        self._reached[function.node] = None
+        if not isinstance(function.node, FUNCTIONS):
+            return None
+        question = function.node, helpers
+        if question not in self._reached:
+            self._reached[question] = self._find_reached(function, helpers)
+        return self._reached[question]
+
+    def _find_reached(self, function: Ref, helpers: int) -> Save | None:
         scopes, loops = function.scopes, self._project.loops
         inside = [call for call in scopes.calls if function.node in scopes.module.ancestors(call)]
         inside = [
@@ -134,10 +139,9 @@ class Checkpoints:
         ]
         writes = {save.node: save for save in self.in_module(scopes) if not save.is_callback}
         found = next((writes[call] for call in inside if call in writes), None)
-        for call in inside if found is None else ():
+        for call in inside if found is None and helpers else ():
             for callee in self._project.resolver.callees(scopes, call):
-                found = found or self._reach(callee, depth + 1)
-        self._reached[function.node] = found
+                found = found or self._reach(callee, helpers - 1)
         return found
 
     def _save(self, scopes: ModuleScopes, call: ast.Call) -> Save | None:

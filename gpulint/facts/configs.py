@@ -8,6 +8,7 @@ the keys between are literals. The value's place is the line of the configuratio
 from __future__ import annotations
 
 import ast
+import os
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -156,8 +157,8 @@ class Configs:
             return
         root = self._project.root
         while folder == root or folder.is_relative_to(root):
-            path = (folder / name).resolve()
-            if self._project.is_file(path) and path.is_relative_to(root):
+            path = Path(os.path.normpath(folder / name))
+            if path.is_relative_to(root) and self._project.is_file(path):
                 yield path
                 return
             folder = folder.parent

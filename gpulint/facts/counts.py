@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gpulint.documents.shell.expand import ALL_GPUS, ArgWord
+from gpulint.numerals import whole
 from gpulint.source import Span
 
 
@@ -46,7 +47,7 @@ def count(word: ArgWord | None, *, all_words: tuple[str, ...] = ("gpu", "auto"))
     if word is None:
         return None
     text = (word.value or "").strip()
-    value = int(text) if text.isdecimal() and len(text) < 9 else None
+    value = whole(text)
     everything = text == ALL_GPUS or text in all_words
     return ProcessCount(value, everything, word.span, word.text, word.from_default)
 

@@ -69,10 +69,9 @@ def in_file(project: Project, folder: Path, name: str) -> MicroBatch | None:
 def loads_itself(project: Project, document: Document, launch: Launch) -> bool:
     """Does the program of a launch in ``document`` make batches for training itself, of a size of its own?"""
     programs = {
-        start.program
-        for job in project.jobs
-        for start in job.launches
-        if start.document is document and start.launch.span == launch.span and start.program is not None
+        launched.start.program
+        for launched in project.launched_at(document.path, launch.span)
+        if launched.start.program is not None
     }
     modules = (project.scopes_at(program) for program in programs)
     return any(

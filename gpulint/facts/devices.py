@@ -15,7 +15,9 @@ from gpulint.facts.draws import Draw
 from gpulint.facts.glances import looks_at_few
 from gpulint.facts.gpu_programs import runs_elsewhere
 from gpulint.facts.loader_classes import Loader
+from gpulint.facts.memo import Memo
 from gpulint.facts.scopes import AtCall, ModuleScopes, Ref, last_name
+from gpulint.words import word_of
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -75,20 +77,17 @@ class Devices:
     def __init__(self, project: Project) -> None:
         self._project = project
         self._transfers: dict[ModuleScopes, tuple[Transfer, ...]] = {}
-        self._active: set[ast.AST] = set()
+        self._memo = Memo()
 
     def of(self, scopes: ModuleScopes, node: ast.AST) -> frozenset[Device]:
         """The devices that an expression may name."""
-        if node in self._active:
-            return frozenset()  # `device = torch.device(device)` in functions that call each other
-        self._active.add(node)
-        try:
-            found: set[Device] = set()
-            for ref in self._project.resolver.origins(scopes, node):
-                found |= self._classify(ref)
-            return frozenset(found or {Device.UNKNOWN})
-        finally:
-            self._active.discard(node)
+        origins = self._project.resolver.origins
+        return self._memo.ask(
+            node,
+            lambda: frozenset[Device]().union(*(self._classify(ref) for ref in origins(scopes, node))),
+            frozenset[Device](),
+            lambda found: found or frozenset({Device.UNKNOWN}),
+        )
 
     def may_be_gpu(self, scopes: ModuleScopes, node: ast.AST) -> bool:
         """May the expression name a GPU?"""
@@ -266,16 +265,17 @@ class Devices:
     def _by_loader(self) -> dict[ast.Call, list[Transfer]]:
         table: dict[ast.Call, list[Transfer]] = {}
         for scopes in dict.fromkeys((*self._project.training_modules, *self._helpers())):
-            for transfer in self.batch_transfers(scopes):
-                assert transfer.draw is not None
-                for loader in transfer.draw.loaders:
-                    table.setdefault(loader.node, []).append(transfer)
+            with self._project.containing(scopes.path, "transfers of batches"):
+                for transfer in self.batch_transfers(scopes):
+                    assert transfer.draw is not None
+                    for loader in transfer.draw.loaders:
+                        table.setdefault(loader.node, []).append(transfer)
         return table
 
     def _helpers(self) -> Iterator[ModuleScopes]:
         """Modules of helpers that say by their names that they move batches, and perhaps nothing of training."""
         for name in _HELPERS:
-            for path in self._project.words.mentioning(name.encode()):
+            for path in self._project.words.mentioning(word_of(name)):
                 scopes = self._project.scopes_at(path)
                 if scopes is not None and any(function.name == name for function in scopes.functions):
                     yield scopes

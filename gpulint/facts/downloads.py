@@ -35,7 +35,10 @@ class Downloads:
         self._fetching = Fetching(project)
         self._found: dict[ModuleScopes, tuple[Download, ...]] = {}
         self._primitives: dict[ModuleScopes, tuple[Download, ...]] = {}
-        self._reaching: dict[FunctionNode, bool] = {}
+        self._calls: dict[ModuleScopes, dict[FunctionNode, list[ast.Call]]] = {}
+        self._fetchers: dict[ModuleScopes, set[ast.AST]] = {}
+        self._reaching: dict[tuple[FunctionNode, int], bool] = {}
+        self._elsewhere: dict[tuple[FunctionNode, int], bool] = {}
 
     def in_module(self, scopes: ModuleScopes) -> tuple[Download, ...]:
         """Downloads of a module in source order; a helper that other modules call is named where they call it."""
@@ -51,7 +54,6 @@ class Downloads:
     def _own(self, scopes: ModuleScopes) -> tuple[Download, ...]:
         """Calls of known downloaders in a module."""
         if scopes not in self._primitives:
-            self._primitives[scopes] = ()  # what asks while this is being found out gets no answer
             text = scopes.module.source.text
             offline = "OFFLINE" in text and bool(_OFFLINE.search(text))
             silent = any(library in text for library in LIBRARIES)
@@ -125,36 +127,36 @@ class Downloads:
 
     def _contains(self, function: Ref) -> bool:
         scopes = function.scopes
-        if any(function.node in scopes.module.ancestors(item.node) for item in self._own(scopes)):
-            return True
-        return any(  # whatever the repository's name is
-            function.node in scopes.module.ancestors(call) and self._project.resolver.call_names(scopes, call) & _HUB
-            for name in ("snapshot_download", "hf_hub_download")
-            for call in scopes.calls_by_name.get(name, [])
-        )
+        if scopes not in self._fetchers:
+            calls = [item.node for item in self._own(scopes)]
+            for name in ("snapshot_download", "hf_hub_download"):  # whatever the repository's name is
+                named = scopes.calls_by_name.get(name, [])
+                calls += [call for call in named if self._project.resolver.call_names(scopes, call) & _HUB]
+            self._fetchers[scopes] = {up for call in calls for up in scopes.module.ancestors(call)}
+        return function.node in self._fetchers[scopes]
 
-    def _reaches(self, function: Ref) -> bool:
+    def _reaches(self, function: Ref, helpers: int = MAX_HELPERS) -> bool:
         """Does a function of the tree download something, itself or through functions that it calls?"""
-        if not isinstance(function.node, FUNCTIONS):
+        if not helpers or not isinstance(function.node, FUNCTIONS):
             return False
-        if function.node not in self._reaching:
-            seen: set[ast.AST] = set()
-            level = [function]
-            for _ in range(MAX_HELPERS):
-                level = [ref for ref in level if isinstance(ref.node, FUNCTIONS) and ref.node not in seen]
-                if any(self._contains(ref) for ref in level):
-                    break
-                seen.update(ref.node for ref in level)
-                level = [callee for ref in level for callee in self._callees(ref)]
-            else:
-                level = []
-            self._reaching[function.node] = bool(level)
-        return self._reaching[function.node]
+        question = function.node, helpers
+        if question not in self._reaching:
+            self._reaching[question] = self._contains(function) or any(
+                self._reaches(callee, helpers - 1)
+                for call in self._calls_in(function.scopes).get(function.node, [])
+                for callee in self._project.resolver.callees(function.scopes, call)
+            )
+        return self._reaching[question]
 
-    def _callees(self, function: Ref) -> Iterator[Ref]:
-        for call in function.scopes.calls:
-            if function.node in function.scopes.module.ancestors(call):
-                yield from self._project.resolver.callees(function.scopes, call)
+    def _calls_in(self, scopes: ModuleScopes) -> dict[FunctionNode, list[ast.Call]]:
+        """Function -> the calls in it, also those in functions inside it."""
+        if scopes not in self._calls:
+            table = self._calls[scopes] = {}
+            for call in scopes.calls:
+                for up in scopes.module.ancestors(call):
+                    if isinstance(up, FUNCTIONS):
+                        table.setdefault(up, []).append(call)
+        return self._calls[scopes]
 
     def _is_helper_body(self, item: Download, depth: int = 3) -> bool:
         """Does the call stand in a download helper that only other modules (or other such helpers) call?"""
@@ -166,6 +168,12 @@ class Downloads:
     def _is_called_elsewhere(self, scopes: ModuleScopes, function: FunctionNode, depth: int) -> bool:
         if not depth or not self._is_fetcher(function):
             return False
+        question = function, depth
+        if question not in self._elsewhere:
+            self._elsewhere[question] = self._find_called_elsewhere(scopes, function, depth)
+        return self._elsewhere[question]
+
+    def _find_called_elsewhere(self, scopes: ModuleScopes, function: FunctionNode, depth: int) -> bool:
         sites = self._project.resolver.call_sites(scopes, function)
         here = [site for site in sites if site.scopes is scopes]
         for site in here:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from gpulint.facts.forwards import runs
 from gpulint.facts.iterables import is_loader_name, unwrap_iterable, unwrap_zipped
 from gpulint.facts.loader_classes import Loader
+from gpulint.facts.memo import Memo
 from gpulint.facts.passing import argument_of
 from gpulint.facts.placing import places_batches
 from gpulint.facts.prepared import Prepared
@@ -22,8 +23,6 @@ from gpulint.facts.unseen_calls import handed_by_name, takes_batch
 if TYPE_CHECKING:
     from gpulint.facts.loops import Context
     from gpulint.project import Project
-
-MAX_DEPTH = 8
 
 _HOST_METHODS = frozenset(
     {
@@ -53,18 +52,19 @@ class Draws:
     def __init__(self, project: Project) -> None:
         self._project = project
         self._prepared = Prepared(project)
-        self._active: set[ast.AST] = set()
+        self._memo = Memo()
 
     @cached_property
     def by_loader(self) -> dict[ast.Call, list[Draw]]:
         """Loader call -> the loops of the project that draw from it."""
         table: dict[ast.Call, list[Draw]] = {}
         for scopes in self._project.training_modules:
-            for loop in scopes.loops:
-                # What the loop does is not asked: a loop over no known loader is of no use here.
-                if (draw := self._known_draw(scopes, loop)) is not None:
-                    for loader in draw.loaders:
-                        table.setdefault(loader.node, []).append(draw)
+            with self._project.containing(scopes.path, "loops over loaders"):
+                for loop in scopes.loops:
+                    # What the loop does is not asked: a loop over no known loader is of no use here.
+                    if (draw := self._known_draw(scopes, loop)) is not None:
+                        for loader in draw.loaders:
+                            table.setdefault(loader.node, []).append(draw)
         return table
 
     def draw(self, scopes: ModuleScopes, loop: LoopNode | ast.comprehension) -> Draw | None:
@@ -120,18 +120,20 @@ class Draws:
 
     # -- batches -------------------------------------------------------------------------------------------------------
 
-    def batch(self, scopes: ModuleScopes, node: ast.expr, depth: int = 0) -> Draw | None:
+    def batch(self, scopes: ModuleScopes, node: ast.expr) -> Draw | None:
         """The draw that an expression's tensors come from, if it is a batch, an element of one, or computed from one on
         the host."""
-        if depth > MAX_DEPTH:
-            return None
+        nothing: Draw | None = None
+        return self._memo.ask(node, lambda: self._find_batch(scopes, node), nothing)
+
+    def _find_batch(self, scopes: ModuleScopes, node: ast.expr) -> Draw | None:
         match node:
             case ast.Name():
-                return self._name_batch(scopes, node, depth)
+                return self._name_batch(scopes, node)
             case ast.Attribute(value=base) | ast.Subscript(value=base) | ast.Starred(value=base):
-                return self.batch(scopes, base, depth + 1) or self._unseen_batch(scopes, node)
+                return self.batch(scopes, base) or self._unseen_batch(scopes, node)
             case ast.IfExp(body=body, orelse=orelse):
-                return self.batch(scopes, body, depth + 1) or self.batch(scopes, orelse, depth + 1)
+                return self.batch(scopes, body) or self.batch(scopes, orelse)
             case ast.Call(func=ast.Name(id="next"), args=[source, *_]):
                 if _is_first(node) and not any(self._project.loops.around(scopes, node)):
                     return None  # a few samples to look at
@@ -147,17 +149,17 @@ class Draws:
             ) and (loaders := self._project.loaders.loaders_of(scopes, source)):
                 return Draw(Ref(scopes, node), loaders, self._are_moved(scopes, source, loaders))
             case ast.Call(func=ast.Name(id="getattr"), args=[base, *_]):
-                return self.batch(scopes, base, depth + 1)
+                return self.batch(scopes, base)
             case ast.Call(func=ast.Attribute(value=base, attr=attr)) if attr in _HOST_METHODS:
-                return self.batch(scopes, base, depth + 1)
+                return self.batch(scopes, base)
             case ast.Call(func=ast.Attribute(value=base, attr="to"), args=[dtype]) if self._project.devices.is_dtype(
                 scopes, dtype
             ):
-                return self.batch(scopes, base, depth + 1)
+                return self.batch(scopes, base)
             case ast.Call(args=[made, *_], func=func) if last_name(func) in _OF_ARRAYS and (
                 self._project.resolver.names(scopes, func) & {f"torch.{last_name(func)}"}
             ):
-                draw = self.batch(scopes, made, depth + 1)
+                draw = self.batch(scopes, made)
                 return replace(draw, arrays=True) if draw is not None else None
             case ast.Call(args=args, func=func) if last_name(func) in (
                 "Variable",
@@ -168,25 +170,25 @@ class Draws:
                 "stack",
                 "cat",
             ):
-                return self._first(self.batch(scopes, arg, depth + 1) for arg in args)
+                return self._first(self.batch(scopes, arg) for arg in args)
             case ast.List(elts=parts) | ast.Tuple(elts=parts):
-                return self._first(self.batch(scopes, part, depth + 1) for part in parts)
+                return self._first(self.batch(scopes, part) for part in parts)
             case ast.ListComp(elt=part) | ast.DictComp(value=part):
-                return self.batch(scopes, part, depth + 1)
+                return self.batch(scopes, part)
             case ast.Call(func=ast.Name() | ast.Attribute(value=ast.Name() | ast.Attribute())):
-                return self._fetched(scopes, node, depth) or self._first(
-                    self.batch(scopes, passed, depth + 1) for passed in rearranged(self._project, scopes, node)
+                return self._fetched(scopes, node) or self._first(
+                    self.batch(scopes, passed) for passed in rearranged(self._project, scopes, node)
                 )
         return None
 
-    def _fetched(self, scopes: ModuleScopes, call: ast.Call, depth: int) -> Draw | None:
+    def _fetched(self, scopes: ModuleScopes, call: ast.Call) -> Draw | None:
         """The draw of ``loader.get_batch()``, a function of the tree that returns what ``next`` gives it."""
         for callee in self._project.resolver.callees(scopes, call):
             function = callee.node
             if not isinstance(function, FUNCTIONS) or "next" not in callee.scopes.calls_by_name:
                 continue
             for value in self._project.resolver.returns(function):
-                draw = self.batch(callee.scopes, value, depth + 1)
+                draw = self.batch(callee.scopes, value)
                 if draw is not None and isinstance(draw.where.node, ast.Call) and not _is_first(draw.where.node):
                     return draw
         return None
@@ -217,7 +219,7 @@ class Draws:
         """``forward`` of a model of the tree -> the calls that run it in loops over batches."""
         return runs(self._project)
 
-    def _name_batch(self, scopes: ModuleScopes, node: ast.Name, depth: int) -> Draw | None:
+    def _name_batch(self, scopes: ModuleScopes, node: ast.Name) -> Draw | None:
         from gpulint.facts.reaching import reaching
 
         for binding in reaching(scopes, scopes.scope(node).lookup(node.id), node):
@@ -227,22 +229,22 @@ class Draws:
                 assert isinstance(holder, ast.For | ast.AsyncFor | ast.comprehension)
                 counter = binding.path[:1] == (0,) and last_name(holder.iter) in ("enumerate",)
                 if not counter:
-                    draw = self.draw(scopes, holder) or self.batch(scopes, unwrap_iterable(holder.iter), depth + 1)
+                    draw = self.draw(scopes, holder) or self.batch(scopes, unwrap_iterable(holder.iter))
             elif binding.kind is Bound.ASSIGN and binding.value is not None and binding.value is not node:
-                draw = self.batch(scopes, binding.value, depth + 1)
+                draw = self.batch(scopes, binding.value)
             elif binding.kind is Bound.PARAMETER:
-                draw = self._parameter_batch(scopes, node.id, binding.scope.node, depth)
+                draw = self._parameter_batch(scopes, node.id, binding.scope.node)
             if draw is not None:
                 return draw
         return None
 
-    def _parameter_batch(self, scopes: ModuleScopes, name: str, function: ast.AST, depth: int) -> Draw | None:
+    def _parameter_batch(self, scopes: ModuleScopes, name: str, function: ast.AST) -> Draw | None:
         if isinstance(function, ast.Lambda):
             call = scopes.module.parents.get(function)
             if isinstance(call, ast.Call) and last_name(call.func) in ("map", "apply_to_collection", "tree_map"):
-                return self._first(self.batch(scopes, arg, depth + 1) for arg in call.args if arg is not function)
+                return self._first(self.batch(scopes, arg) for arg in call.args if arg is not function)
             return None
-        if not isinstance(function, FUNCTIONS) or function in self._active:
+        if not isinstance(function, FUNCTIONS):
             return None
         if name == "self":
             return self._project.own_batches.draw_of(scopes, function)
@@ -253,23 +255,23 @@ class Draws:
             return Draw(Ref(scopes, function))
         if [arg.arg for arg in function.args.args[1:]] == [name] and loops.is_engine_step(scopes, function):
             return Draw(Ref(scopes, function))
-        self._active.add(function)
-        try:
-            sites = self._project.resolver.call_sites(scopes, function)
-            if not sites and function.name == "forward":
-                sites = self.runs.get(function, ())
-            return _merged(self._passed_batches(sites, function, name, depth))
-        finally:
-            self._active.discard(function)
+        nothing: Draw | None = None
+        question = "parameter", function, name
+        return self._memo.ask(question, lambda: self._passed_batch(scopes, function, name), nothing)
 
-    def _passed_batches(
-        self, sites: tuple[Ref, ...], function: FunctionNode, name: str, depth: int
-    ) -> Iterator[Draw | None]:
+    def _passed_batch(self, scopes: ModuleScopes, function: FunctionNode, name: str) -> Draw | None:
+        """The draw of what the callers of a function hand to a parameter."""
+        sites = self._project.resolver.call_sites(scopes, function)
+        if not sites and function.name == "forward":
+            sites = self.runs.get(function, ())
+        return _merged(self._passed_batches(sites, function, name))
+
+    def _passed_batches(self, sites: tuple[Ref, ...], function: FunctionNode, name: str) -> Iterator[Draw | None]:
         for site in sites:
             assert isinstance(site.node, ast.Call)
             passed = argument_of(function, site.node, name)
             if passed is not None:
-                yield self.batch(site.scopes, passed, depth + 1)
+                yield self.batch(site.scopes, passed)
 
 
 def _merged(draws: Iterator[Draw | None]) -> Draw | None:

@@ -14,6 +14,7 @@ from gpulint.facts.glances import looks_at_few
 from gpulint.facts.prepared import PREPARE
 from gpulint.facts.roles import Role
 from gpulint.facts.scopes import LOOPS, FunctionNode, ModuleScopes, last_name
+from gpulint.words import word_of
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -143,7 +144,7 @@ def _unused(project: Project, scopes: ModuleScopes, call: ast.Call) -> bool:
     beside = {_assigned_to(scopes, source.node) for source in project.batches.in_module(scopes)}
     if not beside & read or name in scopes.strings:
         return False
-    return not any(name.encode() in project.data(user) for user in project.gpu_programs.users(scopes.path))
+    return not any(word_of(name) in project.data(user) for user in project.gpu_programs.users(scopes.path))
 
 
 def _feeds_empty_hook(project: Project, scopes: ModuleScopes, call: ast.Call) -> bool:

@@ -85,30 +85,36 @@ class Feeding:
             place = Place(
                 ref.scopes.path, ref.scopes.module.span(ref.node), "the framework moves its batches to the GPU"
             )
-            for part in _parts(ref.node):
-                for loader in self._project.loaders.loaders_of(ref.scopes, part):
-                    table.setdefault(loader.node, place)
+            with self._project.containing(ref.scopes.path, "loaders handed to frameworks"):
+                for part in _parts(ref.node):
+                    for loader in self._project.loaders.loaders_of(ref.scopes, part):
+                        table.setdefault(loader.node, place)
         return table
 
     def _handed_to_frameworks(self) -> Iterator[Ref]:
         """Expressions that hand loaders to Accelerate, Fabric, Ray, Lightning, Determined, Composer or Ignite."""
         for scopes in self._project.training_modules:
-            if runs_elsewhere(scopes):
-                continue
-            for method in PREPARE:
-                for call in scopes.calls_by_name.get(method, []):
-                    if isinstance(call.func, ast.Attribute | ast.Name) and not self._on_cpu(scopes, call):
-                        yield from (Ref(scopes, argument) for argument in call.args)
-            for call in scopes.calls_by_name.get("Trainer", []):
-                if self._is_composers(scopes, call) and not self._on_cpu(scopes, call):
-                    yield from (Ref(scopes, given.value) for given in call.keywords if given.arg in _GIVEN)
-            for method in (*_TRAINER_METHODS, "run"):
-                for call in scopes.calls_by_name.get(method, []):
-                    if self._is_trainer(scopes, call, method):
-                        values = [*call.args, *(keyword.value for keyword in call.keywords)]
-                        yield from (Ref(scopes, value) for value in values)
-            if not (self._cpu_trainers or self.trains_on_cpu((scopes,))):
-                yield from self._hooks(scopes)
+            with self._project.containing(scopes.path, "loaders handed to frameworks"):
+                yield from self._handed_in(scopes)
+
+    def _handed_in(self, scopes: ModuleScopes) -> Iterator[Ref]:
+        """The same in one module."""
+        if runs_elsewhere(scopes):
+            return
+        for method in PREPARE:
+            for call in scopes.calls_by_name.get(method, []):
+                if isinstance(call.func, ast.Attribute | ast.Name) and not self._on_cpu(scopes, call):
+                    yield from (Ref(scopes, argument) for argument in call.args)
+        for call in scopes.calls_by_name.get("Trainer", []):
+            if self._is_composers(scopes, call) and not self._on_cpu(scopes, call):
+                yield from (Ref(scopes, given.value) for given in call.keywords if given.arg in _GIVEN)
+        for method in (*_TRAINER_METHODS, "run"):
+            for call in scopes.calls_by_name.get(method, []):
+                if self._is_trainer(scopes, call, method):
+                    values = [*call.args, *(keyword.value for keyword in call.keywords)]
+                    yield from (Ref(scopes, value) for value in values)
+        if not (self._cpu_trainers or self.trains_on_cpu((scopes,))):
+            yield from self._hooks(scopes)
 
     def _is_composers(self, scopes: ModuleScopes, call: ast.Call) -> bool:
         return any(name.startswith("composer.") for name in self._project.resolver.call_names(scopes, call))

@@ -12,7 +12,7 @@ from gpulint.facts.data_set_classes import GRAPH_BASE, class_name, is_class, lib
 from gpulint.facts.fetch_commands import OWN_HOST
 from gpulint.facts.fetched import Download, callee, is_small
 from gpulint.facts.hubs import Hubs
-from gpulint.facts.scopes import ModuleScopes, Ref, last_name
+from gpulint.facts.scopes import FUNCTIONS, ModuleScopes, Ref, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -167,7 +167,9 @@ class Fetching:
     @staticmethod
     def _fetches(method: Ref) -> bool:
         """Does the body of a ``download`` method call anything that fetches?"""
-        calls = method.scopes.calls_of(method.node)
+        function = method.node
+        assert isinstance(function, FUNCTIONS)
+        calls = method.scopes.calls_of(function)
         return any(may_fetch(call, False) or FETCHES.search(last_name(call.func)) for call in calls)
 
     def _vectors(self, scopes: ModuleScopes, call: ast.Call) -> Download | None:

@@ -19,20 +19,22 @@ def runs(project: Project) -> dict[FunctionNode, tuple[Ref, ...]]:
     todo = deque[Ref]()
     loops = project.loops
     for scopes in project.training_modules:
-        for loop in scopes.loops:
-            around = (loop, *loops.around(scopes, loop))
-            if any(isinstance(up, ast.For) and loops.over_loader(scopes, up) for up in around):
-                todo += [Ref(scopes, call) for call in loops.calls_in(scopes, loop)]
+        with project.containing(scopes.path, "loops over loaders"):
+            for loop in scopes.loops:
+                around = (loop, *loops.around(scopes, loop))
+                if any(isinstance(up, ast.For) and loops.over_loader(scopes, up) for up in around):
+                    todo += [Ref(scopes, call) for call in loops.calls_in(scopes, loop)]
     while todo:
         site = todo.popleft()
         assert isinstance(site.node, ast.Call)
-        for callee in project.resolver.callees(site.scopes, site.node):
-            function = callee.node
-            if isinstance(function, FUNCTIONS) and function.name == "forward":
-                if function not in table:
-                    inside = callee.scopes.calls_of(function)
-                    todo += [Ref(callee.scopes, call) for call in inside if _is_part(call.func)]
-                table.setdefault(function, []).append(site)
+        with project.containing(site.scopes.path, "calls of models"):
+            for callee in project.resolver.callees(site.scopes, site.node):
+                function = callee.node
+                if isinstance(function, FUNCTIONS) and function.name == "forward":
+                    if function not in table:
+                        inside = callee.scopes.calls_of(function)
+                        todo += [Ref(callee.scopes, call) for call in inside if _is_part(call.func)]
+                    table.setdefault(function, []).append(site)
     return {function: tuple(calls) for function, calls in table.items()}
 
 

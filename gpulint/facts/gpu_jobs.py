@@ -51,25 +51,15 @@ def may_skip(job: Job, document: Document, command: Command) -> bool:
     """
     if job.gpus is not None or job.task.system:
         return False
-    calls = [
-        item.launch.command for item in job.launches if item.script is not None and item.script.path == document.path
-    ]
+    calls = [item.launch.command for item in job.calls.get(document.path, ())]
     return any(
         _is_stage(block) or _is_off(block, around) for around in (command, *calls) for block in around.conditions
     )
 
 
-def only_sets_up(job: Job) -> bool:
-    """Is a batch script there to make an environment, once, on a machine like those that others then train on?"""
-    if job.document.kind is not Kind.SHELL:
-        return False
-    known = {id(item.launch.command) for item in job.launches if item.script is not None}
-    return all(id(item.command) in known or only_prepares(item.command) for item in job.commands)
-
-
 def _is_set_up_for_gpus(job: Job) -> bool:
     """Does a batch script set NCCL's variables or load CUDA? Where nodes come whole, none are asked for by number."""
-    return job.task.system in BATCH and _SETS_UP.search(job.document.source.text) is not None
+    return job.task.system in BATCH and job.document.matches(_SETS_UP)
 
 
 def _is_stage(block: Block) -> bool:
@@ -90,12 +80,17 @@ class GpuJobs:
 
     def __init__(self, project: Project) -> None:
         self._project = project
+        self._sets_up: dict[Job, bool] = {}
 
     @cached_property
     def held(self) -> tuple[tuple[Job, Place], ...]:
         """Jobs that hold GPUs, with what says so."""
-        found = ((job, self._evidence(job)) for job in self._project.jobs)
-        return tuple((job, evidence) for job, evidence in found if evidence is not None)
+        found: list[tuple[Job, Place]] = []
+        for job in self._project.jobs:
+            with self._project.containing(job.document.path, "GPUs of jobs"):
+                if (evidence := self._evidence(job)) is not None:
+                    found.append((job, evidence))
+        return tuple(found)
 
     def holding(self, program: Path) -> Place | None:
         """What a job that starts a program asks its GPUs with, whether the program has any use for them or not."""
@@ -116,6 +111,15 @@ class GpuJobs:
         users = (self.holding(user) for user in self._project.gpu_programs.users(module))
         return next((held for held in users if held is not None), None)
 
+    def only_sets_up(self, job: Job) -> bool:
+        """Is a batch script there to make an environment, once, on a machine like those that others then train on?"""
+        if job.document.kind is not Kind.SHELL:
+            return False
+        if job not in self._sets_up:
+            known = {id(item.launch.command) for items in job.calls.values() for item in items}
+            self._sets_up[job] = all(id(item.command) in known or only_prepares(item.command) for item in job.commands)
+        return self._sets_up[job]
+
     def commands_of(self, document: Document) -> list[Held]:
         """Commands in a document that run in a GPU job, each once and in order."""
         found = self._by_document.get(document.path, {})
@@ -125,14 +129,15 @@ class GpuJobs:
     def _by_document(self) -> dict[Path, dict[tuple[int, int], Held]]:
         table: dict[Path, dict[tuple[int, int], Held]] = {}
         for job, evidence in self.held:
-            for item in job.commands:
-                own = item.document is job.document  # what other scripts source, they may call
-                if may_skip(job, item.document, item.command) or (own and is_uncalled(item.command)):
-                    continue
-                span = item.command.span
-                table.setdefault(item.document.path, {}).setdefault(
-                    (span.line, span.column), Held(item.command, job, evidence)
-                )
+            with self._project.containing(job.document.path, "commands of jobs"):
+                for item in job.commands:
+                    own = item.document is job.document  # what other scripts source, they may call
+                    if may_skip(job, item.document, item.command) or (own and is_uncalled(item.command)):
+                        continue
+                    span = item.command.span
+                    table.setdefault(item.document.path, {}).setdefault(
+                        (span.line, span.column), Held(item.command, job, evidence)
+                    )
         return table
 
     def _evidence(self, job: Job) -> Place | None:

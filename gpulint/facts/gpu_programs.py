@@ -12,6 +12,7 @@ from gpulint.facts import cpu_workers, workflow_steps
 from gpulint.facts.conditions import conditions
 from gpulint.facts.once import once
 from gpulint.facts.scopes import ModuleScopes, written
+from gpulint.words import word_of
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -160,7 +161,7 @@ class GpuPrograms:
 
     def _importers(self, module: Path) -> list[Path]:
         """Modules of the tree that import this one themselves."""
-        stem = (module.parent.name if module.name == "__init__.py" else module.stem).encode()
+        stem = word_of(module.parent.name if module.name == "__init__.py" else module.stem)
         found: list[Path] = []
         tried = 0
         near = module.parent.parent if module.name == "__init__.py" else module.parent

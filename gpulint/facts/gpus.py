@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from gpulint.finding import Place
 from gpulint.jobs import Job, JobLaunch, Stated
+from gpulint.numerals import whole
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from gpulint.documents.shell import Command
     from gpulint.facts.launches import Launch
     from gpulint.project import Project
 
@@ -22,10 +22,6 @@ BATCH = frozenset({"slurm", "pbs", "lsf", "sge"})
 """Schedulers that read a script's directives."""
 PER_NODE = "gpus-per-node"
 """Text of a count that the settings state."""
-_FAN_OUT = frozenset("parallel xargs tmux screen sem ts hyperqueue wandb orion optuna guild".split())
-"""Commands that run several programs at once or one after another out of our sight."""
-_ADMINISTERS = frozenset({"login", "online", "offline", "enabled", "disabled", "init", "sync"})
-"""What such a command is told where it runs nothing (``wandb login``)."""
 
 
 def devices(value: str) -> tuple[str, ...]:
@@ -49,14 +45,12 @@ def visible(job: Job, start: JobLaunch, per_node: int | None = None) -> Stated |
         if setting is not None:
             count = None if setting.value is None else len(devices(setting.value)) or None
             return Stated(count, setting.place, f"{name}={setting.value or ''}")
-        places = [other.place for other in job.env if other.name == name]
-        if places:
-            return Stated(None, places[0], name)
+        if elsewhere := job.settings.get(name):
+            return Stated(None, elsewhere[0].place, name)
     for level in start.launch.levels:
         given = level.options.get("gpus") if level.launcher in ("docker", "podman") else None
         if given is not None and given.value != "all":
-            number = int(given.value) if given.value and given.value.isdecimal() else None
-            return Stated(number, start.place, f"--gpus {given.text}")
+            return Stated(whole(given.value), start.place, f"--gpus {given.text}")
     own = start.launch.gpus
     if own is not None and start.launch.launcher != "jsrun" and job.gpus is None:
         return Stated(own.value, start.place, own.text)
@@ -98,18 +92,7 @@ def alone(job: Job, start: JobLaunch) -> bool:
     """Whether nothing else of the job can use GPUs beside the launch, at the same time or out of our sight."""
     if start.launch.uncalled or start.launch.command.background:
         return False
-    others = [item for item in job.launches if item is not start and item.script is None]
-    if any(item.launch.command.background for item in [*others, *_calls(job)]):
-        return False
-    return not any(item.command.background or _fans_out(item.command) for item in job.commands)
-
-
-def _fans_out(command: Command) -> bool:
-    return command.name in _FAN_OUT and not any(word.text in _ADMINISTERS for word in command.argv[1:2])
-
-
-def _calls(job: Job) -> list[JobLaunch]:
-    return [item for item in job.launches if item.script is not None]
+    return not job.is_parallel
 
 
 def counts_processes(launch: Launch) -> bool:

@@ -34,7 +34,6 @@ from gpulint.finding import Place
 from gpulint.source import Span
 
 if TYPE_CHECKING:
-    from gpulint.documents.shell import Command
     from gpulint.jobs import Job, JobLaunch
     from gpulint.project import Project
 
@@ -174,7 +173,7 @@ class GpuUse:
             elif start.script is None and not _is_tool(start):
                 answers.add(Use.UNKNOWN)
         for item in job.commands:
-            if item.command.name not in PLAIN_COMMANDS and not _starts(job, item.command):
+            if item.command.name not in PLAIN_COMMANDS and id(item.command) not in job.starters:
                 answers.add(Use.UNKNOWN)
         if Use.YES in answers:
             return Use.YES
@@ -204,7 +203,3 @@ class GpuUse:
 def _is_tool(start: JobLaunch) -> bool:
     """``python -m pip``, ``srun hostname``: no program of the user's own."""
     return start.launch.module in ("pip", "venv", "ensurepip", "compileall")
-
-
-def _starts(job: Job, command: Command) -> bool:
-    return any(start.launch.command is command for start in job.launches)

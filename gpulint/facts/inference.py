@@ -199,6 +199,12 @@ def _enabled(project: Project, scopes: ModuleScopes, node: ast.AST, depth: int) 
         return False
     if function is None:
         return "set_grad_enabled" not in scopes.calls_by_name
+    question = "gradients", function, depth
+    return project.memo.ask(question, lambda: _calls_enabled(project, scopes, function, depth), False)
+
+
+def _calls_enabled(project: Project, scopes: ModuleScopes, function: FunctionNode, depth: int) -> bool:
+    """Do all calls of a function leave gradients enabled?"""
     owner = scopes.module.parents.get(function)
     if any(isinstance(context.loop.node, FUNCTIONS) for context in project.loops.function_contexts(scopes, function)):
         # A framework's hook: the framework decides.

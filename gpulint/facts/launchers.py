@@ -12,6 +12,7 @@ from gpulint.facts import launch_grammars as grammars
 from gpulint.facts.counts import ProcessCount, count, implied
 from gpulint.facts.launch_options import Grammar, Options, grammar, program_like, read_options
 from gpulint.facts.schedulers import gres_gpus
+from gpulint.numerals import whole
 from gpulint.source import Span
 
 
@@ -114,8 +115,9 @@ def _horovod(options: Options, span: Span) -> Level:
     names = (hosts.value or "").split(",") if hosts is not None else []
     processes = None
     if slots and len(set(slots)) == 1 and len(slots) == len(names) and hosts is not None:
-        processes = ProcessCount(int(slots[0]), False, hosts.span, hosts.text)
-        if total is not None and total.value is not None and total.value < int(slots[0]):
+        each = whole(slots[0])
+        processes = ProcessCount(each, False, hosts.span, hosts.text)
+        if total is not None and total.value is not None and each is not None and total.value < each:
             processes = total
     elif total is not None and hosts is None and "hostfile" not in options.values:
         processes = total
@@ -127,7 +129,7 @@ def _mpi(options: Options, span: Span) -> Level:
     per_node = count(options.get("npernode", "ppn", "ntasks-per-node", "perhost", "N"))
     mapping = options.get("map-by")
     if per_node is None and mapping is not None and (match := re.search(r"ppr:(\d+):node", mapping.text)):
-        per_node = ProcessCount(int(match[1]), False, mapping.span, mapping.text)
+        per_node = ProcessCount(whole(match[1]), False, mapping.span, mapping.text)
     hosts = options.get("H", "host", "hosts")
     local = hosts is None or (hosts.value or "").startswith("localhost")
     if (

@@ -9,7 +9,7 @@ from gpulint.documents.shell import ArgWord, Command, Script
 from gpulint.documents.shell.nested import SHELLS
 from gpulint.documents.shell.wrappers import unwrap
 from gpulint.facts.counts import ProcessCount
-from gpulint.facts.launch_env import environment
+from gpulint.facts.launch_env import Environment, Layered
 from gpulint.facts.launch_processes import COUNTING, processes_per_node
 from gpulint.facts.launchers import Level, base_name, is_launcher, is_python, step
 from gpulint.facts.workdir import below_unknown, plain_path, working_dir
@@ -124,7 +124,7 @@ def _launch(
 ) -> Launch | None:
     script = command.script
     argv = script.argv(command, env)
-    variables: dict[str, ArgWord] | None = None
+    variables: dict[str, ArgWord] = {}
     depth, inherited = 0, len(levels)
     while depth < _MAX_LEVELS:
         depth += 1
@@ -133,7 +133,7 @@ def _launch(
         if len(argv) > 1 and argv[0].hole and is_launcher(argv[1]):
             argv = argv[1:]  # ``$PROFILER python train.py``: whatever it is, what follows is run
         if unwrapped.env:
-            variables = {**(variables or {}), **dict(unwrapped.env)}
+            variables |= dict(unwrapped.env)
         if not argv:
             break
         stage = step(argv, command.span)
@@ -151,7 +151,7 @@ def _launch(
         args=target.args,
         processes_per_node=processes_per_node(levels, script, command.span),
         nodes=next((level.nodes for level in levels if level.nodes is not None), None),
-        env={**outer_env, **environment(command, env), **(variables or {})},
+        env=Layered(variables, Environment(command, env), outer_env),
         working_dir=working_dir(command, env, base),
         levels=levels,
         program_word=target.word,
@@ -258,6 +258,4 @@ def is_uncalled(command: Command) -> bool:
     function, script = command.in_function, command.script
     if function is None or script.calls(function):
         return False
-    words = [word for other in script.commands for word in other.argv]
-    indirect = any(not other.argv[0].known or other.name == "eval" for other in script.commands if other.argv)
-    return not indirect and all(word.value != function for word in words)
+    return script.named_words is not None and function not in script.named_words

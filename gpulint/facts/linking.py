@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from gpulint.documents import kind_of
 from gpulint.documents.base import Document
 from gpulint.documents.tasks import Count, Task
+from gpulint.facts.launch_env import Layered
 from gpulint.facts.launches import Launch, launches
 from gpulint.facts.locating import Located, Locator
 from gpulint.facts.templated import is_zero_by_default
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 MAX_CALLS = 6
 """Depth to which scripts that call scripts are followed."""
+LINKING = "job linking"
 MAX_SCRIPTS = 60
 """Most scripts of one job."""
 _RUNS = re.compile(
@@ -70,16 +72,21 @@ class Linker:
         self.project = project
         self.locator = Locator(project)
         self.submissions: dict[Path, list[tuple[Document, Launch]]] = {}
+        self.failed: set[Path] = set()
+        """Scripts whose commands could not be followed; they are not tried again for each caller."""
 
     def jobs(self) -> tuple[Job, ...]:
         """All jobs. A script that others call is a job of its own only if it has scheduler directives."""
         found: list[Job] = []
         for path in self.project.files:
-            document = self.project.document(path) if is_launcher(self.project, path) else None
+            document = None
+            with self.project.containing(path, LINKING):
+                document = self.project.document(path) if is_launcher(self.project, path) else None
             for task in document.tasks if document is not None else ():
                 assert document is not None
-                if task.role != "build":
-                    found.append(self.job(document, task))
+                with self.project.containing(path, LINKING):
+                    if task.role != "build":
+                        found.append(self.job(document, task))
         reached = {job.document.path: {script.path for script in job.scripts} for job in found}
         called: dict[Path, set[Path]] = {}
         for caller, scripts in reached.items():
@@ -154,9 +161,7 @@ class Linker:
                     known = {name: item.value for name, item in env.items() if item.value is not None}
         for launch in launches(script, known):
             found = self._file(launch, document, start, folder)
-            own = dict(env)
-            for name, word in launch.env.items():
-                own[name] = Setting(name, word.value, Place(document.path, word.span))
+            own = Layered(_Written(launch, document), env)
             if launch.launcher == "sbatch":
                 if found is not None:
                     self.submissions.setdefault(found[0], []).append((document, launch))
@@ -177,14 +182,18 @@ class Linker:
 
     def _follow(self, walk: _Walk, called: Document, start: JobLaunch, here: Path | None, depth: int) -> None:
         """The commands of a script that the job calls, with the arguments of the call."""
-        if called.path in walk.active or len(walk.scripts) > MAX_SCRIPTS:
+        if called.path in walk.active or called.path in self.failed or len(walk.scripts) > MAX_SCRIPTS:
             return
         walk.active.add(called.path)
         walk.scripts.append(called)
         outer = {name: item for name, item in start.env.items() if not name.isdigit()}
         numbered = {str(at): Setting(str(at), word.value, start.place) for at, word in enumerate(start.launch.args, 1)}
-        for script in called.scripts:
-            self.script(walk, called, script, {**outer, **numbered}, here, None, depth - 1)
+        try:
+            for script in called.scripts:
+                self.script(walk, called, script, {**outer, **numbered}, here, None, depth - 1)
+        except Exception as error:
+            self.failed.add(called.path)
+            self.project.fail(called.path, LINKING, error)
         walk.active.discard(called.path)
 
     def _called(self, path: Path, depth: int) -> Document | None:
@@ -253,6 +262,23 @@ class Linker:
                 unknown = Stated(None, Place(document.path, launch.span), "sbatch")
                 return replace(job, gpus=unknown, nodes=unknown, tasks_per_node=unknown)
         return job
+
+
+class _Written(Mapping[str, Setting]):
+    """What a script itself sets for one of its launches."""
+
+    def __init__(self, launch: Launch, document: Document) -> None:
+        self._launch, self._document = launch, document
+
+    def __getitem__(self, name: str) -> Setting:
+        word = self._launch.env[name]
+        return Setting(name, word.value, Place(self._document.path, word.span))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._launch.env)
+
+    def __len__(self) -> int:
+        return len(self._launch.env)
 
 
 def _stated(document: Document, number: Count | None) -> Stated | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from functools import cached_property
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from gpulint.documents.python import walk
@@ -12,6 +13,7 @@ from gpulint.facts.collected import elements
 from gpulint.facts.gpu_programs import is_for_tpu
 from gpulint.facts.iterables import is_loader_name, is_of_parts, unwrap_iterable
 from gpulint.facts.loader_classes import TORCH_LOADERS, Loader
+from gpulint.facts.memo import Memo
 from gpulint.facts.passing import argument_of, parameters
 from gpulint.facts.scopes import FUNCTIONS, Bound, ModuleScopes, Ref, kinds_bound, last_name
 
@@ -40,9 +42,7 @@ class Loaders:
         self._project = project
         self._by_module: dict[ModuleScopes, list[Loader]] = {}
         self._nodes: dict[ModuleScopes, set[ast.Call]] = {}
-        self._active: set[ast.AST] = set()
-        self._opened: set[ast.AST] = set()
-        """Uses of collections whose elements are being looked at."""
+        self._memo = Memo()
 
     def in_module(self, scopes: ModuleScopes) -> list[Loader]:
         """Calls of a module that make a torch-like data loader, in source order; ``super().__init__`` of a subclass
@@ -98,6 +98,13 @@ class Loaders:
 
     def loaders_of(self, scopes: ModuleScopes, node: ast.expr) -> tuple[Loader, ...]:
         """Loaders that the value of an expression may be (in-tree subclasses of DataLoader included)."""
+        return self._loaders_of(scopes, node, _MAX_NESTED)
+
+    def _loaders_of(self, scopes: ModuleScopes, node: ast.expr, nested: int) -> tuple[Loader, ...]:
+        """The same, with collections opened that are ``nested`` so deep."""
+        return self._memo.ask((node, nested), lambda: self._find_loaders_of(scopes, node, nested), (), _bounded)
+
+    def _find_loaders_of(self, scopes: ModuleScopes, node: ast.expr, nested: int) -> tuple[Loader, ...]:
         if is_of_parts(node):
             return ()
         found: list[Loader] = []
@@ -105,35 +112,30 @@ class Loaders:
         for ref in resolver.origins(scopes, node):
             call = ref.node
             if isinstance(call, ast.arg):
-                found.extend(self._handed_along(ref.scopes, call))
+                found.extend(self._handed_along(ref.scopes, call, nested))
             elif isinstance(call, ast.Name) and call.id == "self" and (owner := ref.scopes.class_of(call)) is not None:
-                found.extend(self._passed_on(ref.scopes, owner))
+                found.extend(self._passed_on(ref.scopes, owner, nested))
             elif isinstance(call, ast.Attribute) and is_loader_name(call.attr):
                 found.extend(self._kept_under(ref.scopes, call.attr))
             elif isinstance(call, ast.Subscript | ast.Name) and not ref.path:
-                found.extend(self._collected(ref))
+                found.extend(self._collected(ref, nested))
             if not isinstance(call, ast.Call):
                 continue
             if (loader := self._loader(ref.scopes, call)) is not None:
                 found.append(loader)
-            elif (source := unwrap_iterable(call)) is not call and source not in self._active:
-                self._active.add(source)
-                try:
-                    found.extend(self.loaders_of(ref.scopes, source))
-                finally:
-                    self._active.discard(source)
+            elif (source := unwrap_iterable(call)) is not call:
+                found.extend(self._loaders_of(ref.scopes, source, nested))
             else:
                 for made in resolver.origins(ref.scopes, call.func):
                     if isinstance(made.node, FUNCTIONS):
-                        found.extend(self._yielded(made, Ref(ref.scopes, call)))
+                        found.extend(self._yielded(made, nested, Ref(ref.scopes, call)))
                     if not isinstance(made.node, ast.ClassDef):
                         continue
                     if resolver.base_names(made.scopes, made.node) & TORCH_LOADERS:
                         found.extend(self._own(made) or [Loader(ref, "torch.utils.data.DataLoader")])
                     else:
-                        found.extend(self._passed_on(made.scopes, made.node))
-        loaders = tuple(dict.fromkeys(found))
-        return loaders if len(loaders) <= MAX_LOADERS else ()
+                        found.extend(self._passed_on(made.scopes, made.node, nested))
+        return tuple(dict.fromkeys(found))
 
     def _own(self, owner: Ref) -> list[Loader]:
         """What the constructor of a loader class of the tree makes of its base (``super().__init__(data, ...)``)."""
@@ -141,44 +143,30 @@ class Loaders:
         own = (self._loader(owner.scopes, call) for call in calls if owner.scopes.class_of(call) is owner.node)
         return [loader for loader in own if loader is not None]
 
-    def _collected(self, held: Ref) -> Iterator[Loader]:
+    def _collected(self, held: Ref, nested: int) -> Iterator[Loader]:
         """Loaders that are kept in a list or dictionary, or in one that is itself kept in one."""
-        if held.node in self._opened or len(self._opened) >= _MAX_NESTED:
-            return
-        self._opened.add(held.node)
-        try:
-            for number, ref in enumerate(elements(self._project, held)):
-                if number > MAX_LOADERS:
-                    return
-                assert isinstance(ref.node, ast.expr)
-                yield from self.loaders_of(ref.scopes, ref.node)
-        finally:
-            self._opened.discard(held.node)
+        for ref in islice(elements(self._project, held), MAX_LOADERS + 1) if nested else ():
+            assert isinstance(ref.node, ast.expr)
+            yield from self._loaders_of(ref.scopes, ref.node, nested - 1)
 
-    def _passed_on(self, scopes: ModuleScopes, owner: ast.ClassDef) -> Iterator[Loader]:
+    def _passed_on(self, scopes: ModuleScopes, owner: ast.ClassDef, nested: int) -> Iterator[Loader]:
         """Loaders whose batches the ``__iter__`` of a class yields as they are."""
         method = self._project.resolver.method(scopes, owner, "__iter__")
         if method is not None:
-            yield from self._yielded(method)
+            yield from self._yielded(method, nested)
 
-    def _yielded(self, generator: Ref, call: Ref | None = None) -> Iterator[Loader]:
+    def _yielded(self, generator: Ref, nested: int, call: Ref | None = None) -> Iterator[Loader]:
         """Loaders whose batches a generator yields as they are; of its parameters, what ``call`` hands to them."""
-        if generator.node in self._active:
-            return
-        self._active.add(generator.node)
-        try:
-            for part in walk(generator.node):
-                if isinstance(part, ast.YieldFrom):
-                    source = unwrap_iterable(part.value)
-                elif isinstance(part, ast.For) and _yields_as_it_is(part):
-                    source = unwrap_iterable(part.iter)
-                else:
-                    continue
-                where = _handed_in(generator, call, source)
-                assert isinstance(where.node, ast.expr)
-                yield from self.loaders_of(where.scopes, where.node)
-        finally:
-            self._active.discard(generator.node)
+        for part in walk(generator.node):
+            if isinstance(part, ast.YieldFrom):
+                source = unwrap_iterable(part.value)
+            elif isinstance(part, ast.For) and _yields_as_it_is(part):
+                source = unwrap_iterable(part.iter)
+            else:
+                continue
+            where = _handed_in(generator, call, source)
+            assert isinstance(where.node, ast.expr)
+            yield from self._loaders_of(where.scopes, where.node, nested)
 
     def _kept_under(self, scopes: ModuleScopes, name: str) -> Iterator[Loader]:
         """Loaders that classes beside the module, or beside what it imports, keep as ``self.train_loader``: what
@@ -196,28 +184,29 @@ class Loaders:
         for scopes in self._project.training_modules:
             if "__main__" in scopes.module.source.text:
                 continue
-            for (_, name), bindings in scopes.attributes.items():
-                for binding in bindings:
-                    if isinstance(binding.value, ast.Call) and is_loader_name(name):
-                        made = self._loader(scopes, binding.value)
-                        table.setdefault(name, []).extend([made] if made is not None else [])
+            with self._project.containing(scopes.path, "loaders of classes"):
+                for (_, name), bindings in scopes.attributes.items():
+                    for binding in bindings:
+                        if isinstance(binding.value, ast.Call) and is_loader_name(name):
+                            made = self._loader(scopes, binding.value)
+                            table.setdefault(name, []).extend([made] if made is not None else [])
         return table
 
-    def _handed_along(self, scopes: ModuleScopes, parameter: ast.arg) -> Iterator[Loader]:
+    def _handed_along(self, scopes: ModuleScopes, parameter: ast.arg, nested: int) -> Iterator[Loader]:
         """Loaders for a parameter of a function that is itself an argument: ``run(step=step, batches=loader)``."""
         arguments = scopes.module.parents.get(parameter)
         function = scopes.module.parents.get(arguments) if arguments is not None else None
-        if not isinstance(function, FUNCTIONS) or parameter in self._active:
+        if not isinstance(function, FUNCTIONS):
             return
-        self._active.add(parameter)
-        try:
-            for site in self._project.loops.handed_over(scopes, function):
-                assert isinstance(site.node, ast.Call)
-                for keyword in site.node.keywords:
-                    if keyword.arg == parameter.arg:
-                        yield from self.loaders_of(site.scopes, keyword.value)
-        finally:
-            self._active.discard(parameter)
+        for site in self._project.loops.handed_over(scopes, function):
+            assert isinstance(site.node, ast.Call)
+            for keyword in site.node.keywords:
+                if keyword.arg == parameter.arg:
+                    yield from self._loaders_of(site.scopes, keyword.value, nested)
+
+
+def _bounded(loaders: tuple[Loader, ...]) -> tuple[Loader, ...]:
+    return loaders if len(loaders) <= MAX_LOADERS else ()
 
 
 def _handed_in(generator: Ref, call: Ref | None, source: ast.expr) -> Ref:

@@ -99,5 +99,5 @@ def _recurses(words: tuple[str, ...]) -> bool:
 
 def _all_words(command: Command) -> list[str]:
     """The command's words, with those of what feeds it (``pv data.tar | tar xf -``)."""
-    before = [other for other in command.script.commands if other.piped_to is command]
-    return [word for one in (*before, command) for word in words_of(one)]
+    before = command.piped_from
+    return [word for one in (before, command) if one is not None for word in words_of(one)]

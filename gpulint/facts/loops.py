@@ -9,11 +9,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpulint.facts.callsites import LOOKED_AT
-from gpulint.facts.roles import MAX_HELPERS, Role, Roles
+from gpulint.facts.memo import Memo
+from gpulint.facts.roles import Role, Roles
 from gpulint.facts.scopes import FunctionNode, ModuleScopes, Ref, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
+
+MAX_CALLS = 30
+"""How many calls up the loops around a function are looked for."""
 
 _STEP_HOOKS = frozenset(
     {
@@ -49,10 +53,11 @@ class Loops(Roles):
 
     def __init__(self, project: Project) -> None:
         super().__init__(project)
-        self._contexts: dict[FunctionNode, tuple[Context, ...]] = {}
+        self._contexts = Memo()
 
     def contexts(self, scopes: ModuleScopes, node: ast.AST) -> tuple[Context, ...]:
-        """The training, epoch or evaluation loops that ``node`` runs in, the innermost of each way to it."""
+        """The training, epoch or evaluation loops that ``node`` runs in, the innermost of each way to it, those with
+        the fewest calls first."""
         for loop in self.around(scopes, node):
             role = self.role(scopes, loop)
             if role is not Role.OTHER:
@@ -64,30 +69,24 @@ class Loops(Roles):
 
     def function_contexts(self, scopes: ModuleScopes, function: FunctionNode) -> tuple[Context, ...]:
         """The loops that a function is called in."""
-        if function in self._contexts:
-            return self._contexts[function]
-        question = ("context", function)
-        if question in self._active or len(self._active) > MAX_HELPERS:
-            return ()
-        self._active.add(question)
-        try:
-            found = list(self._hook(scopes, function))
-            sites = self._project.resolver.call_sites(scopes, function)
-            if function.name == "forward":
-                sites = self._project.draws.runs.get(function, ())
-            for site in sites or self.handed_over(scopes, function):
-                for context in self.contexts(site.scopes, site.node):
+        return self._contexts.ask(function, lambda: self._find_contexts(scopes, function), ())
+
+    def _find_contexts(self, scopes: ModuleScopes, function: FunctionNode) -> tuple[Context, ...]:
+        found = list(self._hook(scopes, function))
+        sites = self._project.resolver.call_sites(scopes, function)
+        if function.name == "forward":
+            sites = self._project.draws.runs.get(function, ())
+        for site in sites or self.handed_over(scopes, function):
+            for context in self.contexts(site.scopes, site.node):
+                # What a hook calls itself, it calls as the hook that it is.
+                if context.loop.node is not function and len(context.calls) < MAX_CALLS:
                     found.append(Context(context.role, context.loop, (*context.calls, site)))
-        finally:
-            self._active.discard(question)
+        # The shortest way counts: it is the same for whoever asks first, also where functions call each other.
         unique: dict[tuple[Role, ast.AST, ast.AST | None], Context] = {}
-        for context in found:
+        for context in sorted(found, key=lambda context: len(context.calls)):
             first = context.calls[0].node if context.calls else None
             unique.setdefault((context.role, context.loop.node, first), context)
-        result = tuple(unique.values())
-        if not self._active:
-            self._contexts[function] = result
-        return result
+        return tuple(unique.values())
 
     def handed_over(self, scopes: ModuleScopes, function: FunctionNode) -> tuple[Ref, ...]:
         """Calls of the function's own module that get it as an argument (``forward_backward(step, loader)``)."""

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from gpulint.project import Project
 
 BUILTINS = frozenset(dir(builtins))
+MAX_NAMES = 120
+"""Of what may have more names than this none is known."""
+_NO_NAMES: frozenset[str] = frozenset()
 
 
 class Names:
@@ -27,7 +30,7 @@ class Names:
 
     def names(self, scopes: ModuleScopes, node: ast.AST) -> frozenset[str]:
         """Qualified dotted names that an expression may have, as imported and as defined in the tree."""
-        return self._memo.ask(("names", node), lambda: frozenset(self._find_names(scopes, node)), frozenset())
+        return self._memo.ask(("names", node), lambda: frozenset(self._find_names(scopes, node)), _NO_NAMES, _known)
 
     def call_names(self, scopes: ModuleScopes, call: ast.Call) -> frozenset[str]:
         """Qualified names of what a call calls."""
@@ -89,9 +92,12 @@ class Names:
         """Names under which a dotted name is defined elsewhere in the tree (re-exports followed)."""
         for where, binding in self._project.find(name, scopes):
             if where is not scopes or binding.scope is not scopes.top:
-                nothing: frozenset[str] = frozenset()
                 question = ("defined", binding)
-                yield from self._memo.ask(question, partial(self._names_of_binding, where, binding), nothing)
+                yield from self._memo.ask(question, partial(self._names_of_binding, where, binding), _NO_NAMES, _known)
 
     def _names_of_binding(self, scopes: ModuleScopes, binding: Binding) -> frozenset[str]:
         return frozenset(self._binding_names(scopes, binding))
+
+
+def _known(names: frozenset[str]) -> frozenset[str]:
+    return names if len(names) <= MAX_NAMES else _NO_NAMES

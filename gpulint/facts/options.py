@@ -16,6 +16,7 @@ from gpulint.documents.python import walk
 from gpulint.facts.recipes import Recipes, Start
 from gpulint.facts.scopes import FUNCTIONS, ModuleScopes, Ref, dotted, last_name
 from gpulint.facts.submitted import Submitted
+from gpulint.numerals import MAX_DIGITS
 
 if TYPE_CHECKING:
     from gpulint.facts.configs import Configs
@@ -267,7 +268,7 @@ def _typed(call: ast.Call, text: str) -> object:
         if wanted == "float":
             return float(text)
         if wanted == "int" or text.lstrip("-").isdecimal():
-            return int(text)
+            return int(text) if len(text) <= MAX_DIGITS else text
     except ValueError:
         return text
     return {"true": True, "false": False}.get(text.lower(), text)

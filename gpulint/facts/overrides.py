@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from gpulint.facts.passing import HandedOver, argument_of
 from gpulint.facts.scopes import FunctionNode, ModuleScopes, last_name
+from gpulint.words import word_of
 
 if TYPE_CHECKING:
     from gpulint.finding import Place
@@ -37,7 +38,7 @@ def is_overridden(project: Project, scopes: ModuleScopes, place: Place) -> bool:
     name = owner.name if isinstance(owner, ast.ClassDef) and function.name == "__init__" else function.name
     method = isinstance(owner, ast.ClassDef) and name == function.name
     overridden = False
-    for path in project.words.mentioning(name.encode()):
+    for path in project.words.mentioning(word_of(name)):
         where = project.scopes_at(path)
         for node in where.module.nodes if where is not None and not project.is_test(path) else ():
             assert where is not None
@@ -95,6 +96,6 @@ def _configured(project: Project, name: str, parameter: str) -> bool:
     for path in project.files:
         if path.suffix in (".yaml", ".yml"):
             data = project.data(path)
-            if name.encode() in data and parameter.encode() in data and _INSTANTIATES.search(data):
+            if word_of(name) in data and word_of(parameter) in data and _INSTANTIATES.search(data):
                 return True
     return False

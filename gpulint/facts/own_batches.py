@@ -36,12 +36,13 @@ class OwnBatches:
             if not any(text in project.data(path) for text in _DEFINES):
                 continue
             scopes = project.scopes_at(path)
-            for owner in scopes.classes if scopes is not None else ():
-                if _NAME.search(owner.name) and any(_moves(method) for method in _methods(owner)):
-                    assert scopes is not None
-                    bases = project.resolver.base_names(scopes, owner)
-                    if not any(base.endswith(("Module", "Dataset")) for base in bases):
-                        found.append(Ref(scopes, owner))
+            with project.containing(path, "classes of batches"):
+                for owner in scopes.classes if scopes is not None else ():
+                    if _NAME.search(owner.name) and any(_moves(method) for method in _methods(owner)):
+                        assert scopes is not None
+                        bases = project.resolver.base_names(scopes, owner)
+                        if not any(base.endswith(("Module", "Dataset")) for base in bases):
+                            found.append(Ref(scopes, owner))
         return tuple(found)
 
     def _of(self, scopes: ModuleScopes, name: str) -> list[ast.ClassDef]:
@@ -83,12 +84,13 @@ class OwnBatches:
         """Class -> a loop that moves its objects."""
         table: dict[ast.AST, Draw] = {}
         for scopes in self._project.training_modules if self._classes else ():
-            for name in _METHODS:
-                for call in scopes.calls_by_name.get(name, []):
-                    draw = self._drawn(scopes, call)
-                    for owner in self._of(scopes, name) if draw is not None else ():
-                        assert draw is not None
-                        table.setdefault(owner, draw)
+            with self._project.containing(scopes.path, "moves of batches"):
+                for name in _METHODS:
+                    for call in scopes.calls_by_name.get(name, []):
+                        draw = self._drawn(scopes, call)
+                        for owner in self._of(scopes, name) if draw is not None else ():
+                            assert draw is not None
+                            table.setdefault(owner, draw)
         return table
 
     def _drawn(self, scopes: ModuleScopes, call: ast.Call) -> Draw | None:

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 
 from gpulint.facts.batches import Split, split_of
 from gpulint.facts.scopes import ModuleScopes, last_name
+from gpulint.numerals import whole
 from gpulint.source import Span
+from gpulint.words import word_of
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -72,7 +74,8 @@ def pairs(settings: Settings, least: int = 1) -> Iterator[Pair]:
 
 def number(text: str | None) -> object:
     """An option's text as the number that it is."""
-    return int(text) if text is not None and text.isdecimal() else text
+    value = whole(text)
+    return text if value is None else value
 
 
 def only_tries(stem: str) -> bool:
@@ -131,7 +134,7 @@ def optional(project: Project, scopes: ModuleScopes) -> Settings:
     return {
         name: setting
         for name, setting in _known(project, scopes, _options(project, scopes))
-        if split(name) is not Split.EVAL or not any(_plain(name).encode() in data for data in elsewhere)
+        if split(name) is not Split.EVAL or not any(word_of(_plain(name)) in data for data in elsewhere)
     }
 
 

@@ -11,12 +11,41 @@ RECEIVERS = ("self", "cls")
 
 
 class HandedOver(ast.Call):
-    """Stands for the call that ``spawn(f, args=(a, b))`` or ``run(step=f)`` makes of ``f``.
+    """The call that ``spawn(f, args=(a, b))`` or ``run(step=f)`` makes of ``f``.
 
     ``shifted`` when the caller puts an argument of its own (the rank) before ``args``.
     """
 
     shifted = False
+
+
+class Unpacked(ast.Starred):
+    """``**options`` of a call, where it may pass any argument; equal for each argument and each time it is asked."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Unpacked) and other.value is self.value
+
+    def __hash__(self) -> int:
+        return hash(self.value)
+
+
+def handed_over(
+    scopes: ModuleScopes,
+    call: ast.Call,
+    func: ast.expr,
+    args: list[ast.expr],
+    named: dict[str, ast.expr],
+    shifted: bool,
+) -> HandedOver:
+    """The call that ``call`` makes of ``func`` with these arguments, in its place; the same node each time."""
+    question = call, func, tuple(args), tuple(named.items()), shifted
+    if question not in scopes.handed_calls:
+        keywords = [ast.keyword(arg=name, value=value) for name, value in named.items()]
+        made = HandedOver(func=func, args=args, keywords=keywords)
+        made.shifted = shifted
+        scopes.module.parents[made] = scopes.module.parents[call]
+        scopes.handed_calls[question] = ast.copy_location(made, call)
+    return scopes.handed_calls[question]
 
 
 def parameters(function: FunctionNode) -> set[str]:
@@ -35,7 +64,7 @@ def argument_of(function: FunctionNode, call: ast.Call, name: str) -> ast.expr |
         if parameter == name or isinstance(argument, ast.Starred):
             return argument
     unpacked = next((keyword.value for keyword in call.keywords if keyword.arg is None), None)
-    return ast.Starred(value=unpacked, ctx=ast.Load()) if unpacked is not None else None
+    return Unpacked(value=unpacked, ctx=ast.Load()) if unpacked is not None else None
 
 
 def given_by_name(scopes: ModuleScopes, call: ast.Call, name: str) -> ast.expr | None:
@@ -44,7 +73,7 @@ def given_by_name(scopes: ModuleScopes, call: ast.Call, name: str) -> ast.expr |
         if keyword.arg == name:
             return keyword.value
     unpacked = (keyword.value for keyword in call.keywords if keyword.arg is None)
-    found = (under_name(scopes, ast.Starred(value=value, ctx=ast.Load()), name) for value in unpacked)
+    found = (under_name(scopes, Unpacked(value=value, ctx=ast.Load()), name) for value in unpacked)
     return next((value for value in found if value is not None), None)
 
 
@@ -65,7 +94,7 @@ def _leaves_out_first(first: str, call: ast.Call) -> bool:
 
 def under_name(scopes: ModuleScopes, argument: ast.Starred, name: str) -> ast.expr | None:
     """What ``f(**vars(args))``, ``f(**args.__dict__)`` or ``f(**locals())`` passes for parameter ``name``."""
-    if argument in scopes.module.parents:
+    if not isinstance(argument, Unpacked):
         return None  # ``*args``, which fills parameters by position
     question = argument.value, name
     if question in scopes.unpacked:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 from gpulint.documents.python import walk
 from gpulint.facts.iterables import unwrap_iterable
+from gpulint.facts.memo import Memo
 from gpulint.facts.once import once
 from gpulint.facts.passing import argument_of
-from gpulint.facts.scopes import FUNCTIONS, Binding, Bound, ModuleScopes, last_name
+from gpulint.facts.scopes import FUNCTIONS, Binding, Bound, FunctionNode, ModuleScopes, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -25,11 +26,13 @@ class Prepared:
 
     def __init__(self, project: Project) -> None:
         self._project = project
-        self._active: set[ast.AST] = set()
-        self._variables: dict[Binding, bool] = {}
+        self._memo = Memo()
 
     def is_prepared(self, scopes: ModuleScopes, source: ast.expr) -> bool:
         """Did the loader go through ``accelerator.prepare`` or ``fabric.setup_dataloaders`` on its way here?"""
+        return self._memo.ask(source, lambda: self._find_prepared(scopes, source), False)
+
+    def _find_prepared(self, scopes: ModuleScopes, source: ast.expr) -> bool:
         name = last_name(source)
         if _moves_by_itself(source):
             return True
@@ -37,13 +40,8 @@ class Prepared:
             return True
         if isinstance(source, ast.Attribute) and self._prepared_by_subclass(scopes, source):
             return True
-        if isinstance(source, ast.Name | ast.Attribute) and source not in self._active:
-            self._active.add(source)
-            try:
-                if self._is_bound_to_prepared(scopes, source):
-                    return True
-            finally:
-                self._active.discard(source)
+        if isinstance(source, ast.Name | ast.Attribute) and self._is_bound_to_prepared(scopes, source):
+            return True
         return isinstance(source, ast.Name) and self._passed_prepared(scopes, source)
 
     def _is_bound_to_prepared(self, scopes: ModuleScopes, source: ast.Name | ast.Attribute) -> bool:
@@ -51,33 +49,32 @@ class Prepared:
         bindings = self._bindings(scopes, source)
         if not bindings:
             return False
-        if bindings[0] in self._variables:
-            return self._variables[bindings[0]]
-        found = any(
-            self._is_from_prepared(scopes, binding.value, binding.path)
-            for binding in bindings
-            if binding.kind is Bound.ASSIGN and binding.value is not None
+        return self._memo.ask(
+            ("variable", bindings[0]),
+            lambda: any(
+                self._is_from_prepared(scopes, binding.value, binding.path)
+                for binding in bindings
+                if binding.kind is Bound.ASSIGN and binding.value is not None
+            ),
+            False,
         )
-        if len(self._active) == 1:  # else it may be the answer to a question that was cut short
-            self._variables[bindings[0]] = found
-        return found
 
     def _passed_prepared(self, scopes: ModuleScopes, source: ast.Name) -> bool:
         """Is the name a parameter for which some caller passes a prepared loader?"""
         function = scopes.function(source)
-        if function is None or function in self._active:
+        if function is None:
             return False
-        if source.id not in {arg.arg for arg in [*function.args.args, *function.args.kwonlyargs]}:
+        question = "parameter", function, source.id
+        return self._memo.ask(question, lambda: self._is_passed_prepared(scopes, function, source.id), False)
+
+    def _is_passed_prepared(self, scopes: ModuleScopes, function: FunctionNode, name: str) -> bool:
+        if name not in {arg.arg for arg in [*function.args.args, *function.args.kwonlyargs]}:
             return False
-        self._active.add(function)
-        try:
-            for site in self._project.resolver.call_sites(scopes, function):
-                assert isinstance(site.node, ast.Call)
-                passed = argument_of(function, site.node, source.id)
-                if passed is not None and self.is_prepared(site.scopes, passed):
-                    return True
-        finally:
-            self._active.discard(function)
+        for site in self._project.resolver.call_sites(scopes, function):
+            assert isinstance(site.node, ast.Call)
+            passed = argument_of(function, site.node, name)
+            if passed is not None and self.is_prepared(site.scopes, passed):
+                return True
         return False
 
     @cached_property

@@ -1,8 +1,8 @@
 """What an expression may be: qualified names, the expressions that define it, the functions that a call reaches.
 
 Everything is a set: when two assignments can reach a use, both count. Where nothing in the tree defines a value, the
-unresolved expression itself is the answer, and whoever asked must treat it as unknown. Following is bounded in
-depth and in steps; cycles end quietly.
+unresolved expression itself is the answer, and whoever asked must treat it as unknown. Calls and assignments are
+followed however long the chain; those in a cycle get what reaches the cycle from outside.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ MAX_ORIGINS = 30
 """More possible definitions than this count as unknown."""
 MAX_CALLERS = 25
 """Most callers of one function whose arguments are followed."""
+MAX_PATH = 3
+"""How deep an element of an unpacked value is followed; ``x, y = f(x)`` in a cycle of calls would go on for ever."""
 _SELF_METHODS = frozenset(
     {"to", "cuda", "eval", "train", "half", "float", "double", "bfloat16", "requires_grad_", "share_memory"}
 )
@@ -46,14 +48,16 @@ class Resolver(Classes):
 
     def origins(self, scopes: ModuleScopes, node: ast.AST, path: tuple[int, ...] = ()) -> tuple[Ref, ...]:
         """The expressions, definitions or parameters that may define the value of ``node``; never empty."""
-        unresolved = (Ref(scopes, node, path),)
-        return self._memo.ask((node, path), lambda: self._all_origins(scopes, node, path) or unresolved, unresolved)
-
-    def _all_origins(self, scopes: ModuleScopes, node: ast.AST, path: tuple[int, ...]) -> tuple[Ref, ...]:
-        found = dict.fromkeys(self._find_origins(scopes, node, path))
-        return tuple(found) if len(found) <= MAX_ORIGINS else (Ref(scopes, node, path),)
+        return self._memo.ask(
+            (node, path),
+            lambda: tuple(dict.fromkeys(self._find_origins(scopes, node, path))),
+            (),
+            lambda found: found if 0 < len(found) <= MAX_ORIGINS else (Ref(scopes, node, path),),
+        )
 
     def _find_origins(self, scopes: ModuleScopes, node: ast.AST, path: tuple[int, ...]) -> Iterator[Ref]:
+        if len(path) > MAX_PATH:
+            return
         match node:
             case ast.Name(id=name):
                 bindings = scopes.scope(node).lookup(name)
@@ -119,7 +123,7 @@ class Resolver(Classes):
             if ast.unparse(target) == ast.unparse(node):
                 found = True
                 yield from self.origins(scopes, stored, path)
-        if not found:
+        if not found and not self._memo.partial:
             yield Ref(scopes, node, path)
 
     def _binding_origins(
@@ -133,17 +137,17 @@ class Resolver(Classes):
         elif kind is Bound.PARAMETER:
             yield from self._parameter_origins(scopes, binding, path)
         elif kind is Bound.IMPORT:
-            unresolved: tuple[Ref, ...] = (Ref(scopes, use, path),)
-            question = ("import", binding, path)
-            yield from self._memo.ask(question, partial(self._imported, scopes, binding, use, path), unresolved)
+            nothing: tuple[Ref, ...] = ()
+            found = self._memo.ask(("import", binding, path), partial(self._imported, scopes, binding, path), nothing)
+            yield from found or (() if self._memo.partial else (Ref(scopes, use, path),))
         else:
             yield Ref(scopes, use if kind is Bound.LOOP else binding.node, path)
 
-    def _imported(self, scopes: ModuleScopes, binding: Binding, use: ast.AST, path: tuple[int, ...]) -> tuple[Ref, ...]:
+    def _imported(self, scopes: ModuleScopes, binding: Binding, path: tuple[int, ...]) -> tuple[Ref, ...]:
         found: list[Ref] = []
         for where, there in self._project.find(self._project.absolute(binding.target, scopes.path), scopes):
             found.extend(self._binding_origins(where, there, there.node, path))
-        return tuple(found) or (Ref(scopes, use, path),)
+        return tuple(dict.fromkeys(found))
 
     def _parameter_origins(self, scopes: ModuleScopes, binding: Binding, path: tuple[int, ...]) -> Iterator[Ref]:
         function = binding.scope.node
@@ -152,7 +156,7 @@ class Resolver(Classes):
             yield Ref(scopes, binding.node, path)  # what calls put into ``**kwargs`` is no expression of theirs
             return
         callers = self.first_sites(scopes, function)
-        omitted = not callers
+        omitted = not callers and not self._memo.partial
         for site in callers:
             assert isinstance(site.node, ast.Call)
             argument = argument_of(function, site.node, binding.node.arg)
@@ -194,12 +198,12 @@ class Resolver(Classes):
                         yield from self.origins(where, value, path)
                 else:
                     yield from self._binding_origins(where, binding, node, path)
-        if not found:
-            for name in self.names(scopes, node):
+        if not found and not self._memo.partial:
+            for name in sorted(self.names(scopes, node)):
                 for where, there in self._project.find(name, scopes):
                     found = True
                     yield from self._binding_origins(where, there, there.node, path)
-        if not found:
+        if not found and not self._memo.partial:
             yield Ref(scopes, node, path)
 
     def _wrapped(self, scopes: ModuleScopes, node: ast.Attribute) -> Iterator[tuple[ModuleScopes, ast.expr]]:
@@ -251,7 +255,7 @@ class Resolver(Classes):
             elif isinstance(callee.node, ast.Lambda):
                 followed = True
                 yield from self.origins(callee.scopes, callee.node.body, path)
-        if followed:
+        if followed or self._memo.partial:
             return
         func = node.func
         if isinstance(func, ast.Attribute):

@@ -11,15 +11,13 @@ from typing import TYPE_CHECKING, TypeVar
 
 from gpulint.documents.python import walk
 from gpulint.facts.iterables import holds_several, is_loader_name, is_of_parts, unwrap_iterable
+from gpulint.facts.memo import Memo
 from gpulint.facts.scopes import FUNCTIONS, LOOPS, FunctionNode, LoopNode, ModuleScopes, Ref, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
 
 Node = TypeVar("Node", ast.Call, LoopNode)
-
-MAX_HELPERS = 5
-"""How many calls deep a helper is followed."""
 
 _BACKWARD = frozenset({"backward", "manual_backward", "train_on_batch", "apply_gradients", "minimize"})
 _STEPPED = re.compile(r"optim|scaler|engine|^opt$|^opt_|_opt$|^optimi[sz]er", re.IGNORECASE)
@@ -55,10 +53,8 @@ class Roles:
         self._project = project
         self._calls: dict[ModuleScopes, dict[ast.AST | None, list[ast.Call]]] = {}
         self._loops: dict[ModuleScopes, dict[ast.AST | None, list[LoopNode]]] = {}
-        self._roles: dict[LoopNode, Role] = {}
-        self._function_roles: dict[FunctionNode, frozenset[Role]] = {}
         self._trains: dict[ModuleScopes, bool] = {}
-        self._active: set[object] = set()
+        self._memo = Memo()
 
     # -- structure -----------------------------------------------------------------------------------------------------
 
@@ -96,15 +92,7 @@ class Roles:
 
     def role(self, scopes: ModuleScopes, loop: LoopNode) -> Role:
         """The role of a loop."""
-        if loop not in self._roles:
-            if loop in self._active:
-                return Role.OTHER
-            self._active.add(loop)
-            try:
-                self._roles[loop] = self._find_role(scopes, loop)
-            finally:
-                self._active.discard(loop)
-        return self._roles[loop]
+        return self._memo.ask(loop, lambda: self._find_role(scopes, loop), Role.OTHER)
 
     def _find_role(self, scopes: ModuleScopes, loop: LoopNode) -> Role:
         if stops_at_once(loop):
@@ -142,25 +130,19 @@ class Roles:
 
     def _roles_of(self, scopes: ModuleScopes, function: FunctionNode) -> frozenset[Role]:
         """Roles of the loops that a call to ``function`` runs; OTHER stands for a bare training step."""
-        if function in self._function_roles:
-            return self._function_roles[function]
-        if function in self._active or len(self._active) > MAX_HELPERS * 3:
-            return frozenset()
+        return self._memo.ask(function, lambda: self._find_roles_of(scopes, function), frozenset())
+
+    def _find_roles_of(self, scopes: ModuleScopes, function: FunctionNode) -> frozenset[Role]:
         if function.name in _FORWARD and not self._speaks_of_training(scopes):
             return frozenset()
-        self._active.add(function)
-        try:
-            found = {self.role(scopes, loop) for loop in self.inner_loops(scopes, function)} - {Role.OTHER, Role.EVAL}
-            if self._steps(scopes, function):
-                found.add(Role.OTHER)
-            for call in self.calls_in(scopes, function):
-                for helper in self._helpers(scopes, call):
-                    if isinstance(helper.node, FUNCTIONS):
-                        found |= self._roles_of(helper.scopes, helper.node)
-        finally:
-            self._active.discard(function)
-        self._function_roles[function] = frozenset(found)
-        return self._function_roles[function]
+        found = {self.role(scopes, loop) for loop in self.inner_loops(scopes, function)} - {Role.OTHER, Role.EVAL}
+        if self._steps(scopes, function):
+            found.add(Role.OTHER)
+        for call in self.calls_in(scopes, function):
+            for helper in self._helpers(scopes, call):
+                if isinstance(helper.node, FUNCTIONS):
+                    found |= self._roles_of(helper.scopes, helper.node)
+        return frozenset(found)
 
     def _speaks_of_training(self, scopes: ModuleScopes) -> bool:
         """Do a module's words speak of training? If not, what its models run forward is not searched for steps."""

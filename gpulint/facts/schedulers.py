@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from gpulint.documents.shell import Directive, Script
 from gpulint.documents.tasks import Count, Resources
+from gpulint.numerals import whole
 from gpulint.source import Span
 
 _SYSTEMS = {"#SBATCH": "slurm", "#PBS": "pbs", "#BSUB": "lsf", "#$": "sge"}
@@ -82,7 +83,7 @@ def _count(flag: Flag | None, value: int | None) -> Count | None:
 
 
 def _number(text: str) -> int | None:
-    return int(text) if text.isdecimal() and len(text) < 9 else None
+    return whole(text)
 
 
 def _last(flags: list[Flag], *names: str) -> Flag | None:
@@ -210,12 +211,12 @@ def _lsf(flags: list[Flag]) -> Request:
     gpus = model = None
     if gpu is not None:
         number = re.search(r"\bnum=(\d+)", gpu.value)
-        gpus = _count(gpu, int(number[1]) if number else 1 if gpu.value == "-" else None)
+        gpus = _count(gpu, whole(number[1]) if number else 1 if gpu.value == "-" else None)
         named = re.search(r"\bgmodel=([\w-]+)", gpu.value)
         model = named[1].lower() if named else None
     requirement = next((flag for flag in flags if flag.name == "-R" and "ngpus" in flag.value), None)
     if gpus is None and requirement is not None and (number := re.search(r"\bngpus\w*=(\d+)", requirement.value)):
-        gpus = _count(requirement, int(number[1]))
+        gpus = _count(requirement, whole(number[1]))
     name = _last(flags, "-J")
     resources = Resources(
         gpus=gpus,
@@ -231,7 +232,7 @@ def _sge(flags: list[Flag]) -> Request:
     gpus = None
     for flag in flags:
         if flag.name == "-l" and (match := re.search(r"(?:^|,)(?:n?gpus?|gpu_cards?)=(\d+)", flag.value)):
-            gpus = _count(flag, int(match[1]))
+            gpus = _count(flag, whole(match[1]))
     name = _last(flags, "-N")
     return Request("sge", Resources(gpus=gpus), name.value if name else "")
 

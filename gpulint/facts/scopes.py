@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import ast
 import enum
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from gpulint.documents.python import PythonModule
 from gpulint.facts.once import Answers, once
+
+if TYPE_CHECKING:
+    from gpulint.facts.passing import HandedOver
 
 FunctionNode: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 ScopeNode: TypeAlias = (
@@ -104,6 +107,8 @@ class ModuleScopes:
         """The same for the first binding of a name: from where on each of its bindings holds."""
         self.exits: dict[tuple[ast.AST, str, bool], tuple[list[int], list[ast.expr]]] = {}
         """Kept for :mod:`gpulint.facts.conditions`: where in a block early exits stand, and their tests."""
+        self.handed_calls: dict[Hashable, HandedOver] = {}
+        """Kept for :mod:`gpulint.facts.passing`: the calls made of functions that are handed over."""
         self.unpacked: dict[tuple[ast.expr, str], ast.expr] = {}
         """Kept for :mod:`gpulint.facts.passing`: what (``vars(args)``, name) passes under the name."""
 

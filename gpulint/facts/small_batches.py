@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from gpulint.facts.scopes import ModuleScopes
+from gpulint.numerals import whole
 from gpulint.rule import Kind
 from gpulint.source import Span
 
@@ -50,6 +51,10 @@ _LARGE = re.compile(
 )
 _REASON = re.compile(r"\b(paper|memory|v?ram|oom|(for|to) (test|debug)\w*|only (test|debug)\w*|smoke)\b", re.IGNORECASE)
 """Words of a comment that gives a reason for a batch size."""
+_REASON_IN_COMMENT = re.compile(
+    rf"^[^\S\n]*#(?=[^\n]*(?-i:batch))[^\n]*{_REASON.pattern}", re.IGNORECASE | re.MULTILINE
+)
+"""A whole line that is such a comment."""
 _TRAINING = re.compile(r"train(ing)?$", re.IGNORECASE)
 _TASK = re.compile(r"(^|\.)dataset\.task$")
 _ONE_GRAPH = ("node", "edge", "link_pred")
@@ -106,7 +111,7 @@ def accumulated_elsewhere(options: Mapping[str, str | None], size: int) -> bool:
     A global batch counts when it is more than eight devices can hold at once.
     """
     for name, text in options.items():
-        number = int(text) if text is not None and text.isdecimal() else None
+        number = whole(text)
         if (is_accumulation(name) or _UPDATES.search(name)) and (number is None or (number > 1 and number * size > 4)):
             return True
         if _PER_SAMPLE.search(name) and (number is None or number * size > SMALL):
@@ -118,10 +123,7 @@ def accumulated_elsewhere(options: Mapping[str, str | None], size: int) -> bool:
 
 def fills_by_length(options: Mapping[str, str | None], size: int) -> bool:
     """Do options, or what a file or module writes out, make the sequences so long that few of them fill a GPU?"""
-    return any(
-        _LENGTH.search(name) and text is not None and text.isdecimal() and size * int(text) >= MANY_TOKENS
-        for name, text in options.items()
-    )
+    return any(_LENGTH.search(name) and size * (whole(text) or 0) >= MANY_TOKENS for name, text in options.items())
 
 
 def written_lengths(scopes: ModuleScopes) -> dict[str, str | None]:
@@ -150,11 +152,7 @@ def is_explained(document: Document, number: Span) -> bool:
     source = document.cell_source(number.cell)
     if _REASON.search(source.line(number.line).partition("#")[2]):
         return True
-    lines = (
-        source.text.splitlines()
-        if document.kind is Kind.SHELL
-        else [source.line(number.line - 1)]
-        if number.line > 1
-        else []
-    )
-    return any(line.lstrip().startswith("#") and "batch" in line and _REASON.search(line) for line in lines)
+    if document.kind is Kind.SHELL:
+        return document.matches(_REASON_IN_COMMENT)
+    above = source.line(number.line - 1) if number.line > 1 else ""
+    return _REASON_IN_COMMENT.search(above) is not None

@@ -81,8 +81,8 @@ class Staging:
         wanted = _plain(download.what.rpartition("/")[2])
         if len(wanted) < 4:
             return None
-        for start in self._project.launched(download.call.scopes.path):
-            for item in start.job.commands:
+        for job in dict.fromkeys(start.job for start in self._project.launched(download.call.scopes.path)):
+            for item in job.commands:
                 if item.command.name in _COPIES and any(wanted in _plain(word.text) for word in item.command.argv[1:]):
                     return item.place
         return None

@@ -21,6 +21,7 @@ from gpulint.facts.launches import launches
 from gpulint.facts.locating import Locator
 from gpulint.facts.scopes import ModuleScopes
 from gpulint.finding import Place
+from gpulint.words import word_of
 
 if TYPE_CHECKING:
     from gpulint.documents.shell import ArgWord
@@ -64,7 +65,7 @@ class Submitted:
         if own is not None or not self._by_program:
             return tuple(own or ())
         if program not in self._inherited:
-            stem = (program.parent if program.name == "__init__.py" else program).stem.encode()
+            stem = word_of((program.parent if program.name == "__init__.py" else program).stem)
             users = [path for path in self._by_program if self._project.words.holds(path, stem)]
             users = [path for path in users if program in self._project.imported(path)]
             self._inherited[program] = tuple(item for path in users for item in self._by_program[path])
@@ -74,19 +75,23 @@ class Submitted:
     def _by_program(self) -> dict[Path, list[Submission]]:
         found: dict[Path, list[Submission]] = {}
         for path in self._project.python_files:
-            data = self._project.data(path)
-            submits = b"sagemaker" in data and any(word in data for word in _SUBMITS)
-            runs = path.suffix == ".ipynb" and _CELL_RUNS.search(data) is not None
-            document = self._project.document(path) if submits or runs else None
-            if document is None or self._project.is_test(path):
-                continue
-            if runs and isinstance(document, NotebookDocument):
-                for program, submission in self._cells(document):
+            with self._project.containing(path, "submitted jobs"):
+                for program, submission in self._in_file(path):
                     found.setdefault(program, []).append(submission)
-            scopes = self._project.scopes(document) if submits else None
-            for program, submission in self._estimators(scopes) if scopes is not None else ():
-                found.setdefault(program, []).append(submission)
         return found
+
+    def _in_file(self, path: Path) -> Iterator[tuple[Path, Submission]]:
+        data = self._project.data(path)
+        submits = b"sagemaker" in data and any(word in data for word in _SUBMITS)
+        runs = path.suffix == ".ipynb" and _CELL_RUNS.search(data) is not None
+        document = self._project.document(path) if submits or runs else None
+        if document is None or self._project.is_test(path):
+            return
+        if runs and isinstance(document, NotebookDocument):
+            yield from self._cells(document)
+        scopes = self._project.scopes(document) if submits else None
+        if scopes is not None:
+            yield from self._estimators(scopes)
 
     @cached_property
     def _locator(self) -> Locator:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpulint.facts.scopes import ModuleScopes
+from gpulint.numerals import whole
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -64,7 +65,9 @@ def _pinned(text: str) -> Release | None:
     found = _PIN.search(text)
     if found is None:
         return None
-    major, minor = int(found["major"]), int(found["minor"] or 0)
+    major, minor = whole(found["major"]), whole(found["minor"] or "0")
+    if major is None or minor is None:
+        return None
     if found["how"] == "<":
         return (major, minor - 1) if minor else (major - 1, 99)
     return (major, minor) if found["minor"] or found["how"] != "~=" else None

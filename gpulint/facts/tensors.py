@@ -6,14 +6,14 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
+from gpulint.facts.memo import Memo
 from gpulint.facts.passing import argument_of
 from gpulint.facts.reaching import reaching
-from gpulint.facts.scopes import FUNCTIONS, Bound, ModuleScopes, last_name
+from gpulint.facts.scopes import FUNCTIONS, Bound, FunctionNode, ModuleScopes, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
 
-MAX_DEPTH = 10
 _LOSS = re.compile(r"(^|_|[a-z])(loss|losses|err[A-Z]?|nll|kld|bce|elbo)(_|\d|$)|^loss", re.IGNORECASE)
 _TENSOR_NAME = re.compile(
     r"loss|logit|^(out|outs|output|outputs|pred|preds|grad_norm|total_norm)$|mloss", re.IGNORECASE
@@ -60,12 +60,13 @@ class Tensors:
     def __init__(self, project: Project, callers: bool = False) -> None:
         self._project = project
         self._callers = callers
-        self._active: set[tuple[ast.AST, str]] = set()
+        self._memo = Memo()
 
-    def is_host(self, scopes: ModuleScopes, node: ast.expr, depth: int = 0) -> bool:
+    def is_host(self, scopes: ModuleScopes, node: ast.expr) -> bool:
         """Is the value certainly in host memory: NumPy, a loader's own batch, or copied there before?"""
-        if depth > MAX_DEPTH:
-            return False
+        return self._memo.ask(("host", node), lambda: self._find_host(scopes, node), False)
+
+    def _find_host(self, scopes: ModuleScopes, node: ast.expr) -> bool:
         draw = self._project.draws.batch(scopes, node)
         if draw is not None:
             return not draw.prepared and not (not draw.loaders and _framework_steps(scopes))
@@ -80,17 +81,17 @@ class Tensors:
                     if self._moves(scopes, node):
                         return False
                     if roots == {"torch"} and node.args:
-                        return self.is_host(scopes, node.args[0], depth + 1)
-                    return self.is_host(scopes, func.value, depth + 1)
+                        return self.is_host(scopes, node.args[0])
+                    return self.is_host(scopes, func.value)
                 return last_name(func) in ("float", "int", "len", "sum_of", "range")
             case ast.Attribute(value=base) | ast.Subscript(value=base):
-                return self.is_host(scopes, base, depth + 1)
+                return self.is_host(scopes, base)
             case ast.Constant():
                 return True
             case ast.BinOp(left=left, right=right):
                 if _is_number(left) or _is_number(right):
-                    return not any(self.is_tensor(scopes, part, depth + 1) for part in (left, right))
-                return self.is_host(scopes, left, depth + 1) and self.is_host(scopes, right, depth + 1)
+                    return not any(self.is_tensor(scopes, part) for part in (left, right))
+                return self.is_host(scopes, left) and self.is_host(scopes, right)
             case ast.Name(id=name):
                 bindings = reaching(scopes, scopes.scope(node).lookup(name), node)
                 values = [b.value for b in bindings if b.kind is Bound.ASSIGN and b.value is not None and not b.path]
@@ -99,7 +100,7 @@ class Tensors:
                 return (
                     bool(values)
                     and len(values) + filled == len(bindings)
-                    and all(self.is_host(scopes, value, depth + 1) for value in values if value is not node)
+                    and all(self.is_host(scopes, value) for value in values if value is not node)
                 )
         return False
 
@@ -115,34 +116,35 @@ class Tensors:
         moves = self._project.devices.transfers(scopes)
         return any(move.node is call and move.to_gpu and (self._callers or move.draw is not None) for move in moves)
 
-    def is_tensor(self, scopes: ModuleScopes, node: ast.expr, depth: int = 0) -> bool:
+    def is_tensor(self, scopes: ModuleScopes, node: ast.expr) -> bool:
         """Is there evidence that the value is a tensor that a model or loss computed, still on the GPU?"""
-        if depth > MAX_DEPTH:
-            return False
+        return self._memo.ask(("tensor", node), lambda: self._find_tensor(scopes, node), False)
+
+    def _find_tensor(self, scopes: ModuleScopes, node: ast.expr) -> bool:
         match node:
             case ast.Name(id=name):
-                return self._is_tensor_name(scopes, node, name, depth)
+                return self._is_tensor_name(scopes, node, name)
             case ast.Attribute(value=base, attr=attr):
                 if attr in ("loss", "logits") or self._is_placed(scopes, base):
                     return True
                 if attr == "grad" and _is_weight(scopes, base):
                     return True
-                return attr in ("data", "grad", "T") and self.is_tensor(scopes, base, depth + 1)
+                return attr in ("data", "grad", "T") and self.is_tensor(scopes, base)
             case ast.Subscript(value=base):
-                return self.is_tensor(scopes, base, depth + 1) or self._is_placed(scopes, base)
+                return self.is_tensor(scopes, base) or self._is_placed(scopes, base)
             case ast.IfExp(body=body, orelse=orelse):
                 parts = (body, orelse)
-                return any(self.is_tensor(scopes, part, depth + 1) for part in parts) and not any(
-                    self.is_host(scopes, part, depth + 1) for part in parts
+                return any(self.is_tensor(scopes, part) for part in parts) and not any(
+                    self.is_host(scopes, part) for part in parts
                 )
             case ast.BinOp(left=left, right=right):
                 if any(isinstance(part, ast.Constant) and isinstance(part.value, str) for part in (left, right)):
                     return False  # text
-                return self.is_tensor(scopes, left, depth + 1) or self.is_tensor(scopes, right, depth + 1)
+                return self.is_tensor(scopes, left) or self.is_tensor(scopes, right)
             case ast.Compare(left=left, ops=[op], comparators=[right]) if not isinstance(op, _NO_VALUES):
-                return self.is_tensor(scopes, left, depth + 1) or self.is_tensor(scopes, right, depth + 1)
+                return self.is_tensor(scopes, left) or self.is_tensor(scopes, right)
             case ast.UnaryOp(op=ast.USub() | ast.Invert(), operand=inner):
-                return self.is_tensor(scopes, inner, depth + 1)
+                return self.is_tensor(scopes, inner)
             case ast.Call(func=func, args=args):
                 name = last_name(func) if isinstance(func, ast.Name | ast.Attribute) else ""
                 if (
@@ -158,16 +160,16 @@ class Tensors:
                 if self._moves(scopes, node):
                     return True
                 if isinstance(func, ast.Name) and (name in ("sum", "max", "min", "abs") or _REDUCES.search(name)):
-                    return any(self.is_tensor(scopes, argument, depth + 1) for argument in args[:1])
-                if isinstance(func, ast.Attribute) and self.is_tensor(scopes, func.value, depth + 1):
+                    return any(self.is_tensor(scopes, argument) for argument in args[:1])
+                if isinstance(func, ast.Attribute) and self.is_tensor(scopes, func.value):
                     return name in _METHODS or not self._returns_host(scopes, node)
                 torch = any(found.startswith("torch.") for found in self._project.resolver.names(scopes, func))
                 if torch:
-                    return any(self.is_tensor(scopes, argument, depth + 1) for argument in args[:2])
-                return self._returns_tensor(scopes, node, depth)
+                    return any(self.is_tensor(scopes, argument) for argument in args[:2])
+                return self._returns_tensor(scopes, node)
         return False
 
-    def _is_tensor_name(self, scopes: ModuleScopes, node: ast.Name, name: str, depth: int) -> bool:
+    def _is_tensor_name(self, scopes: ModuleScopes, node: ast.Name, name: str) -> bool:
         evidence = False
         for binding in reaching(scopes, scopes.scope(node).lookup(name), node):
             if binding.kind is Bound.ASSIGN and binding.value is not None and binding.value is not node:
@@ -179,16 +181,16 @@ class Tensors:
                     continue
                 pair = isinstance(value, ast.Call) and last_name(value.func) in _PAIRS
                 named = not path or _TENSOR_NAME.search(name) or pair
-                if self.is_tensor(scopes, value, depth + 1) and named:
+                if self.is_tensor(scopes, value) and named:
                     evidence = True
                 else:
                     return False
             elif binding.kind is Bound.LOOP and binding.value is not None:
-                evidence = self._is_row(scopes, binding.value, binding.path, depth)
+                evidence = self._is_row(scopes, binding.value, binding.path)
                 if not evidence:
                     return False
             elif binding.kind is Bound.PARAMETER and self._callers:
-                if not self._is_passed(scopes, name, binding.scope.node, depth):
+                if not self._is_passed(scopes, name, binding.scope.node):
                     return False
                 evidence = True
             elif binding.kind is Bound.PARAMETER:
@@ -196,7 +198,7 @@ class Tensors:
                 if evidence and self._is_passed_from_host(scopes, node):
                     return False
             elif binding.kind is Bound.AUGMENT:
-                evidence = evidence or self._was_tensor(scopes, binding.node, node, depth)
+                evidence = evidence or self._was_tensor(scopes, binding.node, node)
             else:
                 return False
         return evidence
@@ -207,7 +209,7 @@ class Tensors:
             return False
         return any(base.endswith("Module") for base in self._project.resolver.base_names(scopes, owner))
 
-    def _is_row(self, scopes: ModuleScopes, source: ast.expr, path: tuple[int, ...], depth: int) -> bool:
+    def _is_row(self, scopes: ModuleScopes, source: ast.expr, path: tuple[int, ...]) -> bool:
         """``for row in preds``, ``for i, (p, y) in enumerate(zip(preds, labels))``: does a loop run over a tensor?"""
         while isinstance(source, ast.Call) and isinstance(source.func, ast.Name) and source.args:
             name = source.func.id
@@ -219,7 +221,7 @@ class Tensors:
                 source = source.args[0]
             else:
                 return False
-        return not path and self.is_tensor(scopes, source, depth + 1)
+        return not path and self.is_tensor(scopes, source)
 
     def _is_placed(self, scopes: ModuleScopes, node: ast.expr) -> bool:
         """Is it the batch that Lightning or Determined hands to a hook of its own, on the GPU already?"""
@@ -238,33 +240,27 @@ class Tensors:
             and any(base.endswith("LightningModule") for base in self._project.resolver.base_names(scopes, owner))
         )
 
-    def _is_passed(self, scopes: ModuleScopes, name: str, function: ast.AST, depth: int) -> bool:
+    def _is_passed(self, scopes: ModuleScopes, name: str, function: ast.AST) -> bool:
         """Do all callers hand in a tensor that they computed?"""
-        question = function, name
-        if not isinstance(function, FUNCTIONS) or question in self._active:
+        if not isinstance(function, FUNCTIONS):
             return False
-        self._active.add(question)
-        try:
-            sites = self._project.resolver.call_sites(scopes, function)
-            if not sites and function.name == "forward":
-                sites = self._project.draws.runs.get(function, ())
-            handed = [
-                (site.scopes, argument_of(function, site.node, name))
-                for site in sites
-                if isinstance(site.node, ast.Call)
-            ]
-            return bool(handed) and all(
-                value is not None and self.is_tensor(where, value, depth + 1) for where, value in handed
-            )
-        finally:
-            self._active.discard(question)
+        return self._memo.ask((function, name), lambda: self._find_passed(scopes, name, function), False)
 
-    def _was_tensor(self, scopes: ModuleScopes, statement: ast.AST, node: ast.Name, depth: int) -> bool:
+    def _find_passed(self, scopes: ModuleScopes, name: str, function: FunctionNode) -> bool:
+        sites = self._project.resolver.call_sites(scopes, function)
+        if not sites and function.name == "forward":
+            sites = self._project.draws.runs.get(function, ())
+        handed = [
+            (site.scopes, argument_of(function, site.node, name)) for site in sites if isinstance(site.node, ast.Call)
+        ]
+        return bool(handed) and all(value is not None and self.is_tensor(where, value) for where, value in handed)
+
+    def _was_tensor(self, scopes: ModuleScopes, statement: ast.AST, node: ast.Name) -> bool:
         """``loss /= steps``: was the name a tensor before, or is what is added to it?"""
         if not isinstance(statement, ast.AugAssign) or not isinstance(statement.target, ast.Name):
             return False
         parts = [statement.value] if statement.target is node else [statement.target, statement.value]
-        return any(self.is_tensor(scopes, part, depth + 3) for part in parts)
+        return any(self.is_tensor(scopes, part) for part in parts)
 
     def _is_passed_from_host(self, scopes: ModuleScopes, parameter: ast.Name) -> bool:
         """Do all callers pass a number that they have read already (``log(step, loss.item())``)?"""
@@ -284,22 +280,17 @@ class Tensors:
                     return True
         return False
 
-    def _returns_tensor(self, scopes: ModuleScopes, call: ast.Call, depth: int) -> bool:
+    def _returns_tensor(self, scopes: ModuleScopes, call: ast.Call) -> bool:
         """Does a step of the tree (``loss = self.train_step(batch)``) hand back what it has computed, on each way?"""
-        if not _STEP.search(last_name(call.func)) or (call, "") in self._active:
+        if not _STEP.search(last_name(call.func)):
             return False
-        self._active.add((call, ""))
-        try:
-            callees = self._project.resolver.callees(scopes, call)
-            returned = [
-                (callee.scopes, value)
-                for callee in callees
-                if isinstance(callee.node, ast.FunctionDef)
-                for value in self._project.resolver.returns(callee.node)
-            ]
-            return bool(returned) and all(self.is_tensor(where, value, depth + 1) for where, value in returned)
-        finally:
-            self._active.discard((call, ""))
+        returned = [
+            (callee.scopes, value)
+            for callee in self._project.resolver.callees(scopes, call)
+            if isinstance(callee.node, ast.FunctionDef)
+            for value in self._project.resolver.returns(callee.node)
+        ]
+        return bool(returned) and all(self.is_tensor(where, value) for where, value in returned)
 
 
 def _is_float(parameter: ast.AST) -> bool:

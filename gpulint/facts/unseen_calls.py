@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from gpulint.facts.passing import argument_of
 from gpulint.facts.scopes import Bound, FunctionNode, ModuleScopes, branches
+from gpulint.words import word_of
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -47,7 +48,7 @@ def takes_batch(project: Project, scopes: ModuleScopes, node: ast.expr) -> Funct
 def handed_by_name(project: Project, function: FunctionNode, name: str) -> Iterator[tuple[ModuleScopes, ast.expr]]:
     """What calls ``x.method(value)`` hand to parameter ``name`` where what ``x`` is cannot be known."""
     resolver = project.resolver
-    for path in project.words.mentioning(function.name.encode())[:MAX_MENTIONING]:
+    for path in project.words.mentioning(word_of(function.name))[:MAX_MENTIONING]:
         if (scopes := project.scopes_at(path)) is None:
             continue
         for call in scopes.calls_by_name.get(function.name, []):

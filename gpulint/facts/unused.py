@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from gpulint.facts.once import once
 from gpulint.facts.scopes import FUNCTIONS, FunctionNode, ModuleScopes, Ref, Scope
+from gpulint.words import word_of
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -89,7 +90,7 @@ def _is_used(project: Project, scopes: ModuleScopes, owner: ast.ClassDef | Funct
     name = owner.name
     if not depth or owner.decorator_list or "globals" in scopes.calls_by_name:
         return True
-    if any(path != scopes.path for path in project.words.mentioning(name.encode())) or any(
+    if any(path != scopes.path for path in project.words.mentioning(word_of(name))) or any(
         name in text for text in scopes.strings
     ):
         return True
@@ -97,4 +98,4 @@ def _is_used(project: Project, scopes: ModuleScopes, owner: ast.ClassDef | Funct
         user = _owner(scopes, node)
         if user is None or (user is not owner and _is_used(project, scopes, user, depth - 1)):
             return True
-    return any(name.encode() in project.data(path) for path in project.files if path.suffix != ".py")
+    return any(word_of(name) in project.data(path) for path in project.files if path.suffix != ".py")

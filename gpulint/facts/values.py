@@ -15,6 +15,7 @@ from gpulint.facts.memo import Memo
 from gpulint.facts.options import Options
 from gpulint.facts.scopes import ModuleScopes, Ref
 from gpulint.finding import Place
+from gpulint.numerals import MAX_DIGITS
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -50,6 +51,11 @@ _MAX_COMBINATIONS = 256
 """Of the possible operands of one operation; chains of sums of variables that are set often would have billions."""
 
 
+_MAX_TEXT = 10_000
+"""Longest text, and most parts of a list, that is computed; ``b = a + a; c = b + b; ...`` doubles with each line."""
+_MAX_BITS = 1_000
+
+
 @dataclass(frozen=True, slots=True)
 class Known:
     """What is known of an expression: its possible constants and the expressions that could not be resolved."""
@@ -82,7 +88,7 @@ class Values:
         self._project = project
         self.configs = Configs(project)
         self.options = Options(project, self.configs)
-        self._memo = Memo()
+        self.memo = Memo()
 
     def place(self, ref: Ref, message: str = "") -> Place:
         """Where a node stands, for a related place."""
@@ -107,7 +113,7 @@ class Values:
     def _constants(self, ref: Ref) -> tuple[Value, ...]:
         if ref.path and not isinstance(ref.node, ast.Attribute):
             return ()
-        return self._memo.ask(ref.node, lambda: tuple(self._evaluate(ref)), ())
+        return self.memo.ask(ref.node, lambda: tuple(filter(_is_small, self._evaluate(ref))), ())
 
     def _evaluate(self, ref: Ref) -> Iterator[Value]:
         scopes = ref.scopes
@@ -237,6 +243,22 @@ class Values:
             yield Value(text, value.place, value.source)
 
 
+def _is_small(value: Value) -> bool:
+    """Is a value small enough to be computed with?"""
+    parts: list[object] = [value.value]
+    for count, part in enumerate(parts):
+        if count > _MAX_TEXT:
+            return False
+        if isinstance(part, tuple):
+            parts += part
+        elif isinstance(part, str | bytes):
+            if len(part) > _MAX_TEXT:
+                return False
+        elif isinstance(part, int) and part.bit_length() > _MAX_BITS:
+            return False
+    return True
+
+
 def values_key(values: list[Value]) -> list[Value]:
     """Values once each, the first place kept."""
     seen: dict[tuple[str, str], Value] = {}
@@ -248,11 +270,11 @@ def values_key(values: list[Value]) -> list[Value]:
 def _convert(names: frozenset[str], value: object) -> object:
     try:
         if "int" in names:
-            return int(value)  # type: ignore[call-overload]
+            return value if isinstance(value, str) and len(value) > MAX_DIGITS else int(value)  # type: ignore[call-overload]
         if "float" in names:
             return float(value)  # type: ignore[arg-type]
         if "bool" in names:
             return bool(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return value
     return value

@@ -5,10 +5,13 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Mapping
+from itertools import islice
 
 from gpulint.documents.shell import SCRIPT_DIR, START_DIR, ArgWord, Command
-from gpulint.documents.shell.flow import certainty
+from gpulint.documents.shell.flow import TooMany, backwards
 
+MAX_CHANGES = 50
+"""Changes of the folder that are followed back from a command; what was before them is unknown."""
 SOMEWHERE = "<somewhere>"
 """Start of a path whose first folders come from a variable that nobody sets."""
 _FILE_IN_FOLDER = re.compile(r"(/[\w.+-]+)+/[\w+-]+\.(py|sh)")
@@ -16,13 +19,16 @@ _FILE_IN_FOLDER = re.compile(r"(/[\w.+-]+)+/[\w+-]+\.(py|sh)")
 
 def working_dir(command: Command, env: Mapping[str, str] | None = None, base: str | None = ".") -> str | None:
     """Folder that ``command`` runs in: relative to the script's start (``base``), or below a marker; None: unknown."""
-    current, previous, stack = base, base, list[str | None]()
     script = command.script
-    for change in script.folder_changes:
+    try:
+        changes = list(islice(backwards(script, script.folder_changes, command.start, command.blocks), MAX_CHANGES + 1))
+    except TooMany:
+        return None
+    if len(changes) > MAX_CHANGES:
+        base = None
+    current, previous, stack = base, base, list[str | None]()
+    for change, certain in changes[MAX_CHANGES - 1 :: -1]:
         name = change.words[0].value
-        certain = certainty(script, change, command.start, command.blocks)
-        if certain is None:
-            continue
         words = [word for word in script.argv(change, env)[1:] if word.text not in ("-P", "-L", "--")]
         if name == "popd":
             target = stack.pop() if stack else None

@@ -152,9 +152,14 @@ def _only_infers_with(project: Project, callee: Ref, call: ast.Call, model: ast.
         return True
     names = [argument.arg for argument in (*function.args.args, *function.args.kwonlyargs)]
     name = next((name for name in names if argument_of(function, call, name) is model), None)
+    question = "infers", function, name, depth
+    return project.memo.ask(question, lambda: _only_infers(project, callee, name, depth), False)
+
+
+def _only_infers(project: Project, callee: Ref, name: str | None, depth: int) -> bool:
     uses = [
         _use(project, callee.scopes, node, False, depth + 1)
-        for node in walk(function)
+        for node in walk(callee.node)
         if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load)
     ]
     return not {_Use.OTHER, _Use.RETURNED} & set(uses) and _Use.INFERS in uses

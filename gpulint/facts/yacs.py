@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from gpulint.facts.scopes import ModuleScopes, dotted
+from gpulint.words import word_of
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -22,7 +23,7 @@ def defaults(project: Project, node: ast.expr) -> Iterator[object]:
     keys = [name for name in names[1:] if name.isupper()]
     if not keys or not names[-1].isupper():
         return
-    for path in project.words.mentioning(keys[-1].encode()):
+    for path in project.words.mentioning(word_of(keys[-1])):
         scopes = project.scopes_at(path)
         if scopes is None or not any(binding.target.endswith(".CfgNode") for binding in scopes.imports):
             continue

@@ -13,6 +13,7 @@ from lsprotocol import types
 
 from gpulint.documents.base import Unreadable, decode
 from gpulint.lsp.positions import Positions
+from gpulint.rule import Kind
 from gpulint.source import SourceText
 
 
@@ -134,7 +135,7 @@ def encoded(text: str) -> bytes:
     """Bytes that gpulint reads back as ``text``, whatever encoding a comment in it declares."""
     data = text.encode("utf-8", "replace")
     try:
-        return data if decode(data)[0] == text else codecs.BOM_UTF8 + data
+        return data if decode(data, Kind.PYTHON)[0] == text else codecs.BOM_UTF8 + data
     except Unreadable:
         return data
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from gpulint.documents.notebook import NotebookDocument
 from gpulint.engine import Report
 from gpulint.lsp.diagnostics import Checked
-from gpulint.lsp.workspace import Stop, Workspace, Workspaces
+from gpulint.lsp.workspace import IsStale, Superseded, Workspace, Workspaces
 from gpulint.project import Project
 
 
@@ -26,7 +27,7 @@ class Answer:
     @property
     def errors(self) -> list[str]:
         """Rules and fixers that raised, with the file and where they did."""
-        return [f"internal error in {item.where} at {item.path}: {item.error}" for item in self.report.errors]
+        return [f"{item.title} at {item.path}: {item.error}" for item in self.report.errors]
 
     def checked(self, path: Path, revision: int) -> Checked:
         """What belongs to one document."""
@@ -44,9 +45,10 @@ class Checker:
     def __init__(self) -> None:
         self.workspaces = Workspaces()
         self._warm = False
+        self._half_done = False
 
     def check(
-        self, contents: Mapping[Path, bytes], paths: Iterable[Path], *, refresh: bool = False, stop: Stop
+        self, contents: Mapping[Path, bytes], paths: Iterable[Path], *, refresh: bool = False, stop: IsStale
     ) -> Answer:
         """Check documents of any workspaces, with all open documents as ``contents`` has them.
 
@@ -54,30 +56,48 @@ class Checker:
             Superseded: ``stop`` said so.
         """
         answer = Answer()
-        if refresh:
-            for workspace in self.workspaces:
-                workspace.refresh()
-        groups: dict[Workspace, list[Path]] = {}
-        for path in paths:
-            groups.setdefault(self.workspaces.of(path), []).append(path)
-        for workspace, group in groups.items():
-            workspace.show(contents)
-            answer.report.extend(workspace.check(group, stop))
-            answer.projects |= dict.fromkeys(group, workspace.project)
-            answer.complaints |= {workspace.error} - {""}
-            failures = workspace.inputs.plugins.failures
-            answer.complaints |= {f"plugin {failure.name} does not work: {failure.reason}" for failure in failures}
-        self._spare_the_garbage_collector()
+        with self._sound():
+            if refresh:
+                for workspace in self.workspaces:
+                    workspace.refresh()
+            groups: dict[Workspace, list[Path]] = {}
+            for path in paths:
+                groups.setdefault(self.workspaces.of(path), []).append(path)
+            for workspace, group in groups.items():
+                workspace.show(contents)
+                answer.report.extend(workspace.check(group, stop))
+                answer.projects |= dict.fromkeys(group, workspace.project)
+                answer.complaints |= {workspace.error} - {""}
+                failures = workspace.inputs.plugins.failures
+                answer.complaints |= {f"plugin {failure.name} does not work: {failure.reason}" for failure in failures}
+            self._spare_the_garbage_collector()
         return answer
 
     def fix_all(self, contents: Mapping[Path, bytes], path: Path) -> dict[int | None, str]:
         """New texts of a document, by cell, with all safe fixes done that change no other file."""
-        workspace = self.workspaces.of(path)
-        workspace.show(contents)
-        before, after = workspace.project, workspace.fixed(path)
-        return {
-            cell: new for cell in _cells(before, path) if (new := _text(after, path, cell)) != _text(before, path, cell)
-        }
+        with self._sound():
+            workspace = self.workspaces.of(path)
+            workspace.show(contents)
+            before, after = workspace.project, workspace.fixed(path)
+            return {
+                cell: new
+                for cell in _cells(before, path)
+                if (new := _text(after, path, cell)) != _text(before, path, cell)
+            }
+
+    @contextlib.contextmanager
+    def _sound(self) -> Iterator[None]:
+        """Repair what an interruption left half done, and note when the work in the block was interrupted too."""
+        if self._half_done:
+            for workspace in self.workspaces:
+                workspace.recover()
+        self._half_done = True
+        try:
+            yield
+        except Superseded:  # between two rules
+            self._half_done = False
+            raise
+        self._half_done = False
 
     def _spare_the_garbage_collector(self) -> None:
         """Trees of syntax live long: walking them for garbage took a sixth of a check."""

@@ -9,7 +9,6 @@ from typing import Any
 from lsprotocol import types
 from pygls.capabilities import ServerCapabilitiesBuilder
 from pygls.exceptions import JsonRpcException
-from pygls.uris import to_fs_path
 
 from gpulint.ignoring import ignored
 from gpulint.lsp import settings
@@ -18,7 +17,8 @@ from gpulint.lsp.buffers import Buffer, OpenFile, OpenNotebook
 from gpulint.lsp.diagnostics import diagnostic
 from gpulint.lsp.diagnostics import hover as described
 from gpulint.lsp.positions import Positions
-from gpulint.lsp.server import Server, path_of
+from gpulint.lsp.server import Server
+from gpulint.lsp.uris import NOTEBOOK, named, path_of
 from gpulint.suppress import UNUSED_IGNORE
 
 WATCHED = (
@@ -73,7 +73,7 @@ async def initialized(server: Server, params: types.InitializedParams) -> None:
 
 
 def _paths(uris: list[str] | list[str | None]) -> list[Path]:
-    return [Path(path) for uri in uris if uri and (path := to_fs_path(uri))]
+    return [path for uri in uris if uri and (path := named(uri))]
 
 
 async def _watch(server: Server) -> None:
@@ -136,12 +136,12 @@ def saved(server: Server, params: types.DidSaveTextDocumentParams) -> None:
 
 
 def notebook_opened(server: Server, params: types.DidOpenNotebookDocumentParams) -> None:
-    server.open(OpenNotebook.of(path_of(params.notebook_document.uri), params))
+    server.open(OpenNotebook.of(path_of(params.notebook_document.uri, NOTEBOOK), params))
 
 
 def notebook_changed(server: Server, params: types.DidChangeNotebookDocumentParams) -> None:
-    document = server.opened.get(path_of(params.notebook_document.uri))
-    if isinstance(document, OpenNotebook):
+    document = server.find_notebook(params.notebook_document.uri)
+    if document is not None:
         document.change(params, server.positions)
         server.touch(document)
 
@@ -151,7 +151,9 @@ def notebook_saved(server: Server, params: types.DidSaveNotebookDocumentParams) 
 
 
 def notebook_closed(server: Server, params: types.DidCloseNotebookDocumentParams) -> None:
-    server.close(path_of(params.notebook_document.uri))
+    document = server.find_notebook(params.notebook_document.uri)
+    if document is not None:
+        server.close(document.path)
 
 
 async def configuration_changed(server: Server, params: types.DidChangeConfigurationParams) -> None:
@@ -164,7 +166,7 @@ async def configuration_changed(server: Server, params: types.DidChangeConfigura
 
 
 def files_changed(server: Server, params: types.DidChangeWatchedFilesParams) -> None:
-    server.touch(refresh=True)
+    server.reread(_paths([change.uri for change in params.changes]))
 
 
 def folders_changed(server: Server, params: types.DidChangeWorkspaceFoldersParams) -> None:

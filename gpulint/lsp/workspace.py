@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -17,15 +18,16 @@ from gpulint.cli import narrowing
 from gpulint.cli.inputs import Inputs, add_arguments, add_settings, gather
 from gpulint.config import ConfigError
 from gpulint.documents import kind_of
+from gpulint.failures import Stop
 from gpulint.project import Project
 from gpulint.rule import Kind, Rule
 
 Stamp = tuple[int, int, int]
-Stop = Callable[[], bool]
+IsStale = Callable[[], bool]
 
 
-class Superseded(BaseException):
-    """The texts have changed, so that nobody wants the answer any more. Rules must not catch it."""
+class Superseded(Stop):
+    """The texts have changed, so that nobody wants the answer any more; raised between two rules."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -93,11 +95,18 @@ class Workspace:
         if "jobs" in before.__dict__ and files == before.files and all(map(_is_python, changed)):
             self._project.jobs = before.jobs  # launchers are linked by what they say and by the names of programs
 
+    def recover(self) -> None:
+        """Start afresh with all that spans files, as some of it may be half done."""
+        self._project = self._project.successor(self._texts, self._with_texts(self._inputs.project.files))
+        for path, data in self._texts.items():
+            self._project.provide(path, data)
+        self.refresh()
+
     def reports(self, path: Path) -> bool:
         """Would a scan of the folder report on a file? One that was not saved yet counts as listed."""
-        return path in self._listed or path == self.alone or (path in self._texts and not path.exists())
+        return path in self._listed or path == self.alone or (path in self._texts and not os.path.lexists(path))
 
-    def check(self, paths: Iterable[Path], stop: Stop = lambda: False) -> engine.Report:
+    def check(self, paths: Iterable[Path], stop: IsStale = lambda: False) -> engine.Report:
         """Findings, with their fixes, of some of the files.
 
         Raises:
@@ -145,7 +154,7 @@ class Workspace:
         return path.is_relative_to(self.folder) if self.alone is None else path == self.alone
 
     def _with_texts(self, files: Sequence[Path]) -> tuple[Path, ...]:
-        new = [path for path in self._texts if path not in self._listed and not path.exists()]
+        new = [path for path in self._texts if path not in self._listed and not os.path.lexists(path)]
         return tuple(sorted({*files, *new}, key=lambda path: path.parts)) if new else tuple(files)
 
     def _stamp(self, paths: Iterable[Path]) -> None:
@@ -168,8 +177,10 @@ class Workspaces:
 
     def configure(self, folders: Iterable[Path], options: Sequence[str]) -> None:
         """Folders that the editor has open, and the options that its settings ask for."""
-        self.folders, self.options = tuple(folders), tuple(options)
-        self._made.clear()
+        wanted = tuple(folders), tuple(options)
+        if wanted != (self.folders, self.options):
+            self._made.clear()
+            self.folders, self.options = wanted
 
     def of(self, path: Path) -> Workspace:
         """The workspace of a file.
@@ -190,14 +201,14 @@ class Workspaces:
 
 def _is_bounded(folder: Path) -> bool:
     """Nobody means all of a home directory or disk as one project, and reading it would take minutes."""
-    return folder != Path.home() and folder.parent != folder and folder.is_dir()
+    return folder != Path.home() and folder.parent != folder and os.path.isdir(folder)  # noqa: PTH112 - never raises
 
 
 def _is_python(path: Path) -> bool:
     return kind_of(path) in (Kind.PYTHON, Kind.NOTEBOOK)
 
 
-def _stoppable(rule: Rule, stop: Stop) -> Rule:
+def _stoppable(rule: Rule, stop: IsStale) -> Rule:
     """``rule`` with a look at ``stop`` before each of its checks."""
 
     def check(subject: object, project: Project) -> object:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import io
 import json
 import os
 from collections.abc import Sequence
@@ -10,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpulint.escaping import json_escapes, path_first
 from gpulint.fix import Edit
 from gpulint.source import Fragment, SourceText, Span
 
@@ -73,7 +75,16 @@ class Context:
     def place(self, path: Path, span: Span) -> str:
         """``path:line:column``, in notebooks ``path:cell N:line:column``."""
         cell = "" if span.cell is None else f"cell {span.cell}:"
-        return f"{self.relative(path)}:{cell}{span.line}:{span.column}"
+        return f"{path_first(self.relative(path))}:{cell}{span.line}:{span.column}"
+
+
+def as_json(value: object) -> str:
+    """``value`` as JSON that every reader takes: a byte of a file name that is not UTF-8 is written as text."""
+    # Not json.dumps, which keeps all pieces until the end: they take several times the memory of the text.
+    text = io.StringIO()
+    for piece in json.JSONEncoder(indent=2, ensure_ascii=False).iterencode(value):
+        text.write(piece)
+    return json_escapes(text.getvalue()) + "\n"
 
 
 def render(name: str, report: Report, context: Context) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from gpulint.engine import Report, Result
+from gpulint.escaping import no_command, printable
 from gpulint.finding import Severity
 from gpulint.fix import Declined, Fix
 from gpulint.reporters import Context
@@ -48,11 +49,13 @@ def _plural(count: int, word: str) -> str:
 def _block(result: Result, context: Context) -> str:
     found, rule = result.finding, result.finding.rule
     colour = _COLOURS[found.severity]
-    head = f"{_paint(rule.code, colour, context)} {rule.name} ({found.severity}): {found.message}"
-    lines = [head, f"  --> {context.place(found.path, found.span)}"]
+    head = printable(f" {rule.name} ({found.severity}): {found.message}")
+    lines = [_paint(printable(rule.code), colour, context) + head]
+    lines += [printable(f"  --> {context.place(found.path, found.span)}")]
     lines += _excerpt(context.source(found.path, found.span.cell), found.span, colour, context)
     lines += [
-        f"  note: {context.place(place.path, place.span)}: {place.message}".rstrip(": ") for place in found.related
+        printable(f"  note: {context.place(place.path, place.span)}: {place.message}".rstrip(": "))
+        for place in found.related
     ]
     lines += _wrapped("why", rule.why, context.width)
     if "706" not in rule.why:
@@ -63,8 +66,8 @@ def _block(result: Result, context: Context) -> str:
         lines += _wrapped(label, result.fix.description, context.width)
     elif isinstance(result.fix, Declined):
         lines += _wrapped("no fix", result.fix.reason, context.width)
-    lines += [f"  see: {rule.url}", ""]
-    return "\n".join(lines)
+    lines += [printable(f"  see: {rule.url}"), ""]
+    return "\n".join(map(no_command, lines))
 
 
 @lru_cache(maxsize=1000)
@@ -72,7 +75,7 @@ def _wrapped(label: str, text: str, width: int) -> Sequence[str]:
     """``label: text`` folded to the width; lines after the first (a Dockerfile to copy) stay as they are."""
     if not text:
         return []
-    first, *rest = text.splitlines()
+    first, *rest = (printable(line, keep="\t") for line in text.split("\n"))
     folded = textwrap.wrap(first, width, initial_indent=f"  {label}: ", subsequent_indent=" " * (len(label) + 4))
     return folded + [f"    {line}" for line in rest]
 
@@ -107,15 +110,15 @@ def _window(text: str, start: int, end: int) -> tuple[str, int, int]:
 
 
 def _display(text: str) -> str:
-    """``text`` as printed: tabs as blanks, control characters replaced so that a file cannot drive the terminal."""
+    """``text`` as printed: tabs as blanks, and what the terminal would obey as escapes."""
     if text.isascii() and text.isprintable():
         return text
     shown, width = [], 0
     for char in text:
         if char == "\t":
             char = " " * (_TAB - width % _TAB)
-        elif unicodedata.category(char) in ("Cc", "Cf", "Cs"):
-            char = "\ufffd"
+        else:
+            char = printable(char)
         shown.append(char)
         width += _char_width(char) if len(char) == 1 else len(char)
     return "".join(shown)

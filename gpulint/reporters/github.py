@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gpulint.engine import Report
+from gpulint.escaping import no_command, printable
 from gpulint.finding import Finding, Severity
 from gpulint.reporters import Context
 
@@ -17,7 +18,7 @@ def render(report: Report, context: Context) -> str:
 def _command(found: Finding, context: Context) -> str:
     title = f"{found.rule.code} {found.rule.name}"
     span, where = context.in_file(found.path, found.span)
-    message = where + found.message
+    message = where + printable(found.message)
     fields = {"file": context.relative(found.path), "title": title}
     fields |= {"line": str(span.line), "endLine": str(span.end_line)}
     if span.line == span.end_line:
@@ -25,11 +26,13 @@ def _command(found: Finding, context: Context) -> str:
         fields |= {"col": str(span.column), "endColumn": str(span.end_column)}
     listed = ",".join(f"{name}={_property(value)}" for name, value in fields.items())
     if found.help:
-        message += f"\n{found.help}"
+        message += "\n" + "\n".join(printable(line) for line in found.help.splitlines())
     return f"::{_LEVELS[found.severity]} {listed}::{_data(message)}"
 
 
 def _data(text: str) -> str:
+    """``text`` as GitHub's toolkit escapes it; what else a log would obey is shown as an escape."""
+    text = no_command(printable(text, keep="\r\n"))
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 

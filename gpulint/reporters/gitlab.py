@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from gpulint.engine import Report, Result
 from gpulint.finding import Severity
 from gpulint.fingerprint import fingerprints
-from gpulint.reporters import Context
+from gpulint.reporters import Context, as_json
 
 _LEVELS = {Severity.ERROR: "critical", Severity.WARNING: "major", Severity.INFO: "info"}
 
@@ -17,7 +16,7 @@ def render(report: Report, context: Context) -> str:
     """The report; GitLab shows only the first of findings that share a fingerprint, so none do."""
     marks = fingerprints([result.finding for result in report.results], context.project)
     findings = [_finding(result, mark, context) for result, mark in zip(report.results, marks, strict=True)]
-    return json.dumps(findings, indent=2, ensure_ascii=False) + "\n"
+    return as_json(findings)
 
 
 def _finding(result: Result, mark: str, context: Context) -> dict[str, Any]:

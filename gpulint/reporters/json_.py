@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from gpulint.engine import Report, Result
 from gpulint.fix import Fix
-from gpulint.reporters import Context
+from gpulint.reporters import Context, as_json
 from gpulint.source import Span
 
 
 def render(report: Report, context: Context) -> str:
     """The findings; keys are described in the README. An empty list when there are none."""
-    # One by one: the encoder holds what it makes in pieces that take ten times the memory of the text.
-    items = (json.dumps(finding(result, context), indent=2, ensure_ascii=False) for result in report.results)
-    listed = ",\n  ".join(item.replace("\n", "\n  ") for item in items)
-    return f"[\n  {listed}\n]\n" if listed else "[]\n"
+    return as_json([finding(result, context) for result in report.results])
 
 
 def finding(result: Result, context: Context) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
 from gpulint.engine import Report
+from gpulint.escaping import printable
 from gpulint.finding import Finding
 from gpulint.reporters import Context
 
@@ -43,7 +44,7 @@ def render(report: Report, context: Context) -> str:
         if problem.is_error:
             _error(case(context.relative(problem.path), "can be read"), "unreadable", problem.message, problem.line)
     for error in report.errors:
-        _error(case(context.relative(error.path), f"internal error in {error.where}"), "internal error", error.error)
+        _error(case(context.relative(error.path), error.title), "internal error", error.error)
     if not suites:
         case("gpulint", "no findings")
     for suite in suites.values():
@@ -72,4 +73,4 @@ def _count(target: Element, within: Element) -> None:
 
 def _text(text: str) -> str:
     """``text`` without the characters that XML cannot hold."""
-    return _NOT_XML.sub("\ufffd", text)
+    return _NOT_XML.sub("\ufffd", printable(text, keep="\n\t"))

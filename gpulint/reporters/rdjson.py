@@ -6,7 +6,6 @@ https://github.com/reviewdog/reviewdog/blob/master/proto/rdf/reviewdog.proto
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from gpulint.edits import apply
 from gpulint.engine import Report, Result
 from gpulint.finding import Severity
 from gpulint.fix import Edit, Fix
-from gpulint.reporters import Context
+from gpulint.reporters import Context, as_json
 from gpulint.source import SourceText, Span
 
 _SOURCE = {"name": "gpulint", "url": "https://github.com/gpulint/gpulint"}
@@ -27,7 +26,7 @@ _LEVELS = {Severity.ERROR: "ERROR", Severity.WARNING: "WARNING", Severity.INFO: 
 def render(report: Report, context: Context) -> str:
     """One DiagnosticResult."""
     diagnostics = [_diagnostic(result, context) for result in report.results]
-    return json.dumps({"source": _SOURCE, "diagnostics": diagnostics}, indent=2, ensure_ascii=False) + "\n"
+    return as_json({"source": _SOURCE, "diagnostics": diagnostics})
 
 
 def _diagnostic(result: Result, context: Context) -> dict[str, Any]:

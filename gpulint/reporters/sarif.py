@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from gpulint.engine import Report, Result
 from gpulint.finding import Problem, Severity
 from gpulint.fingerprint import fingerprints
 from gpulint.fix import Edit, Fix
-from gpulint.reporters import Context
+from gpulint.reporters import Context, as_json
 from gpulint.rule import Rule
 from gpulint.source import Span
 
@@ -52,7 +51,7 @@ def render(report: Report, context: Context) -> str:
             }
         ],
     }
-    return json.dumps(log, indent=2, ensure_ascii=False) + "\n"
+    return as_json(log)
 
 
 def _rule(rule: Rule) -> dict[str, Any]:
@@ -153,7 +152,7 @@ def _invocation(report: Report, context: Context) -> dict[str, Any]:
     notifications += [
         {
             "level": "error",
-            "message": {"text": f"internal error in {error.where}: {error.error}"},
+            "message": {"text": f"{error.title}: {error.error}"},
             "locations": [{"physicalLocation": {"artifactLocation": _artifact(error.path, context)}}],
         }
         for error in report.errors

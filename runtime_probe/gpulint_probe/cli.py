@@ -9,10 +9,12 @@ import re
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
+from gpulint.escaping import say
 from gpulint_probe.reporting import cli as reporting
 
 if TYPE_CHECKING:
@@ -113,10 +115,10 @@ def _watch(command: list[str], args: argparse.Namespace) -> int:
             session = Session(path, args, command, _source_options(args))
             code = session.run()
         except CannotStart as error:
-            print(f"gpulint: error: {error}", file=sys.stderr)
+            say(f"gpulint: error: {error}")
             return error.exit_code
         if session.failure:
-            print(f"gpulint: warning: the recording is incomplete: {session.failure}", file=sys.stderr)
+            say(f"gpulint: warning: the recording is incomplete: {session.failure}")
         _report_after(path, args)
         return code
     finally:
@@ -131,11 +133,11 @@ def _report_after(path: Path, args: argparse.Namespace) -> None:
     try:
         _finish(Recording.read(path), args, sys.stderr)
     except RecordingError as error:
-        print(f"gpulint: warning: no report: {error}", file=sys.stderr)
+        say(f"gpulint: warning: the report is incomplete: {error}")
     except Exception as error:
         if os.environ.get("GPULINT_DEBUG"):
             raise
-        print(f"gpulint: warning: no report: internal error: {type(error).__name__}: {error}", file=sys.stderr)
+        say(f"gpulint: warning: no report: internal error: {type(error).__name__}: {error}")
 
 
 def _past(args: argparse.Namespace) -> Recording:
@@ -199,17 +201,27 @@ def _environment(pid: int | None) -> dict[str, str]:
 
 
 def _finish(recording: Recording, args: argparse.Namespace, stream: TextIO) -> int:
-    """Write what was asked for, and report. Raises RecordingError."""
+    """Write what was asked for, and report, each even if the others fail. Raises RecordingError."""
+    from gpulint_probe.recording import RecordingError
+
+    errors = []
+    steps: list[Callable[[], object]] = [lambda: reporting.report(recording, args, stream)]
     if args.output is not None and (args.since is not None or args.replay is not None):
-        recording.write(args.output)
+        steps.append(lambda: recording.write(args.output))
     if args.csv is not None or args.parquet is not None:
         from gpulint_probe import export
 
         if args.csv is not None:
-            export.write_csv(recording, args.csv)
+            steps.append(lambda: export.write_csv(recording, args.csv))
         if args.parquet is not None:
-            export.write_parquet(recording, args.parquet)
-    reporting.report(recording, args, stream)
+            steps.append(lambda: export.write_parquet(recording, args.parquet))
+    for step in steps:
+        try:
+            step()
+        except RecordingError as error:
+            errors.append(str(error))
+    if errors:
+        raise RecordingError("; ".join(errors))
     return 0
 
 
@@ -236,5 +248,5 @@ def _moment(text: str) -> float:
 
 
 def _fail(message: str) -> int:
-    print(f"gpulint: error: {message}", file=sys.stderr)
+    say(f"gpulint: error: {message}")
     return 2

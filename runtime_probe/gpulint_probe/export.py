@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gpulint_probe.recording import GpuSample, HostSample, Mark, Recording, RecordingError
+from gpulint_probe.replacing import replacing
 
 
 def write_csv(recording: Recording, path: Path) -> list[Path]:
@@ -20,13 +21,10 @@ def write_csv(recording: Recording, path: Path) -> list[Path]:
     for name, kind, rows in _tables(recording):
         target = _target(path, name, ".csv")
         columns = [column.name for column in fields(kind)]
-        try:
-            with target.open("w", encoding="utf-8", newline="") as file:
-                writer = csv.writer(file)
-                writer.writerow(columns)
-                writer.writerows([getattr(row, column) for column in columns] for row in rows)
-        except OSError as error:
-            raise RecordingError(f"{target}: {error.strerror}") from error
+        with replacing(target) as new, new.open("w", encoding="utf-8", errors="backslashreplace", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(columns)
+            writer.writerows([getattr(row, column) for column in columns] for row in rows)
         written.append(target)
     return written
 
@@ -48,10 +46,8 @@ def write_parquet(recording: Recording, path: Path) -> list[Path]:
             )
             for column in fields(kind)
         }
-        try:
-            pyarrow.parquet.write_table(pyarrow.table(columns), target)
-        except OSError as error:
-            raise RecordingError(f"{target}: {error.strerror or error}") from error
+        with replacing(target) as new:
+            pyarrow.parquet.write_table(pyarrow.table(columns), new)
         written.append(target)
     return written
 

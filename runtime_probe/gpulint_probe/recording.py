@@ -8,13 +8,17 @@ Ratios are 0 to 1, times are Unix seconds, and None is always "not seen", never 
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
-from dataclasses import MISSING, asdict, dataclass, field, fields
+import os
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import IO, Any
+
+from gpulint.escaping import printable
 
 VERSION = 1
-_FORMAT = "gpulint-recording"
+FORMAT = "gpulint-recording"
 
 
 class RecordingError(Exception):
@@ -115,8 +119,10 @@ class Recording:
     version: int = VERSION
 
     def write(self, path: Path) -> None:
-        """Write the whole recording. Raises RecordingError."""
-        with RecordingWriter(path, self) as writer:
+        """Write the whole recording, which takes the place of an older file in one step. Raises RecordingError."""
+        from gpulint_probe.replacing import replacing
+
+        with replacing(path) as file, RecordingWriter(file, self, path) as writer:
             entries: list[Entry] = [*self.gpu_samples, *self.host_samples, *self.marks]
             for entry in sorted(entries, key=lambda entry: entry.time_s):
                 writer.add(entry)
@@ -125,32 +131,26 @@ class Recording:
             if self.ended is not None:
                 writer.end(self.ended, self.exit_code)
 
+    def readable(self) -> Recording:
+        """The recording with escapes for what a terminal would obey in its names, notes and lines of the log; the
+        command and its folder stay as they are, since they name files."""
+        return replace(
+            self,
+            source=printable(self.source),
+            blind_spots=[*map(printable, self.blind_spots)],
+            gpus=[replace(gpu, name=printable(gpu.name), mig=gpu.mig and printable(gpu.mig)) for gpu in self.gpus],
+            marks=[
+                mark if mark.text.isprintable() else replace(mark, text=printable(mark.text)) for mark in self.marks
+            ],
+            notes=[*map(printable, self.notes)],
+        )
+
     @classmethod
     def read(cls, path: Path) -> Recording:
         """Read a recording, also one that was cut off (a note says so). Raises RecordingError."""
-        try:
-            lines = path.read_text("utf-8", errors="replace").splitlines(keepends=True)
-        except OSError as error:
-            raise RecordingError(f"{path}: {error.strerror}") from error
-        recording = None
-        for number, line in enumerate(lines, 1):
-            where = f"{path}:{number}"
-            try:
-                data = json.loads(line, parse_constant=_no_constant)
-            except ValueError:
-                if recording and number == len(lines) and not line.endswith("\n"):
-                    recording.notes.append("the recording was cut off in its last line")
-                    break
-                raise RecordingError(f"{where}: not a line of a gpulint recording") from None
-            if not isinstance(data, dict):
-                raise RecordingError(f"{where}: not a line of a gpulint recording")
-            if recording is None:
-                recording = _header(data, where)
-            else:
-                _take(recording, data, where)
-        if recording is None:
-            raise RecordingError(f"{path}: empty, no gpulint recording")
-        return recording
+        from gpulint_probe.parsing import read
+
+        return read(path)
 
 
 Entry = GpuSample | HostSample | Mark
@@ -160,15 +160,16 @@ _KINDS: dict[type[Any], str] = {GpuSample: "gpu", HostSample: "host", Mark: "mar
 class RecordingWriter:
     """Streams a recording to its file: each line is flushed, so that what is on disk can be read at any time."""
 
-    def __init__(self, path: Path, header: Recording) -> None:
-        self._path = path
+    def __init__(self, path: Path, header: Recording, shown: Path | None = None) -> None:
+        """``shown`` is named in messages. Raises RecordingError."""
+        self._path = shown or path
         try:
-            self._file: IO[str] = path.open("w", encoding="utf-8")
+            self._file: IO[str] = os.fdopen(open_for_writing(path), "w", encoding="utf-8")
         except OSError as error:
-            raise RecordingError(f"{path}: {error.strerror}") from error
+            raise RecordingError(f"{self._path}: {error.strerror}") from error
         kept = ("version", "command", "cwd", "started", "interval_s", "source", "blind_spots")
         self._line(
-            {"format": _FORMAT}
+            {"format": FORMAT}
             | {name: getattr(header, name) for name in kept}
             | {"gpus": [_plain(gpu) for gpu in header.gpus]}
         )
@@ -204,81 +205,18 @@ class RecordingWriter:
             raise RecordingError(f"{self._path}: {error.strerror}") from error
 
 
+def open_for_writing(path: Path) -> int:
+    """A descriptor of an empty file; a pipe that nobody reads is an error, where ``open`` would wait for a reader."""
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NONBLOCK, 0o666)
+    except OSError as error:
+        if error.errno == errno.ENXIO:
+            raise OSError(errno.ENXIO, "a pipe that nobody reads", str(path)) from None
+        raise
+    os.set_blocking(descriptor, True)
+    return descriptor
+
+
 def _plain(entry: Entry | GpuInfo) -> dict[str, Any]:
     """What is not seen takes no room."""
     return {name: value for name, value in asdict(entry).items() if value is not None}
-
-
-def _no_constant(name: str) -> float:
-    raise ValueError(name)
-
-
-def _header(data: dict[str, Any], where: str) -> Recording:
-    version = data.get("version")
-    if data.get("format") != _FORMAT or not isinstance(version, int):
-        raise RecordingError(f"{where}: not a gpulint recording")
-    if version > VERSION:
-        raise RecordingError(f"{where}: written by a newer gpulint (version {version}, this one reads {VERSION})")
-    gpus = data.get("gpus")
-    if not isinstance(gpus, list) or not all(isinstance(gpu, dict) for gpu in gpus):
-        raise RecordingError(f"{where}: gpus must be a list of objects")
-    empty: dict[str, Any] = {"gpus": [], "gpu_samples": [], "host_samples": [], "marks": [], "notes": [], "ended": None}
-    recording = _build(Recording, data | empty, where)
-    recording.gpus = [_build(GpuInfo, gpu, where) for gpu in gpus]
-    return recording
-
-
-def _take(recording: Recording, data: dict[str, Any], where: str) -> None:
-    match data.get("line"):
-        case "gpu":
-            recording.gpu_samples.append(_build(GpuSample, data, where))
-        case "host":
-            recording.host_samples.append(_build(HostSample, data, where))
-        case "mark":
-            recording.marks.append(_build(Mark, data, where))
-        case "note":
-            recording.notes.append(str(data.get("text")))
-        case "end":
-            end = _build(_End, data, where)
-            recording.ended, recording.exit_code = end.ended, end.exit_code
-        case _:
-            pass  # of a later version that only adds kinds of lines
-
-
-@dataclass(frozen=True)
-class _End:
-    ended: float
-    exit_code: int | None = None
-
-
-_T = TypeVar("_T")
-_TYPES: dict[str, type | tuple[type, ...]] = {
-    "int": int,
-    "float": (int, float),
-    "str": str,
-    "None": type(None),
-}
-
-
-def _build(cls: type[_T], data: dict[str, Any], where: str) -> _T:
-    """An instance from a line's keys; unknown keys are left out. Raises RecordingError."""
-    values = {}
-    for entry in fields(cls):  # type: ignore[arg-type]  # every caller passes a dataclass
-        if entry.name not in data:
-            if entry.default is MISSING and entry.default_factory is MISSING:
-                raise RecordingError(f"{where}: '{entry.name}' is missing")
-            continue
-        value = data[entry.name]
-        if not _fits(value, str(entry.type)):
-            raise RecordingError(f"{where}: '{entry.name}' must be {entry.type}, not {value!r}")
-        values[entry.name] = value
-    return cls(**values)
-
-
-def _fits(value: object, annotation: str) -> bool:
-    if annotation.startswith("list["):
-        inner = annotation.removeprefix("list[").removesuffix("]")
-        return isinstance(value, list) and (inner not in _TYPES or all(_fits(item, inner) for item in value))
-    if isinstance(value, bool):
-        return False
-    return any(isinstance(value, _TYPES[name]) for name in annotation.split(" | "))

@@ -131,7 +131,7 @@ def test_constants_within_a_module(tmp_path: Path, code: str, expected: list[obj
             "TorchTrainer(train_loop_per_worker=run, train_loop_config={'n': 8})\n",
             [8],
         ),
-        ("def f(n):\n    f(n)\n    look(n)\nf(1)\n", [1, ...]),
+        ("def f(n):\n    f(n)\n    look(n)\nf(1)\n", [1]),
     ],
 )
 def test_constants_through_functions_and_classes(tmp_path: Path, code: str, expected: list[object]) -> None:

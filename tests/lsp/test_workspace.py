@@ -1,13 +1,18 @@
 """What the editor sees is what a scan finds, after any sequence of edits."""
 
+import gc
 import random
 import shutil
+import sys
+from itertools import count
 from pathlib import Path
 
 import pytest
 
 from gpulint import engine
 from gpulint.cli import inputs
+from gpulint.lsp.checking import Checker
+from gpulint.lsp.worker import Interrupted
 from gpulint.lsp.workspace import Superseded, Workspace, Workspaces, _Parser
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -165,3 +170,47 @@ def test_an_answer_that_nobody_wants_is_given_up(tmp_path):
     with pytest.raises(Superseded):
         workspace.check([path], stop=lambda: True)
     assert "GPU301" in codes(workspace, path)
+
+
+def test_edits_leave_nothing_behind(tmp_path):
+    shutil.copytree(EXAMPLES / "half-the-gpus/wasteful", tmp_path / "job")
+    path = tmp_path / "job/train.py"
+    text, workspace, counts = path.read_text(), Workspace(tmp_path, []), []
+    for number in range(40):
+        workspace.show({path: f"{text}\nx = {number % 2}\n".encode()})
+        workspace.check([path])
+        if number % 10 == 9:
+            gc.collect()
+            counts.append(len(gc.get_objects()))
+    assert counts[3] - counts[1] < 40, counts
+
+
+def test_a_check_that_was_interrupted_leaves_nothing_half_done(tmp_path):
+    """Wherever it is interrupted, the next check finds what a fresh one finds."""
+    for job in ("half-the-gpus", "checkpoint-to-blob"):
+        shutil.copytree(EXAMPLES / job / "wasteful", tmp_path / job)
+    paths = sorted(path for path in tmp_path.rglob("*.*") if path.is_file())
+    texts = {path: path.read_bytes() for path in paths[:2]}
+    expected = scanned(tmp_path)
+    checker, calls = Checker(), count(1)
+    checker.workspaces.configure([tmp_path], [])
+
+    def interrupt(after):
+        start = next(calls)
+
+        def look(frame, event, argument):
+            if event == "call" and next(calls) - start > after:
+                sys.setprofile(None)
+                raise Interrupted
+
+        sys.setprofile(look)
+
+    for after in (10, 300, 2_000, 8_000, 20_000, 60_000, 120_000):
+        interrupt(after)
+        try:
+            checker.check(texts, paths, stop=lambda: False)
+        except Interrupted:
+            pass
+        finally:
+            sys.setprofile(None)
+        assert shape(checker.check(texts, paths, stop=lambda: False).report) == expected

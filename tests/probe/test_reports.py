@@ -259,6 +259,23 @@ def test_a_recording_is_reported_again(tmp_path: Path, capsys: pytest.CaptureFix
     assert "No such file" in capsys.readouterr().err
 
 
+def test_a_replay_shows_what_a_terminal_would_obey(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    evil = "\x1b]0;t\x07\x9b31m\n::error::x\u202e[red]##[error]"
+    path, report = tmp_path / "run.jsonl", tmp_path / "run.html"
+    recording = record([Phase(60, 0.0, mark=("install", "Collecting torch" + evil)), *[WORK, SAVE] * 4])
+    recording.command, recording.cwd = ["python", "train.py" + evil], "/nowhere" + evil
+    recording.gpus = [replace(gpu, name="A100" + evil, mig="1g" + evil) for gpu in recording.gpus]
+    recording.notes, recording.blind_spots, recording.source = [evil], [evil], "nvml" + evil
+    recording.write(path)
+    assert main(["probe", "--replay", str(path), "--html", str(report)]) == 0
+    assert main(["probe", "compare", str(path), str(path)]) == 0
+    shown = capsys.readouterr().out
+    assert r"train.py\x1b]0;t\x07\x9b31m\n::error::x\u202e[red]" in shown
+    for text in (shown, report.read_text("utf-8")):
+        assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]", text)
+    assert not re.search(r"^\s*::|##\[", shown, re.MULTILINE)
+
+
 @pytest.mark.parametrize("option", ["--html", "--json", "--png"])
 def test_a_file_that_cannot_be_written_is_named(tmp_path: Path, option: str) -> None:
     if option == "--png":

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import shlex
+from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 
 from gpulint_rules.library.gpu401_install_at_start import Installed, installs
@@ -30,6 +32,7 @@ _TOOLS = frozenset({"pip", "conda", "mamba", "micromamba", "yum", "dnf", "apk", 
 _ENVIRONMENTS = frozenset({"activate", "virtualenv", "venv", "module", "ml"})
 _PATHS = frozenset({"PATH", "PYTHONPATH", "PYTHONUSERBASE", "VIRTUAL_ENV", "CONDA_PREFIX", "PIP_TARGET"})
 _FILES = ("-r", "--requirement", "-c", "--constraint")
+_MAX_MOVED = 100
 _IMAGE = re.compile(r"[\w.:/@-]+")
 
 
@@ -38,14 +41,23 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     found, document = finding.payload, project.document(finding.path)
     if not isinstance(found, Installed) or found.held is None or document is None:
         return Declined("the packages are no command of the launcher's")
-    if reason := _stays(project, document, found.held, found.tool):
-        return Declined(reason)
     job = found.held.job
+    if reason := _stays(_around(project, document, job), found.held, found.tool):
+        return Declined(reason)
+    return _moved(project, document, job)
+
+
+@lru_cache(maxsize=1)
+def _moved(project: Project, document: Document, job: Job) -> Fix | Declined:
+    """The fix that all the installs of a job share."""
+    around = _around(project, document, job)
     moved = [
         (held, tool)
         for held, tool in installs(document, project)
-        if held.job.document is job.document and held.job.task is job.task and not _stays(project, document, held, tool)
+        if held.job.document is job.document and held.job.task is job.task and not _stays(around, held, tool)
     ]
+    if len(moved) > _MAX_MOVED:
+        return Declined(f"the launcher has {len(moved)} installs: more than {_MAX_MOVED} are an image of their own")
     edits = [edit for held, _ in moved if (edit := _removal(document, held)) is not None]
     text = _dockerfile(document, job, [_line(document, held, tool) for held, tool in moved])
     path = document.path.with_name(_NAME)
@@ -64,39 +76,64 @@ def _count(number: int) -> str:
     return "the install" if number == 1 else f"all {number} installs that can be moved"
 
 
-def _stays(project: Project, document: Document, held: Held, tool: str) -> str | None:
+@dataclass(frozen=True, slots=True)
+class _Around:
+    """What the other commands of a job mean for its installs."""
+
+    project: Project
+    document: Document
+    uninstalls: bool
+    chooses_environment: bool
+    moves: bool
+    """It changes its folder."""
+
+
+@lru_cache(maxsize=1)
+def _around(project: Project, document: Document, job: Job) -> _Around:
+    before = [words_of(item.command) for item in job.commands]
+    assigned = {item.name for script in document.scripts for item in script.assignments}
+    return _Around(
+        project,
+        document,
+        uninstalls=any("uninstall" in other[:4] for other in before),
+        chooses_environment=bool(_PATHS & assigned)
+        or any(_ENVIRONMENTS & {part.rpartition("/")[2] for part in other[:4]} for other in before),
+        moves=any(other[:1] in (("cd",), ("pushd",)) for other in before),
+    )
+
+
+def _stays(around: _Around, held: Held, tool: str) -> str | None:
     """Why an install has to stay where it is; None if it can move."""
+    document = around.document
     command, words = held.command, words_of(held.command)
     if tool not in _TOOLS or "create" in words or "update" in words:
         return f"`{tool}` sets up more than packages: its lines belong to your own image"
     if command.conditional or command.in_loop or command.in_function or command.background or command.in_substitution:
         return "the install runs under a condition, in a loop or in a function"
-    before = [words_of(item.command) for item in held.job.commands]
-    if any("uninstall" in other[:4] for other in before):
+    if around.uninstalls:
         return "the script uninstalls packages at start: what is in the image would go with them"
-    assigned = {item.name for script in document.scripts for item in script.assignments}
-    if _PATHS & assigned or any(_ENVIRONMENTS & {part.rpartition("/")[2] for part in other[:4]} for other in before):
+    if around.chooses_environment:
         return "the script chooses an environment, which is where the packages go: install them there once"
     text = _text(document, held)
     if (unwrap(command.argv).argv[0].value or "").rpartition("/")[2] != words[0]:
         return "the install runs behind a launcher or in a container of its own"
     if command.redirects or command.assignments or re.search(r"[$`{}]", text) or _split(text) != _written(held):
         return "the install depends on values that only the job knows"
-    if local := _local(project, document, held, [*words]):
+    if local := _local(around, [*words]):
         return local
     if _removal(document, held) is None:
         return "the install shares its line with other commands, or is all that its block does"
     return None
 
 
-def _local(project: Project, document: Document, held: Held, words: list[str]) -> str | None:
+def _local(around: _Around, words: list[str]) -> str | None:
     """Files of the job that the install reads; requirements beside the launcher can be copied into the image."""
     for at, word in enumerate(words[1:], 1):
         value = word
         if words[at - 1] in _FILES:
-            beside = project.is_file(document.path.parent / value) and ".." not in value and not value.startswith("/")
-            moves = any(words_of(item.command)[:1] in (("cd",), ("pushd",)) for item in held.job.commands)
-            if not beside or moves:
+            file = around.document.path.parent / value
+            beside = around.project.is_file(file) and ".." not in value and not value.startswith("/")
+            if not beside or around.moves:
                 return f"`{value}` is not seen beside the launcher"
         elif (
             word in ("-e", "--editable") or value.startswith((".", "/", "~")) or value.endswith((".whl", ".gz", ".zip"))

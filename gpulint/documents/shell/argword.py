@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from gpulint.budget import size
 from gpulint.documents.shell.words import Word
 from gpulint.source import Fragment, Span
 
@@ -102,18 +103,30 @@ def as_default(value: Values | None) -> Values | None:
 
 
 def distinct(values: list[Values | None]) -> list[Values | None]:
-    """The same values with those that read alike merged."""
+    """The first two values that do not read alike (more say no more: it may be either), and None if it is there."""
     kept, seen = list[Values | None](), set[str]()
     for value in values:
-        if value is None:
-            shape = "unset"
-        elif isinstance(value, list):
-            shape = "list " + "\0".join("".join(f"{a.known}{a.text}" for a in element) for element in value)
-        else:
-            shape = "text " + "".join(
-                f"{int(atom.known)}{atom.text}" if not atom.known else atom.text for atom in value
-            )
-        if shape not in seen:
+        shape = _shape(value)
+        if shape not in seen and (value is None or len(seen - {_UNSET}) < 2):
             seen.add(shape)
             kept.append(value)
-    return kept[:16]
+    return kept
+
+
+_UNSET = "unset"
+
+
+def _shape(value: Values | None) -> str:
+    if value is None:
+        return _UNSET
+    if isinstance(value, list):
+        return "list " + "\0".join("".join(f"{atom.known}{atom.text}" for atom in element) for element in value)
+    return "text " + "".join(atom.text if atom.known else f"0{atom.text}" for atom in value)
+
+
+def size_of(value: Values | None) -> int:
+    """How much a value holds, in words."""
+    if value is None:
+        return 0
+    elements = value if isinstance(value, list) else [value]
+    return len(elements) + sum(size(atom.text) for element in elements for atom in element)

@@ -8,6 +8,8 @@ import re
 from collections.abc import Callable
 
 _ALLOWED = re.compile(r"[\w\s+*/%()$\{\}-]{1,200}")
+_OVERFLOW = 2**63
+"""Where the shell's own numbers wrap around."""
 _OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -23,7 +25,8 @@ def evaluate(expression: str, variable: Callable[[str], int | None]) -> int | No
         return None
     try:
         tree = ast.parse(re.sub(r"\$\{?(\w+)\}?", r"\1", expression).strip(), mode="eval")
-        return _value(tree.body, variable)
+        value = _value(tree.body, variable)
+        return value if value is None or abs(value) < _OVERFLOW else None
     except (SyntaxError, ValueError, ZeroDivisionError, OverflowError, RecursionError):
         return None
 
@@ -38,5 +41,8 @@ def _value(node: ast.expr, variable: Callable[[str], int | None]) -> int | None:
         return None if inner is None else -inner
     if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
         left, right = _value(node.left, variable), _value(node.right, variable)
-        return None if left is None or right is None else _OPERATORS[type(node.op)](left, right)
+        if left is None or right is None:
+            return None
+        result = _OPERATORS[type(node.op)](left, right)
+        return result if abs(result) < _OVERFLOW else None
     return None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 from gpulint.documents.base import Document
@@ -20,15 +19,14 @@ class ShellDocument(Document):
 
     kind = Kind.SHELL
 
-    @cached_property
-    def scripts(self) -> tuple[Script, ...]:
+    def read_scripts(self) -> tuple[Script, ...]:
         script = parse_script(Fragment(self.source.text, self.source))
         for message, line in script.problems[:1]:
             self.problem(message, line, is_error=False)
+        self.note_bounds((script,))
         return (script,)
 
-    @cached_property
-    def tasks(self) -> tuple[Task, ...]:
+    def read_tasks(self) -> tuple[Task, ...]:
         from gpulint.documents.tasks import Task
         from gpulint.facts.schedulers import request
 

@@ -9,18 +9,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 
-from gpulint.documents.shell.argword import ArgWord, Atom, Value, Values, as_default, distinct, joined
+from gpulint.budget import longest_value
+from gpulint.documents.shell.argword import ArgWord, Atom, Value, Values, as_default, distinct, joined, size_of
 from gpulint.documents.shell.arithmetic import evaluate
-from gpulint.documents.shell.flow import reaching, sets_default
+from gpulint.documents.shell.flow import TooMany, reaching, sets_default
 from gpulint.documents.shell.script import Assignment, Block, Command, Script
 from gpulint.documents.shell.substitution import ALL_GPUS, SCRIPT_DIR, START_DIR, known_output
 from gpulint.documents.shell.words import Arithmetic, Literal, Part, Substitution, Variable, Word
+from gpulint.numerals import whole
 from gpulint.source import Fragment
 
 __all__ = ["ALL_GPUS", "SCRIPT_DIR", "START_DIR", "ArgWord", "Atom", "Expander"]
 
 _MAX_DEPTH = 25
-_MAX_ATOMS = 1000
 _OWN_DIR = frozenset({"${0%/*}", "${BASH_SOURCE%/*}", "${BASH_SOURCE[0]%/*}"})
 _START_DIRS = frozenset({"SLURM_SUBMIT_DIR", "PBS_O_WORKDIR", "LS_SUBCWD", "SGE_O_WORKDIR"})
 
@@ -30,13 +31,21 @@ class Expander:
 
     def __init__(self, script: Script, env: Mapping[str, str]) -> None:
         self.script, self.env = script, env
-        self.by_name: dict[str, list[Assignment]] = {}
-        for assignment in script.assignments:
-            self.by_name.setdefault(assignment.name, []).append(assignment)
+        self.by_name = script.assigned
+        self.cut: int | None = None
+        """Offset of the first assignment whose value was found to be too long to be followed."""
+        self.longest = longest_value(script.fragment.owner.text.count("$"))
+        self._appended: dict[Assignment, list[Values | None]] = {}
+        """What a variable holds after ``A+=b``."""
         self._depth = 0
         self._values: dict[Assignment, list[Values | None]] = {}
         self._argv: dict[Command, tuple[ArgWord, ...]] = {}
-        self._cache: dict[tuple[str, int, tuple[Block, ...]], tuple[Value | list[Value] | None, ...]] = {}
+        self._cache: dict[tuple[str, int, tuple[Block, ...]], list[Values | None]] = {}
+
+    def settle(self) -> None:
+        """Find the values of all assignments in order, so that ``cut`` says whether one is too long."""
+        for assignment in self.script.assignments:
+            self._assigned(assignment)
 
     def value(self, word: Word, at: Command | None = None) -> str | None:
         """The word as one string, None when part of it is unknown."""
@@ -135,14 +144,18 @@ class Expander:
                 atoms.append(Atom(text, fragment, part.offset, result is not None))
             else:
                 atoms += self._substitution(part, position, blocks, fragment)
-        return tuple(atoms[:_MAX_ATOMS])
+        if len(parts) > 1 and any(type(part) is Variable for part in parts) and size_of(tuple(atoms)) > self.longest:
+            self.cut = parts[0].offset if self.cut is None else self.cut
+            return (Atom("$", fragment, parts[0].offset, known=False, splits=True),)
+        return tuple(atoms)
 
     def _number(self, name: str, position: int, blocks: tuple[Block, ...]) -> int | None:
         values = self._candidates(name, position, blocks)
         if len(values) != 1 or values[0] is None or isinstance(values[0], list):
             return None
         text = "".join(atom.text for atom in values[0]) if all(atom.known for atom in values[0]) else ""
-        return int(text) if text.strip().lstrip("-").isdecimal() else None
+        value = whole(text.strip().removeprefix("-"))
+        return -value if value is not None and text.strip().startswith("-") else value
 
     def _substitution(self, part: Substitution, position: int, blocks: tuple[Block, ...], fragment: Fragment) -> Value:
         def variable(name: str) -> str | None:
@@ -190,7 +203,7 @@ class Expander:
         value = values[0]
         if isinstance(value, list):
             return self._from_array(part, value) or hole
-        return tuple(replace(atom, splits=not part.quoted) for atom in value)
+        return _splitting(value, not part.quoted)
 
     def _alternative(
         self,
@@ -212,10 +225,10 @@ class Expander:
             joined = list[Atom]()
             for number, element in enumerate(elements):
                 joined += [Atom(" ", None, 0, splits=not part.quoted)] if number else []
-                joined += [replace(atom, splits=not part.quoted) for atom in element]
+                joined += _splitting(element, not part.quoted)
             return tuple(joined)
-        if index.isdecimal() and int(index) < len(elements):
-            return tuple(replace(atom, splits=not part.quoted) for atom in elements[int(index)])
+        if (at := whole(index)) is not None and at < len(elements):
+            return _splitting(elements[at], not part.quoted)
         return None
 
     def _only_default(self, name: str) -> bool:
@@ -224,35 +237,57 @@ class Expander:
 
     def _candidates(self, name: str, position: int, blocks: tuple[Block, ...]) -> list[Values | None]:
         """All values that ``name`` may have at a place, one entry where all agree. None stands for unset or unknown."""
-        key = (name, position, blocks)
+        key = (name, position, blocks[-1:])
         if key in self._cache:
-            return list(self._cache[key])
+            return self._cache[key]
         if self._depth > _MAX_DEPTH:
             return [None, None]
         self._depth += 1
-        self._cache[key] = (None, None)  # what a variable that depends on itself sees
+        self._cache[key] = [None, None]  # what a variable that depends on itself sees
         try:
             found = self._flow(name, position, blocks)
+        except TooMany:
+            return [None, None]
         finally:
             self._depth -= 1
-        self._cache[key] = tuple(found)
+        self._cache[key] = found
         return found
 
     def _flow(self, name: str, position: int, blocks: tuple[Block, ...]) -> list[Values | None]:
-        events = list(reaching(self.script, self.by_name.get(name, ()), position, blocks))
-        settled = [index for index, (item, certain) in enumerate(events) if certain and not item.append]
-        values: list[Values | None] = [] if settled else [self._initial(name)]
-        for assignment, certain in events[settled[-1] if settled else 0 :]:
+        writes = self.script.writes(name)
+        # What an append makes is the same wherever control goes from there, but not in loops and with functions.
+        straight = not writes.inside and not any(block.kind == "loop" for block in blocks)
+        events = reaching(
+            self.script, writes, position, blocks, lambda item: not item.append or (straight and item in self._appended)
+        )
+        values: list[Values | None] = [] if events and self._settles(events[0]) else [self._initial(name)]
+        for assignment, certain in events:
+            if assignment in self._appended and certain and straight:
+                values = self._appended[assignment]
+                continue
             new = self._assigned(assignment)
             if assignment.append:
-                new = [joined(old, value) for old in values for value in new]
+                new = [self._bounded(joined(old, value), assignment) for old in values for value in new]
             if not certain and sets_default(assignment):
                 filled = [as_default(value) for value in new]
                 values = [kept for old in values for kept in (filled if old is None else [old])]
             else:
                 values = new if certain else values + new
             values = distinct(values)
+            if assignment.append and certain and straight:
+                self._appended[assignment] = values
         return values
+
+    def _settles(self, event: tuple[Assignment, bool]) -> bool:
+        return event[1] and not event[0].append
+
+    def _bounded(self, value: Values | None, assignment: Assignment) -> Values | None:
+        """The value, or a hole in place of one that is too long to be followed."""
+        if size_of(value) <= self.longest:
+            return value
+        if self.cut is None:
+            self.cut = assignment.start
+        return (Atom(f"${assignment.name}", assignment.fragment, assignment.start, known=False, splits=True),)
 
     def _initial(self, name: str) -> Value | None:
         if name in self.env:
@@ -277,10 +312,22 @@ class Expander:
     def _read(self, assignment: Assignment) -> list[Values | None]:
         place = assignment.start, assignment.blocks
         if assignment.choices is not None:
-            words = [field for word in assignment.choices for field in self.fields(word, *place)]
-            return [word.atoms for word in words] or [None]
+            words = [field.atoms for word in assignment.choices for field in self.fields(word, *place)]
+            return distinct([*words]) or [None]
         if assignment.elements is not None:
-            return [[field.atoms for word in assignment.elements for field in self.fields(word, *place)]]
+            elements = list[Value]()
+            room = self.longest
+            for word in assignment.elements:
+                fields = [field.atoms for field in self.fields(word, *place)]
+                elements += fields
+                room -= size_of(fields)
+                if room < 0:
+                    break
+            return [self._bounded(elements, assignment)]
         if assignment.value is None:
             return [None]
-        return [self._atoms(assignment.value.parts, *place, assignment.fragment)]
+        return [self._bounded(self._atoms(assignment.value.parts, *place, assignment.fragment), assignment)]
+
+
+def _splitting(value: Value, splits: bool) -> Value:
+    return tuple(atom if atom.splits == splits else replace(atom, splits=splits) for atom in value)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from gpulint.documents.shell.script import Assignment, Block, Command, Comment, Directive
 from gpulint.documents.shell.simple import Simple
-from gpulint.documents.shell.words import RawAssignment
+from gpulint.documents.shell.words import RawAssignment, Variable, Word
 from gpulint.source import Fragment
 
 if TYPE_CHECKING:
@@ -57,6 +58,11 @@ class Recorder:
         self.commands.setdefault(start, command)
         self.side_effects(command, first)
 
+    def rest(self, start: int, blocks: tuple[Block, ...]) -> None:
+        """A command of which nothing is known, for all that is not read from ``start`` on."""
+        word = Word(self.fragment, start, start, (Variable("", "...", start, "?"),))
+        self.commands.setdefault(start, Command(self.fragment, start, start, (word,), blocks=blocks))
+
     def side_effects(self, command: Command, first: str | None) -> None:
         """Assignments that builtins make: ``read``, ``unset``, ``let``, ``printf -v`` and ``: ${A:=b}``."""
         words = [word.value for word in command.words[1:]]
@@ -104,17 +110,7 @@ def read_comments(
     return tuple(comments), tuple(directives)
 
 
-def part_of(fragment: Fragment, text: str, start: int, end: int) -> Fragment:
-    """``text[start:end]``, which stands in ``fragment``, as a fragment of its own."""
-    inside = tuple((here - start, there) for here, there in fragment.pieces if start < here < end)
-    return Fragment(text[start:end], fragment.owner, ((0, fragment.owner_offset(start)), *inside), fragment.cell)
-
-
-def in_background(node: Node | None) -> bool:
-    """Whether ``&`` follows the statement or one that it is part of."""
-    while node is not None and node.type != "function_definition":
-        following = node.next_sibling
-        if following is not None and following.type == "&":
-            return True
-        node = node.parent
-    return False
+def followed(nodes: Sequence[Node]) -> list[tuple[Node, bool]]:
+    """Each node of a row with whether ``&`` comes next. (tree-sitter looks for siblings and parents from the root.)"""
+    following = [*(node.type == "&" for node in nodes[1:]), False]
+    return list(zip(nodes, following, strict=False))

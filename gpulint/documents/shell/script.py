@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -12,6 +13,7 @@ from gpulint.source import Fragment, Span
 
 if TYPE_CHECKING:
     from gpulint.documents.shell.expand import ArgWord, Expander
+    from gpulint.documents.shell.flow import Row, Writes
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +57,7 @@ class Command:
     links: dict[str, Command] = field(default_factory=dict, repr=False)
     owner: list[Script] = field(default_factory=list, repr=False)
 
-    @property
+    @cached_property
     def span(self) -> Span:
         """From the first word (or assignment) to the last, line continuations included."""
         if self.words and self.words[-1].fragment is not self.fragment:  # an exec-form list: one fragment a word
@@ -117,6 +119,11 @@ class Command:
     def piped_to(self) -> Command | None:
         """The simple command on the right of the pipe."""
         return self.links.get("to")
+
+    @property
+    def piped_from(self) -> Command | None:
+        """The simple command on the left of the pipe."""
+        return self.links.get("from")
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,16 +191,27 @@ class Script:
     """(message, line) of what could not be read."""
     outer: Command | None = None
     """The command of another script that runs this one (``bash -c '...'``)."""
+    cut: int | None = None
+    """Offset of the first command that was not read, where there are too many."""
     _expanders: dict[tuple[tuple[str, str], ...], Expander] = field(default_factory=dict, repr=False)
+    _latest: list[tuple[Mapping[str, str], Expander]] = field(default_factory=list, repr=False)
     _nested: dict[Command, Script | None] = field(default_factory=dict, repr=False)
+    _writes: dict[str, Writes] = field(default_factory=dict, repr=False)
 
     def expander(self, env: Mapping[str, str] | None = None) -> Expander:
-        """The expander for a given outer environment (positional parameters may be in it: ``{"1": "8"}``)."""
+        """The expander for a given outer environment (positional parameters may be in it: ``{"1": "8"}``).
+
+        Nobody may change an environment that was handed over.
+        """
         from gpulint.documents.shell.expand import Expander
 
-        key = tuple(sorted((env or {}).items()))
+        if env and self._latest and self._latest[0][0] is env:
+            return self._latest[0][1]
+        key = tuple(sorted(env.items())) if env else ()
         if key not in self._expanders:
             self._expanders[key] = Expander(self, dict(key))
+        if env:
+            self._latest[:] = [(env, self._expanders[key])]
         return self._expanders[key]
 
     def expand(self, word: Word, at: Command | None = None, env: Mapping[str, str] | None = None) -> str | None:
@@ -220,19 +238,65 @@ class Script:
             if inner is not None:
                 yield from inner.walk()
 
+    @cached_property
+    def named_words(self) -> frozenset[str] | None:
+        """Texts of all words of its commands, None if it runs commands by a name that is not known."""
+        found = set[str]()
+        for command in self.commands:
+            if command.argv and (not command.argv[0].known or command.name == "eval"):
+                return None
+            found.update(word.text for word in command.argv if word.known)
+        return frozenset(found)
+
     def calls(self, function: str) -> Sequence[Command]:
         """Places that call a function of this script."""
         return self._calls.get(function, ())
 
     @cached_property
-    def folder_changes(self) -> list[Command]:
-        """``cd``, ``pushd`` and ``popd``, in order."""
-        return [command for command in self.commands if command.words[:1] and command.words[0].value in _CHANGES]
+    def assigned(self) -> dict[str, list[Assignment]]:
+        """Assignments by the name of the variable, in order."""
+        found = dict[str, list[Assignment]]()
+        for assignment in self.assignments:
+            found.setdefault(assignment.name, []).append(assignment)
+        return found
+
+    def writes(self, name: str) -> Writes:
+        """The assignments of a variable as :mod:`flow` looks them up."""
+        from gpulint.documents.shell.flow import Writes
+
+        if name not in self._writes:
+            self._writes[name] = Writes(self.assigned.get(name, ()))
+        return self._writes[name]
+
+    def last_call(self, function: str, before: int | None = None) -> int | None:
+        """Where the function is last called (``before`` some offset), None if it is not."""
+        starts = self._call_starts.get(function, [])
+        number = len(starts) if before is None else bisect_left(starts, before)
+        return starts[number - 1] if number else None
 
     @cached_property
-    def exports(self) -> list[Command]:
-        """``export`` commands, in order."""
-        return [command for command in self.commands if command.words[:1] and command.words[0].value == "export"]
+    def _call_starts(self) -> dict[str, list[int]]:
+        return {function: [call.start for call in calls] for function, calls in self._calls.items()}
+
+    @cached_property
+    def folder_changes(self) -> Row[Command]:
+        """``cd``, ``pushd`` and ``popd``, in order."""
+        from gpulint.documents.shell.flow import Row
+
+        return Row([command for command in self.commands if command.words[:1] and command.words[0].value in _CHANGES])
+
+    @cached_property
+    def exported(self) -> dict[str, int]:
+        """Names of exported variables, each with where it is first exported."""
+        found = dict[str, int]()
+        for command in self.commands:
+            for word in command.words[1:] if command.words[:1] and command.words[0].value == "export" else ():
+                if word.value and word.value.isidentifier():
+                    found.setdefault(word.value, command.start)
+        for item in self.assignments:
+            if item.exported:
+                found[item.name] = min(item.start, found.get(item.name, item.start))
+        return found
 
     @cached_property
     def _calls(self) -> dict[str, list[Command]]:

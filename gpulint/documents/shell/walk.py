@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from gpulint.documents.shell.parse import syntax_tree
 from gpulint.documents.shell.reader import WordReader
-from gpulint.documents.shell.record import Recorder, in_background, part_of, read_comments
+from gpulint.documents.shell.record import Recorder, followed, read_comments
 from gpulint.documents.shell.script import Assignment, Block, Command, Script
 from gpulint.documents.shell.simple import read_simple
 from gpulint.source import Fragment, Span
@@ -17,7 +17,10 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 _MAX_DEPTH = 150
-_MAX_RECOVERIES = 200
+MAX_COMMANDS = 10_000
+"""Commands of one script that are read."""
+_MAX_TEXT = 2000
+"""Characters of a condition or a loop's header that are kept."""
 _TESTS = re.compile(r"\s*!?\s*(\[|\(\(|test\b|grep\b|command\b|which\b|type\b|hash\b|false\b|nvidia-smi\b)")
 _STATEMENTS = frozenset(
     {"command", "declaration_command", "unset_command", "variable_assignment", "variable_assignments"}
@@ -35,7 +38,9 @@ class Walker:
         self.functions: dict[str, Span] = {}
         self.comments: list[tuple[int, int]] = []
         self.problems: list[tuple[str, int]] = []
-        self.recoveries = 0
+        self.cut: int | None = None
+        self.recovered = 0
+        """Characters that were read again after an error."""
         self.base = 0
         self.offsets: list[int] | None = None
 
@@ -57,6 +62,7 @@ class Walker:
             self.text.split("\n", 1)[0].strip() if self.text.startswith("#!") else None,
             tuple(self.problems),
             self.outer,
+            self.cut,
         )
 
     def parse(self, start: int, end: int, blocks: tuple[Block, ...]) -> None:
@@ -90,25 +96,30 @@ class Walker:
         what = f"missing {node.type!r}" if node.is_missing else "cannot be parsed"
         self.problems.append((f"shell syntax: {what}", self.fragment.span(start, start).line))
 
-    def visit(self, node: Node, blocks: tuple[Block, ...], depth: int) -> None:
-        """Collect what ``node`` holds."""
+    def visit(
+        self, node: Node, blocks: tuple[Block, ...], depth: int, background: bool = False, negated: bool = False
+    ) -> None:
+        """Collect what ``node`` holds. ``background``: an ``&`` ends it or a statement around it."""
+        if self.cut is not None:
+            return
         kind = node.type
         if kind == "comment":
             self.comments.append((self.at(node.start_byte), self.at(node.end_byte)))
         elif not node.is_named or depth > _MAX_DEPTH:
             pass
         elif kind in _STATEMENTS or (kind == "test_command" and node.children[0].type == "["):
-            self.simple(node, node, blocks, depth)
+            self.simple(node, node, blocks, depth, background, negated)
         elif kind == "redirected_statement":
-            self.redirected(node, blocks, depth)
+            self.redirected(node, blocks, depth, background)
         elif kind in _COMPOUND:
-            _COMPOUND[kind](self, node, blocks, depth)
+            _COMPOUND[kind](self, node, blocks, depth, background)
         else:
-            self.children(node, blocks, depth)
+            self.children(node, blocks, depth, background)
 
-    def children(self, node: Node, blocks: tuple[Block, ...], depth: int) -> None:
-        for child in node.children:
-            self.visit(child, blocks, depth + 1)
+    def children(self, node: Node, blocks: tuple[Block, ...], depth: int, background: bool) -> None:
+        negated = node.type == "negated_command"
+        for child, ended in followed(node.children):
+            self.visit(child, blocks, depth + 1, background or ended, negated)
 
     def block(self, kind: str, node: Node, branch: int, text: str) -> Block:
         start, end = self.at(node.start_byte), self.at(node.end_byte)
@@ -116,30 +127,34 @@ class Walker:
             kind,
             start * 8 + len(kind),
             branch,
-            " ".join(text.replace("\\\n", " ").split()),
+            " ".join(text[:_MAX_TEXT].replace("\\\n", " ").split()),
             self.fragment.span(start, end),
         )
 
     def source(self, node: Node) -> str:
         return self.text[self.at(node.start_byte) : self.at(node.end_byte)]
 
-    def simple(self, node: Node, limit: Node, blocks: tuple[Block, ...], depth: int) -> None:
+    def simple(
+        self, node: Node, limit: Node, blocks: tuple[Block, ...], depth: int, background: bool, negated: bool
+    ) -> None:
         """A simple command; ``limit`` is the node whose end bounds it, redirections included."""
         start, end = self.at(node.start_byte), self.at(limit.end_byte)
+        if len(self.found.commands) + len(self.found.assignments) >= MAX_COMMANDS:
+            self.cut = start
+            self.found.rest(start, blocks)
+            return
         if re.match(r"[ \t]*\\[^\n]", self.text[end : end + 80]):  # its tokens stop short of an escaped blank
             line_end = self.text.find("\n", end)
             end = len(self.text) if line_end < 0 else line_end
         simple = read_simple(self.reader, start, end)
-        background = in_background(limit)
-        negated = node.parent is not None and node.parent.type == "negated_command"
         self.found.command(simple, start, blocks, background, negated, self.heredoc(limit))
         for child in node.children:
-            self.expansions(child, blocks, depth + 1)
+            self.expansions(child, blocks, depth + 1, background)
         stop = self.at(node.end_byte)
         rest = self.text[simple.end : stop]
-        if rest.strip().strip(";&|").strip() and simple.end > start and self.recoveries < _MAX_RECOVERIES:
+        if rest.strip().strip(";&|").strip() and simple.end > start and self.recovered <= 2 * len(self.text):
             # tree-sitter-bash now and then runs on over a line end; what follows it is a command of its own.
-            self.recoveries += 1
+            self.recovered += len(rest)
             while blocks and blocks[-1].kind in ("pipe", "and", "or"):
                 blocks = blocks[:-1]
             self.parse(simple.end + len(rest) - len(rest.lstrip(" \t\n;&|")), stop, blocks)
@@ -150,63 +165,63 @@ class Walker:
             if child.type == "heredoc_redirect":
                 body = next((inner for inner in child.children if inner.type == "heredoc_body"), None)
                 if body is not None:
-                    return part_of(self.fragment, self.text, self.at(body.start_byte), self.at(body.end_byte))
+                    return self.fragment.cut(self.at(body.start_byte), self.at(body.end_byte), self.text)
         return None
 
-    def expansions(self, node: Node, blocks: tuple[Block, ...], depth: int) -> None:
+    def expansions(self, node: Node, blocks: tuple[Block, ...], depth: int, background: bool) -> None:
         """Commands within ``$( )`` and ``<( )`` in the words of a command."""
         if depth > _MAX_DEPTH:
             return
         if node.type in ("command_substitution", "process_substitution"):
-            self.children(node, (*blocks, self.block("substitution", node, 0, "")), depth)
+            self.children(node, (*blocks, self.block("substitution", node, 0, "")), depth, background)
         elif node.type == "comment":
             self.visit(node, blocks, depth)
         else:
             for child in node.children:
-                self.expansions(child, blocks, depth + 1)
+                self.expansions(child, blocks, depth + 1, background)
 
-    def redirected(self, node: Node, blocks: tuple[Block, ...], depth: int) -> None:
+    def redirected(self, node: Node, blocks: tuple[Block, ...], depth: int, background: bool) -> None:
         body = node.child_by_field_name("body")
         negated = body is not None and body.type == "negated_command"
         inner = body.named_children[0] if negated and body is not None and body.named_children else body
         if inner is not None and (inner.type in _STATEMENTS or inner.type == "test_command"):
-            self.simple(inner, node, blocks, depth)
+            self.simple(inner, node, blocks, depth, background, negated)
         elif body is not None:
-            self.visit(body, blocks, depth + 1)
+            self.visit(body, blocks, depth + 1, background)
         for child in node.children:
             if child != body:
-                self.redirection(child, blocks, depth + 1)
+                self.redirection(child, blocks, depth + 1, background)
 
-    def redirection(self, node: Node, blocks: tuple[Block, ...], depth: int) -> None:
+    def redirection(self, node: Node, blocks: tuple[Block, ...], depth: int, background: bool) -> None:
         """``cat <<EOF | bash`` and ``cat <<EOF && next`` hang the rest of the line below the redirection."""
-        for child in node.children:
-            if (
-                child.type in ("pipeline", "list", "command", "redirected_statement")
-                or node.field_name_for_child(0) == "right"
-            ):
-                self.visit(child, blocks, depth + 1)
+        first_is_right = node.field_name_for_child(0) == "right"
+        for child, ended in followed(node.children):
+            if child.type in ("pipeline", "list", "command", "redirected_statement") or first_is_right:
+                self.visit(child, blocks, depth + 1, background or ended)
             elif child.type != "heredoc_body":
-                self.expansions(child, blocks, depth + 1)
+                self.expansions(child, blocks, depth + 1, background or ended)
 
-    def conditional(self, node: Node, blocks: tuple[Block, ...], depth: int) -> None:
+    def conditional(self, node: Node, blocks: tuple[Block, ...], depth: int, background: bool) -> None:
         """``if``/``elif``/``else``: each arm is a branch of the same key."""
-        branch, parts, condition, seen_then = 0, list(node.children), "", False
+        branch, condition, inside = 0, "", None
+        parts = followed(node.children)[::-1]
         while parts:
-            child = parts.pop(0)
-            if child.type in ("if", "elif", "else"):
-                condition, seen_then = ("else of " + condition, True) if child.type == "else" else ("", False)
-            elif child.type == "then":
-                seen_then = True
+            child, ended = parts.pop()
+            if child.type in ("if", "elif"):
+                condition, inside = "", None
+            elif child.type in ("then", "else"):
+                condition = "else of " + condition if child.type == "else" else condition
+                inside = (*blocks, self.block("if", node, branch, condition))
             elif child.type in ("elif_clause", "else_clause"):
                 branch += 1
-                parts = [*child.children, *parts]
-            elif seen_then:
-                self.visit(child, (*blocks, self.block("if", node, branch, condition)), depth + 1)
+                parts += followed(child.children)[::-1]
+            elif inside is not None:
+                self.visit(child, inside, depth + 1, background or ended)
             else:
-                condition = condition or (self.source(child) if child.is_named else "")
-                self.visit(child, blocks, depth + 1)
+                condition = condition or (self.source(child)[:_MAX_TEXT] if child.is_named else "")
+                self.visit(child, blocks, depth + 1, background or ended)
 
-    def loop(self, node: Node, blocks: tuple[Block, ...], depth: int) -> None:
+    def loop(self, node: Node, blocks: tuple[Block, ...], depth: int, background: bool) -> None:
         body = node.child_by_field_name("body")
         header = self.text[self.at(node.start_byte) : self.at(body.start_byte if body is not None else node.end_byte)]
         inside = (*blocks, self.block("loop", node, 0, header.rstrip().rstrip(";")))
@@ -222,65 +237,66 @@ class Walker:
                 Assignment(self.source(variable), self.fragment, start, start, choices=choices, blocks=inside)
             )
             for value in values:
-                self.expansions(value, blocks, depth + 1)
+                self.expansions(value, blocks, depth + 1, background)
             if body is not None:
-                self.visit(body, inside, depth + 1)
+                self.visit(body, inside, depth + 1, background)
         else:
-            self.children(node, inside, depth)
+            self.children(node, inside, depth, background)
 
-    def case(self, node: Node, blocks: tuple[Block, ...], depth: int) -> None:
+    def case(self, node: Node, blocks: tuple[Block, ...], depth: int, background: bool) -> None:
         subject = node.child_by_field_name("value")
         text = self.source(subject) if subject is not None else ""
         for branch, item in enumerate(child for child in node.children if child.type == "case_item"):
             pattern = " | ".join(self.source(value) for value in item.children_by_field_name("value"))
             inside = (*blocks, self.block("case", node, branch, f"{text} in {pattern}"))
-            for child in item.children:
-                self.visit(child, inside, depth + 1)
+            self.children(item, inside, depth, background)
 
-    def list(self, node: Node, blocks: tuple[Block, ...], depth: int) -> None:
+    def list(self, node: Node, blocks: tuple[Block, ...], depth: int, background: bool) -> None:
         """``a && b``: b hangs on a only where a is a test (``cd x && make`` is just a sequence); ``||`` always does."""
-        left = node.children[0]
-        joined = any(child.type == "||" for child in node.children)
-        self.visit(left, blocks, depth + 1)
-        inside = blocks
+        (left, ended), *rest = followed(node.children)
+        joined = any(child.type == "||" for child, _ in rest)
+        self.visit(left, blocks, depth + 1, background or ended)
+        inside, test = blocks, self.source(left)[:_MAX_TEXT]
         if joined:
-            inside = (*blocks, self.block("or", node, 1, self.source(left)))
-        elif any(_TESTS.match(part) for part in re.split(r"&&|\|\|", self.source(left))):
-            inside = (*blocks, self.block("and", node, 1, self.source(left)))
-        for child in node.children[1:]:
-            self.visit(child, inside, depth + 1)
+            inside = (*blocks, self.block("or", node, 1, test))
+        elif any(_TESTS.match(part) for part in re.split(r"&&|\|\|", test)):
+            inside = (*blocks, self.block("and", node, 1, test))
+        for child, ended in rest:
+            self.visit(child, inside, depth + 1, background or ended)
 
-    def function(self, node: Node, blocks: tuple[Block, ...], depth: int) -> None:
+    def function(self, node: Node, blocks: tuple[Block, ...], depth: int, background: bool) -> None:
+        # An ``&`` behind the definition runs nothing; what the calls of the function say is not followed.
         name, body = node.child_by_field_name("name"), node.child_by_field_name("body")
         if name is None or body is None:
             return
         self.functions[self.source(name)] = self.fragment.span(self.at(name.start_byte), self.at(name.end_byte))
         self.visit(body, (*blocks, self.block("function", node, 0, self.source(name))), depth + 1)
 
-    def subshell(self, node: Node, blocks: tuple[Block, ...], depth: int) -> None:
+    def subshell(self, node: Node, blocks: tuple[Block, ...], depth: int, background: bool) -> None:
         kind = "subshell" if node.type == "subshell" else "substitution"
-        self.children(node, (*blocks, self.block(kind, node, 0, "")), depth)
+        self.children(node, (*blocks, self.block(kind, node, 0, "")), depth, background)
 
-    def pipeline(self, node: Node, blocks: tuple[Block, ...], depth: int) -> None:
+    def pipeline(self, node: Node, blocks: tuple[Block, ...], depth: int, background: bool) -> None:
         """Members of a pipeline run in subshells; a simple command knows the one it writes to."""
         last: int | None = None
         for branch, child in enumerate(node.named_children):
-            before = set(self.found.commands)
-            self.visit(child, (*blocks, self.block("pipe", node, branch, "")), depth + 1)
             start = self.at(child.start_byte)
-            here = start if start not in before and start in self.found.commands else None
+            known = start in self.found.commands
+            self.visit(child, (*blocks, self.block("pipe", node, branch, "")), depth + 1, background)
+            here = start if not known and start in self.found.commands else None
             if here is not None and last is not None:
                 self.found.commands[last].links["to"] = self.found.commands[here]
+                self.found.commands[here].links["from"] = self.found.commands[last]
             last = here
 
-    def compound(self, node: Node, blocks: tuple[Block, ...], depth: int) -> None:
+    def compound(self, node: Node, blocks: tuple[Block, ...], depth: int, background: bool) -> None:
         """``{ ...; }`` and ``((i++))``."""
         if node.children and node.children[0].type == "((":
             start, end = self.at(node.start_byte), self.at(node.end_byte)
             for match in _ARITHMETIC_NAME.finditer(self.text, start, end):
                 if match.group(0) != match.group(1):
                     self.found.unknown(match.group(1), start, end, blocks)
-        self.children(node, blocks, depth)
+        self.children(node, blocks, depth, background)
 
 
 _COMPOUND = {

@@ -3,17 +3,41 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Sequence
+from functools import wraps
+from typing import TYPE_CHECKING, TypeVar
 
 from gpulint.documents.tasks import Count, EnvVar
 from gpulint.documents.yamltree import MISSING, Node, YamlError, parse
+from gpulint.numerals import whole
 from gpulint.source import Fragment, Span
 
 if TYPE_CHECKING:
     from gpulint.documents.shell import Script
 
 _CPUS = re.compile(r"(\d+)(?:\.\d*)?(m?)")
+
+
+Made = TypeVar("Made")
+
+
+def once(make: Callable[..., Made]) -> Callable[..., Made]:
+    """Make something of nodes once: thousands of aliases may stand for one anchor."""
+
+    @wraps(make)
+    def made(*nodes: Node) -> Made:
+        holder = next((node for node in nodes if node), None)
+        if holder is None:
+            return make(*nodes)
+        if holder.made is None:
+            holder.made = {}
+        key = (make, *map(id, nodes))
+        if key not in holder.made:
+            holder.made[key] = make(*nodes)
+        found: Made = holder.made[key]
+        return found
+
+    return made
 
 
 def pair_span(key: Node, value: Node) -> Span:
@@ -37,10 +61,12 @@ def cpus(holder: Node, key: str) -> Count | None:
     if not value or value.is_null:
         return None
     match = _CPUS.fullmatch(value.text)
-    cores = None if match is None else int(match[1]) // (1000 if match[2] else 1)
+    number = None if match is None else whole(match[1])
+    cores = None if match is None or number is None else number // (1000 if match[2] else 1)
     return Count(cores, pair_span(name, value), f"{key}: {value.text}")
 
 
+@once
 def env_map(node: Node) -> tuple[EnvVar, ...]:
     """``NAME: value`` pairs, or a list of ``NAME=value`` and bare ``NAME`` (value taken from outside: None)."""
     if node.kind == "map":
@@ -53,6 +79,7 @@ def env_map(node: Node) -> tuple[EnvVar, ...]:
     return tuple(EnvVar(name, value if equals else None, item.span) for item, name, equals, value in parts)
 
 
+@once
 def env_list(node: Node) -> tuple[EnvVar, ...]:
     """Kubernetes' ``[{name: N, value: V}]``; ``valueFrom`` gives None."""
     variables = []
@@ -63,6 +90,7 @@ def env_list(node: Node) -> tuple[EnvVar, ...]:
     return tuple(variables)
 
 
+@once
 def shell(node: Node) -> tuple[Script, ...]:
     """The script of a scalar, or of a list of lines that one shell runs in turn; nothing for an empty one."""
     from gpulint.documents.shell import parse_script
@@ -72,6 +100,7 @@ def shell(node: Node) -> tuple[Script, ...]:
     return (parse_script(join(fragments)),) if fragments else ()
 
 
+@once
 def argv(*nodes: Node) -> tuple[Script, ...]:
     """The command of exec-form lists put one after another (Kubernetes' ``command`` and ``args``).
 

@@ -7,6 +7,7 @@ import re
 from gpulint.documents.specs.common import count, env_map, pair_span, shell
 from gpulint.documents.tasks import Count, Resources, Task
 from gpulint.documents.yamltree import Node
+from gpulint.numerals import whole
 
 _TYPES = frozenset({"task", "service", "dev-environment"})
 _MEMORY = re.compile(r"[\d.]*\s*[KMGT]B?|\d*[KMGT]?B?\s*\.\.\s*[\d.]*\s*[KMGT]?B", re.IGNORECASE)
@@ -69,7 +70,7 @@ def _short(text: str) -> tuple[int | None, str | None, str]:
         if part.lower() in {"nvidia", "amd", "tpu", "intel", "tenstorrent"}:
             vendor = part.lower()
         elif _NUMBERS.fullmatch(part):
-            value = int(part) if part.isdecimal() else None
+            value = whole(part)
         elif part and not _MEMORY.fullmatch(part):
             model = part if "," not in part else None
     return value, model, vendor

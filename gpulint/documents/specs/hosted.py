@@ -8,6 +8,7 @@ from gpulint.documents.specs.accelerators import machine_request
 from gpulint.documents.specs.common import argv, count, env_map, pair_span, shell
 from gpulint.documents.tasks import Count, Resources, Task
 from gpulint.documents.yamltree import MISSING, Node
+from gpulint.numerals import whole
 
 _LIGHTNING_MACHINE = re.compile(r"(T4|L4|L40S|A10G|V100|A100|H100|H200|B200)(?:_SMALL)?(?:_X_(\d+))?")
 
@@ -77,7 +78,7 @@ def _lightning(root: Node) -> list[Task]:
     match = _LIGHTNING_MACHINE.fullmatch(machine.text)
     if match is None or not (scripts := shell(root.at("run"))):
         return []
-    gpus = Count(int(match[2] or 1), pair_span(key, machine), f"machine: {machine.text}")
+    gpus = Count(whole(match[2] or "1"), pair_span(key, machine), f"machine: {machine.text}")
     return [
         Task(
             name=root.at("name").text,

@@ -6,6 +6,7 @@ from gpulint.documents.specs.accelerators import machine_request
 from gpulint.documents.specs.common import count, env_map, pair_span, shell
 from gpulint.documents.tasks import Count, Resources, Task
 from gpulint.documents.yamltree import Node
+from gpulint.numerals import whole
 from gpulint.source import Span
 
 _RESOURCES = (
@@ -84,4 +85,4 @@ def _of(choices: list[tuple[str, int | None]], span: Span, text: str, nodes: Cou
 def _choice(text: str) -> tuple[str, int | None]:
     """``A100:8`` as (model, count); one GPU where no count is written."""
     model, colon, number = text.partition(":")
-    return model, (int(number) if number.isdecimal() else None) if colon else 1
+    return model, whole(number) if colon else 1

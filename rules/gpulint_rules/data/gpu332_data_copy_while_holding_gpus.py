@@ -89,15 +89,8 @@ def _is_code(held: Held) -> bool:
 
 def _trains_later(held: Held) -> bool:
     """Does the job start anything after the copy? (An upload of results at the end is no start.)"""
-    here = held.command.span
-    return (
-        any(
-            start.document.path != held.job.document.path or start.launch.span > here
-            for start in held.job.launches
-            if not start.launch.uncalled
-        )
-        or not held.job.launches
-    )
+    job, here = held.job, held.command.span
+    return not job.launches or job.starts_elsewhere or (job.last_start is not None and job.last_start > here)
 
 
 def _preparations(document: Document, project: Project) -> Iterator[Finding]:

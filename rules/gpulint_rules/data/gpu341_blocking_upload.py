@@ -94,7 +94,11 @@ def _is_periodic(scopes: ModuleScopes, node: ast.AST, project: Project, depth: i
     sites = project.resolver.call_sites(scopes, function)
     if not sites:
         return not _depends_on_caller(scopes, node, function)
-    return any(_is_periodic(site.scopes, site.node, project, depth - 1) for site in sites)
+    return project.memo.ask(
+        ("periodic", function, depth),
+        lambda: any(_is_periodic(site.scopes, site.node, project, depth - 1) for site in sites),
+        False,
+    )
 
 
 def _depends_on_caller(scopes: ModuleScopes, node: ast.AST, function: FunctionNode) -> bool:

@@ -120,7 +120,7 @@ def _has_other_network(name: str, document: Document) -> bool:
 
 def _is_unused(name: str, document: Document, span: Span, project: Project) -> bool:
     """Do all jobs that get the variable go without the transport: one node for InfiniBand, one GPU for the others?"""
-    jobs = [job for job in project.jobs if any(item.place == Place(document.path, span) for item in job.env)]
+    jobs = project.jobs_setting(document.path, span)
     return bool(jobs) and all(
         _is_one(job.nodes) or (job.nodes is None and job.task.system in BATCH and _is_one(job.gpus))
         if name == "NCCL_IB_DISABLE"

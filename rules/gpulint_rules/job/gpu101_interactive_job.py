@@ -49,7 +49,7 @@ def check(job: Job, project: Project) -> Iterator[Finding]:
         name = session(item.command)
         if name in ("salloc", "srun --pty") and (name == "salloc" or _own_gpus(item) or _holds(job)):
             yield _finding(job, item.place, f"{name} holds GPUs for an interactive session")
-    if not _holds(job) or _DEV_KIND.search(job.document.source.text):
+    if not _holds(job) or job.document.matches(_DEV_KIND):
         return
     if job.task.interactive is not None:
         yield _finding(job, Place(job.document.path, job.task.interactive), "an editor session holds GPUs")
@@ -58,7 +58,7 @@ def check(job: Job, project: Project) -> Iterator[Finding]:
         name = session(item.command)
         if name in ("salloc", "srun --pty") or name is None:
             continue
-        if name == "sshd" and (_MPI.search(job.document.source.text) or not (_ends(job, item) or _only(job, item))):
+        if name == "sshd" and (job.document.matches(_MPI) or not (_ends(job, item) or _only(job, item))):
             continue
         yield _finding(job, item.place, f"{name} holds {_gpus(job)} for an interactive session")
         return

@@ -32,6 +32,7 @@ from gpulint.facts.scopes import ModuleScopes, last_name
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.jobs import Job, JobLaunch, Setting
+from gpulint.numerals import whole
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule, Scope
 
@@ -64,12 +65,14 @@ def check(job: Job, project: Project) -> Iterator[Finding]:
     # What stands in `$(...)` only asks for something: a free port, a path.
     starts = [start for start in job.launches if start.script is None and not start.launch.command.in_substitution]
     shown = {setting.value for start in starts for name in _VISIBLE if (setting := start.env.get(name)) is not None}
+    # Where only some of the programs get a list, another one may well use the rest.
+    hidden = {name for name in _VISIBLE if all(start.env.get(name) is not None for start in starts)}
     for start in starts:
         if not alone(job, start) or start.launch.command.in_loop or _narrow(start):
             continue
         setting = next((start.env[name] for name in _VISIBLE if name in start.env), None)
         if setting is not None:
-            if setting.value is not None and len(shown) == 1 and _all_hidden(starts, setting):
+            if setting.value is not None and len(shown) == 1 and setting.name in hidden:
                 yield from _short(job, setting, gpus)
             continue
         if start.program is not None and _single(project, job, start):
@@ -85,11 +88,6 @@ def _single(project: Project, job: Job, start: JobLaunch) -> bool:
 def _narrow(start: JobLaunch) -> bool:
     """Whether the launcher itself takes only a part of the node's GPUs."""
     return start.launch.gpus is not None or start.launch.uncalled
-
-
-def _all_hidden(starts: list[JobLaunch], setting: Setting) -> bool:
-    """Whether every program of the job gets the same list: another one may well use the rest."""
-    return all(start.env.get(setting.name) is not None for start in starts)
 
 
 def _short(job: Job, setting: Setting, gpus: int) -> Iterator[Finding]:
@@ -146,7 +144,7 @@ def _size(project: Project, scopes: ModuleScopes, node: ast.expr) -> int | None:
         return len(value) or None
     if isinstance(value, str) and "," in value:
         return len(devices(value)) or None
-    return int(value) if isinstance(value, str) and value.isdecimal() and last_name(node) == "" else None
+    return whole(value) if isinstance(value, str) and last_name(node) == "" else None
 
 
 def _count(number: int) -> str:

@@ -126,24 +126,22 @@ def _works(command: Command) -> bool:
 
 def _holds_gpus(document: Document, work: Command, project: Project) -> bool:
     """Whether GPUs are held while it waits, and what ran before is known to have ended rather than to serve."""
-    if _SERVER.search(document.source.text):
+    if document.matches(_SERVER):
         return False
     held = any(task.resources.gpus is not None and task.resources.gpus.value != 0 for task in document.tasks)
     if work.words and work.words[0].raw in _ARGUMENTS:
-        return held or (document.kind is Kind.SHELL and bool(_TRAINS.search(document.source.text)))
+        return held or (document.kind is Kind.SHELL and document.matches(_TRAINS))
     started = launch(work)
-    linked = [item for job in project.jobs for item in job.launches if item.place == Place(document.path, work.span)]
+    linked = project.launched_at(document.path, work.span)
     if started is not None and started.launcher == "shell":
-        scripts = [item.script for item in linked if item.script is not None]
+        scripts = [item.start.script for item in linked if item.start.script is not None]
         if not scripts or any(command.background for one in scripts for part in one.scripts for command in part.walk()):
             return False
     if held or (started is not None and started.launcher in _GPU_LAUNCHERS):
         return True
-    if any(
-        job.gpus is not None and job.gpus.value != 0 for job in project.jobs for item in job.launches if item in linked
-    ):
+    if any(item.job.gpus is not None and item.job.gpus.value != 0 for item in linked):
         return True
-    programs = (project.gpu_use.started(item) for item in linked)
+    programs = (project.gpu_use.started(item.start) for item in linked)
     return any(program is not None and program.use is Use.YES and program.trains for program in programs)
 
 

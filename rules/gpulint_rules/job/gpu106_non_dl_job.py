@@ -53,7 +53,7 @@ _LONG = frozenset({"install", "create", "env", "update", "clone", "pull", "downl
 def check(job: Job, project: Project) -> Iterator[Finding]:
     if job.task.role != "main" or job.gpus is None or not (job.gpus.value or _is_cluster(job.gpus)):
         return
-    if _SCHEDULING_TEST.search(job.document.source.text):
+    if job.document.matches(_SCHEDULING_TEST):
         return
     if any(session(item.command) or stays_open(item.command) for item in job.commands):
         return

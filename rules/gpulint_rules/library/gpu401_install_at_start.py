@@ -37,7 +37,7 @@ from gpulint.documents.base import Document
 from gpulint.documents.python import walk
 from gpulint.documents.shell.script import Block
 from gpulint.facts.fetch_commands import install_tool
-from gpulint.facts.gpu_jobs import Held, only_sets_up
+from gpulint.facts.gpu_jobs import Held
 from gpulint.facts.scopes import ModuleScopes
 from gpulint.facts.shipped import packages
 from gpulint.finding import Finding, Severity
@@ -84,7 +84,7 @@ def installs(document: Document, project: Project) -> Iterator[tuple[Held, str]]
     """Commands of a document that install packages in a GPU job, with the name of the installer."""
     for held in project.gpu_jobs.commands_of(document):
         tool = install_tool(held.command)
-        if tool and not _only_if_missing(held) and not only_sets_up(held.job):
+        if tool and not _only_if_missing(held) and not project.gpu_jobs.only_sets_up(held.job):
             yield held, tool
 
 

@@ -157,10 +157,8 @@ def _in_launcher(document: Document, project: Project, setting: EnvironmentSetti
         if _GPU_IMAGE.search(image) and not re.search(r"cpu", image, re.IGNORECASE):
             yield _finding(document, setting, trouble, "dockerfile", ())
         return
-    for job in project.jobs:
-        if any(item.place == Place(document.path, setting.span) for item in job.env) and (
-            related := _needs_gpus(job, setting, project)
-        ):
+    for job in project.jobs_setting(document.path, setting.span):
+        if related := _needs_gpus(job, setting, project):
             yield _finding(document, setting, trouble, "shell" if assignment is not None else "spec", related)
             return
 

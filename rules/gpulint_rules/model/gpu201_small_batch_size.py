@@ -60,6 +60,7 @@ from gpulint.facts.small_batches import (
 from gpulint.facts.unused import is_option_read, is_replaced
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
+from gpulint.numerals import whole
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 from gpulint.source import Span
@@ -250,7 +251,7 @@ def _task(document: Document, project: Project, task: Task) -> Iterator[Finding]
         return
     options = {variable.name: variable.value for variable in task.env}
     for variable in task.env:
-        size = int(variable.value) if variable.value is not None and variable.value.isdecimal() else 0
+        size = whole(variable.value) or 0
         if is_batch_size(variable.name) and is_small(size, "") and not accumulated_elsewhere(options, size):
             yield _finding(document, variable.span, f"{variable.name} is {size}", size)
     for script in task.scripts:
@@ -281,7 +282,7 @@ def _launch(document: Document, project: Project, launch: Launch) -> Iterator[Fi
     counts = [count.value for count in (launch.processes_per_node, launch.nodes) if count is not None]
     processes = math.prod(count for count in counts if count is not None)
     for name, option in options.items():
-        size = int(option.value) if option.value is not None and option.value.isdecimal() else 0
+        size = whole(option.value) or 0
         named = is_batch_size(name) or name in ("--micro-batch-size", "--micro_batch_size")
         if size * processes >= LARGE_GLOBAL:
             continue

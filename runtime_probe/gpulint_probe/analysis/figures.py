@@ -102,6 +102,7 @@ class Analysis:
 
 def analyse(recording: Recording, program: Program | None = None) -> Analysis:
     """Every figure of a recording; ``program`` brings the static findings (see ``read_program``)."""
+    recording = recording.readable()
     seen = Seen.of(recording)
     program = program or Program()
     pieces = attribute(seen)

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpulint.escaping import printable
+
 if TYPE_CHECKING:
     from gpulint.finding import Finding
     from gpulint.project import Project
@@ -64,11 +66,11 @@ def read_program(command: Sequence[str], cwd: str, gpus: int) -> Program:
         return Program(note="the recording has no command, so no program was searched for findings")
     folder = Path(cwd)
     if not folder.is_dir():
-        return Program(note=f"{cwd} is not here, so its program was not searched for findings")
+        return Program(note=printable(f"{cwd} is not here, so its program was not searched for findings"))
     try:
         return _read(command, folder, gpus)
     except ConfigError as error:
-        return Program(note=f"the program was not searched for findings: {error}")
+        return Program(note=printable(f"the program was not searched for findings: {error}"))
 
 
 def _read(command: Sequence[str], folder: Path, gpus: int) -> Program:
@@ -85,7 +87,7 @@ def _read(command: Sequence[str], folder: Path, gpus: int) -> Program:
     first.provide(script, text)
     files = _files(first, script)
     if len(files) < 2:
-        return Program(note=f"'{shlex.join(command)}' starts no file that gpulint reads")
+        return Program(note=printable(f"'{shlex.join(command)}' starts no file that gpulint reads"))
     project = Project(root, files, config)
     project.provide(script, text)
     rules = select(plugins.load().rules, config.select, config.extend_select, config.ignore)
@@ -112,9 +114,9 @@ def _files(project: Project, script: Path) -> list[Path]:
 def _plain(finding: Finding, script: Path, folder: Path) -> StaticFinding:
     rule, span = finding.rule, finding.span
     path = "" if finding.path == script else os.path.relpath(finding.path, folder)
-    texts = [_without_script(text) for text in (finding.message, finding.help)]
+    message, help = (printable(_without_script(text), keep="\n") for text in (finding.message, finding.help))
     return StaticFinding(
-        rule.code, rule.name, str(finding.severity), path, span.line, texts[0], texts[1], rule.url, span.cell
+        rule.code, rule.name, str(finding.severity), printable(path), span.line, message, help, rule.url, span.cell
     )
 
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from gpulint.escaping import say
 from gpulint.estimates import BatchSizes, EstimateFailed
 from gpulint_probe.estimator.errors import EstimateError
 
@@ -94,7 +95,7 @@ def run(args: argparse.Namespace) -> int:
         import rich.progress
         import torch  # noqa: F401
     except ImportError as error:
-        print(f"gpulint estimate needs {error.name}: pip install 'gpulint[probe]'", file=sys.stderr)
+        say(f"gpulint estimate needs {error.name}: pip install 'gpulint[probe]'")
         return 2
     try:
         with rich.progress.Progress(
@@ -108,14 +109,14 @@ def run(args: argparse.Namespace) -> int:
             task = bar.add_task("loading the model", total=None)  # how many steps a search needs shows at its end
             estimate, suggestion, savings = _estimate(args, lambda text: bar.update(task, description=text))
     except EstimateError as error:
-        print(f"gpulint estimate: {error}", file=sys.stderr)
+        say(f"gpulint estimate: {error}")
         return 2
     from gpulint_probe.estimator.report import as_json, print_table
 
     if args.output_format == "json":
-        print(as_json(estimate, suggestion, savings))
+        sys.stdout.write(as_json(estimate, suggestion, savings) + "\n")
     else:
-        print_table(rich.console.Console(), estimate, suggestion, savings)
+        print_table(rich.console.Console(markup=False, emoji=False), estimate, suggestion, savings)
     return 1 if estimate.fits is False else 0
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from gpulint.escaping import printable
 from gpulint_probe.estimator.api import Estimate
 from gpulint_probe.estimator.search import MARGIN, Suggestion
 
@@ -26,7 +27,8 @@ def as_json(estimate: Estimate, suggestion: Suggestion | None, savings: dict[str
 
 def print_table(console: Console, estimate: Estimate, suggestion: Suggestion | None, savings: dict[str, int]) -> None:
     """Totals, categories at the peak, where the peak is, whether it fits, and what would help."""
-    table = Table(title=f"{estimate.target}, batch {estimate.batch_size} ({estimate.method})", title_justify="left")
+    title = printable(f"{estimate.target}, batch {estimate.batch_size} ({estimate.method})")
+    table = Table(title=title, title_justify="left")
     table.add_column("memory")
     table.add_column("GiB", justify="right")
     if estimate.allocated_bytes:
@@ -41,11 +43,10 @@ def print_table(console: Console, estimate: Estimate, suggestion: Suggestion | N
     console.print(table)
     if estimate.peak_operator:
         module = f" of module '{estimate.peak_module}'" if estimate.peak_module else ""
-        console.print(
-            f"Peak: {estimate.peak_operator} in the {estimate.peak_phase}{module}", highlight=False, markup=False
-        )
+        peak = f"Peak: {estimate.peak_operator} in the {estimate.peak_phase}{module}"
+        console.print(printable(peak), highlight=False)
     for note in estimate.notes:
-        console.print(f"Note: {note}", highlight=False, markup=False)
+        console.print(printable(f"Note: {note}"), highlight=False)
     if estimate.fits is not None and estimate.capacity_bytes and estimate.free_bytes is not None:
         share = 100 * abs(estimate.free_bytes) / estimate.capacity_bytes
         if estimate.fits:

@@ -8,7 +8,7 @@ import os
 import shlex
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -38,26 +38,41 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def report(recording: Recording, args: argparse.Namespace, stream: TextIO) -> None:
-    """Write and print what the options ask for. Raises RecordingError."""
+    """Write and print what the options ask for. One file that cannot be written does not keep the others from it.
+
+    Raises RecordingError.
+    """
     from gpulint_probe.analysis import Program, analyse, read_program
 
     program = Program() if args.no_findings else read_program(recording.command, recording.cwd, len(recording.gpus))
     analysis = analyse(recording, program)
     advice = _advice(analysis, args) if args.suggest_batch else None
-    if args.json is not None:
-        _write_json(analysis, advice, args.json)
-    if args.html is not None:
-        from gpulint_probe.reporting.html import html
-
-        _write(args.html, html(analysis, advice=advice))
-    if args.png is not None:
-        from gpulint_probe.reporting.png import write_png
-
-        write_png(analysis, args.png)
+    errors = []
+    for write in _files(analysis, advice, args):
+        try:
+            write()
+        except RecordingError as error:
+            errors.append(str(error))
     if not args.quiet:
         from gpulint_probe.reporting.page import page
 
         stream.write(page(analysis, advice=advice, colour=_colour(stream), width=_width()))
+    if errors:
+        raise RecordingError("; ".join(errors))
+
+
+def _files(analysis: Analysis, advice: BatchAdvice | None, args: argparse.Namespace) -> Iterator[Callable[[], None]]:
+    """What writes each of the files that the options ask for."""
+    if args.json is not None:
+        yield lambda: _write_json(analysis, advice, args.json)
+    if args.html is not None:
+        from gpulint_probe.reporting.html import html
+
+        yield lambda: _write(args.html, html(analysis, advice=advice))
+    if args.png is not None:
+        from gpulint_probe.reporting.png import write_png
+
+        yield lambda: write_png(analysis, args.png)
 
 
 def compare_command(arguments: Sequence[str]) -> int:
@@ -79,7 +94,7 @@ def compare_command(arguments: Sequence[str]) -> int:
 
     found = compare(*(analyse(Recording.read(path)) for path in (args.before, args.after)))
     if args.json:
-        print(json.dumps(found.to_json(), indent=2))
+        sys.stdout.write(json.dumps(found.to_json(), indent=2) + "\n")
     else:
         sys.stdout.write(comparison_page(found, colour=_colour(sys.stdout), width=_width()))
     return 0
@@ -151,10 +166,10 @@ def _write_json(analysis: Analysis, advice: BatchAdvice | None, path: Path) -> N
 
 
 def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8", errors="backslashreplace")
-    except OSError as error:
-        raise RecordingError(f"{path}: {error.strerror}") from error
+    from gpulint_probe.replacing import replacing
+
+    with replacing(path) as file:
+        file.write_text(text, encoding="utf-8", errors="backslashreplace")
 
 
 def _positive(text: str) -> int:

@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from gpulint.escaping import no_command
 from gpulint_probe.analysis.compare import Comparison, Row
 from gpulint_probe.analysis.words import duration, percent, size
 
@@ -17,7 +18,7 @@ def comparison_page(comparison: Comparison, *, colour: bool = False, width: int 
     out = io.StringIO()
     console = Console(
         file=out, width=max(40, width), force_terminal=colour, no_color=not colour, highlight=False,
-        color_system="standard" if colour else None, legacy_windows=False,
+        color_system="standard" if colour else None, legacy_windows=False, markup=False, emoji=False,
     )  # fmt: skip
     table = Table(box=None, padding=(0, 3, 0, 0), header_style="dim")
     table.add_column("")
@@ -34,7 +35,7 @@ def comparison_page(comparison: Comparison, *, colour: bool = False, width: int 
     console.print(table)
     for warning in comparison.warnings:
         console.print(Text(f"Note: {warning}", style="yellow"))
-    return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
+    return "\n".join(no_command(line.rstrip()) for line in out.getvalue().split("\n")[:-1]) + "\n"
 
 
 def _value(value: float | None, unit: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
@@ -16,7 +15,7 @@ from gpulint_probe.analysis.utilization import LOW
 from gpulint_probe.analysis.verdict import Loss, worth_naming
 from gpulint_probe.analysis.words import duration, number, percent, size
 from gpulint_probe.reporting.buckets import Lane, cause_spans, lanes, thinned
-from gpulint_probe.reporting.page import facts, headline, remarks
+from gpulint_probe.reporting.page import facts, headline, remarks, title
 from gpulint_probe.reporting.svg import area, band, clock, tick_marks, ticks
 
 BUCKETS = 600
@@ -58,9 +57,8 @@ class _Row:
 def html(analysis: Analysis, *, advice: BatchAdvice | None = None) -> str:
     """The whole document."""
     rows = [_Row(lane, f"lane-{index}") for index, lane in enumerate(lanes(analysis, BUCKETS))]
-    title = shlex.join(analysis.recording.command) or "a running job"
     body = [
-        f"<header><h1><code>{escape(title)}</code></h1><p class='faint'>{escape(facts(analysis))}</p>",
+        f"<header><h1><code>{escape(title(analysis))}</code></h1><p class='faint'>{escape(facts(analysis))}</p>",
         f"<p>{escape(headline(analysis))}</p>{_tiles(analysis)}</header>",
         _losses(analysis),
         _timeline(analysis, rows),
@@ -74,7 +72,7 @@ def html(analysis: Analysis, *, advice: BatchAdvice | None = None) -> str:
         "<html lang='en'><head><meta charset='utf-8'>",
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">',
         "<meta name='viewport' content='width=device-width, initial-scale=1'>",
-        f"<title>gpulint probe: {escape(title)}</title>",
+        f"<title>gpulint probe: {escape(title(analysis))}</title>",
         f"<style>\n{_asset('report.css')}</style></head><body><main>",
         *(part for part in body if part),
         f"</main><script type='application/json' id='data'>{_data(analysis, rows)}</script>",

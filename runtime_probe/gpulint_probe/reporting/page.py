@@ -10,6 +10,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from gpulint.escaping import no_command, printable
 from gpulint_probe.analysis.batch import BatchAdvice
 from gpulint_probe.analysis.figures import Analysis, GpuFigures
 from gpulint_probe.analysis.utilization import LOW
@@ -27,7 +28,7 @@ def page(analysis: Analysis, *, advice: BatchAdvice | None = None, colour: bool 
     out = io.StringIO()
     console = Console(
         file=out, width=max(40, width), force_terminal=colour, no_color=not colour, highlight=False,
-        color_system="standard" if colour else None, legacy_windows=False,
+        color_system="standard" if colour else None, legacy_windows=False, markup=False, emoji=False,
     )  # fmt: skip
     for part in (_head(analysis), _gpus(analysis, console.width), _host(analysis, console.width)):
         if part is not None:
@@ -36,7 +37,12 @@ def page(analysis: Analysis, *, advice: BatchAdvice | None = None, colour: bool 
     if advice is not None:
         _section(console, "Batch size", advice.lines)
     _section(console, "Worth knowing", remarks(analysis))
-    return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
+    return "\n".join(no_command(line.rstrip()) for line in out.getvalue().split("\n")[:-1]) + "\n"
+
+
+def title(analysis: Analysis) -> str:
+    """The command that ran."""
+    return printable(shlex.join(analysis.recording.command)) or "a running job"
 
 
 def headline(analysis: Analysis) -> str:
@@ -105,7 +111,7 @@ def unexplained(analysis: Analysis) -> int:
 
 def _head(analysis: Analysis) -> Text:
     text = Text("gpulint probe: ", style="bold")
-    text.append(shlex.join(analysis.recording.command) or "a running job")
+    text.append(title(analysis))
     text.append(f"\n{facts(analysis)}\n", style="dim")
     style = "bold red" if analysis.utilization is not None and analysis.utilization <= LOW else "bold"
     text.append(headline(analysis), style=style)
@@ -174,10 +180,10 @@ def _losses(console: Console, analysis: Analysis) -> None:
     console.print("Where the GPU time went", style="bold")
     for place, loss in enumerate(found[:_MOST_LOSSES], 1):
         text = Text(f"{place}. ", style="bold")
-        text.append(loss.sentence, style="bold" if place == 1 else "")
+        text.append(printable(loss.sentence), style="bold" if place == 1 else "")
         console.print(text)
         for line in _details(loss):
-            console.print(Padding(Text(line, style="dim"), (0, 0, 0, 3)))
+            console.print(Padding(Text(printable(line), style="dim"), (0, 0, 0, 3)))
     if len(found) > _MOST_LOSSES:
         console.print(f"and {number(len(found) - _MOST_LOSSES, 'smaller cause')}")
     if others := unexplained(analysis):
@@ -200,7 +206,7 @@ def _section(console: Console, title: str, lines: list[str]) -> None:
     console.print()
     console.print(title, style="bold")
     for line in lines:
-        console.print(Text(f"- {line}"))
+        console.print(Text(printable(f"- {line}")))
 
 
 def _named(gpus: list[GpuFigures], analysis: Analysis) -> str:

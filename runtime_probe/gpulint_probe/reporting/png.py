@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +9,9 @@ from gpulint_probe.analysis.causes import Cause
 from gpulint_probe.analysis.figures import Analysis
 from gpulint_probe.analysis.words import duration
 from gpulint_probe.recording import RecordingError
+from gpulint_probe.replacing import replacing
 from gpulint_probe.reporting.buckets import Lane, cause_spans, lanes
-from gpulint_probe.reporting.page import headline
+from gpulint_probe.reporting.page import headline, title
 
 _BUCKETS = 800
 _MOST_LANES = 24
@@ -43,15 +43,12 @@ def write_png(analysis: Analysis, path: Path) -> None:
     if shown:
         patches = [Patch(color=_CAUSES[cause], alpha=0.35, label=cause.value) for cause in _CAUSES if cause in shown]
         figure.legend(handles=patches, loc="outside lower center", ncols=3, fontsize=8, frameon=False)
-    title = shlex.join(analysis.recording.command) or "a running job"
     # A dollar sign would begin a formula.
     figure.suptitle(
-        f"{_short(title)}\n{headline(analysis)} {duration(analysis.seconds)}".replace("$", r"\$"), fontsize=10
+        f"{_short(title(analysis))}\n{headline(analysis)} {duration(analysis.seconds)}".replace("$", r"\$"), fontsize=10
     )
-    try:
-        figure.savefig(path, format="png", dpi=130)
-    except OSError as error:
-        raise RecordingError(f"{path}: {error.strerror}") from error
+    with replacing(path) as file:
+        figure.savefig(file, format="png", dpi=130)
 
 
 def _draw(axis: Any, lane: Lane, analysis: Analysis, unit: int) -> None:

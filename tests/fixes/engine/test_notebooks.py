@@ -17,7 +17,7 @@ HEAD = '{"nbformat": 4, "metadata": {"x": 1e5, "x": [ ]}, "cells":\t[ {"source":
 TAIL = ', "metadata": {}, "outputs": [{"data": {"image/png": "iVBOR\\/w0K\\n"}}], "execution_count": null } ] }\n'
 
 STYLES = {
-    "a list": ('["import x\\n", "WASTE\\n",\n "y = 1"]', '["import x\\n", "FIXED\\n", "y = 1"]'),
+    "a list": ('["import x\\n", "WASTE\\n",\n "y = 1"]', '["import x\\n", "FIXED\\n",\n "y = 1"]'),
     "one line": ('["WASTE"]', '["FIXED"]'),
     "a string": ('"import x\\nWASTE\\ny = 1"', '"import x\\nFIXED\\ny = 1"'),
     "indented": (
@@ -26,7 +26,12 @@ STYLES = {
     ),
     "escapes": ('["WASTE # \\u00e9\\n", "\\u0061 = \'\\/\'"]', '["FIXED # \\u00e9\\n", "\\u0061 = \'\\/\'"]'),
     "carriage returns": ('"x = 1\\r\\nWASTE\\r\\n"', '"x = 1\\r\\nFIXED\\r\\n"'),
-    "lines in pieces": ('["x = 1\\nWAS", "TE"]', '["x = 1\\n", "FIXED"]'),
+    "lines in pieces": ('["x = 1\\nWAS", "TE"]', '["x = 1\\nFIXED"]'),
+    "one piece": ('["x = 1\\nWASTE\\ny = \\u0061\\n"]', '["x = 1\\nFIXED\\ny = \\u0061\\n"]'),
+    "pieces of several lines": (
+        '["import x\\nx =", " 1\\n","WASTE\\ny = 1\\n", "", "z = 1\\n", ""]',
+        '["import x\\nx =", " 1\\n","FIXED\\ny = 1\\n", "", "z = 1\\n", ""]',
+    ),
     "magics": (
         '["!pip list\\n", "%time WASTE\\n", "x = %time WASTE"]',
         '["!pip list\\n", "%time FIXED\\n", "x = %time FIXED"]',
@@ -64,28 +69,32 @@ SOURCES = st.text(alphabet="ab'\"\\\n\r\té漢🔥\u2028\x0c/", max_size=30)
 
 
 @given(
-    st.lists(st.tuples(SOURCES, st.booleans()), min_size=1, max_size=4),
+    st.lists(
+        st.tuples(st.lists(SOURCES, max_size=4), st.sampled_from(["lines", "pieces", "text"])), min_size=1, max_size=4
+    ),
     st.data(),
     st.booleans(),
     st.sampled_from([None, 1, "\t"]),
 )
 def test_any_source_is_replaced_and_nothing_else(
-    cells: list[tuple[str, bool]], data: st.DataObject, ascii_only: bool, indent: Any
+    cells: list[tuple[list[str], str]], data: st.DataObject, ascii_only: bool, indent: Any
 ) -> None:
     listed = [
         {
             "cell_type": "code",
             "outputs": [{"text": ["é", "\\/"]}],
-            "source": text.splitlines(keepends=True) if as_list else text,
+            "source": {"lines": "".join(pieces).splitlines(keepends=True), "pieces": pieces, "text": "".join(pieces)}[
+                how
+            ],
         }
-        for text, as_list in cells
+        for pieces, how in cells
     ]
     content: Any = {"metadata": {"cells": [{"source": "no cell"}]}, "cells": listed}
     text = json.dumps(content, ensure_ascii=ascii_only, indent=indent)
     index = data.draw(st.integers(0, len(cells) - 1))
     new = data.draw(SOURCES)
     changed = replace_sources(text, {index: new})
-    expected = [new if number == index else source for number, (source, _) in enumerate(cells)]
+    expected = [new if number == index else "".join(pieces) for number, (pieces, _) in enumerate(cells)]
     document = NotebookDocument(Path("a.ipynb"), changed)
     assert [cell.source.text for cell in document.cells] == expected
     after = json.loads(changed)

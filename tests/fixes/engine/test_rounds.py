@@ -216,10 +216,10 @@ def test_all_files_or_none(
         case _:
             check = writing._check_unchanged
 
-            def changing(target: Path, change: writing.Change) -> None:
-                if target.name == "b.sh":
-                    target.write_text("somebody else\n")
-                check(target, change)
+            def changing(job: Any) -> None:
+                if job.name == "b.sh":
+                    job.change.path.write_text("somebody else\n")
+                check(job)
 
             monkeypatch.setattr(writing, "_check_unchanged", changing)
             other = "somebody else\n"

@@ -145,15 +145,15 @@ def test_interruptions_leave_all_or_nothing(
     """At the ``moment``-th file to take its place, before or right after it does; the fourth one is new."""
     put, count = writing._put, 0
 
-    def failing(temporary: Path, target: Path, change: Change) -> None:
+    def failing(job: Any) -> None:
         nonlocal count
         count += 1
         if after:
-            put(temporary, target, change)
+            put(job)
         if count == moment:
             raise error
         if not after:
-            put(temporary, target, change)
+            put(job)
 
     monkeypatch.setattr(writing, "_put", failing)
     new = tmp_path / "new.py"

@@ -1,0 +1,137 @@
+"""A report as JSON, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gpulint.finding import Finding, Place, Problem, Severity
+from gpulint.fix import Declined, Edit, Fix, NewFile, Safety
+from gpulint.rule import Category, Dimension, Evidence, Kind, Rule, Scope
+from gpulint.source import Span
+
+if TYPE_CHECKING:
+    from gpulint.engine import Report
+
+
+class _Kept(Rule):
+    """A rule as far as reports tell of it; its module is not imported."""
+
+    @property
+    def doc(self) -> str:
+        return str(self.__dict__["text"])
+
+
+def entry_of(report: Report, rules: Sequence[Rule]) -> dict[str, Any]:
+    """A report and the rules that ran, fit for JSON."""
+    return {
+        "rules": [_rule_out(rule) for rule in rules],
+        "extra": [_rule_out(rule) for rule in _others(report, rules)],
+        "results": [_result_out(result) for result in report.results],
+        "problems": [[str(p.path), p.message, p.line, p.column, p.is_error] for p in report.problems],
+    }
+
+
+def _others(report: Report, rules: Sequence[Rule]) -> list[Rule]:
+    """Rules of findings that are none of those that ran (an unused suppression)."""
+    return list({r.finding.rule.code: r.finding.rule for r in report.results if r.finding.rule not in rules}.values())
+
+
+def _span_out(span: Span) -> list[int | None]:
+    return [span.line, span.column, span.end_line, span.end_column, span.cell]
+
+
+def _rule_out(rule: Rule) -> dict[str, Any]:
+    return {
+        "code": rule.code,
+        "name": rule.name,
+        "category": rule.category.name,
+        "dimension": rule.dimension.value,
+        "severity": rule.severity.value,
+        "kinds": sorted(kind.value for kind in rule.kinds),
+        "summary": rule.summary,
+        "why": rule.why,
+        "evidence": [[evidence.value, evidence.source] for evidence in rule.evidence],
+        "scope": rule.scope.value,
+        "fix": rule.fix.value,
+        "default": rule.default,
+        "bad": rule.bad,
+        "good": rule.good,
+        "since": rule.since,
+        "references": rule.references,
+        "docs_url": rule.docs_url,
+        "text": rule.doc,
+    }
+
+
+def _rule(made: dict[str, Any]) -> Rule:
+    fields = {
+        **made,
+        "category": Category[made["category"]],
+        "dimension": Dimension(made["dimension"]),
+        "severity": Severity(made["severity"]),
+        "kinds": frozenset(map(Kind, made["kinds"])),
+        "evidence": tuple(Evidence(*parts) for parts in made["evidence"]),
+        "scope": Scope(made["scope"]),
+        "fix": Safety(made["fix"]),
+        "references": tuple(made["references"]),
+    }
+    text = fields.pop("text")
+    rule = _Kept(**fields, check=lambda subject, project: iter(()))
+    rule.__dict__["text"] = text
+    return rule
+
+
+def _result_out(result: Any) -> dict[str, Any]:
+    found, fix = result.finding, result.fix
+    made: dict[str, Any] = {
+        "rule": found.rule.code,
+        "path": str(found.path),
+        "span": _span_out(found.span),
+        "message": found.message,
+        "help": found.help,
+        "severity": found.severity.value,
+        "related": [[str(place.path), _span_out(place.span), place.message] for place in found.related],
+    }
+    if isinstance(fix, Declined):
+        made["declined"] = fix.reason
+    elif isinstance(fix, Fix):
+        made["fix"] = {
+            "description": fix.description,
+            "safety": fix.safety.value,
+            "edits": [[str(edit.path), _span_out(edit.span), edit.text] for edit in fix.edits],
+            "files": [[str(file.path), file.text] for file in fix.files],
+        }
+    return made
+
+
+def report_of(entry: dict[str, Any]) -> tuple[Report, tuple[Rule, ...]]:
+    """The report and the rules of an entry."""
+    from gpulint.engine import Report, Result
+
+    ran = tuple(map(_rule, entry["rules"]))
+    rules = {rule.code: rule for rule in (*ran, *map(_rule, entry["extra"]))}
+    results = []
+    for made in entry["results"]:
+        fix: Fix | Declined | None = None
+        if "declined" in made:
+            fix = Declined(made["declined"])
+        elif "fix" in made:
+            parts = made["fix"]
+            edits = tuple(Edit(Path(path), Span(*span), text) for path, span, text in parts["edits"])
+            files = tuple(NewFile(Path(path), text) for path, text in parts["files"])
+            fix = Fix(parts["description"], Safety(parts["safety"]), edits, files)
+        finding = Finding(
+            rules[made["rule"]],
+            Path(made["path"]),
+            Span(*made["span"]),
+            made["message"],
+            made["help"],
+            Severity(made["severity"]),
+            None,
+            tuple(Place(Path(path), Span(*span), text) for path, span, text in made["related"]),
+        )
+        results.append(Result(finding, fix))
+    problems = [Problem(Path(path), *rest) for path, *rest in entry["problems"]]
+    return Report(results, problems), ran

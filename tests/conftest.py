@@ -1,0 +1,15 @@
+"""What holds for all tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _cache_of_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep reports in a scratch folder, in processes that tests start too, and never in the user's own cache."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GPULINT_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+        yield
