@@ -14,6 +14,7 @@ from gpulint.facts import fastai
 from gpulint.facts.batch_samplers import sampled_size
 from gpulint.facts.conditions import conditions
 from gpulint.facts.iterables import unwrap_zipped
+from gpulint.facts.once import once
 from gpulint.facts.passing import RECEIVERS, argument_of, positional
 from gpulint.facts.roles import Role
 from gpulint.facts.scopes import FUNCTIONS, AtCall, Bound, FunctionNode, ModuleScopes, Ref, last_name
@@ -278,8 +279,8 @@ class Batches:
                     return _of_target(target)
                 case ast.keyword(arg=str(name)):
                     return split_of(name)
-                case ast.Dict(keys=keys, values=values) if inner in values:
-                    key = keys[values.index(inner)]
+                case ast.Dict() if inner in (entries := _entries(scopes, up)):
+                    key = entries[inner]
                     return split_of(str(key.value)) if isinstance(key, ast.Constant) else None
                 case ast.DictComp(generators=[ast.comprehension(iter=ast.List() | ast.Tuple() as items)]):
                     return _both({split_of(str(i.value)) for i in items.elts if isinstance(i, ast.Constant)})
@@ -290,6 +291,12 @@ class Batches:
                     return None
             inner = up
         return None
+
+
+@once
+def _entries(scopes: ModuleScopes, table: ast.Dict) -> dict[ast.AST, ast.expr | None]:
+    """The keys of a dictionary's values."""
+    return dict(zip(table.values, table.keys, strict=True))
 
 
 def _chooses_split(test: ast.expr) -> bool:

@@ -33,4 +33,4 @@ def once(question: Callable[Concatenate[K, P], T]) -> Callable[Concatenate[K, P]
             answers[args] = question(keeper, *args, **kwargs)
         return answers[args]  # type: ignore[return-value]
 
-    return asked  # type: ignore[return-value]  # only its first parameter's name differs
+    return asked

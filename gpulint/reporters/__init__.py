@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import io
 import json
 import os
 from collections.abc import Sequence
@@ -79,7 +80,11 @@ class Context:
 
 def as_json(value: object) -> str:
     """``value`` as JSON that every reader takes: a byte of a file name that is not UTF-8 is written as text."""
-    return json_escapes(json.dumps(value, indent=2, ensure_ascii=False)) + "\n"
+    # Not json.dumps, which keeps all pieces until the end: they take several times the memory of the text.
+    text = io.StringIO()
+    for piece in json.JSONEncoder(indent=2, ensure_ascii=False).iterencode(value):
+        text.write(piece)
+    return json_escapes(text.getvalue()) + "\n"
 
 
 def render(name: str, report: Report, context: Context) -> str:

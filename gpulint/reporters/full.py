@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import textwrap
 import unicodedata
+from collections.abc import Sequence
+from functools import lru_cache
 
 from gpulint.engine import Report, Result
 from gpulint.escaping import no_command, printable
@@ -68,7 +70,8 @@ def _block(result: Result, context: Context) -> str:
     return "\n".join(map(no_command, lines))
 
 
-def _wrapped(label: str, text: str, width: int) -> list[str]:
+@lru_cache(maxsize=1000)
+def _wrapped(label: str, text: str, width: int) -> Sequence[str]:
     """``label: text`` folded to the width; lines after the first (a Dockerfile to copy) stay as they are."""
     if not text:
         return []
@@ -108,6 +111,8 @@ def _window(text: str, start: int, end: int) -> tuple[str, int, int]:
 
 def _display(text: str) -> str:
     """``text`` as printed: tabs as blanks, and what the terminal would obey as escapes."""
+    if text.isascii() and text.isprintable():
+        return text
     shown, width = [], 0
     for char in text:
         if char == "\t":
@@ -121,7 +126,8 @@ def _display(text: str) -> str:
 
 def _width(text: str) -> int:
     """Columns that ``_display(text)`` takes up in a terminal."""
-    return sum(map(_char_width, _display(text)))
+    shown = _display(text)
+    return len(shown) if shown.isascii() else sum(map(_char_width, shown))
 
 
 def _char_width(char: str) -> int:
