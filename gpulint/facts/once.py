@@ -31,6 +31,6 @@ def once(question: Callable[Concatenate[K, P], T]) -> Callable[Concatenate[K, P]
             answers = keeper.answers[question] = {}
         if args not in answers:
             answers[args] = question(keeper, *args, **kwargs)
-        return answers[args]
+        return answers[args]  # type: ignore[return-value]
 
-    return asked  # type: ignore[return-value]  # only its first parameter's name differs
+    return asked
