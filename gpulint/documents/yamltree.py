@@ -48,6 +48,7 @@ class Node:
     children: list[Node] = field(default_factory=list)
     """Elements of a list; keys and values in turn of a map."""
     _fields: dict[str, tuple[Node, Node]] | None = None
+    _fragment: Fragment | None = None
     made: dict[tuple[object, ...], Any] | None = None
     """What readers made of the node, which its aliases share."""
 
@@ -127,10 +128,14 @@ class Node:
     @property
     def fragment(self) -> Fragment:
         """A scalar's text with its way back to the file; for a map or list the text as written."""
-        if self.kind != "scalar":
-            return embed(self.written, ((0, self.start),), self.origin)
-        pieces = scalar_pieces(self.written, self.value, self.style)
-        return embed(self.value, tuple((here, there + self.start) for here, there in pieces), self.origin)
+        if self._fragment is None:
+            if self.kind != "scalar":
+                self._fragment = embed(self.written, ((0, self.start),), self.origin)
+            else:
+                pieces = scalar_pieces(self.written, self.value, self.style)
+                places = tuple((here, there + self.start) for here, there in pieces)
+                self._fragment = embed(self.value, places, self.origin)
+        return self._fragment
 
     def walk(self) -> Iterator[Node]:
         """This node and all below it, each once even where aliases repeat or recur."""

@@ -32,7 +32,7 @@ MAX_SCRIPTS = 60
 """Most scripts of one job."""
 MAX_FOLLOWED = 20_000
 """Commands, assignments and variables that one job takes over from the scripts that it calls."""
-MAX_LINKED, MAX_LINKED_PER_FILE = 40_000, 100
+MAX_LINKED, MAX_LINKED_PER_FILE = 20_000, 100
 """The same for all jobs of a tree."""
 _RUNS = re.compile(
     rb"python|torchrun|accelerate|deepspeed|horovodrun|mpirun|mpiexec|srun|jsrun|\.py\b|\.sh\b|jupyter|code-server"

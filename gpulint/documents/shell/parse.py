@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -51,10 +51,11 @@ def parse_script(fragment: Fragment, *, outer: Command | None = None) -> Script:
     return script
 
 
-def script_from_argv(words: Sequence[Fragment]) -> Script:
+def script_from_argv(words: Sequence[Fragment], parse: Callable[[Fragment], Script] = parse_script) -> Script:
     """A script of one command from an exec-form list, each fragment one literal word.
 
-    ``["bash", "-c", "..."]`` gives the script in its last word. Kubernetes' ``$(NAME)`` counts as a variable.
+    ``["bash", "-c", "..."]`` gives the script in its last word, as ``parse`` reads it. Kubernetes' ``$(NAME)`` counts as
+    a variable.
     """
     if not words:
         from gpulint.source import SourceText
@@ -62,7 +63,7 @@ def script_from_argv(words: Sequence[Fragment]) -> Script:
         return Script(Fragment("", SourceText("")))
     read = tuple(Word(word, 0, len(word.text), _literal_parts(word.text)) for word in words)
     if (inner := whole_script(read)) is not None:
-        return parse_script(inner.fragment)
+        return parse(inner.fragment)
     command = Command(words[0], 0, len(words[0].text), read)
     script = Script(words[0], (command,))
     command.owner.append(script)

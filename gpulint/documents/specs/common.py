@@ -108,8 +108,17 @@ def argv(*nodes: Node) -> tuple[Script, ...]:
     """
     from gpulint.documents.shell import script_from_argv
 
-    words = [word.fragment for node in nodes for word in (node.elements or [node]) if word and word.kind != "list"]
-    return (script_from_argv(words),) if words else ()
+    words = [word for node in nodes for word in (node.elements or [node]) if word and word.kind != "list"]
+    by_fragment = {id(word.fragment): word for word in words}
+    read = script_from_argv([word.fragment for word in words], lambda fragment: _script(by_fragment[id(fragment)]))
+    return (read,) if words else ()
+
+
+@once
+def _script(node: Node) -> Script:
+    from gpulint.documents.shell import parse_script
+
+    return parse_script(node.fragment)
 
 
 def join(fragments: Sequence[Fragment], separator: str = "\n") -> Fragment:
