@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import sys
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -20,7 +21,10 @@ FOR_LOGS = (*FOR_PEOPLE, "github")
 def write_utf8(text: str) -> None:
     """Write text for programs to standard output."""
     sys.stdout.flush()
-    sys.stdout.buffer.write(text.encode("utf-8", "backslashreplace"))
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.buffer.write(text.encode("utf-8", "backslashreplace"))
+    else:  # somebody who calls ``main`` collects the output as text
+        sys.stdout.write(text)
 
 
 @dataclass
