@@ -197,5 +197,5 @@ def test_a_crashing_fixer_costs_itself_only(fix: Any, repairs: Any, tree: Path) 
     (tree / "a.py").write_text("WASTE = RISK\n")
     code, _, err = fix("--apply")
     assert code == 3
-    assert "internal error in TST102 fixer: RuntimeError: oh" in err
+    assert "a.py: error in TST102 fixer of the plugin words: RuntimeError: oh" in err
     assert (tree / "a.py").read_text() == "FIXED = RISK\n"

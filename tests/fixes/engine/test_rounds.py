@@ -154,7 +154,10 @@ def test_overlapping_edits_of_one_fix(fix: Any, repairs: Any, tree: Path) -> Non
 
     repairs["TST101"] = overlapping
     (tree / "a.py").write_text("WASTE\n")
-    assert fix("--apply")[2] == "a.py:1:1: TST101 is not fixed: a.py: edits overlap at character 0\n"
+    code, _, err = fix("--apply")
+    assert code == 3
+    assert "a.py: error in TST101 fixer of the plugin words: it returns edits that overlap in line 1\n" in err
+    assert (tree / "a.py").read_text() == "WASTE\n"
 
 
 @pytest.mark.parametrize("span", [Span(2, 5, 2, 9), Span(9, 1, 9, 1), Span(1, 4, 1, 2)])
@@ -162,8 +165,8 @@ def test_edits_of_no_place(fix: Any, repairs: Any, tree: Path, span: Span) -> No
     repairs["TST101"] = lambda finding, project: Fix("x", Safety.SAFE, (Edit(finding.path, span, "FIXED"),))
     (tree / "a.py").write_text("WASTE\nx\ny = 1\n")
     code, _, err = fix("--apply")
-    assert code == 1
-    assert "TST101 is not fixed: " in err
+    assert code == 3
+    assert "a.py: error in TST101 fixer of the plugin words: " in err
     assert (tree / "a.py").read_text() == "WASTE\nx\ny = 1\n"
 
 
@@ -239,8 +242,16 @@ def test_standard_input_takes_no_fix_of_several_files(
     assert "it would change other files than standard input" in err
 
 
-@pytest.mark.parametrize("where", ["../outside.py", "ignored.py"])
-def test_files_that_are_none_of_the_project_are_not_changed(fix: Any, repairs: Any, tree: Path, where: str) -> None:
+@pytest.mark.parametrize(
+    ("where", "expected", "message"),
+    [
+        ("../outside.py", 3, "a.py: error in TST101 fixer of the plugin words: "),
+        ("ignored.py", 1, "which is not among the files of the project"),
+    ],
+)
+def test_files_that_are_none_of_the_project_are_not_changed(
+    fix: Any, repairs: Any, tree: Path, where: str, expected: int, message: str
+) -> None:
     path = (tree / where).resolve()
     path.write_text("WASTE\n")
     (tree / "gpulint.toml").write_text('extend-exclude = ["ignored.py"]\n')
@@ -249,6 +260,6 @@ def test_files_that_are_none_of_the_project_are_not_changed(fix: Any, repairs: A
     )
     (tree / "a.py").write_text("WASTE\n")
     code, _, err = fix("--apply")
-    assert code == 1
-    assert "which is not among the files of the project" in err
+    assert code == expected
+    assert message in err
     assert (tree / "a.py").read_text() == path.read_text() == "WASTE\n"
