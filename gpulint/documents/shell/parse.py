@@ -54,8 +54,8 @@ def parse_script(fragment: Fragment, *, outer: Command | None = None) -> Script:
 def script_from_argv(words: Sequence[Fragment], parse: Callable[[Fragment], Script] = parse_script) -> Script:
     """A script of one command from an exec-form list, each fragment one literal word.
 
-    ``["bash", "-c", "..."]`` gives the script in its last word, as ``parse`` reads it. Kubernetes' ``$(NAME)`` counts as
-    a variable.
+    ``["bash", "-c", "..."]`` gives the script in its last word, as ``parse`` reads it. Kubernetes' ``$(NAME)`` counts
+    as a variable.
     """
     if not words:
         from gpulint.source import SourceText
