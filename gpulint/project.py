@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from gpulint.facts.remote import Paths
     from gpulint.facts.resolve import Resolver
     from gpulint.facts.staging import Staging
+    from gpulint.facts.syncs import Syncs
     from gpulint.facts.values import Values
     from gpulint.jobs import Job, Launched
     from gpulint.source import Span
@@ -134,6 +135,12 @@ class Project(Tree):
         from gpulint.facts.batch_bounds import BatchBounds
 
         return BatchBounds(self)
+
+    @cached_property
+    def syncs(self) -> Syncs:
+        from gpulint.facts.syncs import Syncs
+
+        return Syncs(self)
 
     @cached_property
     def checkpoints(self) -> Checkpoints:

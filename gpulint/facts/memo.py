@@ -119,22 +119,24 @@ class Memo:
                 self._store(cycle)
 
     def _clear(self) -> None:
-        if self._queries:
-            for state in (self._queries, self._found, self._reads, self._readers, self._rank, self._times):
-                state.clear()
-            self._stale.clear()
-            self._too_large.clear()
+        if not self._rank and not self._queries:
+            return  # nothing but questions that were final at once
+        for state in (self._queries, self._found, self._reads, self._readers, self._rank, self._times):
+            state.clear()
+        self._stale.clear()
+        self._too_large.clear()
         self._open, self._partial, self._queue, self._next = [], [], [], []
         self._turn, self._segment = _FIRST, 0
 
     def _evaluate(self, question: Hashable) -> None:
         """Answer a question from what is known now; final if all is final that it rests on."""
         query = self._queries[question]
-        for read in self._reads.get(question, ()):
-            self._readers.get(read, {}).pop(question, None)
+        times = self._times[question] = self._times.get(question, 0) + 1
+        if times > 1:
+            for read in self._reads[question]:
+                self._readers.get(read, {}).pop(question, None)
+            self._stale.discard(question)
         reads = self._reads[question] = {}
-        self._stale.discard(question)
-        self._times[question] = self._times.get(question, 0) + 1
         self._open.append(question)
         self._partial.append(False)
         found = query.answer()
@@ -157,10 +159,10 @@ class Memo:
 
     def _final(self, question: Hashable, answer: Any) -> None:
         self._answers[question] = answer
-        self._touch(question)
-        del self._found[question], self._queries[question]
-        self._readers.pop(question, None)
-        self._reads.pop(question, None)
+        if question in self._readers:
+            self._touch(question)
+            del self._readers[question]
+        del self._found[question], self._queries[question], self._reads[question], self._times[question]
 
     def _touch(self, question: Hashable) -> None:
         """Have those who read ``question`` answered anew."""

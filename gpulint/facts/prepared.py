@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -12,7 +11,7 @@ from gpulint.facts.iterables import unwrap_iterable
 from gpulint.facts.memo import Memo
 from gpulint.facts.once import once
 from gpulint.facts.passing import argument_of
-from gpulint.facts.scopes import FUNCTIONS, Bound, FunctionNode, ModuleScopes, last_name
+from gpulint.facts.scopes import FUNCTIONS, Binding, Bound, FunctionNode, ModuleScopes, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -47,11 +46,16 @@ class Prepared:
 
     def _is_bound_to_prepared(self, scopes: ModuleScopes, source: ast.Name | ast.Attribute) -> bool:
         """Is some value that the name is assigned a prepared loader? All its uses share the answer."""
-        home = scopes.scope(source) if isinstance(source, ast.Name) else scopes.class_of(source)
-        question = "variable", home, last_name(source)
+        bindings = self._bindings(scopes, source)
+        if not bindings:
+            return False
         return self._memo.ask(
-            question,
-            lambda: any(self._is_from_prepared(scopes, *bound) for bound in self._bound(scopes, source)),
+            ("variable", bindings[0]),
+            lambda: any(
+                self._is_from_prepared(scopes, binding.value, binding.path)
+                for binding in bindings
+                if binding.kind is Bound.ASSIGN and binding.value is not None
+            ),
             False,
         )
 
@@ -92,18 +96,13 @@ class Prepared:
             for where, child in self._attributes.get(source.attr, [])
         )
 
-    def _bound(
-        self, scopes: ModuleScopes, source: ast.Name | ast.Attribute
-    ) -> Iterator[tuple[ast.expr, tuple[int, ...]]]:
-        """The values that a name or an attribute of the class around it is assigned, and which part of them it gets."""
+    @staticmethod
+    def _bindings(scopes: ModuleScopes, source: ast.Name | ast.Attribute) -> list[Binding]:
+        """The bindings of a name, or of an attribute of the class around it."""
         if isinstance(source, ast.Name):
-            bindings = scopes.scope(source).lookup(source.id)
-        else:
-            owner = scopes.class_of(source)
-            bindings = scopes.attributes.get((owner, source.attr), []) if owner is not None else []
-        for binding in bindings:
-            if binding.kind is Bound.ASSIGN and binding.value is not None:
-                yield binding.value, binding.path
+            return scopes.scope(source).lookup(source.id)
+        owner = scopes.class_of(source)
+        return scopes.attributes.get((owner, source.attr), []) if owner is not None else []
 
     def _is_from_prepared(self, scopes: ModuleScopes, value: ast.expr, path: tuple[int, ...]) -> bool:
         """Is a value a prepared loader, as it is or behind ``skip_first_batches`` or a generator of the tree?"""

@@ -51,6 +51,10 @@ _LARGE = re.compile(
 )
 _REASON = re.compile(r"\b(paper|memory|v?ram|oom|(for|to) (test|debug)\w*|only (test|debug)\w*|smoke)\b", re.IGNORECASE)
 """Words of a comment that gives a reason for a batch size."""
+_REASON_IN_COMMENT = re.compile(
+    rf"^[^\S\n]*#(?=[^\n]*(?-i:batch))[^\n]*{_REASON.pattern}", re.IGNORECASE | re.MULTILINE
+)
+"""A whole line that is such a comment."""
 _TRAINING = re.compile(r"train(ing)?$", re.IGNORECASE)
 _TASK = re.compile(r"(^|\.)dataset\.task$")
 _ONE_GRAPH = ("node", "edge", "link_pred")
@@ -149,11 +153,6 @@ def is_explained(document: Document, number: Span) -> bool:
     if _REASON.search(source.line(number.line).partition("#")[2]):
         return True
     if document.kind is Kind.SHELL:
-        return _explains(source.text)
-    return number.line > 1 and _explains(source.line(number.line - 1))
-
-
-@lru_cache(maxsize=16)
-def _explains(text: str) -> bool:
-    lines = (line for line in text.splitlines() if line.lstrip().startswith("#"))
-    return any("batch" in line and _REASON.search(line) for line in lines)
+        return document.matches(_REASON_IN_COMMENT)
+    above = source.line(number.line - 1) if number.line > 1 else ""
+    return _REASON_IN_COMMENT.search(above) is not None

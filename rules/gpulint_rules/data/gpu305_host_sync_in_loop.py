@@ -60,7 +60,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
     if scopes is None or is_benchmark(scopes.path):
         return
     statements: dict[ast.AST, list[tuple[Sync, Context]]] = {}
-    syncs = Syncs(project)
+    syncs = project.syncs
     for sync in syncs.in_module(scopes):
         if not project.gpu_programs.runs(scopes):
             return
