@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from gpulint.fix import Declined
+
 MakeJob = Callable[..., Any]
 
 
@@ -47,3 +49,19 @@ def test_an_install_in_front_of_the_program_goes_from_its_line(job: MakeJob) -> 
 def test_what_a_string_needs_to_be_whole_stays_in_it(job: MakeJob) -> None:
     script = '#SBATCH --gres=gpu:8\nsrun bash -c "\n  ls &&\n  apt-get install -y infiniband-diags\n  "\nsrun python train.py\n'
     assert "shares its line" in job({"job.sh": script, "train.py": "import torch\n"}).refusal("GPU401")
+
+
+def test_all_installs_of_a_launcher_share_one_repair(job: MakeJob) -> None:
+    installs = "".join(f"pip install package{number}\n" for number in range(100))
+    made = job({"job.sh": f"#SBATCH --gres=gpu:1\n{installs}python train.py\n"})
+    made.repair("GPU401")
+    assert made.text("job.sh") == "#SBATCH --gres=gpu:1\npython train.py\n"
+    assert made.text("Dockerfile.gpulint").count("RUN pip install") == 100
+
+
+def test_more_installs_than_a_repair_holds_are_left(job: MakeJob) -> None:
+    installs = "".join(f"pip install package{number}\n" for number in range(101))
+    results = job({"job.sh": f"#SBATCH --gres=gpu:1\n{installs}python train.py\n"}).scan("GPU401")
+    reasons = {result.fix.reason for result in results if isinstance(result.fix, Declined)}
+    assert len(results) == 101
+    assert len(reasons) == 1 and "has 101 installs" in reasons.pop()

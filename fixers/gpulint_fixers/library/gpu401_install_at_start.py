@@ -49,14 +49,20 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
 
 
 @lru_cache(maxsize=1)
+def _installs(project: Project, document: Document) -> dict[int, list[tuple[Held, str]]]:
+    """The installs in a document by the identity of the task that runs them."""
+    found: dict[int, list[tuple[Held, str]]] = {}
+    for held, tool in installs(document, project):
+        found.setdefault(id(held.job.task), []).append((held, tool))
+    return found
+
+
+@lru_cache(maxsize=1)
 def _moved(project: Project, document: Document, job: Job) -> Fix | Declined:
     """The fix that all the installs of a job share."""
     around = _around(project, document, job)
-    moved = [
-        (held, tool)
-        for held, tool in installs(document, project)
-        if held.job.document is job.document and held.job.task is job.task and not _stays(around, held, tool)
-    ]
+    own = _installs(project, document)[id(job.task)]
+    moved = [(held, tool) for held, tool in own if not _stays(around, held, tool)]
     if len(moved) > _MAX_MOVED:
         return Declined(f"the launcher has {len(moved)} installs: more than {_MAX_MOVED} are an image of their own")
     edits = [edit for held, _ in moved if (edit := _removal(document, held)) is not None]

@@ -16,7 +16,7 @@ _NAME = re.compile(r"[A-Za-z_]\w*|[0-9@*#?$!-]")
 _BRACED = re.compile(r"([A-Za-z_]\w*|[0-9]+|[@*?$!-])(\[[^\]]*\])?(:?[-=+?])?")
 _CLOSERS = {"(": ")", "{": "}"}
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v", "e": "\x1b"}
-_MAX_NESTING = 40
+_MAX_NESTING = 20
 
 
 def _braces(text: str, offset: int) -> list[Part]:
