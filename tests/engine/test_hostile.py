@@ -123,7 +123,6 @@ PROBLEMS = {
     "codec unicode_escape/a.py": "not valid unicode_escape text: it holds a lone surrogate",
     "nested notebook/a.ipynb": "broken notebook: nested too deeply",
     "surrogates in a notebook/a.ipynb": "surrogates not allowed",
-    "merged keys, 3,000 deep/a.yaml": "nested too deeply to be checked completely",
     "sums of 5,000 terms/a.py": "nested too deeply to be analysed; skipped",
     "two byte order marks/a.py": "syntax error: invalid non-printable character U+FEFF",
     "a mark inside/a.py": "syntax error: invalid non-printable character U+FEFF",
