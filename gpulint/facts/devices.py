@@ -77,6 +77,7 @@ class Devices:
     def __init__(self, project: Project) -> None:
         self._project = project
         self._transfers: dict[ModuleScopes, tuple[Transfer, ...]] = {}
+        self._transfers_by_call: dict[ModuleScopes, dict[ast.Call, Transfer]] = {}
         self._memo = Memo()
 
     def of(self, scopes: ModuleScopes, node: ast.AST) -> frozenset[Device]:
@@ -160,6 +161,12 @@ class Devices:
                 found for call in calls if (found := self._transfer(scopes, call)) is not None
             )
         return self._transfers[scopes]
+
+    def transfer_at(self, scopes: ModuleScopes, call: ast.Call) -> Transfer | None:
+        """The transfer that a call makes; None if it makes none."""
+        if scopes not in self._transfers_by_call:
+            self._transfers_by_call[scopes] = {transfer.node: transfer for transfer in self.transfers(scopes)}
+        return self._transfers_by_call[scopes].get(call)
 
     def _transfer(self, scopes: ModuleScopes, call: ast.Call) -> Transfer | None:
         func = call.func

@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from gpulint.facts.once import once
 from gpulint.facts.roles import Role
-from gpulint.facts.scopes import Ref, last_name
+from gpulint.facts.scopes import ModuleScopes, Ref, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -23,7 +24,7 @@ def looks_at_few(project: Project, where: Ref) -> bool:
         return False
     if isinstance(loop.body[-1], ast.Break):
         return True
-    limits = [limit for test in _stops(loop) if (limit := _limit(loop, test)) is not None]
+    limits = _limits(where.scopes, loop)
     return (
         any(
             project.values.of(where.scopes, limit).every(lambda value: isinstance(value, int) and value <= FEW)
@@ -33,13 +34,15 @@ def looks_at_few(project: Project, where: Ref) -> bool:
     )
 
 
-def _stops(loop: ast.For | ast.AsyncFor) -> list[ast.expr]:
-    """Tests of ``if ...: break`` right in the body."""
-    return [
+@once
+def _limits(scopes: ModuleScopes, loop: ast.For | ast.AsyncFor) -> tuple[ast.expr, ...]:
+    """What the count of a loop is compared with in each ``if ...: break`` right in its body."""
+    tests = (
         statement.test
         for statement in loop.body
         if isinstance(statement, ast.If) and isinstance(statement.body[-1], ast.Break)
-    ]
+    )
+    return tuple(limit for test in tests if (limit := _limit(loop, test)) is not None)
 
 
 def _limit(loop: ast.For | ast.AsyncFor, test: ast.expr) -> ast.expr | None:

@@ -113,8 +113,8 @@ class Tensors:
         """Does the call move a batch, or (where callers are asked) anything, to what may be a GPU?"""
         if last_name(call.func) not in ("to", "cuda", "type"):
             return False
-        moves = self._project.devices.transfers(scopes)
-        return any(move.node is call and move.to_gpu and (self._callers or move.draw is not None) for move in moves)
+        move = self._project.devices.transfer_at(scopes, call)
+        return move is not None and move.to_gpu and (self._callers or move.draw is not None)
 
     def is_tensor(self, scopes: ModuleScopes, node: ast.expr) -> bool:
         """Is there evidence that the value is a tensor that a model or loss computed, still on the GPU?"""
