@@ -220,9 +220,10 @@ def main() -> int:
     started = time.monotonic()
     tally = {"mutate": mutated, "programs": programs, "coverage": searched}[args.command](args)
     minutes = (time.monotonic() - started) / 60
-    span = f"inputs {args.start:,} to {args.start + args.count:,}, " if args.command != "coverage" else ""
+    # A run that was stopped has fewer than were asked for.
+    span = f"{tally.inputs.total():,} inputs from {args.start:,} on, " if args.command != "coverage" else ""
     processes = f"{args.processes} process" + "es" * (args.processes != 1)
-    lines = [*tally.rows(), f"Seed {args.seed}, {span}{minutes:.0f} minutes with {processes}."]
+    lines = [*tally.rows(), f"Seed {args.seed}, {span}{minutes:.1f} minutes with {processes}."]
     print("\n".join(lines))
     for title, count in tally.by_title.most_common():
         print(f"{count:6} {title}")
