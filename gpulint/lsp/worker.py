@@ -115,6 +115,12 @@ class Worker:
             with contextlib.suppress(Interrupted), self._lock:
                 _raise_in(threading.get_ident(), None)
                 work.thread = None
+        # Taking an exception back leaves Python's mark that one is pending: until one is raised, all threads look for
+        # it over and over, and a profiler or tracer never returns.
+        with contextlib.suppress(Interrupted):
+            _raise_in(threading.get_ident(), Interrupted)
+            for _ in range(1_000):
+                pass
 
 
 def _settle(work: Work[T], result: T, error: BaseException | None) -> None:
