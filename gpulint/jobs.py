@@ -227,7 +227,7 @@ def launched(jobs: tuple[Job, ...]) -> dict[Path, tuple[Launched, ...]]:
 
 
 def launched_in(jobs: tuple[Job, ...]) -> dict[Path, tuple[Launched, ...]]:
-    """The launches by the file that they stand in."""
+    """The launches by file."""
     found: dict[Path, list[Launched]] = {}
     for job in jobs:
         for start in job.launches:

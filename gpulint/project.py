@@ -195,7 +195,7 @@ class Project(Tree):
         return launched(self.jobs)
 
     def launched_at(self, path: Path, span: Span) -> tuple[Launched, ...]:
-        """Launches of all jobs that stand in a place."""
+        """Launches of all jobs at a place."""
         return self._launched_at.get((path, span), ())
 
     @cached_property
@@ -205,7 +205,7 @@ class Project(Tree):
         return started_at(self.jobs)
 
     def launched_in(self, path: Path) -> tuple[Launched, ...]:
-        """Launches of all jobs that stand in a file."""
+        """Launches of all jobs in a file."""
         return self._launched_in.get(path, ())
 
     @cached_property

@@ -146,7 +146,7 @@ def _has_working_loop(project: Project, scopes: ModuleScopes) -> bool:
 
 @once
 def _drawn(project: Project, scopes: ModuleScopes) -> frozenset[ast.expr]:
-    """What the loops of a module that stand in no other loop run over."""
+    """What the outermost loops of a module run over."""
     loops = (loop for loop in scopes.loops if isinstance(loop, ast.For) and not any(project.loops.around(scopes, loop)))
     return frozenset(unwrap_iterable(loop.iter) for loop in loops)
 

@@ -24,7 +24,7 @@ MAX_KEPT = 40
 """Of more loaders kept under one name nobody knows which is meant."""
 
 MAX_LOADERS = 100
-"""Of more loaders that one expression may be nobody knows which is meant."""
+"""Most loaders that one expression may be; with more, its loader is unknown."""
 
 _LAST_NAMES = frozenset(name.rpartition(".")[2] for name in TORCH_LOADERS)
 _BOOSTERS = ("plugin", "booster")

@@ -111,14 +111,14 @@ def _beside_epochs(project: Project, place: Ref, outer: ast.AST) -> bool:
 
 @once
 def _epoch_loops(project: Project, scopes: ModuleScopes, function: FunctionNode | None) -> list[LoopNode]:
-    """The epoch loops that stand in a function, or in none."""
+    """The epoch loops in a function, or outside of all functions."""
     loops = _named_for_epochs(scopes).get(function, ())
     return [loop for loop in loops if project.loops.role(scopes, loop) is Role.EPOCH]
 
 
 @once
 def _named_for_epochs(scopes: ModuleScopes) -> dict[FunctionNode | None, list[LoopNode]]:
-    """Loops that count epochs by their names, by the functions that they stand in."""
+    """Loops that count epochs by their names, by the functions around them."""
     table: dict[FunctionNode | None, list[LoopNode]] = {}
     for loop in scopes.loops:
         if is_epoch_loop(loop):

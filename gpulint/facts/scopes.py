@@ -200,7 +200,7 @@ class ModuleScopes:
         return table
 
     def calls_of(self, function: ast.AST | None) -> list[ast.Call]:
-        """Calls whose innermost function is ``function``, or that stand in none; in the order of ``calls``."""
+        """Calls whose innermost function is ``function``, or outside of all functions; in the order of ``calls``."""
         return self._calls_of.get(function, [])
 
     @cached_property

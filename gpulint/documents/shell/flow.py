@@ -11,7 +11,7 @@ from gpulint.documents.shell.script import Assignment, Block, Command, Script
 
 _ISOLATING = ("subshell", "substitution", "pipe")
 MAX_REACHING = 200
-"""Assignments to one variable of which nobody knows which one holds at a place; more are not followed."""
+"""Most assignments to a variable that may hold at a place; more are not followed."""
 
 
 T = TypeVar("T", bound=Assignment | Command)
