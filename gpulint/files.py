@@ -13,6 +13,7 @@ from typing import Any
 
 from gpulint import disk
 from gpulint.documents import kind_of
+from gpulint.query import Db, lookup
 from gpulint.rule import Kind
 
 _TEST_FOLDERS = re.compile(
@@ -68,8 +69,9 @@ class Files:
     """
 
     def __init__(self, root: Path, files: Sequence[Path]) -> None:
+        self.db = Db()
         self.root = root
-        self.files = tuple(files)
+        self._files = tuple(files)
         self._data: dict[Path, bytes] = {}
         self._unreadable: dict[Path, str] = {}
         self._provided: dict[Path, bool] = {}
@@ -78,8 +80,19 @@ class Files:
         self._found: dict[bytes, bool] = {}
         self._asked: dict[str, set[Path]] = {question: set() for question in ANSWERS}
 
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The files of the tree."""
+        self.db.read("files", ())
+        return self._files
+
     def data(self, path: Path) -> bytes:
         """Content of a file; empty if it cannot be read (:meth:`unreadable` says why)."""
+        self.db.read("content", (path,))
+        return self.content(path)
+
+    def content(self, path: Path) -> bytes:
+        """The same for an index, which answers other questions than this one; nothing is recorded."""
         if path not in self._data:
             self._asked["data"].add(path)
             self._data[path] = b""
@@ -100,12 +113,12 @@ class Files:
     @cached_property
     def _tops(self) -> frozenset[str]:
         """Without links, the root and the folders of files elsewhere, which somebody has named."""
-        folders = {path.parent for path in self.files} - {self.root}
+        folders = {path.parent for path in self._files} - {self.root}
         return frozenset([disk.real(self.root), *map(disk.real, folders)])
 
     @cached_property
     def _own(self) -> frozenset[Path]:
-        return frozenset(self.files)
+        return frozenset(self._files)
 
     def _is_inside(self, path: Path) -> bool:
         """Is a file or folder that exists one of the tree, without links?"""
@@ -117,12 +130,22 @@ class Files:
 
     def is_utf16(self, path: Path) -> bool:
         """Does a file start with the mark of UTF-16, in which bytes are no characters?"""
-        return self.data(path)[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+        self.db.read("content", (path,))
+        return self._is_utf16(self.content(path))
+
+    @staticmethod
+    def _is_utf16(data: bytes) -> bool:
+        return data[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
     def utf8(self, path: Path) -> bytes:
         """A file's bytes, in UTF-8 where they are in UTF-16, and with a notebook's line ends as such."""
-        data = self.data(path)
-        if self.is_utf16(path):
+        self.db.read("content", (path,))
+        return self.text_of(path)
+
+    def text_of(self, path: Path) -> bytes:
+        """The same for an index, which answers other questions than this one; nothing is recorded."""
+        data = self.content(path)
+        if self._is_utf16(data):
             data = data.decode("utf-16", "replace").encode("utf-8", "replace")
         return data.replace(rb"\n", b"\n") if path.suffix == ".ipynb" else data
 
@@ -147,6 +170,7 @@ class Files:
         self._provided.pop(path, None)
         self._found.clear()
 
+    @lookup("is_file")
     def is_file(self, path: Path) -> bool:
         """Is there such a file, on disk or provided?"""
         known = self._provided.get(path)
@@ -155,11 +179,13 @@ class Files:
         self._asked["is_file"].add(path)
         return disk.is_file(path) and self._is_inside(path)
 
+    @lookup("is_dir")
     def is_dir(self, path: Path) -> bool:
         """Is there such a folder?"""
         self._asked["is_dir"].add(path)
         return disk.is_dir(path) and self._is_inside(path)
 
+    @lookup("exists")
     def exists(self, path: Path) -> bool:
         """Is there anything of that name?"""
         self._asked["exists"].add(path)
@@ -188,6 +214,7 @@ class Files:
         """A file's path from the root, as folders around the root say nothing of the project; "" outside of it."""
         return path.relative_to(self.root).as_posix() if path.is_relative_to(self.root) else ""
 
+    @lookup("is_test")
     def is_test(self, path: Path) -> bool:
         """Is a file a test by its path from the root? Tests hold no GPUs for long, so they are silent by default. A
         program ``test_net.py`` that evaluates a trained model is none."""
@@ -205,8 +232,12 @@ class Files:
         data = self.data(path)
         return not _ASSERTS.search(data) and all(pattern.search(data) for pattern in _EVALUATES)
 
+    @lookup("entries")
     def entries(self, folder: Path) -> frozenset[str]:
         """Names in a folder; empty if there is none."""
+        return self._entries(folder)
+
+    def _entries(self, folder: Path) -> frozenset[str]:
         if folder not in self._folders:
             self._asked["entries"].add(folder)
             found = _entries(str(folder))
@@ -219,13 +250,20 @@ class Files:
             self._folders[folder] = frozenset(names)
         return self._folders[folder]
 
+    @lookup("has")
     def has(self, text: bytes) -> bool:
         """Are some bytes in any file of the tree?"""
         if text not in self._found:
-            self._found[text] = any(text in self.data(path) for path in self.files)
+            self._found[text] = any(text in self.content(path) for path in self._files)
         return self._found[text]
 
-    @cached_property
+    @property
     def python_files(self) -> tuple[Path, ...]:
         """Python files and notebooks, sorted by path."""
-        return tuple(sorted(path for path in self.files if kind_of(path) in (Kind.PYTHON, Kind.NOTEBOOK)))
+        self.db.read("python_files", ())
+        return self.all_python
+
+    @cached_property
+    def all_python(self) -> tuple[Path, ...]:
+        """The same, unrecorded."""
+        return tuple(sorted(path for path in self._files if kind_of(path) in (Kind.PYTHON, Kind.NOTEBOOK)))

@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from gpulint.facts.memo import Memo
+from gpulint.query import query
 from gpulint.tree import Tree
 from gpulint.words import word_of
 
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from gpulint.facts.guards import Guards
     from gpulint.facts.loaders import Loaders
     from gpulint.facts.loops import Loops
-    from gpulint.facts.once import Answers
     from gpulint.facts.own_batches import OwnBatches
     from gpulint.facts.remote import Paths
     from gpulint.facts.resolve import Resolver
@@ -44,11 +43,6 @@ class Project(Tree):
 
     def __init__(self, root: Path, files: Sequence[Path], config: Config) -> None:
         super().__init__(root, files, config)
-        self.memo = Memo()
-        """Answers of functions that follow calls and keep none themselves."""
-        self._inherited: dict[Path, tuple[Launched, ...]] = {}
-        self.answers: Answers = {}
-        """Kept for :func:`gpulint.facts.once.once`."""
         self.estimates: Estimates | None = None
         """Batch sizes that fit, if the user asked for them to be estimated."""
 
@@ -186,9 +180,9 @@ class Project(Tree):
 
     def launched(self, program: Path) -> tuple[Launched, ...]:
         """How launchers of the tree start a program, or the programs that import this module for their options."""
-        return self._launched.get(program) or self._launched_importers(program)
+        return self._launched().get(program) or self._launched_importers(program)
 
-    @cached_property
+    @query
     def _launched(self) -> dict[Path, tuple[Launched, ...]]:
         from gpulint.jobs import launched
 
@@ -196,9 +190,9 @@ class Project(Tree):
 
     def launched_at(self, path: Path, span: Span) -> tuple[Launched, ...]:
         """Launches of all jobs at a place."""
-        return self._launched_at.get((path, span), ())
+        return self._launched_at().get((path, span), ())
 
-    @cached_property
+    @query
     def _launched_at(self) -> dict[tuple[Path, Span], tuple[Launched, ...]]:
         from gpulint.jobs import started_at
 
@@ -206,9 +200,9 @@ class Project(Tree):
 
     def launched_in(self, path: Path) -> tuple[Launched, ...]:
         """Launches of all jobs in a file."""
-        return self._launched_in.get(path, ())
+        return self._launched_in().get(path, ())
 
-    @cached_property
+    @query
     def _launched_in(self) -> dict[Path, tuple[Launched, ...]]:
         from gpulint.jobs import launched_in
 
@@ -216,25 +210,29 @@ class Project(Tree):
 
     def jobs_setting(self, path: Path, span: Span) -> tuple[Job, ...]:
         """Jobs that get the environment variable that is set in a place."""
-        return self._jobs_setting.get((path, span), ())
+        return self._jobs_setting().get((path, span), ())
 
-    @cached_property
+    @query
     def _jobs_setting(self) -> dict[tuple[Path, Span], tuple[Job, ...]]:
         from gpulint.jobs import setting_at
 
         return setting_at(self.jobs)
 
+    @query
     def _launched_importers(self, module: Path) -> tuple[Launched, ...]:
         """Launches of the programs that import a module."""
-        if module not in self._inherited:
-            stem = word_of((module.parent if module.name == "__init__.py" else module).stem)
-            programs = [path for path in self._launched if self.words.holds(path, stem)]
-            found = [self._launched[path] for path in programs if module in self.imported(path)]
-            self._inherited[module] = tuple(start for starts in found for start in starts)
-        return self._inherited[module]
+        stem = word_of((module.parent if module.name == "__init__.py" else module).stem)
+        programs = [path for path in self._launched() if self.words.holds(path, stem)]
+        found = [self._launched()[path] for path in programs if module in self.imported(path)]
+        return tuple(start for starts in found for start in starts)
 
-    @cached_property
+    @property
     def jobs(self) -> tuple[Job, ...]:
+        """The jobs of the tree, in the order of its files."""
+        return self._jobs()
+
+    @query
+    def _jobs(self) -> tuple[Job, ...]:
         from gpulint.jobs import build_jobs
 
         with self.containing(self.root, "job linking"):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Container, Iterable, Iterator, Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -14,6 +13,8 @@ from gpulint.documents.base import Document
 from gpulint.failures import Failure, is_about_file
 from gpulint.files import Files
 from gpulint.importing import imported_names
+from gpulint.query import lookup, query
+from gpulint.reads import Raised
 from gpulint.rule import Kind
 from gpulint.words import Words, word_of
 
@@ -48,8 +49,6 @@ class Tree(Files):
         self._documents: dict[Path, Document | None] = {}
         self._scopes: dict[Path, ModuleScopes | None] = {}
         self._module_paths: dict[Path, dict[str, Path | None]] = {}
-        self._paths_from: dict[Path, dict[str, Path | None]] = {}
-        self._definitions: dict[tuple[str, str], list[tuple[ModuleScopes, Binding]]] = {}
         self._imports: dict[Path, tuple[str, ...]] = {}
         self._stars: dict[Path, tuple[str, ...]] = {}
         self._imported: dict[Path, frozenset[Path]] = {}
@@ -74,7 +73,6 @@ class Tree(Files):
         """Use ``data`` instead of what the disk holds (standard input, unsaved text); None: there is no such file."""
         super().provide(path, data)
         self._module_paths.clear()
-        self._paths_from.clear()
 
     def discard(self, path: Path) -> None:
         """Forget what was read of or provided for a file, so that the disk counts again."""
@@ -82,7 +80,6 @@ class Tree(Files):
         self.words.discard(path)
         for known in (self._documents, self._scopes, self._stars, self._imported):
             known.pop(path, None)
-        self._definitions.clear()
 
     @contextlib.contextmanager
     def containing(self, path: Path, where: str) -> Iterator[None]:
@@ -96,7 +93,8 @@ class Tree(Files):
 
     def fail(self, path: Path, where: str, error: Exception) -> None:
         """Record an exception that cost (a part of) one file; of equal ones the first counts."""
-        self._failures.setdefault((path, where), Failure(path, where, error))
+        failure = self._failures.setdefault((path, where), Failure(path, where, error))
+        self.db.reads.append(Raised(failure))
 
     def take_failures(self) -> list[Failure]:
         """What was contained since this was asked last, by path."""
@@ -106,8 +104,9 @@ class Tree(Files):
 
     def document(self, path: Path) -> Document | None:
         """The document of ``path``; None if it is of no kind that gpulint reads."""
+        self.db.read("content", (path,))
         if path not in self._documents:
-            data = self.data(path)
+            data = self.content(path)
             kind = kind_of(path, data[:4096])
             self._documents[path] = None if kind is None else load(path, data, kind)
         return self._documents[path]
@@ -117,6 +116,7 @@ class Tree(Files):
     def scopes(self, document: Document) -> ModuleScopes | None:
         """Names and index of a document's Python; None if it has none or cannot be parsed."""
         path = document.path
+        self.db.read("content", (path,))
         if path not in self._scopes:
             found, module = None, document.python
             if module is not None:
@@ -165,14 +165,13 @@ class Tree(Files):
     def find(self, name: str, scopes: ModuleScopes) -> list[tuple[ModuleScopes, Binding]]:
         """Top-level bindings of the tree that an absolute dotted name means when ``scopes`` imports it."""
         itself = name.split(".", 1)[0] == scopes.path.stem
-        key = str(scopes.path) if itself else scopes.folder, name
-        if key not in self._definitions:
-            self._definitions[key] = self._find_definitions(name, scopes)
-        return self._definitions[key]
+        importer = scopes.path if itself else scopes.path.parent / "*"
+        return self._find_definitions(name, importer)
 
-    def _find_definitions(self, name: str, scopes: ModuleScopes) -> list[tuple[ModuleScopes, Binding]]:
+    @query
+    def _find_definitions(self, name: str, importer: Path) -> list[tuple[ModuleScopes, Binding]]:
         head, _, last = name.rpartition(".")
-        path = self.module_path(head, scopes.path) if head else None
+        path = self.module_path(head, importer) if head else None
         return self._bound_in(path, head, last) if path is not None else []
 
     def _bound_in(self, path: Path, module: str, name: str, depth: int = 0) -> list[tuple[ModuleScopes, Binding]]:
@@ -186,11 +185,12 @@ class Tree(Files):
                 return found
         return []
 
+    @lookup("stars")
     def _starred(self, path: Path) -> tuple[str, ...]:
         """Absolute names of the modules that a module imports all of, in order."""
         if path not in self._stars:
-            data = self.utf8(path)
-            stars = self.imports(path) if b"*" in data and _STAR.search(data) else ()
+            data = self.text_of(path)
+            stars = self._imports_of(path) if b"*" in data and _STAR.search(data) else ()
             self._stars[path] = tuple(self.absolute(name[:-2], path) for name in stars if name.endswith(".*"))
         return self._stars[path]
 
@@ -199,26 +199,31 @@ class Tree(Files):
 
         No module imports itself: in ``utils/model.py``, ``model`` is another one.
         """
-        known = self._paths_from.get(importer)
-        if known is None:  # modules of one folder share what is found from there
-            known = self._paths_from[importer] = self._module_paths.setdefault(importer.parent, {})
-        if name not in known:
-            known[name] = self._search_module(name, importer.parent)
-        found = known[name]
+        found = self._module_from(name, importer.parent)
         if found == importer and importer.parent != self.root:
-            return self._search_module(name, importer.parent.parent) or found
+            return self._module_from(name, importer.parent.parent) or found
         return found
+
+    @lookup("module")
+    def _module_from(self, name: str, folder: Path) -> Path | None:
+        """The same for the importers in a folder."""
+        known = self._module_paths.get(folder)
+        if known is None:
+            known = self._module_paths[folder] = {}
+        if name not in known:
+            known[name] = self._search_module(name, folder)
+        return known[name]
 
     def _search_module(self, name: str, folder: Path) -> Path | None:
         parts = name.split(".")
         while True:
-            for base in (folder, folder / "src") if "src" in self.entries(folder) else (folder,):
-                if not {parts[0], f"{parts[0]}.py"} & self.entries(base):
+            for base in (folder, folder / "src") if "src" in self._entries(folder) else (folder,):
+                if not {parts[0], f"{parts[0]}.py"} & self._entries(base):
                     continue
                 target = base.joinpath(*parts)
-                if f"{target.name}.py" in self.entries(target.parent):
+                if f"{target.name}.py" in self._entries(target.parent):
                     return target.with_name(f"{target.name}.py")
-                if "__init__.py" in self.entries(target):
+                if "__init__.py" in self._entries(target):
                     return target / "__init__.py"
             if folder == self.root or folder == folder.parent or not folder.is_relative_to(self.root):
                 return None
@@ -230,7 +235,7 @@ class Tree(Files):
         For methods of a class ``owner`` only those that name the class or define an heir of it.
         Each is parsed when it is asked for, so whoever has seen enough of them can stop.
         """
-        wanted = {word_of(name) for name in names}
+        wanted = frozenset(word_of(name) for name in names)
         if not wanted:
             return
         yield scopes
@@ -254,11 +259,16 @@ class Tree(Files):
         # Users of what is re-exported name the package.
         return home | {word_of(path.parent.name)} if home & self.words.imported(package) else home
 
-    @cached_property
+    @query
     def training_modules(self) -> tuple[ModuleScopes, ...]:
         """Modules whose bytes say that they may train or evaluate a model or feed one."""
-        found = (self.scopes_at(path) for path in self.python_files if self._feeds(path))
+        found = map(self.scopes_at, self.training_files())
         return tuple(scopes for scopes in found if scopes is not None)
+
+    @lookup("training")
+    def training_files(self) -> tuple[Path, ...]:
+        """Their files."""
+        return tuple(path for path in self.all_python if self._feeds(path))
 
     def _feeds(self, path: Path) -> bool:
         def says(words: Iterable[bytes]) -> bool:
@@ -273,21 +283,26 @@ class Tree(Files):
             return document.source.text if document is not None else ""
         return document.python.source.text if document.python is not None else ""
 
+    @lookup("imports")
     def imports(self, path: Path) -> tuple[str, ...]:
         """Dotted names that a module imports, as it writes them; most modules are not parsed for that."""
+        return self._imports_of(path)
+
+    def _imports_of(self, path: Path) -> tuple[str, ...]:
         if path not in self._imports:
             if kind_of(path) is Kind.PYTHON and not self.is_utf16(path):
-                self._imports[path] = imported_names(self.data(path))
+                self._imports[path] = imported_names(self.content(path))
             else:
                 scopes = self.scopes_at(path)
                 self._imports[path] = tuple(binding.target for binding in scopes.imports) if scopes is not None else ()
         return self._imports[path]
 
+    @lookup("imported")
     def imported(self, path: Path) -> frozenset[Path]:
         """Modules of the tree that a module imports itself."""
         if path not in self._imported:
             found = set[Path]()
-            for written in self.imports(path):
+            for written in self._imports_of(path):
                 target = self.absolute(written, path).removesuffix(".*")
                 for name in (target, target.rpartition(".")[0]):
                     if name and (there := self.module_path(name, path)) is not None:

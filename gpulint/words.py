@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 
 from gpulint.files import Files
+from gpulint.query import lookup
 
 MAX_SEARCHES = 60
 """Identifiers that are searched for one by one; for more of them an index of all identifiers pays off."""
@@ -29,6 +30,7 @@ class Words:
 
     def __init__(self, files: Files) -> None:
         self._files = files
+        self.db = files.db
         self._vocabulary: dict[Path, bytes] = {}
         self._imported: dict[Path, frozenset[bytes]] = {}
         self._mentions: dict[bytes, list[int]] = {}
@@ -49,14 +51,16 @@ class Words:
         for name in ("_by_word", "_by_import", "_by_base"):
             self.__dict__.pop(name, None)
 
+    @lookup("words.mentioning")
     def mentioning(self, word: bytes) -> list[Path]:
         """Python files that hold an identifier, in order."""
-        files = self._files.python_files
+        files = self._files.all_python
         return [files[number] for number in self._mentioning(word)]
 
-    def users(self, words: Iterable[bytes], home: frozenset[bytes]) -> list[Path]:
+    @lookup("words.users")
+    def users(self, words: frozenset[bytes], home: frozenset[bytes]) -> list[Path]:
         """Python files that hold one of ``words``, and one of ``home`` on an import line, in order."""
-        importing, files = self._importing(home), self._files.python_files
+        importing, files = self._importing(home), self._files.all_python
         found = {number for word in words for number in self._mentioning(word) if number in importing}
         return [files[number] for number in sorted(found)]
 
@@ -65,9 +69,9 @@ class Words:
         if word not in self._mentions:
             if "_by_word" in self.__dict__ or len(self._mentions) > MAX_SEARCHES:
                 return self._by_word.get(word, ())
-            whole, vocabulary = b"\n%b\n" % word, self.vocabulary
+            whole, vocabulary = b"\n%b\n" % word, self._words_of
             self._mentions[word] = [
-                number for number, path in enumerate(self._files.python_files) if whole in vocabulary(path)
+                number for number, path in enumerate(self._files.all_python) if whole in vocabulary(path)
             ]
         return self._mentions[word]
 
@@ -75,8 +79,8 @@ class Words:
     def _by_word(self) -> dict[bytes, list[int]]:
         """Identifier -> positions of the Python files that hold it."""
         table: dict[bytes, list[int]] = {}
-        for number, path in enumerate(self._files.python_files):
-            for word in self.vocabulary(path).split():
+        for number, path in enumerate(self._files.all_python):
+            for word in self._words_of(path).split():
                 if word in table:
                     table[word].append(number)
                 else:
@@ -93,11 +97,12 @@ class Words:
     def _by_import(self) -> dict[bytes, list[int]]:
         """Identifier -> positions of the Python files that have it on an import line."""
         table: dict[bytes, list[int]] = {}
-        for number, path in enumerate(self._files.python_files):
-            for word in self.imported(path):
+        for number, path in enumerate(self._files.all_python):
+            for word in self._imported_in(path):
                 table.setdefault(word, []).append(number)
         return table
 
+    @lookup("words.heirs")
     def defining_heirs(self, owner: bytes) -> frozenset[Path]:
         """Python files with a class that by its name, or by those of its bases, derives from a class ``owner``."""
         if owner not in self._heirs:
@@ -115,31 +120,40 @@ class Words:
     def _by_base(self) -> dict[bytes, list[tuple[bytes, Path]]]:
         """Identifier -> (class, file) of the classes that have it among their bases."""
         table: dict[bytes, list[tuple[bytes, Path]]] = {}
-        for path in self._files.python_files:
-            for heir, bases in _CLASS.findall(b"\n" + self._files.utf8(path)):
+        for path in self._files.all_python:
+            for heir, bases in _CLASS.findall(b"\n" + self._files.text_of(path)):
                 for base in _WORD.findall(bases):
                     table.setdefault(base, []).append((heir, path))
         return table
 
+    @lookup("words.imported")
     def imported(self, path: Path) -> frozenset[bytes]:
         """Identifiers in the import statements of a file's bytes."""
+        return self._imported_in(path)
+
+    def _imported_in(self, path: Path) -> frozenset[bytes]:
         if path not in self._imported:
-            data = self._files.data(path)
+            data = self._files.content(path)
             lines = _IMPORT.findall(b"\n" + data.removeprefix(b"\xef\xbb\xbf")) if b"import" in data else []
             self._imported[path] = frozenset(word for line in lines for word in _WORD.findall(line))
         return self._imported[path]
 
+    @lookup("words.vocabulary")
     def vocabulary(self, path: Path) -> bytes:
         """The identifiers in a file's bytes, each once and on a line of its own."""
+        return self._words_of(path)
+
+    def _words_of(self, path: Path) -> bytes:
         known = self._vocabulary.get(path)
         if known is None:
-            words = set(self._files.utf8(path).translate(_APART).split())
+            words = set(self._files.text_of(path).translate(_APART).split())
             known = self._vocabulary[path] = b"\n%b\n" % b"\n".join(words)
         return known
 
+    @lookup("words.holds")
     def holds(self, path: Path, word: bytes) -> bool:
         """Is an identifier in a file's bytes?"""
-        return b"\n%b\n" % word in self.vocabulary(path)
+        return b"\n%b\n" % word in self._words_of(path)
 
     def of(self, path: Path) -> frozenset[bytes]:
         """Identifiers in a file's bytes."""

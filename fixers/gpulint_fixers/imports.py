@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-from gpulint.facts.once import once
 from gpulint.facts.scopes import ModuleScopes
 from gpulint.fix import Declined, Edit
 from gpulint.project import Project
+from gpulint.query import query
 from gpulint.words import word_of
 from gpulint_fixers.statements import insert_below
 
@@ -28,7 +28,7 @@ def add_import(scopes: ModuleScopes, name: str) -> tuple[Edit, ...]:
     return (Edit(module.path, module.span_at(start, start), f"import {name}{module.source.line_break}"),)
 
 
-@once
+@query
 def _first(scopes: ModuleScopes) -> ast.stmt | None:
     """The first import of a module, else its first statement."""
     body = [node for node in scopes.module.tree.body if not _stays_first(node)]

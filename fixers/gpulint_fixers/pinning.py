@@ -8,10 +8,10 @@ import re
 from gpulint.facts.conditions import conditions
 from gpulint.facts.devices import Device, Transfer
 from gpulint.facts.loader_classes import Loader
-from gpulint.facts.once import once
 from gpulint.facts.scopes import ModuleScopes
 from gpulint.fix import Declined, Edit
 from gpulint.project import Project
+from gpulint.query import query
 from gpulint_fixers.calls import add_keyword
 
 _IS_AVAILABLE = "torch.cuda.is_available()"
@@ -43,12 +43,12 @@ def pin(project: Project, loader: Loader) -> Edit | Declined:
     return Declined("pin_memory is set elsewhere: turn it on there")
 
 
-@once
+@query
 def _may_be_sparse(scopes: ModuleScopes) -> bool:
     return _SPARSE.search(scopes.module.source.text) is not None
 
 
-@once
+@query
 def _value(project: Project, loader: Loader) -> str:
     transfers = list(project.devices.transfers_of(loader))
     tests = {_test(project, loader, transfer) for transfer in transfers}
@@ -61,7 +61,7 @@ def _value(project: Project, loader: Loader) -> str:
     return _IS_AVAILABLE if imported else "True"
 
 
-@once
+@query
 def _forks(project: Project, scopes: ModuleScopes) -> bool:
     """May a module that makes loaders start processes by fork, as Python on Linux did by default before 3.14?"""
     if not project.resolver.calls_to(scopes, _STARTS):

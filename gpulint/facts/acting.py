@@ -7,8 +7,8 @@ import re
 from collections.abc import Sequence
 
 from gpulint.documents.python import walk
-from gpulint.facts.once import once
 from gpulint.facts.scopes import FunctionNode, ModuleScopes, Ref, last_name
+from gpulint.query import query
 
 _ENVIRONMENT = re.compile(r"(^|_|[a-z])envs?($|_|\d)|^v?envs?|environment|simulator|emulator|^game$", re.IGNORECASE)
 _STEPS = ("step", "step_async", "send_actions")
@@ -54,7 +54,7 @@ def _goes(scopes: ModuleScopes, node: ast.AST) -> tuple[bool, bool]:
     return False, returned
 
 
-@once
+@query
 def _reads(scopes: ModuleScopes, name: str) -> dict[FunctionNode | None, list[ast.Name]]:
     """Function (None: the module itself) -> where it reads a variable first."""
     table: dict[FunctionNode | None, list[ast.Name]] = {}

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpulint.facts.scopes import FUNCTIONS, FunctionNode, ModuleScopes, Ref, last_name
+from gpulint.query import cyclic
 
 if TYPE_CHECKING:
     from gpulint.facts.values import Known, Value
@@ -48,11 +49,15 @@ class _Entry:
     certain: bool
 
 
+_NOTHING: tuple[tuple[_Entry, ...], bool] = ((), False)
+
+
 class Arguments:
     """Arguments of the calls of one project."""
 
     def __init__(self, project: Project) -> None:
         self._project = project
+        self.db = project.db
 
     def of(self, scopes: ModuleScopes, call: ast.Call, name: str, position: int | None = None) -> Argument:
         """The argument for parameter ``name`` (0-based ``position`` when it may be passed by position)."""
@@ -112,14 +117,9 @@ class Arguments:
             ):
                 yield ref
 
+    @cyclic(_NOTHING)
     def mapping(self, scopes: ModuleScopes, node: ast.expr, key: str) -> tuple[tuple[_Entry, ...], bool]:
         """(what a mapping may hold under ``key``, whether all of its keys are known)."""
-        nothing: tuple[tuple[_Entry, ...], bool] = ((), False)
-        # Values are found in mappings and keys of mappings are values, so both share a cache.
-        memo = self._project.values.memo
-        return memo.ask(("mapping", node, key), lambda: self._find_mapping(scopes, node, key), nothing)
-
-    def _find_mapping(self, scopes: ModuleScopes, node: ast.expr, key: str) -> tuple[tuple[_Entry, ...], bool]:
         entries: list[_Entry] = []
         closed = True
         origins = self._project.resolver.origins(scopes, node)

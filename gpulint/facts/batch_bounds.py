@@ -5,17 +5,16 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpulint.facts.batches import Split
 from gpulint.facts.conditions import conditions
 from gpulint.facts.gpu_programs import module_computes, names_device
 from gpulint.facts.iterables import unwrap_iterable
-from gpulint.facts.once import once
 from gpulint.facts.roles import Role
 from gpulint.facts.scopes import ModuleScopes, Ref, last_name, written
 from gpulint.facts.small_batches import is_accumulation, is_batch_size, names_large_model
+from gpulint.query import query
 from gpulint.source import Span
 
 if TYPE_CHECKING:
@@ -33,15 +32,11 @@ class BatchBounds:
 
     def __init__(self, project: Project) -> None:
         self._project = project
-        self._reasons: dict[Path, str] = {}
+        self.db = project.db
 
+    @query
     def reason(self, scopes: ModuleScopes) -> str:
         """Why a module's batches may be small on purpose; "" if nothing says so."""
-        if scopes.path not in self._reasons:
-            self._reasons[scopes.path] = self._find_reason(scopes)
-        return self._reasons[scopes.path]
-
-    def _find_reason(self, scopes: ModuleScopes) -> str:
         if self._project.is_test(scopes.path):
             return "a test"
         names = _identifiers(scopes)
@@ -139,12 +134,12 @@ class BatchBounds:
         return [value for value in values if isinstance(value, int) and not isinstance(value, bool)]
 
 
-@once
+@query
 def _has_working_loop(project: Project, scopes: ModuleScopes) -> bool:
     return any(project.loops.role(scopes, loop) is not Role.OTHER for loop in scopes.loops)
 
 
-@once
+@query
 def _drawn(project: Project, scopes: ModuleScopes) -> frozenset[ast.expr]:
     """What the outermost loops of a module run over."""
     loops = (loop for loop in scopes.loops if isinstance(loop, ast.For) and not any(project.loops.around(scopes, loop)))

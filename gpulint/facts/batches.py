@@ -14,11 +14,11 @@ from gpulint.facts import fastai
 from gpulint.facts.batch_samplers import sampled_size
 from gpulint.facts.conditions import conditions
 from gpulint.facts.iterables import unwrap_zipped
-from gpulint.facts.once import once
 from gpulint.facts.passing import RECEIVERS, argument_of, positional
 from gpulint.facts.roles import Role
 from gpulint.facts.scopes import FUNCTIONS, AtCall, Bound, FunctionNode, ModuleScopes, Ref, last_name
 from gpulint.facts.shared_loops import steps_on_condition
+from gpulint.query import query
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -97,14 +97,13 @@ class Batches:
 
     def __init__(self, project: Project) -> None:
         self._project = project
-        self._by_module: dict[ModuleScopes, list[Source]] = {}
+        self.db = project.db
 
+    @query
     def in_module(self, scopes: ModuleScopes) -> list[Source]:
         """The batch sources of a module, in source order."""
-        if scopes not in self._by_module:
-            found = [source for call in scopes.calls for source in self._sources(scopes, call)]
-            self._by_module[scopes] = sorted(found, key=lambda s: (s.node.lineno, s.node.col_offset))
-        return self._by_module[scopes]
+        found = [source for call in scopes.calls for source in self._sources(scopes, call)]
+        return sorted(found, key=lambda source: (source.node.lineno, source.node.col_offset))
 
     def _sources(self, scopes: ModuleScopes, call: ast.Call) -> Iterator[Source]:
         if _NO_BATCHES.search(last_name(call.func)):
@@ -241,7 +240,7 @@ class Batches:
         A loop that both splits run through (``run(loader, optimizer=None)``), and that steps on a condition, goes by
         what they are called.
         """
-        for draw in self._project.draws.by_loader.get(call, []):
+        for draw in self._project.draws.by_loader().get(call, []):
             if not isinstance(draw.where.node, ast.For) or self._role(draw.where) is not Role.STEP:
                 continue
             for source in unwrap_zipped(draw.where.node.iter):
@@ -257,7 +256,7 @@ class Batches:
 
     def _drawn(self, call: ast.Call) -> Split | None:
         """What the loops that draw from a loader do."""
-        roles = {draw.where: self._role(draw.where) for draw in self._project.draws.by_loader.get(call, [])}
+        roles = {draw.where: self._role(draw.where) for draw in self._project.draws.by_loader().get(call, [])}
         splits = {
             Split.TRAIN if role is Role.STEP else Split.EVAL
             for role in roles.values()
@@ -293,7 +292,7 @@ class Batches:
         return None
 
 
-@once
+@query
 def _entries(scopes: ModuleScopes, table: ast.Dict) -> dict[ast.AST, ast.expr | None]:
     """The keys of a dictionary's values."""
     return dict(zip(table.values, table.keys, strict=True))

@@ -12,6 +12,7 @@ from gpulint.documents.python import walk
 from gpulint.facts.passing import RECEIVERS
 from gpulint.facts.roles import Role
 from gpulint.facts.scopes import FUNCTIONS, AtCall, ModuleScopes, Ref, dotted, last_name
+from gpulint.query import query
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -98,16 +99,14 @@ class Checkpoints:
 
     def __init__(self, project: Project) -> None:
         self._project = project
-        self._by_module: dict[ModuleScopes, list[Save]] = {}
-        self._reached: dict[tuple[ast.AST, int], Save | None] = {}
+        self.db = project.db
 
+    @query
     def in_module(self, scopes: ModuleScopes) -> list[Save]:
         """Checkpoint writes of a module, in source order."""
-        if scopes not in self._by_module:
-            calls = (call for call in scopes.calls if not _in_background(call))
-            found = [save for call in calls if (save := self._save(scopes, call)) is not None]
-            self._by_module[scopes] = sorted(found, key=lambda save: (save.node.lineno, save.node.col_offset))
-        return self._by_module[scopes]
+        calls = (call for call in scopes.calls if not _in_background(call))
+        found = [save for call in calls if (save := self._save(scopes, call)) is not None]
+        return sorted(found, key=lambda save: (save.node.lineno, save.node.col_offset))
 
     def through_helpers(self, scopes: ModuleScopes) -> Iterator[tuple[Ref, Save]]:
         """(call, the write behind it) of calls that save through a function of another module."""
@@ -124,11 +123,9 @@ class Checkpoints:
         """The first checkpoint write that a function does outside of training loops of its own."""
         if not isinstance(function.node, FUNCTIONS):
             return None
-        question = function.node, helpers
-        if question not in self._reached:
-            self._reached[question] = self._find_reached(function, helpers)
-        return self._reached[question]
+        return self._find_reached(function, helpers)
 
+    @query
     def _find_reached(self, function: Ref, helpers: int) -> Save | None:
         scopes, loops = function.scopes, self._project.loops
         inside = [call for call in scopes.calls if function.node in scopes.module.ancestors(call)]

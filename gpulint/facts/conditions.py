@@ -7,8 +7,8 @@ from bisect import bisect_left
 from collections.abc import Iterator
 
 from gpulint.documents.python import walk
-from gpulint.facts.once import once
 from gpulint.facts.scopes import FUNCTIONS, ModuleScopes, written
+from gpulint.query import query
 
 MAX_TESTS = 50
 """Most early exits, or operands of one ``and``, that are looked at in front of a place."""
@@ -77,7 +77,7 @@ def exclude_each_other(scopes: ModuleScopes, one: ast.AST, other: ast.AST, loop:
     return any(known[0] not in _stored(scopes, loop) for known, _ in both)
 
 
-@once
+@query
 def _stored(scopes: ModuleScopes, loop: ast.AST) -> frozenset[str]:
     """What is set in a loop."""
     return frozenset(ast.unparse(part) for part in walk(loop) if isinstance(getattr(part, "ctx", None), ast.Store))

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from gpulint.facts import trials
 from gpulint.facts.scopes import FUNCTIONS, ModuleScopes, Ref, last_name
 from gpulint.finding import Place
+from gpulint.query import query
 from gpulint.source import SourceText, Span
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class Configs:
 
     def __init__(self, project: Project) -> None:
         self._project = project
-        self._files: dict[Path, dict[str, tuple[object, Span]]] = {}
+        self.db = project.db
 
     def lookup(self, ref: Ref) -> Iterator[Value]:
         """What ``config["train"]["batch_size"]``, ``cfg.train.batch_size`` or ``cfg.get("lr", 1)`` reads."""
@@ -163,17 +164,16 @@ class Configs:
                 return
             folder = folder.parent
 
+    @query
     def read(self, path: Path) -> dict[str, tuple[object, Span]]:
         """Dotted key -> (value, place) of a YAML or JSON file; empty if it is too large or broken."""
-        if path not in self._files:
-            from gpulint.documents.base import Unreadable, decode
+        from gpulint.documents.base import Unreadable, decode
 
-            data = self._project.data(path)
-            self._files[path] = {}
-            if len(data) <= MAX_SIZE:
-                with suppress(Unreadable):
-                    self._files[path] = self.values(SourceText(decode(data)[0]))
-        return self._files[path]
+        data = self._project.data(path)
+        if len(data) <= MAX_SIZE:
+            with suppress(Unreadable):
+                return self.values(SourceText(decode(data)[0]))
+        return {}
 
     @staticmethod
     def values(source: SourceText) -> dict[str, tuple[object, Span]]:

@@ -7,8 +7,8 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpulint.facts.once import once
 from gpulint.facts.scopes import Bound, ModuleScopes, last_name
+from gpulint.query import query
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -32,7 +32,7 @@ def may_hold_none(text: bytes) -> bool:
     return any(name.encode() in text for name in (*_ASKED, *_KEPT_OFF, *_RESOURCES))
 
 
-@once
+@query
 def hold_none(scopes: ModuleScopes) -> bool:
     """Is a module written for workers without GPUs?"""
     return _asks_for_cpus(scopes) or _asks_for_no_gpus(scopes)

@@ -7,7 +7,6 @@ import enum
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 from gpulint.documents.python import walk
@@ -15,8 +14,8 @@ from gpulint.facts.draws import Draw
 from gpulint.facts.glances import looks_at_few
 from gpulint.facts.gpu_programs import runs_elsewhere
 from gpulint.facts.loader_classes import Loader
-from gpulint.facts.memo import Memo
 from gpulint.facts.scopes import AtCall, ModuleScopes, Ref, last_name
+from gpulint.query import cyclic, query
 from gpulint.words import word_of
 
 if TYPE_CHECKING:
@@ -56,6 +55,13 @@ class Device(enum.Enum):
     UNKNOWN = "unknown"
 
 
+_NO_DEVICE: frozenset[Device] = frozenset()
+
+
+def _or_unknown(found: frozenset[Device], *_: object) -> frozenset[Device]:
+    return found or frozenset({Device.UNKNOWN})
+
+
 @dataclass(frozen=True, slots=True)
 class Transfer(AtCall):
     """A call that moves ``value`` to ``devices``. ``draw`` is set when the value comes from a loader."""
@@ -76,19 +82,13 @@ class Devices:
 
     def __init__(self, project: Project) -> None:
         self._project = project
-        self._transfers: dict[ModuleScopes, tuple[Transfer, ...]] = {}
-        self._transfers_by_call: dict[ModuleScopes, dict[ast.Call, Transfer]] = {}
-        self._memo = Memo()
+        self.db = project.db
 
+    @cyclic(_NO_DEVICE, _or_unknown)
     def of(self, scopes: ModuleScopes, node: ast.AST) -> frozenset[Device]:
         """The devices that an expression may name."""
-        origins = self._project.resolver.origins
-        return self._memo.ask(
-            node,
-            lambda: frozenset[Device]().union(*(self._classify(ref) for ref in origins(scopes, node))),
-            frozenset[Device](),
-            lambda found: found or frozenset({Device.UNKNOWN}),
-        )
+        origins = self._project.resolver.origins(scopes, node)
+        return frozenset[Device]().union(*(self._classify(ref) for ref in origins))
 
     def may_be_gpu(self, scopes: ModuleScopes, node: ast.AST) -> bool:
         """May the expression name a GPU?"""
@@ -148,25 +148,24 @@ class Devices:
             node.value in _DTYPES if isinstance(node, ast.Constant) else last_name(node) in _DTYPES for node in named
         )
 
+    @query
     def transfers(self, scopes: ModuleScopes) -> tuple[Transfer, ...]:
         """All calls of a module that move something to a device, whatever it is."""
-        if scopes not in self._transfers:
-            calls = [
-                *scopes.calls_by_name.get("to", []),
-                *scopes.calls_by_name.get("cuda", []),
-                *scopes.calls_by_name.get("type", []),
-            ]
-            calls.sort(key=lambda call: (call.lineno, call.col_offset))
-            self._transfers[scopes] = tuple(
-                found for call in calls if (found := self._transfer(scopes, call)) is not None
-            )
-        return self._transfers[scopes]
+        calls = [
+            *scopes.calls_by_name.get("to", []),
+            *scopes.calls_by_name.get("cuda", []),
+            *scopes.calls_by_name.get("type", []),
+        ]
+        calls.sort(key=lambda call: (call.lineno, call.col_offset))
+        return tuple(found for call in calls if (found := self._transfer(scopes, call)) is not None)
 
     def transfer_at(self, scopes: ModuleScopes, call: ast.Call) -> Transfer | None:
         """The transfer that a call makes; None if it makes none."""
-        if scopes not in self._transfers_by_call:
-            self._transfers_by_call[scopes] = {transfer.node: transfer for transfer in self.transfers(scopes)}
-        return self._transfers_by_call[scopes].get(call)
+        return self._by_call(scopes).get(call)
+
+    @query
+    def _by_call(self, scopes: ModuleScopes) -> dict[ast.Call, Transfer]:
+        return {transfer.node: transfer for transfer in self.transfers(scopes)}
 
     def _transfer(self, scopes: ModuleScopes, call: ast.Call) -> Transfer | None:
         func = call.func
@@ -266,12 +265,12 @@ class Devices:
 
     def transfers_of(self, loader: Loader) -> Iterator[Transfer]:
         """Transfers anywhere in the project that move batches of ``loader`` to what may be a GPU."""
-        yield from self._by_loader.get(loader.node, ())
+        yield from self._by_loader().get(loader.node, ())
 
-    @cached_property
+    @query
     def _by_loader(self) -> dict[ast.Call, list[Transfer]]:
         table: dict[ast.Call, list[Transfer]] = {}
-        for scopes in dict.fromkeys((*self._project.training_modules, *self._helpers())):
+        for scopes in dict.fromkeys((*self._project.training_modules(), *self._helpers())):
             with self._project.containing(scopes.path, "transfers of batches"):
                 for transfer in self.batch_transfers(scopes):
                     assert transfer.draw is not None

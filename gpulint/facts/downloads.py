@@ -11,6 +11,7 @@ from gpulint.facts.data_set_classes import GRAPH_BASE
 from gpulint.facts.fetched import Download, callee
 from gpulint.facts.fetching import FETCHES, LIBRARIES, Fetching, may_fetch
 from gpulint.facts.scopes import FUNCTIONS, FunctionNode, ModuleScopes, Ref
+from gpulint.query import query
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -32,35 +33,27 @@ class Downloads:
 
     def __init__(self, project: Project) -> None:
         self._project = project
+        self.db = project.db
         self._fetching = Fetching(project)
-        self._found: dict[ModuleScopes, tuple[Download, ...]] = {}
-        self._primitives: dict[ModuleScopes, tuple[Download, ...]] = {}
-        self._calls: dict[ModuleScopes, dict[FunctionNode, list[ast.Call]]] = {}
-        self._fetchers: dict[ModuleScopes, set[ast.AST]] = {}
-        self._reaching: dict[tuple[FunctionNode, int], bool] = {}
-        self._elsewhere: dict[tuple[FunctionNode, int], bool] = {}
 
+    @query
     def in_module(self, scopes: ModuleScopes) -> tuple[Download, ...]:
         """Downloads of a module in source order; a helper that other modules call is named where they call it."""
-        if scopes not in self._found:
-            found = [item for item in self._own(scopes) if not self._hands_on(item)]
-            taken = {item.node for item in found}
-            found += [item for item in self._helpers(scopes) if item.node not in taken]
-            found = [item for item in found if not self._is_helper_body(item)]
-            found.sort(key=lambda item: (item.node.lineno, item.node.col_offset))
-            self._found[scopes] = tuple(found)
-        return self._found[scopes]
+        found = [item for item in self._own(scopes) if not self._hands_on(item)]
+        taken = {item.node for item in found}
+        found += [item for item in self._helpers(scopes) if item.node not in taken]
+        found = [item for item in found if not self._is_helper_body(item)]
+        return tuple(sorted(found, key=lambda item: (item.node.lineno, item.node.col_offset)))
 
+    @query
     def _own(self, scopes: ModuleScopes) -> tuple[Download, ...]:
         """Calls of known downloaders in a module."""
-        if scopes not in self._primitives:
-            text = scopes.module.source.text
-            offline = "OFFLINE" in text and bool(_OFFLINE.search(text))
-            silent = any(library in text for library in LIBRARIES)
-            calls = [call for call in scopes.calls if may_fetch(call, silent)]
-            found = (self._fetching.of(scopes, call, offline) for call in calls)
-            self._primitives[scopes] = tuple(item for item in found if item is not None)
-        return self._primitives[scopes]
+        text = scopes.module.source.text
+        offline = "OFFLINE" in text and bool(_OFFLINE.search(text))
+        silent = any(library in text for library in LIBRARIES)
+        calls = [call for call in scopes.calls if may_fetch(call, silent)]
+        found = (self._fetching.of(scopes, call, offline) for call in calls)
+        return tuple(item for item in found if item is not None)
 
     def _hands_on(self, item: Download) -> bool:
         """Does the call reach code of the tree whose own download is reported?"""
@@ -126,37 +119,39 @@ class Downloads:
         )
 
     def _contains(self, function: Ref) -> bool:
-        scopes = function.scopes
-        if scopes not in self._fetchers:
-            calls = [item.node for item in self._own(scopes)]
-            for name in ("snapshot_download", "hf_hub_download"):  # whatever the repository's name is
-                named = scopes.calls_by_name.get(name, [])
-                calls += [call for call in named if self._project.resolver.call_names(scopes, call) & _HUB]
-            self._fetchers[scopes] = {up for call in calls for up in scopes.module.ancestors(call)}
-        return function.node in self._fetchers[scopes]
+        return function.node in self._fetchers(function.scopes)
+
+    @query
+    def _fetchers(self, scopes: ModuleScopes) -> set[ast.AST]:
+        """What a download of a module stands in."""
+        calls = [item.node for item in self._own(scopes)]
+        for name in ("snapshot_download", "hf_hub_download"):  # whatever the repository's name is
+            named = scopes.calls_by_name.get(name, [])
+            calls += [call for call in named if self._project.resolver.call_names(scopes, call) & _HUB]
+        return {up for call in calls for up in scopes.module.ancestors(call)}
 
     def _reaches(self, function: Ref, helpers: int = MAX_HELPERS) -> bool:
         """Does a function of the tree download something, itself or through functions that it calls?"""
-        if not helpers or not isinstance(function.node, FUNCTIONS):
-            return False
-        question = function.node, helpers
-        if question not in self._reaching:
-            self._reaching[question] = self._contains(function) or any(
-                self._reaches(callee, helpers - 1)
-                for call in self._calls_in(function.scopes).get(function.node, [])
-                for callee in self._project.resolver.callees(function.scopes, call)
-            )
-        return self._reaching[question]
+        return helpers > 0 and isinstance(function.node, FUNCTIONS) and self._is_reaching(function, helpers)
 
+    @query
+    def _is_reaching(self, function: Ref, helpers: int) -> bool:
+        assert isinstance(function.node, FUNCTIONS)
+        return self._contains(function) or any(
+            self._reaches(callee, helpers - 1)
+            for call in self._calls_in(function.scopes).get(function.node, [])
+            for callee in self._project.resolver.callees(function.scopes, call)
+        )
+
+    @query
     def _calls_in(self, scopes: ModuleScopes) -> dict[FunctionNode, list[ast.Call]]:
         """Function -> the calls in it, also those in functions inside it."""
-        if scopes not in self._calls:
-            table = self._calls[scopes] = {}
-            for call in scopes.calls:
-                for up in scopes.module.ancestors(call):
-                    if isinstance(up, FUNCTIONS):
-                        table.setdefault(up, []).append(call)
-        return self._calls[scopes]
+        table = dict[FunctionNode, list[ast.Call]]()
+        for call in scopes.calls:
+            for up in scopes.module.ancestors(call):
+                if isinstance(up, FUNCTIONS):
+                    table.setdefault(up, []).append(call)
+        return table
 
     def _is_helper_body(self, item: Download, depth: int = 3) -> bool:
         """Does the call stand in a download helper that only other modules (or other such helpers) call?"""
@@ -168,11 +163,9 @@ class Downloads:
     def _is_called_elsewhere(self, scopes: ModuleScopes, function: FunctionNode, depth: int) -> bool:
         if not depth or not self._is_fetcher(function):
             return False
-        question = function, depth
-        if question not in self._elsewhere:
-            self._elsewhere[question] = self._find_called_elsewhere(scopes, function, depth)
-        return self._elsewhere[question]
+        return self._find_called_elsewhere(scopes, function, depth)
 
+    @query
     def _find_called_elsewhere(self, scopes: ModuleScopes, function: FunctionNode, depth: int) -> bool:
         sites = self._project.resolver.call_sites(scopes, function)
         here = [site for site in sites if site.scopes is scopes]

@@ -5,13 +5,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 from gpulint.facts.forwards import runs
 from gpulint.facts.iterables import is_loader_name, unwrap_iterable, unwrap_zipped
 from gpulint.facts.loader_classes import Loader
-from gpulint.facts.memo import Memo
 from gpulint.facts.passing import argument_of
 from gpulint.facts.placing import places_batches
 from gpulint.facts.prepared import Prepared
@@ -19,6 +17,7 @@ from gpulint.facts.rearranging import rearranged
 from gpulint.facts.roles import Role
 from gpulint.facts.scopes import FUNCTIONS, Bound, FunctionNode, LoopNode, ModuleScopes, Ref, last_name
 from gpulint.facts.unseen_calls import handed_by_name, takes_batch
+from gpulint.query import cyclic, query
 
 if TYPE_CHECKING:
     from gpulint.facts.loops import Context
@@ -46,19 +45,22 @@ class Draw:
     """The batch holds NumPy arrays or numbers, of which the loop makes tensors: no loader pins those."""
 
 
+_NO_DRAW: Draw | None = None
+
+
 class Draws:
     """Draws of batches in one project."""
 
     def __init__(self, project: Project) -> None:
         self._project = project
+        self.db = project.db
         self._prepared = Prepared(project)
-        self._memo = Memo()
 
-    @cached_property
+    @query
     def by_loader(self) -> dict[ast.Call, list[Draw]]:
         """Loader call -> the loops of the project that draw from it."""
         table: dict[ast.Call, list[Draw]] = {}
-        for scopes in self._project.training_modules:
+        for scopes in self._project.training_modules():
             with self._project.containing(scopes.path, "loops over loaders"):
                 for loop in scopes.loops:
                     # What the loop does is not asked: a loop over no known loader is of no use here.
@@ -120,13 +122,10 @@ class Draws:
 
     # -- batches -------------------------------------------------------------------------------------------------------
 
+    @cyclic(_NO_DRAW)
     def batch(self, scopes: ModuleScopes, node: ast.expr) -> Draw | None:
         """The draw that an expression's tensors come from, if it is a batch, an element of one, or computed from one on
         the host."""
-        nothing: Draw | None = None
-        return self._memo.ask(node, lambda: self._find_batch(scopes, node), nothing)
-
-    def _find_batch(self, scopes: ModuleScopes, node: ast.expr) -> Draw | None:
         match node:
             case ast.Name():
                 return self._name_batch(scopes, node)
@@ -214,7 +213,7 @@ class Draws:
         passed = handed_by_name(self._project, function, last_name(node.value))
         return self._first(self.batch(where, value) for where, value in passed) or Draw(Ref(scopes, function))
 
-    @cached_property
+    @query
     def runs(self) -> dict[FunctionNode, tuple[Ref, ...]]:
         """``forward`` of a model of the tree -> the calls that run it in loops over batches."""
         return runs(self._project)
@@ -255,15 +254,14 @@ class Draws:
             return Draw(Ref(scopes, function))
         if [arg.arg for arg in function.args.args[1:]] == [name] and loops.is_engine_step(scopes, function):
             return Draw(Ref(scopes, function))
-        nothing: Draw | None = None
-        question = "parameter", function, name
-        return self._memo.ask(question, lambda: self._passed_batch(scopes, function, name), nothing)
+        return self._passed_batch(scopes, function, name)
 
+    @cyclic(_NO_DRAW)
     def _passed_batch(self, scopes: ModuleScopes, function: FunctionNode, name: str) -> Draw | None:
         """The draw of what the callers of a function hand to a parameter."""
         sites = self._project.resolver.call_sites(scopes, function)
         if not sites and function.name == "forward":
-            sites = self.runs.get(function, ())
+            sites = self.runs().get(function, ())
         return _merged(self._passed_batches(sites, function, name))
 
     def _passed_batches(self, sites: tuple[Ref, ...], function: FunctionNode, name: str) -> Iterator[Draw | None]:

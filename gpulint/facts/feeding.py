@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 from gpulint.documents.python import walk
@@ -17,6 +16,7 @@ from gpulint.facts.placing import binds_to_gpu
 from gpulint.facts.prepared import PREPARE
 from gpulint.facts.scopes import FUNCTIONS, FunctionNode, ModuleScopes, Ref, last_name
 from gpulint.finding import Place
+from gpulint.query import query
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -48,8 +48,7 @@ class Feeding:
 
     def __init__(self, project: Project) -> None:
         self._project = project
-        self._on_gpu: dict[Loader, bool] = {}
-        self._moves_in: dict[ModuleScopes, dict[FunctionNode | None, list[Transfer]]] = {}
+        self.db = project.db
 
     def argument(self, loader: Loader, name: str, position: int | None = None) -> Argument:
         """What a loader gets for ``name``; ``position`` counts in torch's own signature only."""
@@ -75,9 +74,9 @@ class Feeding:
 
     def mover(self, loader: Loader) -> Place | None:
         """Where a framework takes the loader over and moves its batches to the GPU on its own."""
-        return self._movers.get(loader.node)
+        return self._movers().get(loader.node)
 
-    @cached_property
+    @query
     def _movers(self) -> dict[ast.Call, Place]:
         table: dict[ast.Call, Place] = {}
         for ref in self._handed_to_frameworks():
@@ -93,7 +92,7 @@ class Feeding:
 
     def _handed_to_frameworks(self) -> Iterator[Ref]:
         """Expressions that hand loaders to Accelerate, Fabric, Ray, Lightning, Determined, Composer or Ignite."""
-        for scopes in self._project.training_modules:
+        for scopes in self._project.training_modules():
             with self._project.containing(scopes.path, "loaders handed to frameworks"):
                 yield from self._handed_in(scopes)
 
@@ -113,7 +112,7 @@ class Feeding:
                 if self._is_trainer(scopes, call, method):
                     values = [*call.args, *(keyword.value for keyword in call.keywords)]
                     yield from (Ref(scopes, value) for value in values)
-        if not (self._cpu_trainers or self.trains_on_cpu((scopes,))):
+        if not (self._cpu_trainers() or self.trains_on_cpu((scopes,))):
             yield from self._hooks(scopes)
 
     def _is_composers(self, scopes: ModuleScopes, call: ast.Call) -> bool:
@@ -160,10 +159,10 @@ class Feeding:
                         return True
         return False
 
-    @cached_property
+    @query
     def _cpu_trainers(self) -> bool:
         """Is every Trainer or Fabric of the tree told to use the CPU?"""
-        return self.trains_on_cpu(self._project.training_modules)
+        return self.trains_on_cpu(self._project.training_modules())
 
     def trains_on_cpu(self, modules: tuple[ModuleScopes, ...]) -> bool:
         """Do some modules make Trainers or Fabrics, all of them for the CPU?"""
@@ -177,13 +176,9 @@ class Feeding:
 
     # -- data that is on the GPU already -------------------------------------------------------------------------------
 
+    @query
     def yields_gpu_tensors(self, loader: Loader) -> bool:
         """Are samples or batches on the GPU before the loader pins them? That would raise an error."""
-        if loader not in self._on_gpu:
-            self._on_gpu[loader] = self._find_gpu_tensors(loader)
-        return self._on_gpu[loader]
-
-    def _find_gpu_tensors(self, loader: Loader) -> bool:
         if self._project.draws.places(loader):
             return True
         resolver = self._project.resolver
@@ -253,12 +248,15 @@ class Feeding:
 
     def _moves_of(self, scopes: ModuleScopes, function: FunctionNode | None) -> list[Transfer]:
         """The transfers to a GPU whose innermost function is ``function``."""
-        if scopes not in self._moves_in:
-            table = self._moves_in[scopes] = dict[FunctionNode | None, list[Transfer]]()
-            for move in self._project.devices.transfers(scopes):
-                if move.to_gpu:
-                    table.setdefault(scopes.function(move.node), []).append(move)
-        return self._moves_in[scopes].get(function, [])
+        return self._moves_in(scopes).get(function, [])
+
+    @query
+    def _moves_in(self, scopes: ModuleScopes) -> dict[FunctionNode | None, list[Transfer]]:
+        table = dict[FunctionNode | None, list[Transfer]]()
+        for move in self._project.devices.transfers(scopes):
+            if move.to_gpu:
+                table.setdefault(scopes.function(move.node), []).append(move)
+        return table
 
     def _makes_on_gpu(self, scopes: ModuleScopes, function: FunctionNode, call: Ref | None, depth: int) -> bool:
         """Does a function name a GPU as the place of a tensor? A parameter of a helper is what ``call`` hands to it."""

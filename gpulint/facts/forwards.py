@@ -18,7 +18,7 @@ def runs(project: Project) -> dict[FunctionNode, tuple[Ref, ...]]:
     table: dict[FunctionNode, list[Ref]] = {}
     todo = deque[Ref]()
     loops = project.loops
-    for scopes in project.training_modules:
+    for scopes in project.training_modules():
         with project.containing(scopes.path, "loops over loaders"):
             for loop in scopes.loops:
                 around = (loop, *loops.around(scopes, loop))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from gpulint.facts.once import once
 from gpulint.facts.roles import Role
 from gpulint.facts.scopes import ModuleScopes, Ref, last_name
+from gpulint.query import query
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -34,7 +34,7 @@ def looks_at_few(project: Project, where: Ref) -> bool:
     )
 
 
-@once
+@query
 def _limits(scopes: ModuleScopes, loop: ast.For | ast.AsyncFor) -> tuple[ast.expr, ...]:
     """What the count of a loop is compared with in each ``if ...: break`` right in its body."""
     tests = (

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +11,7 @@ from gpulint.facts.fetch_commands import only_prepares
 from gpulint.facts.gpus import BATCH
 from gpulint.facts.launches import is_uncalled
 from gpulint.finding import Place
+from gpulint.query import query
 from gpulint.rule import Kind
 
 if TYPE_CHECKING:
@@ -80,10 +80,9 @@ class GpuJobs:
 
     def __init__(self, project: Project) -> None:
         self._project = project
-        self._sets_up: dict[Job, bool] = {}
-        self._last_uses: dict[Job, dict[Path | None, int]] = {}
+        self.db = project.db
 
-    @cached_property
+    @query
     def held(self) -> tuple[tuple[Job, Place], ...]:
         """Jobs that hold GPUs, with what says so."""
         found: list[tuple[Job, Place]] = []
@@ -112,32 +111,28 @@ class GpuJobs:
         users = (self.holding(user) for user in self._project.gpu_programs.users(module))
         return next((held for held in users if held is not None), None)
 
+    @query
     def only_sets_up(self, job: Job) -> bool:
         """Is a batch script there to make an environment, once, on a machine like those that others then train on?"""
         if job.document.kind is not Kind.SHELL:
             return False
-        if job not in self._sets_up:
-            known = {id(item.launch.command) for items in job.calls.values() for item in items}
-            self._sets_up[job] = all(id(item.command) in known or only_prepares(item.command) for item in job.commands)
-        return self._sets_up[job]
+        known = {id(item.launch.command) for items in job.calls.values() for item in items}
+        return all(id(item.command) in known or only_prepares(item.command) for item in job.commands)
 
+    @query
     def last_uses(self, job: Job) -> dict[Path | None, int]:
         """Number of the last launch in a job of each program that uses GPUs."""
-        if job not in self._last_uses:
-            self._last_uses[job] = {
-                start.program: number for number, start in enumerate(job.launches) if self.uses_gpu(start)
-            }
-        return self._last_uses[job]
+        return {start.program: number for number, start in enumerate(job.launches) if self.uses_gpu(start)}
 
     def commands_of(self, document: Document) -> list[Held]:
         """Commands in a document that run in a GPU job, each once and in order."""
-        found = self._by_document.get(document.path, {})
+        found = self._by_document().get(document.path, {})
         return sorted(found.values(), key=lambda item: (item.command.span.line, item.command.span.column))
 
-    @cached_property
+    @query
     def _by_document(self) -> dict[Path, dict[tuple[int, int], Held]]:
         table: dict[Path, dict[tuple[int, int], Held]] = {}
-        for job, evidence in self.held:
+        for job, evidence in self.held():
             with self._project.containing(job.document.path, "commands of jobs"):
                 for item in job.commands:
                     own = item.document is job.document  # what other scripts source, they may call

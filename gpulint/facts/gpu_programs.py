@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from gpulint.facts import cpu_workers, workflow_steps
 from gpulint.facts.conditions import conditions
-from gpulint.facts.once import once
 from gpulint.facts.scopes import ModuleScopes, written
+from gpulint.query import query
 from gpulint.words import word_of
 
 if TYPE_CHECKING:
@@ -74,20 +74,18 @@ class GpuPrograms:
 
     def __init__(self, project: Project) -> None:
         self._project = project
-        self._known: dict[Path, bool] = {}
-        self._computing: dict[Path, bool] = {}
+        self.db = project.db
 
+    @query
     def runs(self, scopes: ModuleScopes) -> bool:
         """Does the module run in a program that computes on a GPU?"""
-        if scopes.path not in self._known:
-            self._known[scopes.path] = (
-                not self._project.is_test(scopes.path)
-                and scopes.path.name not in _INSTALLED
-                and not self.is_elsewhere(scopes)
-                and self._runs(scopes)
-                and not cpu_workers.only_in_cpu_images(self._project, scopes.path)
-            )
-        return self._known[scopes.path]
+        return (
+            not self._project.is_test(scopes.path)
+            and scopes.path.name not in _INSTALLED
+            and not self.is_elsewhere(scopes)
+            and self._runs(scopes)
+            and not cpu_workers.only_in_cpu_images(self._project, scopes.path)
+        )
 
     def is_elsewhere(self, scopes: ModuleScopes) -> bool:
         """Is a module written for TPUs or for workers without GPUs, or does it make its trainers for the CPU?"""
@@ -120,12 +118,11 @@ class GpuPrograms:
         users = [user for user in self.users(scopes.path) if not self.is_separate(user)]
         return any(map(self._computes, users)) or (not self.is_separate(scopes.path) and any(map(self._drives, users)))
 
+    @query
     def _computes(self, path: Path) -> bool:
-        if path not in self._computing:
-            text = self._project.data(path)
-            found = computes_on_gpu(text) or self._takes_device(path, text)
-            self._computing[path] = found and not (cpu_workers.may_hold_none(text) and self._elsewhere(path))
-        return self._computing[path]
+        text = self._project.data(path)
+        found = computes_on_gpu(text) or self._takes_device(path, text)
+        return found and not (cpu_workers.may_hold_none(text) and self._elsewhere(path))
 
     def _drives(self, program: Path) -> bool:
         """Does a program leave its training to a module that it imports (``TrainLoop(model, data).run()``)?"""
@@ -178,13 +175,13 @@ class GpuPrograms:
         return found
 
 
-@once
+@query
 def submits(scopes: ModuleScopes) -> bool:
     """Does a module name a client that submits jobs to a service?"""
     return bool(_CLIENTS & frozenset(_WORD.findall(scopes.module.source.text.encode("utf-8", "replace"))))
 
 
-@once
+@query
 def runs_elsewhere(scopes: ModuleScopes) -> bool:
     """Is a module written for TPUs, or for workers without GPUs?"""
     return is_for_tpu(scopes) or cpu_workers.hold_none(scopes) or workflow_steps.all_without_gpu(scopes)
@@ -195,7 +192,7 @@ def _serves(scopes: ModuleScopes) -> bool:
     return "AZUREML_MODEL_DIR" in scopes.strings or any(function.name in _HANDLERS for function in scopes.functions)
 
 
-@once
+@query
 def is_for_tpu(scopes: ModuleScopes) -> bool:
     """Is a module written for TPUs, by its names or its folder's, without a word of GPUs?"""
     text = scopes.module.source.text
@@ -214,7 +211,7 @@ def _computes(words: frozenset[bytes], text: bytes) -> bool:
     return bool(found) and (found != {b"train"} or bool(_TRAINS.search(text)))
 
 
-@once
+@query
 def module_computes(scopes: ModuleScopes) -> bool:
     """The same of a module's words."""
     return computes(scopes.module.source.text.encode("utf-8", "replace"))

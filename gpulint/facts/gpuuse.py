@@ -31,6 +31,7 @@ from gpulint.facts.gpu_libraries import (
 )
 from gpulint.facts.scopes import ModuleScopes
 from gpulint.finding import Place
+from gpulint.query import query
 from gpulint.source import Span
 
 if TYPE_CHECKING:
@@ -147,13 +148,12 @@ class GpuUse:
 
     def __init__(self, project: Project) -> None:
         self._project = project
-        self._programs: dict[Path, Program] = {}
+        self.db = project.db
 
+    @query
     def of(self, path: Path) -> Program:
         """The program in a file of the tree."""
-        if path not in self._programs:
-            self._programs[path] = self._program(self._project.scopes_at(path))
-        return self._programs[path]
+        return self._program(self._project.scopes_at(path))
 
     def started(self, start: JobLaunch) -> Program | None:
         """The program that a launch starts, also one whose text a job spec carries; None if it is unknown."""

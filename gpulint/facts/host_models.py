@@ -6,9 +6,9 @@ import ast
 from typing import TYPE_CHECKING
 
 from gpulint.documents.python import walk
-from gpulint.facts.once import once
 from gpulint.facts.reaching import reaching
 from gpulint.facts.scopes import Bound, LoopNode, ModuleScopes, last_name
+from gpulint.query import query
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -18,7 +18,7 @@ _MOVES = frozenset({"to", "cuda", "to_empty", "apply"})
 _SPEAKS_OF_DEVICES = frozenset({"device", "cuda", "to"})
 
 
-@once
+@query
 def trains_on_host(project: Project, scopes: ModuleScopes, loop: LoopNode) -> bool:
     """Does a loop hand batches as they come from a loader to a model that nothing moves?"""
     if any(name in scopes.module.source.text for name in _ELSEWHERE):

@@ -7,7 +7,7 @@ import re
 from gpulint.documents.shell import ArgWord, Command
 from gpulint.documents.shell.wrappers import unwrap
 from gpulint.facts.launches import innermost
-from gpulint.facts.memo import asked_once
+from gpulint.query import asked_once
 
 FOREVER = 86_400
 """Seconds from which a sleep is meant to last until somebody ends the job."""

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from gpulint.documents.python import walk
 from gpulint.facts.conditions import contexts_of
-from gpulint.facts.once import once
 from gpulint.facts.roles import Role, stops_at_once
 from gpulint.facts.scopes import FUNCTIONS, FunctionNode, LoopNode, ModuleScopes, Ref, dotted, last_name
+from gpulint.query import cyclic, query
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -69,7 +69,7 @@ def graphs_in_evaluation(project: Project, scopes: ModuleScopes) -> Iterator[Inf
                 yield Inference(scopes, loop, home, call, model)
 
 
-@once
+@query
 def _speaks_of_gradients(scopes: ModuleScopes, function: FunctionNode) -> bool:
     for node in walk(function):
         name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
@@ -92,7 +92,7 @@ def _forwards(project: Project, scopes: ModuleScopes, mode: ast.Call, model: str
             yield call
 
 
-@once
+@query
 def _mentions(scopes: ModuleScopes, function: FunctionNode | None) -> dict[str, list[ast.Call]]:
     """Models by their names -> the calls of a function that run them, call their methods or are passed them, in
     source order."""
@@ -199,10 +199,10 @@ def _enabled(project: Project, scopes: ModuleScopes, node: ast.AST, depth: int) 
         return False
     if function is None:
         return "set_grad_enabled" not in scopes.calls_by_name
-    question = "gradients", function, depth
-    return project.memo.ask(question, lambda: _calls_enabled(project, scopes, function, depth), False)
+    return _calls_enabled(project, scopes, function, depth)
 
 
+@cyclic(False)
 def _calls_enabled(project: Project, scopes: ModuleScopes, function: FunctionNode, depth: int) -> bool:
     """Do all calls of a function leave gradients enabled?"""
     owner = scopes.module.parents.get(function)

@@ -12,6 +12,7 @@ from gpulint.documents.python import walk
 from gpulint.facts.loader_classes import Loader
 from gpulint.facts.roles import Role
 from gpulint.facts.scopes import FUNCTIONS, LOOPS, FunctionNode, ModuleScopes, Ref, last_name
+from gpulint.query import query
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -73,7 +74,7 @@ class InputPaths:
 
     def __init__(self, project: Project) -> None:
         self._project = project
-        self._read: dict[ModuleScopes, dict[ast.ClassDef, dict[Loader, set[ast.AST]]]] = {}
+        self.db = project.db
 
     def per_item(self, scopes: ModuleScopes) -> Iterator[Heavy]:
         """Functions that do heavy work for every item: ``__getitem__``, streams, collate functions, item pipelines."""
@@ -107,23 +108,23 @@ class InputPaths:
             made = set(user.calls_by_name.get(owner.name, ()))
             for loader, read in self._readers(user).get(owner, {}).items():
                 made -= read
-                loops += [draw.where for draw in self._project.draws.by_loader.get(loader.node, ()) if read]
+                loops += [draw.where for draw in self._project.draws.by_loader().get(loader.node, ()) if read]
             if made:
                 return True  # for a loader that nobody knows
         return any(map(self._steps, loops)) or not any(map(self._infers, loops))
 
+    @query
     def _readers(self, scopes: ModuleScopes) -> dict[ast.ClassDef, dict[Loader, set[ast.AST]]]:
         """The classes of what the loaders of a module read -> these loaders, with the calls that make it."""
-        if scopes not in self._read:
-            table = self._read[scopes] = dict[ast.ClassDef, dict[Loader, set[ast.AST]]]()
-            resolver = self._project.resolver
-            for loader in self._project.loaders.in_module(scopes):
-                for source in self._project.feeding.sources(loader):
-                    assert isinstance(source.node, ast.expr)
-                    for _, owner in resolver.classes_of(source.scopes, source.node):
-                        made = resolver.origins(source.scopes, source.node)
-                        table.setdefault(owner, {}).setdefault(loader, set()).update(ref.node for ref in made)
-        return self._read[scopes]
+        table = dict[ast.ClassDef, dict[Loader, set[ast.AST]]]()
+        resolver = self._project.resolver
+        for loader in self._project.loaders.in_module(scopes):
+            for source in self._project.feeding.sources(loader):
+                assert isinstance(source.node, ast.expr)
+                for _, owner in resolver.classes_of(source.scopes, source.node):
+                    made = resolver.origins(source.scopes, source.node)
+                    table.setdefault(owner, {}).setdefault(loader, set()).update(ref.node for ref in made)
+        return table
 
     def _steps(self, loop: Ref) -> bool:
         """May a loop, or what else draws a batch, take a training step?"""

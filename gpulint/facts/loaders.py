@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -13,9 +12,9 @@ from gpulint.facts.collected import elements
 from gpulint.facts.gpu_programs import is_for_tpu
 from gpulint.facts.iterables import is_loader_name, is_of_parts, unwrap_iterable
 from gpulint.facts.loader_classes import TORCH_LOADERS, Loader
-from gpulint.facts.memo import Memo
 from gpulint.facts.passing import argument_of, parameters
 from gpulint.facts.scopes import FUNCTIONS, Bound, ModuleScopes, Ref, kinds_bound, last_name
+from gpulint.query import cyclic, query
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -35,36 +34,41 @@ _MAX_NESTED = 2
 """Collections in collections whose elements are followed."""
 
 
+_NO_LOADERS: tuple[Loader, ...] = ()
+
+
+def _bounded(loaders: tuple[Loader, ...], *_: object) -> tuple[Loader, ...]:
+    return loaders if len(loaders) <= MAX_LOADERS else ()
+
+
 class Loaders:
     """Data loaders of one project."""
 
     def __init__(self, project: Project) -> None:
         self._project = project
-        self._by_module: dict[ModuleScopes, list[Loader]] = {}
-        self._nodes: dict[ModuleScopes, set[ast.Call]] = {}
-        self._memo = Memo()
+        self.db = project.db
 
+    @query
     def in_module(self, scopes: ModuleScopes) -> list[Loader]:
         """Calls of a module that make a torch-like data loader, in source order; ``super().__init__`` of a subclass
         counts. Left out are loaders that only try the program out (``if args.dry_run``) or hold a few samples."""
-        if scopes not in self._by_module:
-            calls = [] if is_for_tpu(scopes) else scopes.calls
-            found = [
-                loader
-                for call in calls
-                if (loader := self._loader(scopes, call)) is not None
-                and not _holds_few(call)
-                and not self._project.guards.debug(scopes, call)
-            ]
-            self._by_module[scopes] = sorted(found, key=lambda loader: (loader.node.lineno, loader.node.col_offset))
-        return self._by_module[scopes]
+        calls = [] if is_for_tpu(scopes) else scopes.calls
+        found = [
+            loader
+            for call in calls
+            if (loader := self._loader(scopes, call)) is not None
+            and not _holds_few(call)
+            and not self._project.guards.debug(scopes, call)
+        ]
+        return sorted(found, key=lambda loader: (loader.node.lineno, loader.node.col_offset))
 
     def is_loader(self, scopes: ModuleScopes, call: ast.Call) -> bool:
         """Is the call one of those?"""
-        found = self._nodes.get(scopes)
-        if found is None:
-            found = self._nodes[scopes] = {loader.node for loader in self.in_module(scopes)}
-        return call in found
+        return call in self._nodes(scopes)
+
+    @query
+    def _nodes(self, scopes: ModuleScopes) -> set[ast.Call]:
+        return {loader.node for loader in self.in_module(scopes)}
 
     def _loader(self, scopes: ModuleScopes, call: ast.Call) -> Loader | None:
         func = call.func
@@ -100,11 +104,9 @@ class Loaders:
         """Loaders that the value of an expression may be (in-tree subclasses of DataLoader included)."""
         return self._loaders_of(scopes, node, _MAX_NESTED)
 
+    @cyclic(_NO_LOADERS, _bounded)
     def _loaders_of(self, scopes: ModuleScopes, node: ast.expr, nested: int) -> tuple[Loader, ...]:
         """The same, with collections opened that are ``nested`` so deep."""
-        return self._memo.ask((node, nested), lambda: self._find_loaders_of(scopes, node, nested), (), _bounded)
-
-    def _find_loaders_of(self, scopes: ModuleScopes, node: ast.expr, nested: int) -> tuple[Loader, ...]:
         if is_of_parts(node):
             return ()
         found: list[Loader] = []
@@ -171,17 +173,17 @@ class Loaders:
     def _kept_under(self, scopes: ModuleScopes, name: str) -> Iterator[Loader]:
         """Loaders that classes beside the module, or beside what it imports, keep as ``self.train_loader``: what
         ``data`` may be in ``data.train_loader`` when its class is chosen by name (``getattr(datasets, name)(...)``)."""
-        kept = self._kept.get(name, ())
+        kept = self._kept().get(name, ())
         if not 0 < len(kept) <= MAX_KEPT:
             return
         folders = {scopes.path.parent, *(path.parent for path in self._project.imported(scopes.path))}
         yield from (loader for loader in kept if loader.scopes.path.parent in folders)
 
-    @cached_property
+    @query
     def _kept(self) -> dict[str, list[Loader]]:
         """Name of an attribute -> the loaders that the classes of modules which are no programs keep under it."""
         table: dict[str, list[Loader]] = {}
-        for scopes in self._project.training_modules:
+        for scopes in self._project.training_modules():
             if "__main__" in scopes.module.source.text:
                 continue
             with self._project.containing(scopes.path, "loaders of classes"):
@@ -203,10 +205,6 @@ class Loaders:
             for keyword in site.node.keywords:
                 if keyword.arg == parameter.arg:
                     yield from self._loaders_of(site.scopes, keyword.value, nested)
-
-
-def _bounded(loaders: tuple[Loader, ...]) -> tuple[Loader, ...]:
-    return loaders if len(loaders) <= MAX_LOADERS else ()
 
 
 def _handed_in(generator: Ref, call: Ref | None, source: ast.expr) -> Ref:

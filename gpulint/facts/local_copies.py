@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from gpulint.facts.fetch_commands import copy_tool, words_of
-from gpulint.facts.memo import asked_once
+from gpulint.query import asked_once
 
 if TYPE_CHECKING:
     from gpulint.documents.shell import Command

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpulint.facts.callsites import LOOKED_AT
-from gpulint.facts.memo import Memo
 from gpulint.facts.roles import Role, Roles
 from gpulint.facts.scopes import FunctionNode, ModuleScopes, Ref, last_name
+from gpulint.query import cyclic
 
 if TYPE_CHECKING:
-    from gpulint.project import Project
+    pass
 
 MAX_CALLS = 30
 """How many calls up the loops around a function are looked for."""
@@ -48,12 +48,11 @@ class Context:
     calls: tuple[Ref, ...] = ()
 
 
+_NO_CONTEXTS: tuple[Context, ...] = ()
+
+
 class Loops(Roles):
     """The loops around any place of one project, and their roles."""
-
-    def __init__(self, project: Project) -> None:
-        super().__init__(project)
-        self._contexts = Memo()
 
     def contexts(self, scopes: ModuleScopes, node: ast.AST) -> tuple[Context, ...]:
         """The training, epoch or evaluation loops that ``node`` runs in, the innermost of each way to it, those with
@@ -67,15 +66,13 @@ class Loops(Roles):
             function = scopes.function(function)
         return self.function_contexts(scopes, function) if function is not None else ()
 
+    @cyclic(_NO_CONTEXTS)
     def function_contexts(self, scopes: ModuleScopes, function: FunctionNode) -> tuple[Context, ...]:
         """The loops that a function is called in."""
-        return self._contexts.ask(function, lambda: self._find_contexts(scopes, function), ())
-
-    def _find_contexts(self, scopes: ModuleScopes, function: FunctionNode) -> tuple[Context, ...]:
         found = list(self._hook(scopes, function))
         sites = self._project.resolver.call_sites(scopes, function)
         if function.name == "forward":
-            sites = self._project.draws.runs.get(function, ())
+            sites = self._project.draws.runs().get(function, ())
         for site in sites or self.handed_over(scopes, function):
             for context in self.contexts(site.scopes, site.node):
                 # What a hook calls itself, it calls as the hook that it is.

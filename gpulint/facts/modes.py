@@ -7,9 +7,9 @@ import re
 from typing import TYPE_CHECKING
 
 from gpulint.facts.conditions import conditions, exclude_each_other, known_from
-from gpulint.facts.once import once
 from gpulint.facts.passing import argument_of, parameters
 from gpulint.facts.scopes import Bound, ModuleScopes, Ref, last_name
+from gpulint.query import query
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -35,7 +35,7 @@ def is_of_another_mode(project: Project, loop: Ref, at: Ref) -> bool:
     return bool(steps) and all(exclude_each_other(loop.scopes, at.node, step, loop.node) for step in steps)
 
 
-@once
+@query
 def _steps(project: Project, loop: Ref) -> list[ast.Call]:
     """The training steps of a loop, of those under the same conditions one."""
     calls = project.loops.calls_in(loop.scopes, loop.node)

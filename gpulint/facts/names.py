@@ -5,12 +5,11 @@ from __future__ import annotations
 import ast
 import builtins
 from collections.abc import Iterator
-from functools import partial
 from typing import TYPE_CHECKING
 
-from gpulint.facts.memo import Memo
 from gpulint.facts.reaching import reaching
 from gpulint.facts.scopes import Binding, Bound, ModuleScopes
+from gpulint.query import cyclic
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -21,16 +20,21 @@ MAX_NAMES = 120
 _NO_NAMES: frozenset[str] = frozenset()
 
 
+def _known(names: frozenset[str], *_: object) -> frozenset[str]:
+    return names if len(names) <= MAX_NAMES else _NO_NAMES
+
+
 class Names:
     """Qualified names in the modules of one project; every answer is a set, and cached."""
 
     def __init__(self, project: Project) -> None:
         self._project = project
-        self._memo = Memo()
+        self.db = project.db
 
+    @cyclic(_NO_NAMES, _known)
     def names(self, scopes: ModuleScopes, node: ast.AST) -> frozenset[str]:
         """Qualified dotted names that an expression may have, as imported and as defined in the tree."""
-        return self._memo.ask(("names", node), lambda: frozenset(self._find_names(scopes, node)), _NO_NAMES, _known)
+        return frozenset(self._find_names(scopes, node))
 
     def call_names(self, scopes: ModuleScopes, call: ast.Call) -> frozenset[str]:
         """Qualified names of what a call calls."""
@@ -92,12 +96,8 @@ class Names:
         """Names under which a dotted name is defined elsewhere in the tree (re-exports followed)."""
         for where, binding in self._project.find(name, scopes):
             if where is not scopes or binding.scope is not scopes.top:
-                question = ("defined", binding)
-                yield from self._memo.ask(question, partial(self._names_of_binding, where, binding), _NO_NAMES, _known)
+                yield from self._names_of_binding(where, binding)
 
+    @cyclic(_NO_NAMES, _known)
     def _names_of_binding(self, scopes: ModuleScopes, binding: Binding) -> frozenset[str]:
         return frozenset(self._binding_names(scopes, binding))
-
-
-def _known(names: frozenset[str]) -> frozenset[str]:
-    return names if len(names) <= MAX_NAMES else _NO_NAMES

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from gpulint.facts.conditions import conditions
 from gpulint.facts.scopes import FunctionNode, ModuleScopes, written
+from gpulint.query import cyclic
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -30,10 +31,10 @@ def opted_in(project: Project, scopes: ModuleScopes, node: ast.AST, depth: int =
     function = scopes.function(node)
     if function is None or not depth:
         return False
-    question = "opted in", function, depth
-    return project.memo.ask(question, lambda: _is_called_by_choice(project, scopes, function, depth - 1), False)
+    return _is_called_by_choice(project, scopes, function, depth - 1)
 
 
+@cyclic(False)
 def _is_called_by_choice(project: Project, scopes: ModuleScopes, function: FunctionNode, depth: int) -> bool:
     sites = project.resolver.call_sites(scopes, function)
     return bool(sites) and all(opted_in(project, site.scopes, site.node, depth) for site in sites)

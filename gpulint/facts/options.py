@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 from gpulint.documents.python import walk
@@ -17,6 +16,7 @@ from gpulint.facts.recipes import Recipes, Start
 from gpulint.facts.scopes import FUNCTIONS, ModuleScopes, Ref, dotted, last_name
 from gpulint.facts.submitted import Submitted
 from gpulint.numerals import MAX_DIGITS
+from gpulint.query import query
 
 if TYPE_CHECKING:
     from gpulint.facts.configs import Configs
@@ -41,9 +41,9 @@ class Options:
 
     def __init__(self, project: Project, configs: Configs) -> None:
         self._project = project
+        self.db = project.db
         self._submitted = Submitted(project)
         self._recipes = Recipes(project, configs)
-        self._tables: dict[ModuleScopes, dict[str, list[Ref]]] = {}
 
     def lookup(self, ref: Ref) -> Iterator[Value]:
         """Defaults (or launcher values) of ``args.name``, ``config["name"]`` or a click parameter."""
@@ -102,10 +102,10 @@ class Options:
         """What launchers in the tree set an environment variable to (none: unknown)."""
         from gpulint.facts.values import Value
 
-        for place, text in self._environment.get(name, {}).items():
+        for place, text in self._environment().get(name, {}).items():
             yield Value(text, place, "launcher")
 
-    @cached_property
+    @query
     def _environment(self) -> dict[str, dict[Place, str]]:
         """name -> value by the place where a job sets it, without names that are also set to something unknown."""
         found: dict[str, dict[Place, str]] = {}
@@ -175,10 +175,9 @@ class Options:
                         yield from found
                         return
 
+    @query
     def _table(self, scopes: ModuleScopes) -> dict[str, list[Ref]]:
         """dest -> ``add_argument`` calls of a module."""
-        if scopes in self._tables:
-            return self._tables[scopes]
         table: dict[str, list[Ref]] = {}
         for call in [*scopes.calls_by_name.get("add_argument", []), *scopes.calls_by_name.get("add_arg", [])]:
             for dest in _dests(call):
@@ -188,7 +187,6 @@ class Options:
                 for call in calls:
                     if call.args and isinstance(call.args[0], ast.Constant):
                         table.setdefault(str(call.args[0].value), []).append(Ref(scopes, call))
-        self._tables[scopes] = table
         return table
 
     def _option(self, option: Ref, name: str) -> Iterator[Value]:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 from gpulint.documents.python import walk
 from gpulint.facts.loader_classes import TORCH_LOADERS, Loader
-from gpulint.facts.once import once
 from gpulint.facts.scopes import FUNCTIONS, FunctionNode, ModuleScopes, Ref, last_name
+from gpulint.query import query
 
 if TYPE_CHECKING:
     from gpulint.facts.devices import Transfer
@@ -27,8 +26,9 @@ class OwnBatches:
 
     def __init__(self, project: Project) -> None:
         self._project = project
+        self.db = project.db
 
-    @cached_property
+    @query
     def _classes(self) -> tuple[Ref, ...]:
         """Classes named after batches, other than models and data sets, with a method that moves their parts."""
         project, found = self._project, list[Ref]()
@@ -47,12 +47,12 @@ class OwnBatches:
 
     def _of(self, scopes: ModuleScopes, name: str) -> list[ast.ClassDef]:
         """The classes with a method ``name`` in the modules that a module runs with."""
-        if not self._classes:
+        if not self._classes():
             return []
         paths = {module.path for module in self._project.gpu_use.of(scopes.path).modules} | {scopes.path}
         return [
             ref.node
-            for ref in self._classes
+            for ref in self._classes()
             if isinstance(ref.node, ast.ClassDef)
             and ref.scopes.path in paths
             and any(method.name == name for method in _methods(ref.node))
@@ -77,13 +77,13 @@ class OwnBatches:
     def draw_of(self, scopes: ModuleScopes, method: FunctionNode) -> Draw | None:
         """The loop over batches in which ``self`` of a method is moved, or None if the method moves no batch."""
         owner = scopes.module.parents.get(method)
-        return self._moved.get(owner) if method.name in _METHODS and owner is not None else None
+        return self._moved().get(owner) if method.name in _METHODS and owner is not None else None
 
-    @cached_property
+    @query
     def _moved(self) -> dict[ast.AST, Draw]:
         """Class -> a loop that moves its objects."""
         table: dict[ast.AST, Draw] = {}
-        for scopes in self._project.training_modules if self._classes else ():
+        for scopes in self._project.training_modules() if self._classes() else ():
             with self._project.containing(scopes.path, "moves of batches"):
                 for name in _METHODS:
                     for call in scopes.calls_by_name.get(name, []):
@@ -113,7 +113,7 @@ def is_collated(project: Project, transfer: Transfer) -> bool:
     return any(_makes_own(project, loader) for loader in draw.loaders)
 
 
-@once
+@query
 def _makes_own(project: Project, loader: Loader) -> bool:
     return loader.name not in TORCH_LOADERS or not project.feeding.argument(loader, "collate_fn", 6).is_absent
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, TypeGuard
 
 from gpulint.documents.python import walk
 from gpulint.facts.conditions import conditions
-from gpulint.facts.once import once
 from gpulint.facts.passing import argument_of
 from gpulint.facts.scopes import FUNCTIONS, Bound, ModuleScopes, last_name, written
+from gpulint.query import query
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -34,7 +34,7 @@ FEW = 20
 _COUNTER = re.compile(r"(^|_)(i|idx|step|steps|iter|iteration|it|batch|batch_idx|epoch|n|count|global_step)(_|$)")
 
 
-@once
+@query
 def is_periodic(project: Project, scopes: ModuleScopes, test: ast.expr, holds: bool) -> bool:
     """Does a test hold (or fail) only every N iterations, or only in the first or last, N not being one?"""
     for part in walk(test):

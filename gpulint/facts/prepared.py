@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import ast
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 from gpulint.documents.python import walk
 from gpulint.facts.iterables import unwrap_iterable
-from gpulint.facts.memo import Memo
-from gpulint.facts.once import once
 from gpulint.facts.passing import argument_of
 from gpulint.facts.scopes import FUNCTIONS, Binding, Bound, FunctionNode, ModuleScopes, last_name
+from gpulint.query import cyclic, query
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -26,13 +24,11 @@ class Prepared:
 
     def __init__(self, project: Project) -> None:
         self._project = project
-        self._memo = Memo()
+        self.db = project.db
 
+    @cyclic(False)
     def is_prepared(self, scopes: ModuleScopes, source: ast.expr) -> bool:
         """Did the loader go through ``accelerator.prepare`` or ``fabric.setup_dataloaders`` on its way here?"""
-        return self._memo.ask(source, lambda: self._find_prepared(scopes, source), False)
-
-    def _find_prepared(self, scopes: ModuleScopes, source: ast.expr) -> bool:
         name = last_name(source)
         if _moves_by_itself(source):
             return True
@@ -47,16 +43,14 @@ class Prepared:
     def _is_bound_to_prepared(self, scopes: ModuleScopes, source: ast.Name | ast.Attribute) -> bool:
         """Is some value that the name is assigned a prepared loader? All its uses share the answer."""
         bindings = self._bindings(scopes, source)
-        if not bindings:
-            return False
-        return self._memo.ask(
-            ("variable", bindings[0]),
-            lambda: any(
-                self._is_from_prepared(scopes, binding.value, binding.path)
-                for binding in bindings
-                if binding.kind is Bound.ASSIGN and binding.value is not None
-            ),
-            False,
+        return bool(bindings) and self._is_some_prepared(scopes, tuple(bindings))
+
+    @cyclic(False)
+    def _is_some_prepared(self, scopes: ModuleScopes, bindings: tuple[Binding, ...]) -> bool:
+        return any(
+            self._is_from_prepared(scopes, binding.value, binding.path)
+            for binding in bindings
+            if binding.kind is Bound.ASSIGN and binding.value is not None
         )
 
     def _passed_prepared(self, scopes: ModuleScopes, source: ast.Name) -> bool:
@@ -64,9 +58,9 @@ class Prepared:
         function = scopes.function(source)
         if function is None:
             return False
-        question = "parameter", function, source.id
-        return self._memo.ask(question, lambda: self._is_passed_prepared(scopes, function, source.id), False)
+        return self._is_passed_prepared(scopes, function, source.id)
 
+    @cyclic(False)
     def _is_passed_prepared(self, scopes: ModuleScopes, function: FunctionNode, name: str) -> bool:
         if name not in {arg.arg for arg in [*function.args.args, *function.args.kwonlyargs]}:
             return False
@@ -77,11 +71,11 @@ class Prepared:
                 return True
         return False
 
-    @cached_property
+    @query
     def _attributes(self) -> dict[str, list[tuple[ModuleScopes, ast.ClassDef]]]:
         """Name of an attribute -> the classes whose methods keep a prepared loader under it."""
         table: dict[str, list[tuple[ModuleScopes, ast.ClassDef]]] = {}
-        for scopes in self._project.training_modules:
+        for scopes in self._project.training_modules():
             for (owner, name), bindings in scopes.attributes.items():
                 values = (binding.value for binding in bindings)
                 if any(isinstance(value, ast.Call) and last_name(value.func) in PREPARE for value in values):
@@ -93,7 +87,7 @@ class Prepared:
         owner = scopes.class_of(source)
         return owner is not None and any(
             owner in (base for _, base in self._project.resolver.lineage(where, child))
-            for where, child in self._attributes.get(source.attr, [])
+            for where, child in self._attributes().get(source.attr, [])
         )
 
     @staticmethod
@@ -148,7 +142,7 @@ class Prepared:
         )
 
 
-@once
+@query
 def _handed_in(scopes: ModuleScopes) -> frozenset[str]:
     """Names of what a module lets a framework prepare."""
     calls = (call for method in PREPARE for call in scopes.calls_by_name.get(method, []))

@@ -8,8 +8,8 @@ from bisect import bisect_left
 from typing import TYPE_CHECKING
 
 from gpulint.documents.python import walk
-from gpulint.facts.once import once
 from gpulint.facts.scopes import FUNCTIONS, Binding, ModuleScopes, Ref, Scope, last_name
+from gpulint.query import query
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -64,7 +64,7 @@ def is_only_shown(scopes: ModuleScopes, call: ast.Call, loop: Ref, project: Proj
     return False
 
 
-@once
+@query
 def _differentiated(project: Project, scopes: ModuleScopes, loop: ast.AST) -> frozenset[str] | None:
     """Names in the calls of ``backward`` of a loop; None if there is no such call."""
     steps = [step for step in project.loops.calls_in(scopes, loop) if last_name(step.func) == "backward"]
@@ -95,7 +95,7 @@ def _follows_the_step(place: Ref, loop: Ref, project: Project) -> bool:
     return last is not None and getattr(place.node, "lineno", 0) > last
 
 
-@once
+@query
 def _by_line(scopes: ModuleScopes, name: str, scope: Scope) -> tuple[list[int], list[Binding]]:
     """The bindings of a name of a scope, by rising lines."""
     placed = [(line, one) for one in scope.lookup(name) if (line := getattr(one.node, "lineno", None)) is not None]
@@ -103,7 +103,7 @@ def _by_line(scopes: ModuleScopes, name: str, scope: Scope) -> tuple[list[int], 
     return [line for line, _ in placed], [one for _, one in placed]
 
 
-@once
+@query
 def _last_step(project: Project, scopes: ModuleScopes, loop: ast.AST) -> int | None:
     """The line of the last training step of a loop."""
     steps = (step for step in project.loops.calls_in(scopes, loop) if project.loops.is_step(scopes, step))

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from gpulint.documents.python import walk
 from gpulint.facts.conditions import conditions
 from gpulint.facts.loops import Context
-from gpulint.facts.once import once
 from gpulint.facts.passing import HandedOver
 from gpulint.facts.roles import Role, is_epoch_loop
 from gpulint.facts.scopes import FUNCTIONS, LOOPS, FunctionNode, LoopNode, ModuleScopes, Ref, last_name
+from gpulint.query import query
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -109,14 +109,14 @@ def _beside_epochs(project: Project, place: Ref, outer: ast.AST) -> bool:
     return outer in around and any(call is not place.node for call in _whole_trainings(project, scopes, outer))
 
 
-@once
+@query
 def _epoch_loops(project: Project, scopes: ModuleScopes, function: FunctionNode | None) -> list[LoopNode]:
     """The epoch loops in a function, or outside of all functions."""
     loops = _named_for_epochs(scopes).get(function, ())
     return [loop for loop in loops if project.loops.role(scopes, loop) is Role.EPOCH]
 
 
-@once
+@query
 def _named_for_epochs(scopes: ModuleScopes) -> dict[FunctionNode | None, list[LoopNode]]:
     """Loops that count epochs by their names, by the functions around them."""
     table: dict[FunctionNode | None, list[LoopNode]] = {}
@@ -126,7 +126,7 @@ def _named_for_epochs(scopes: ModuleScopes) -> dict[FunctionNode | None, list[Lo
     return table
 
 
-@once
+@query
 def _whole_trainings(project: Project, scopes: ModuleScopes, outer: ast.AST) -> list[ast.Call]:
     """Two calls in a loop, if there are so many, that train from the first epoch to the last."""
     calls = (part for part in walk(outer) if isinstance(part, ast.Call))

@@ -10,7 +10,6 @@ from __future__ import annotations
 import ast
 import itertools
 from collections.abc import Iterator
-from functools import partial
 from typing import TYPE_CHECKING
 
 from gpulint.documents.python import children, walk
@@ -20,9 +19,10 @@ from gpulint.facts.names import BUILTINS
 from gpulint.facts.passing import RECEIVERS, argument_of, given_by_name, under_name
 from gpulint.facts.reaching import reaching
 from gpulint.facts.scopes import FUNCTIONS, Binding, Bound, FunctionNode, ModuleScopes, Ref, last_name
+from gpulint.query import cyclic, query
 
 if TYPE_CHECKING:
-    from gpulint.project import Project
+    pass
 
 MAX_ORIGINS = 30
 """More possible definitions than this count as unknown."""
@@ -34,26 +34,26 @@ _SELF_METHODS = frozenset(
     {"to", "cuda", "eval", "train", "half", "float", "double", "bfloat16", "requires_grad_", "share_memory"}
 )
 _WRAPPERS = frozenset({"DataParallel", "DistributedDataParallel", "DDP"})
+_NOTHING: tuple[Ref, ...] = ()
 _SAME_VALUE = frozenset({"copy.deepcopy", "copy.copy", "torch.compile", "torch.jit.script", "typing.cast"})
+
+
+def _bounded(found: tuple[Ref, ...], scopes: ModuleScopes, node: ast.AST, path: tuple[int, ...]) -> tuple[Ref, ...]:
+    return found if 0 < len(found) <= MAX_ORIGINS else (Ref(scopes, node, path),)
 
 
 class Resolver(Classes):
     """Answers for the modules of one project; every answer is cached."""
 
-    def __init__(self, project: Project) -> None:
-        super().__init__(project)
-        self._returns: dict[FunctionNode, list[ast.expr]] = {}
-
     # -- defining expressions ------------------------------------------------------------------------------------------
 
     def origins(self, scopes: ModuleScopes, node: ast.AST, path: tuple[int, ...] = ()) -> tuple[Ref, ...]:
         """The expressions, definitions or parameters that may define the value of ``node``; never empty."""
-        return self._memo.ask(
-            (node, path),
-            lambda: tuple(dict.fromkeys(self._find_origins(scopes, node, path))),
-            (),
-            lambda found: found if 0 < len(found) <= MAX_ORIGINS else (Ref(scopes, node, path),),
-        )
+        return self._origins(scopes, node, path)
+
+    @cyclic(_NOTHING, _bounded)
+    def _origins(self, scopes: ModuleScopes, node: ast.AST, path: tuple[int, ...]) -> tuple[Ref, ...]:
+        return tuple(dict.fromkeys(self._find_origins(scopes, node, path)))
 
     def _find_origins(self, scopes: ModuleScopes, node: ast.AST, path: tuple[int, ...]) -> Iterator[Ref]:
         if len(path) > MAX_PATH:
@@ -123,7 +123,7 @@ class Resolver(Classes):
             if ast.unparse(target) == ast.unparse(node):
                 found = True
                 yield from self.origins(scopes, stored, path)
-        if not found and not self._memo.partial:
+        if not found and not self.db.partial:
             yield Ref(scopes, node, path)
 
     def _binding_origins(
@@ -137,12 +137,12 @@ class Resolver(Classes):
         elif kind is Bound.PARAMETER:
             yield from self._parameter_origins(scopes, binding, path)
         elif kind is Bound.IMPORT:
-            nothing: tuple[Ref, ...] = ()
-            found = self._memo.ask(("import", binding, path), partial(self._imported, scopes, binding, path), nothing)
-            yield from found or (() if self._memo.partial else (Ref(scopes, use, path),))
+            found = self._imported(scopes, binding, path)
+            yield from found or (() if self.db.partial else (Ref(scopes, use, path),))
         else:
             yield Ref(scopes, use if kind is Bound.LOOP else binding.node, path)
 
+    @cyclic(_NOTHING)
     def _imported(self, scopes: ModuleScopes, binding: Binding, path: tuple[int, ...]) -> tuple[Ref, ...]:
         found: list[Ref] = []
         for where, there in self._project.find(self._project.absolute(binding.target, scopes.path), scopes):
@@ -156,7 +156,7 @@ class Resolver(Classes):
             yield Ref(scopes, binding.node, path)  # what calls put into ``**kwargs`` is no expression of theirs
             return
         callers = self.first_sites(scopes, function)
-        omitted = not callers and not self._memo.partial
+        omitted = not callers and not self.db.partial
         for site in callers:
             assert isinstance(site.node, ast.Call)
             argument = argument_of(function, site.node, binding.node.arg)
@@ -198,12 +198,12 @@ class Resolver(Classes):
                         yield from self.origins(where, value, path)
                 else:
                     yield from self._binding_origins(where, binding, node, path)
-        if not found and not self._memo.partial:
+        if not found and not self.db.partial:
             for name in sorted(self.names(scopes, node)):
                 for where, there in self._project.find(name, scopes):
                     found = True
                     yield from self._binding_origins(where, there, there.node, path)
-        if not found and not self._memo.partial:
+        if not found and not self.db.partial:
             yield Ref(scopes, node, path)
 
     def _wrapped(self, scopes: ModuleScopes, node: ast.Attribute) -> Iterator[tuple[ModuleScopes, ast.expr]]:
@@ -255,7 +255,7 @@ class Resolver(Classes):
             elif isinstance(callee.node, ast.Lambda):
                 followed = True
                 yield from self.origins(callee.scopes, callee.node.body, path)
-        if followed or self._memo.partial:
+        if followed or self.db.partial:
             return
         func = node.func
         if isinstance(func, ast.Attribute):
@@ -274,14 +274,9 @@ class Resolver(Classes):
             return
         yield Ref(scopes, node, path)
 
+    @query
     def returns(self, function: FunctionNode) -> list[ast.expr]:
         """Values that a function returns (not those of functions inside it)."""
-        if function not in self._returns:
-            self._returns[function] = self._find_returns(function)
-        return self._returns[function]
-
-    @staticmethod
-    def _find_returns(function: FunctionNode) -> list[ast.expr]:
         values: list[ast.expr] = []
         todo: list[ast.AST] = list(function.body)
         while todo:
@@ -324,13 +319,15 @@ class Resolver(Classes):
             return ref.scopes, ref.node.args[0]
         return ref.scopes, ref.node
 
+    @cyclic(_NOTHING)
     def call_sites(self, scopes: ModuleScopes, function: FunctionNode) -> tuple[Ref, ...]:
         """Calls in the tree that reach ``function``."""
-        return self._memo.ask(("sites", function), lambda: self._some_sites(scopes, function, None), ())
+        return self._some_sites(scopes, function, None)
 
+    @cyclic(_NOTHING)
     def first_sites(self, scopes: ModuleScopes, function: FunctionNode) -> tuple[Ref, ...]:
         """The first of these calls, which takes no search of the whole tree for what is called everywhere."""
-        return self._memo.ask(("first", function), lambda: self._some_sites(scopes, function, MAX_CALLERS), ())
+        return self._some_sites(scopes, function, MAX_CALLERS)
 
     def _some_sites(self, scopes: ModuleScopes, function: FunctionNode, most: int | None) -> tuple[Ref, ...]:
         found = (Ref(where, call) for where, call in sites(self._project, self, scopes, function))

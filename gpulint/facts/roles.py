@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from gpulint.documents.python import walk
 from gpulint.facts.iterables import holds_several, is_loader_name, is_of_parts, unwrap_iterable
-from gpulint.facts.memo import Memo
 from gpulint.facts.scopes import FUNCTIONS, LOOPS, FunctionNode, LoopNode, ModuleScopes, Ref, last_name
+from gpulint.query import cyclic, query
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -46,15 +46,15 @@ class Role(enum.Enum):
     OTHER = "other"
 
 
+_NO_ROLES: frozenset[Role] = frozenset()
+
+
 class Roles:
     """Loop roles of one project."""
 
     def __init__(self, project: Project) -> None:
         self._project = project
-        self._calls: dict[ModuleScopes, dict[ast.AST | None, list[ast.Call]]] = {}
-        self._loops: dict[ModuleScopes, dict[ast.AST | None, list[LoopNode]]] = {}
-        self._trains: dict[ModuleScopes, bool] = {}
-        self._memo = Memo()
+        self.db = project.db
 
     # -- structure -----------------------------------------------------------------------------------------------------
 
@@ -72,15 +72,19 @@ class Roles:
 
     def calls_in(self, scopes: ModuleScopes, owner: ast.AST | None) -> list[ast.Call]:
         """Calls whose innermost loop, else function, else module (None) is ``owner``."""
-        if scopes not in self._calls:
-            self._calls[scopes] = self._by_owner(scopes, scopes.calls)
-        return self._calls[scopes].get(owner, [])
+        return self._calls(scopes).get(owner, [])
+
+    @query
+    def _calls(self, scopes: ModuleScopes) -> dict[ast.AST | None, list[ast.Call]]:
+        return self._by_owner(scopes, scopes.calls)
 
     def inner_loops(self, scopes: ModuleScopes, owner: ast.AST | None) -> list[LoopNode]:
         """Loops directly inside a loop or function."""
-        if scopes not in self._loops:
-            self._loops[scopes] = self._by_owner(scopes, scopes.loops)
-        return self._loops[scopes].get(owner, [])
+        return self._loops(scopes).get(owner, [])
+
+    @query
+    def _loops(self, scopes: ModuleScopes) -> dict[ast.AST | None, list[LoopNode]]:
+        return self._by_owner(scopes, scopes.loops)
 
     def _by_owner(self, scopes: ModuleScopes, nodes: list[Node]) -> dict[ast.AST | None, list[Node]]:
         table: dict[ast.AST | None, list[Node]] = {}
@@ -90,11 +94,9 @@ class Roles:
 
     # -- roles ---------------------------------------------------------------------------------------------------------
 
+    @cyclic(Role.OTHER)
     def role(self, scopes: ModuleScopes, loop: LoopNode) -> Role:
         """The role of a loop."""
-        return self._memo.ask(loop, lambda: self._find_role(scopes, loop), Role.OTHER)
-
-    def _find_role(self, scopes: ModuleScopes, loop: LoopNode) -> Role:
         if stops_at_once(loop):
             return Role.OTHER
         if self._steps(scopes, loop):
@@ -128,11 +130,9 @@ class Roles:
             return ()
         return self._project.resolver.callees(scopes, call)
 
+    @cyclic(_NO_ROLES)
     def _roles_of(self, scopes: ModuleScopes, function: FunctionNode) -> frozenset[Role]:
         """Roles of the loops that a call to ``function`` runs; OTHER stands for a bare training step."""
-        return self._memo.ask(function, lambda: self._find_roles_of(scopes, function), frozenset())
-
-    def _find_roles_of(self, scopes: ModuleScopes, function: FunctionNode) -> frozenset[Role]:
         if function.name in _FORWARD and not self._speaks_of_training(scopes):
             return frozenset()
         found = {self.role(scopes, loop) for loop in self.inner_loops(scopes, function)} - {Role.OTHER, Role.EVAL}
@@ -201,12 +201,10 @@ class Roles:
         names = {last_name(call.func) for call in self.calls_in(scopes, loop)}
         return bool(names & {"model", "net", "network", "module", "generate", "predict", "no_grad", "inference_mode"})
 
+    @query
     def trains(self, scopes: ModuleScopes) -> bool:
         """Does the module itself take training steps?"""
-        found = self._trains.get(scopes)
-        if found is None:
-            found = self._trains[scopes] = any(self.is_step(scopes, call) for call in scopes.calls)
-        return found
+        return any(self.is_step(scopes, call) for call in scopes.calls)
 
 
 @cache

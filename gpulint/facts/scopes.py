@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from gpulint.documents.python import PythonModule
-from gpulint.facts.once import Answers, once
+from gpulint.query import Db, query
 
 if TYPE_CHECKING:
     from gpulint.facts.passing import HandedOver
@@ -97,8 +97,8 @@ class ModuleScopes:
         """``target[...] = value`` and ``target.attr = value`` by the last name of the target."""
         self.imports: list[Binding] = []
         self.strings: set[str] = set()
-        self.answers: Answers = {}
-        """Kept for :func:`gpulint.facts.once.once`."""
+        self.db = Db()
+        """Answers that depend on this module alone."""
         self.blocks: dict[ast.AST, tuple[dict[ast.AST, str], set[ast.AST]]] = {}
         """Kept for :mod:`gpulint.facts.reaching`: the blocks and loops around a node."""
         self.reaching: dict[tuple[ast.AST, Binding], Sequence[Binding]] = {}
@@ -232,13 +232,13 @@ class ModuleScopes:
         return False
 
 
-@once
+@query
 def written(scopes: ModuleScopes, node: ast.expr) -> str:
     """An expression as text."""
     return ast.unparse(node)
 
 
-@once
+@query
 def kinds_bound(scopes: ModuleScopes, name: str, scope: Scope) -> frozenset[Bound]:
     """How a name of a scope gets its values."""
     return frozenset(binding.kind for binding in scope.lookup(name))

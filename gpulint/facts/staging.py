@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import itertools
 import re
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +12,7 @@ from gpulint.facts.downloads import OFFLINE_VARIABLES, Download
 from gpulint.facts.hub_ids import is_model_id
 from gpulint.facts.servers import served_model
 from gpulint.finding import Place
+from gpulint.query import query
 from gpulint.source import SourceText
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ class Staging:
 
     def __init__(self, project: Project) -> None:
         self._project = project
+        self.db = project.db
 
     def of(self, download: Download) -> Place | None:
         """What makes the data available before the program runs, if anything is seen to do so."""
@@ -58,7 +59,7 @@ class Staging:
     def _separate_step(self, download: Download) -> Place | None:
         """A program of the same folder, named for it, that makes the same call."""
         home = download.call.scopes.path
-        for path in self._fetchers.get(home.parent, ()):
+        for path in self._fetchers().get(home.parent, ()):
             if path == home:
                 continue
             other = self._project.scopes_at(path)
@@ -67,7 +68,7 @@ class Staging:
                     return Place(path, item.call.scopes.module.span(item.node), "fetched here, before the job")
         return None
 
-    @cached_property
+    @query
     def _fetchers(self) -> dict[Path, list[Path]]:
         """Folder -> its programs that are named for fetching."""
         table: dict[Path, list[Path]] = {}

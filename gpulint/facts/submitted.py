@@ -21,6 +21,7 @@ from gpulint.facts.launches import launches
 from gpulint.facts.locating import Locator
 from gpulint.facts.scopes import ModuleScopes
 from gpulint.finding import Place
+from gpulint.query import query
 from gpulint.words import word_of
 
 if TYPE_CHECKING:
@@ -57,21 +58,24 @@ class Submitted:
 
     def __init__(self, project: Project) -> None:
         self._project = project
-        self._inherited: dict[Path, tuple[Submission, ...]] = {}
+        self.db = project.db
 
     def of(self, program: Path) -> tuple[Submission, ...]:
         """How notebooks and submitting programs start a program, or those that import this module for its options."""
-        own = self._by_program.get(program)
-        if own is not None or not self._by_program:
+        own = self._by_program().get(program)
+        if own is not None or not self._by_program():
             return tuple(own or ())
-        if program not in self._inherited:
-            stem = word_of((program.parent if program.name == "__init__.py" else program).stem)
-            users = [path for path in self._by_program if self._project.words.holds(path, stem)]
-            users = [path for path in users if program in self._project.imported(path)]
-            self._inherited[program] = tuple(item for path in users for item in self._by_program[path])
-        return self._inherited[program]
+        return self._inherited(program)
 
-    @cached_property
+    @query
+    def _inherited(self, program: Path) -> tuple[Submission, ...]:
+        """What is passed to the programs that import a module."""
+        stem = word_of((program.parent if program.name == "__init__.py" else program).stem)
+        users = [path for path in self._by_program() if self._project.words.holds(path, stem)]
+        users = [path for path in users if program in self._project.imported(path)]
+        return tuple(item for path in users for item in self._by_program()[path])
+
+    @query
     def _by_program(self) -> dict[Path, list[Submission]]:
         found: dict[Path, list[Submission]] = {}
         for path in self._project.python_files:

@@ -6,10 +6,10 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
-from gpulint.facts.memo import Memo
 from gpulint.facts.passing import argument_of
 from gpulint.facts.reaching import reaching
 from gpulint.facts.scopes import FUNCTIONS, Bound, FunctionNode, ModuleScopes, last_name
+from gpulint.query import cyclic
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -59,14 +59,15 @@ class Tensors:
 
     def __init__(self, project: Project, callers: bool = False) -> None:
         self._project = project
+        self.db = project.db
         self._callers = callers
-        self._memo = Memo()
 
     def is_host(self, scopes: ModuleScopes, node: ast.expr) -> bool:
         """Is the value certainly in host memory: NumPy, a loader's own batch, or copied there before?"""
-        return self._memo.ask(("host", node), lambda: self._find_host(scopes, node), False)
+        return self._is_host(self._callers, scopes, node)
 
-    def _find_host(self, scopes: ModuleScopes, node: ast.expr) -> bool:
+    @cyclic(False)
+    def _is_host(self, _: bool, scopes: ModuleScopes, node: ast.expr) -> bool:
         draw = self._project.draws.batch(scopes, node)
         if draw is not None:
             return not draw.prepared and not (not draw.loaders and _framework_steps(scopes))
@@ -118,9 +119,10 @@ class Tensors:
 
     def is_tensor(self, scopes: ModuleScopes, node: ast.expr) -> bool:
         """Is there evidence that the value is a tensor that a model or loss computed, still on the GPU?"""
-        return self._memo.ask(("tensor", node), lambda: self._find_tensor(scopes, node), False)
+        return self._is_tensor(self._callers, scopes, node)
 
-    def _find_tensor(self, scopes: ModuleScopes, node: ast.expr) -> bool:
+    @cyclic(False)
+    def _is_tensor(self, _: bool, scopes: ModuleScopes, node: ast.expr) -> bool:
         match node:
             case ast.Name(id=name):
                 return self._is_tensor_name(scopes, node, name)
@@ -244,12 +246,13 @@ class Tensors:
         """Do all callers hand in a tensor that they computed?"""
         if not isinstance(function, FUNCTIONS):
             return False
-        return self._memo.ask((function, name), lambda: self._find_passed(scopes, name, function), False)
+        return self._all_passed(self._callers, scopes, name, function)
 
-    def _find_passed(self, scopes: ModuleScopes, name: str, function: FunctionNode) -> bool:
+    @cyclic(False)
+    def _all_passed(self, _: bool, scopes: ModuleScopes, name: str, function: FunctionNode) -> bool:
         sites = self._project.resolver.call_sites(scopes, function)
         if not sites and function.name == "forward":
-            sites = self._project.draws.runs.get(function, ())
+            sites = self._project.draws.runs().get(function, ())
         handed = [
             (site.scopes, argument_of(function, site.node, name)) for site in sites if isinstance(site.node, ast.Call)
         ]

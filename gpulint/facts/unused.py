@@ -7,8 +7,8 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from gpulint.facts.once import once
 from gpulint.facts.scopes import FUNCTIONS, FunctionNode, ModuleScopes, Ref, Scope
+from gpulint.query import query
 from gpulint.words import word_of
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def _below(scopes: ModuleScopes, made: ast.stmt, name: str) -> Iterator[tuple[as
             yield whole, part
 
 
-@once
+@query
 def _readers(scopes: ModuleScopes, name: str, home: Scope) -> frozenset[FunctionNode | None]:
     """The functions (None: the module itself) that read the variable of a scope."""
     bindings = home.lookup(name)
@@ -85,7 +85,7 @@ def _owner(scopes: ModuleScopes, node: ast.AST) -> ast.ClassDef | FunctionNode |
     return functions[-1] if functions else None
 
 
-@once
+@query
 def _is_used(project: Project, scopes: ModuleScopes, owner: ast.ClassDef | FunctionNode, depth: int) -> bool:
     name = owner.name
     if not depth or owner.decorator_list or "globals" in scopes.calls_by_name:

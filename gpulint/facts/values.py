@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 from gpulint.documents.python import walk
 from gpulint.facts import run_settings, texts
 from gpulint.facts.configs import Configs
-from gpulint.facts.memo import Memo
 from gpulint.facts.options import Options
 from gpulint.facts.scopes import ModuleScopes, Ref
 from gpulint.finding import Place
 from gpulint.numerals import MAX_DIGITS
+from gpulint.query import cyclic
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -47,6 +47,7 @@ class Value:
     source: str = "literal"
 
 
+_NO_VALUES: tuple[Value, ...] = ()
 _MAX_COMBINATIONS = 256
 """Of the possible operands of one operation; chains of sums of variables that are set often would have billions."""
 
@@ -88,7 +89,7 @@ class Values:
         self._project = project
         self.configs = Configs(project)
         self.options = Options(project, self.configs)
-        self.memo = Memo()
+        self.db = project.db
 
     def place(self, ref: Ref, message: str = "") -> Place:
         """Where a node stands, for a related place."""
@@ -113,7 +114,11 @@ class Values:
     def _constants(self, ref: Ref) -> tuple[Value, ...]:
         if ref.path and not isinstance(ref.node, ast.Attribute):
             return ()
-        return self.memo.ask(ref.node, lambda: tuple(filter(_is_small, self._evaluate(ref))), ())
+        return self._values(ref.scopes, ref.node, ref.path)
+
+    @cyclic(_NO_VALUES)
+    def _values(self, scopes: ModuleScopes, node: ast.AST, path: tuple[int, ...]) -> tuple[Value, ...]:
+        return tuple(filter(_is_small, self._evaluate(Ref(scopes, node, path))))
 
     def _evaluate(self, ref: Ref) -> Iterator[Value]:
         scopes = ref.scopes

@@ -6,8 +6,8 @@ import ast
 from collections.abc import Iterator
 
 from gpulint.documents.python import walk
-from gpulint.facts.once import once
 from gpulint.facts.scopes import FUNCTIONS, FunctionNode, ModuleScopes, last_name
+from gpulint.query import query
 
 _FLYTE = frozenset({"flytekit", "union"})
 _TASKS = frozenset({"task", "dynamic", "eager"})
@@ -26,7 +26,7 @@ def without_gpu(scopes: ModuleScopes, node: ast.AST) -> bool:
     return any(isinstance(up, FUNCTIONS) and _holds_none(scopes, up) for up in scopes.module.ancestors(node))
 
 
-@once
+@query
 def all_without_gpu(scopes: ModuleScopes) -> bool:
     """Has a module steps, all of which hold no GPU, and no other call that asks for one (``with_overrides``)?"""
     if not scopes.packages & (_FLYTE | {"metaflow"}):

@@ -7,9 +7,9 @@ import enum
 from typing import TYPE_CHECKING
 
 from gpulint.documents.python import walk
-from gpulint.facts.once import once
 from gpulint.facts.passing import argument_of
 from gpulint.facts.scopes import FUNCTIONS, FunctionNode, ModuleScopes, Ref, last_name
+from gpulint.query import cyclic, query
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -74,7 +74,7 @@ def _written_as(scopes: ModuleScopes, target: str, attribute: bool) -> list[ast.
     return _attributes(scopes, target.rpartition(".")[2]).get(target, [])
 
 
-@once
+@query
 def _attributes(scopes: ModuleScopes, name: str) -> dict[str, list[ast.Attribute]]:
     """The attributes of a module that go by a name, as they are written."""
     table: dict[str, list[ast.Attribute]] = {}
@@ -152,10 +152,10 @@ def _only_infers_with(project: Project, callee: Ref, call: ast.Call, model: ast.
         return True
     names = [argument.arg for argument in (*function.args.args, *function.args.kwonlyargs)]
     name = next((name for name in names if argument_of(function, call, name) is model), None)
-    question = "infers", function, name, depth
-    return project.memo.ask(question, lambda: _only_infers(project, callee, name, depth), False)
+    return _only_infers(project, callee, name, depth)
 
 
+@cyclic(False)
 def _only_infers(project: Project, callee: Ref, name: str | None, depth: int) -> bool:
     uses = [
         _use(project, callee.scopes, node, False, depth + 1)

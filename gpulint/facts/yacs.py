@@ -48,7 +48,7 @@ def is_followed(project: Project, setting: ast.Attribute, name: str, position: i
     wanted, feeding = _keys(setting), project.feeding
     followers = (
         loader
-        for scopes in project.training_modules
+        for scopes in project.training_modules()
         for loader in project.loaders.in_module(scopes)
         for ref in feeding.argument(loader, name, position).refs
         if isinstance(ref.node, ast.Attribute) and _keys(ref.node) == wanted

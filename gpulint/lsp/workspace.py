@@ -17,10 +17,9 @@ from gpulint.baseline import Baseline
 from gpulint.cli import narrowing
 from gpulint.cli.inputs import Inputs, add_arguments, add_settings, gather
 from gpulint.config import ConfigError
-from gpulint.documents import kind_of
 from gpulint.failures import Stop
 from gpulint.project import Project
-from gpulint.rule import Kind, Rule
+from gpulint.rule import Rule
 
 Stamp = tuple[int, int, int]
 IsStale = Callable[[], bool]
@@ -92,8 +91,6 @@ class Workspace:
         self._project = before.successor(changed, files)
         for path in changed & texts.keys():
             self._project.provide(path, texts[path])
-        if "jobs" in before.__dict__ and files == before.files and all(map(_is_python, changed)):
-            self._project.jobs = before.jobs  # launchers are linked by what they say and by the names of programs
 
     def recover(self) -> None:
         """Start afresh with all that spans files, as some of it may be half done."""
@@ -202,10 +199,6 @@ class Workspaces:
 def _is_bounded(folder: Path) -> bool:
     """Nobody means all of a home directory or disk as one project, and reading it would take minutes."""
     return folder != Path.home() and folder.parent != folder and os.path.isdir(folder)  # noqa: PTH112 - never raises
-
-
-def _is_python(path: Path) -> bool:
-    return kind_of(path) in (Kind.PYTHON, Kind.NOTEBOOK)
 
 
 def _stoppable(rule: Rule, stop: IsStale) -> Rule:

@@ -7,12 +7,12 @@ import re
 
 from gpulint.documents.python import walk
 from gpulint.facts.inference import Inference
-from gpulint.facts.once import once
 from gpulint.facts.roles import Role
 from gpulint.facts.scopes import LOOPS, FunctionNode, ModuleScopes, last_name
 from gpulint.finding import Finding
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
 from gpulint.project import Project
+from gpulint.query import query
 from gpulint.source import Span
 
 _EXPLAINING = re.compile(
@@ -39,7 +39,7 @@ def _explains(found: Inference, region: ast.AST) -> str | None:
     return next((ast.unparse(call.func) for call in calls), None)
 
 
-@once
+@query
 def _explaining(scopes: ModuleScopes) -> list[ast.Call]:
     return [call for call in scopes.calls if _EXPLAINING.search(last_name(call.func))]
 

@@ -62,7 +62,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         if found and project.gpu_programs.runs(scopes):
             yield from found
         return
-    if isinstance(document, JobSpecDocument) and any(job.document is document for job, _ in project.gpu_jobs.held):
+    if isinstance(document, JobSpecDocument) and any(job.document is document for job, _ in project.gpu_jobs.held()):
         for module in document.modules:
             yield from _ray(document, collect_scopes(module, module.path.stem), project)
     yield from _arguments(document, project)
@@ -122,7 +122,7 @@ def _finding(document: Document, scopes: ModuleScopes, call: ast.Call, message: 
 def _arguments(document: Document, project: Project) -> Iterator[Finding]:
     """``--input=gs://...`` in the command or arguments of a GPU task."""
     seen: set[int] = set()
-    for job, evidence in project.gpu_jobs.held:
+    for job, evidence in project.gpu_jobs.held():
         if job.document is not document:
             continue
         span = job.task.span

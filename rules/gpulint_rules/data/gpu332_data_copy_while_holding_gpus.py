@@ -96,7 +96,7 @@ def _trains_later(held: Held) -> bool:
 def _preparations(document: Document, project: Project) -> Iterator[Finding]:
     """A program that only prepares data, started by the job before the program that uses the GPUs."""
     seen: set[tuple[int, int]] = set()
-    held = dict(project.gpu_jobs.held)
+    held = dict(project.gpu_jobs.held())
     for launched in project.launched_in(document.path):
         job, start = launched.job, launched.start
         span = start.launch.span

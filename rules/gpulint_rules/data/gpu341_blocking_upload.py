@@ -37,11 +37,12 @@ from gpulint.documents.base import Document
 from gpulint.facts.conditions import conditions
 from gpulint.facts.loops import Context
 from gpulint.facts.roles import Role
-from gpulint.facts.scopes import FunctionNode, ModuleScopes
+from gpulint.facts.scopes import FunctionNode, ModuleScopes, Ref
 from gpulint.facts.uploads import Upload, Uploads
 from gpulint.finding import Finding, Severity
 from gpulint.fix import Safety
 from gpulint.project import Project
+from gpulint.query import cyclic
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 
 _PERIODS = frozenset({"epoch", "step", "global_step", "iteration", "epoch_idx", "current_epoch"})
@@ -94,11 +95,12 @@ def _is_periodic(scopes: ModuleScopes, node: ast.AST, project: Project, depth: i
     sites = project.resolver.call_sites(scopes, function)
     if not sites:
         return not _depends_on_caller(scopes, node, function)
-    return project.memo.ask(
-        ("periodic", function, depth),
-        lambda: any(_is_periodic(site.scopes, site.node, project, depth - 1) for site in sites),
-        False,
-    )
+    return _is_called_periodically(project, sites, depth - 1)
+
+
+@cyclic(False)
+def _is_called_periodically(project: Project, sites: tuple[Ref, ...], depth: int) -> bool:
+    return any(_is_periodic(site.scopes, site.node, project, depth) for site in sites)
 
 
 def _depends_on_caller(scopes: ModuleScopes, node: ast.AST, function: FunctionNode) -> bool:

@@ -28,13 +28,13 @@ from typing import NamedTuple
 
 from gpulint.documents.base import Document
 from gpulint.documents.python import walk
-from gpulint.facts.once import once
 from gpulint.facts.roles import Role
 from gpulint.facts.scopes import LoopNode, ModuleScopes, dotted, last_name
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.gate import Gate
 from gpulint.project import Project
+from gpulint.query import query
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 
 _DETACHING = frozenset({"item", "detach", "detach_", "float", "tolist", "cpu", "numpy", "data"})
@@ -141,7 +141,7 @@ class _Changes(NamedTuple):
     """Assigned, also by unpacking."""
 
 
-@once
+@query
 def _changes(scopes: ModuleScopes, root: ast.AST) -> _Changes:
     anew, ended, made = set[str](), list[str](), dict[str, list[ast.Assign]]()
     for node in walk(root):
@@ -160,7 +160,7 @@ def _targets(node: ast.Assign) -> Iterator[ast.expr]:
         yield from target.elts if isinstance(target, ast.Tuple) else [target]
 
 
-@once
+@query
 def _detached(scopes: ModuleScopes, loop: LoopNode) -> frozenset[str]:
     """Names that are bound to a detached value somewhere in the loop (``loss = loss.item()``)."""
     return frozenset(

@@ -1,0 +1,258 @@
+"""Queries: memoised pure functions whose reads are recorded.
+
+A query is a function of a keeper (a project, a fact object, a module's index) and hashable arguments. Its answer is
+computed once. While it is computed, all that it reads is recorded: inputs (the content of a file, the files that hold
+a word, the names in a folder) and the answers of other queries, also those that were known already. So for any answer
+it can be told which changes of the tree may change it.
+
+Queries that may ask themselves, through others or not, name a ``bottom`` and get the least fixpoint (see
+:mod:`gpulint.fixpoint`). All others are computed apart from the cycle that asks them, so that what is kept never
+rests on an answer that may still change.
+
+Answers of ``stored`` queries are plain data, fit for JSON. They are what a change is compared with: where such an
+answer stays the same, all that rests on it stays valid. They outlive the process (see :mod:`gpulint.traces`).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Hashable, Iterator, MutableSequence
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+from weakref import WeakKeyDictionary
+
+from gpulint.fixpoint import Question, Settle, Solver
+from gpulint.reads import Entry, Input, StoredEntry, StoredQuery, rests_of
+
+NOWHERE: MutableSequence[Any] = deque(maxlen=0)
+"""Takes reads that nobody wants to know."""
+LOOKUPS: dict[str, Callable[..., Any]] = {}
+"""What answers an input of some kind, given what keeps it and the input's key."""
+STORED: dict[str, StoredQuery] = {}
+"""By name; names are part of what is kept on disk."""
+
+
+class Db:
+    """The answers that belong to one tree, or to one module."""
+
+    def __init__(self) -> None:
+        self.tables: dict[Callable[..., Any], dict[tuple[Any, ...], Entry]] = {}
+        self.reads: MutableSequence[Any] = NOWHERE
+        """Where the open query's reads go."""
+        self.solver: Solver | None = None
+        """Solves the cycle in which the open query stands."""
+        self.earlier: Earlier | None = None
+        """Answers of an earlier run."""
+        self._inputs: dict[tuple[str, Hashable], Input] = {}
+        self._open: set[Question] = set()
+        self._spare: list[Solver] = []
+
+    @property
+    def partial(self) -> bool:
+        """Whether the open question has read a bottom, so that it will be asked again."""
+        return self.solver is not None and self.solver.partial
+
+    def read(self, kind: str, key: tuple[Hashable, ...]) -> None:
+        """Record that an input is read."""
+        if self.reads is NOWHERE:
+            return
+        found = self._inputs.get((kind, key))
+        if found is None:
+            found = self._inputs[kind, key] = Input(kind, key)
+        self.reads.append(found)
+
+    def compute(self, function: Callable[..., Any], keeper: Any, args: tuple[Any, ...]) -> Any:
+        """Answer a query that is in no cycle of its own."""
+        question = function, args
+        if question in self._open:
+            return function(keeper, *args)  # whoever asks first keeps it
+        self._open.add(question)
+        outer, self.reads = self.reads, []
+        solver, self.solver = self.solver, None
+        try:
+            value = function(keeper, *args)
+            outer.append(self.put(function, args, Entry(value, rests_of(self.reads))))
+            return value
+        except BaseException:
+            outer.extend(self.reads)
+            raise
+        finally:
+            self._open.discard(question)
+            self.reads, self.solver = outer, solver
+
+    def solve(
+        self,
+        function: Callable[..., Any],
+        keeper: Any,
+        args: tuple[Any, ...],
+        bottom: Any,
+        settle: Settle | None,
+    ) -> Any:
+        """Answer a query that may be in a cycle."""
+        if self.solver is not None:
+            return self.solver.ask((function, args), keeper, bottom, settle)
+        solver = self.solver = self._spare.pop() if self._spare else Solver(self)
+        try:
+            entry = solver.solve((function, args), keeper, bottom, settle)
+        finally:
+            self.solver = None
+            solver.clear()
+            self._spare.append(solver)
+        self.reads.append(entry)
+        return entry.value
+
+    def put(self, function: Callable[..., Any], args: tuple[Any, ...], entry: Entry) -> Entry:
+        """Keep an answer."""
+        self.tables.setdefault(function, {})[args] = entry
+        return entry
+
+    def known(self, question: Question) -> Entry | None:
+        """The answer to a question, if it is final."""
+        return self.tables.get(question[0], {}).get(question[1])
+
+    def stored(self, query: StoredQuery, keeper: Any, args: tuple[Any, ...]) -> StoredEntry:
+        """Answer a stored query: by what an earlier run found if that still holds, else anew."""
+        if self.earlier is not None:
+            entry = self.earlier.get(query, args)
+            if entry is not None:
+                self.put(query.compute, args, entry)
+                self.reads.append(entry)
+                return entry
+        outer, self.reads = self.reads, []
+        solver, self.solver = self.solver, None
+        try:
+            value = query.compute(keeper, *args)
+            entry = StoredEntry(query, args, value, rests_of(self.reads))
+            self.put(query.compute, args, entry)
+            outer.append(entry)
+            return entry
+        except BaseException:
+            outer.extend(self.reads)
+            raise
+        finally:
+            self.reads, self.solver = outer, solver
+
+
+class Earlier(Protocol):
+    """Answers of an earlier run, of which each is checked before it is used."""
+
+    def get(self, query: StoredQuery, args: tuple[Any, ...]) -> StoredEntry | None:
+        """The answer if it still holds."""
+
+
+class Keeper(Protocol):
+    """What answers belong to."""
+
+    @property
+    def db(self) -> Db: ...
+
+
+S = TypeVar("S")
+K = TypeVar("K", bound=Keeper)
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def query(function: Callable[Concatenate[K, P], T]) -> Callable[Concatenate[K, P], T]:
+    """Memoise a pure function of a keeper and hashable arguments, which never asks itself."""
+
+    @wraps(function)
+    def ask(keeper: K, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        assert not kwargs
+        db = keeper.db
+        try:
+            entry = db.tables[function][args]
+        except KeyError:
+            return db.compute(function, keeper, args)  # type: ignore[no-any-return]
+        db.reads.append(entry)
+        return entry.value  # type: ignore[no-any-return]
+
+    return ask
+
+
+def cyclic(
+    bottom: T, settle: Callable[..., T] | None = None
+) -> Callable[[Callable[Concatenate[K, P], T]], Callable[Concatenate[K, P], T]]:
+    """Memoise a pure function that may ask itself; answers in a cycle grow from ``bottom`` to the least fixpoint, and
+    ``settle`` makes what was found (given with the arguments) final."""
+
+    def decorate(function: Callable[Concatenate[K, P], T]) -> Callable[Concatenate[K, P], T]:
+        @wraps(function)
+        def ask(keeper: K, /, *args: P.args, **kwargs: P.kwargs) -> T:
+            assert not kwargs
+            db = keeper.db
+            try:
+                entry = db.tables[function][args]
+            except KeyError:
+                return db.solve(function, keeper, args, bottom, settle)  # type: ignore[no-any-return]
+            db.reads.append(entry)
+            return entry.value  # type: ignore[no-any-return]
+
+        return ask
+
+    return decorate
+
+
+def lookup(kind: str) -> Callable[[Callable[Concatenate[K, P], T]], Callable[Concatenate[K, P], T]]:
+    """Make a method of a tree (or of its words) an input: what it reads itself is not recorded, but its own answer,
+    which is plain data. So what rests on it stays valid as long as it answers the same."""
+
+    def decorate(function: Callable[Concatenate[K, P], T]) -> Callable[Concatenate[K, P], T]:
+        LOOKUPS[kind] = function
+
+        @wraps(function)
+        def ask(keeper: K, /, *args: P.args, **kwargs: P.kwargs) -> T:
+            assert not kwargs
+            db = keeper.db
+            db.read(kind, args)
+            outer, db.reads = db.reads, NOWHERE
+            try:
+                return function(keeper, *args)  # type: ignore[call-arg]
+            finally:
+                db.reads = outer
+
+        return ask
+
+    return decorate
+
+
+def stored(name: str) -> Callable[[Callable[Concatenate[K, P], T]], Callable[Concatenate[K, P], T]]:
+    """Memoise a pure function of a project whose arguments and answers are plain data (strings, numbers, None and
+    tuples of these), under a name."""
+
+    def decorate(function: Callable[Concatenate[K, P], T]) -> Callable[Concatenate[K, P], T]:
+        made = STORED[name] = StoredQuery(name, function)
+
+        @wraps(function)
+        def ask(keeper: K, /, *args: P.args, **kwargs: P.kwargs) -> T:
+            assert not kwargs
+            db = keeper.db
+            try:
+                entry = db.tables[function][args]
+            except KeyError:
+                return db.stored(made, keeper, args).value  # type: ignore[no-any-return]
+            db.reads.append(entry)
+            return entry.value  # type: ignore[no-any-return]
+
+        return ask
+
+    return decorate
+
+
+def asked_once(answer: Callable[[S], T]) -> Callable[[S], T]:
+    """Answer a question about a job or a command from its own text once: many jobs may run the same script."""
+    known: WeakKeyDictionary[S, T] = WeakKeyDictionary()
+
+    @wraps(answer)
+    def remembered(subject: S) -> T:
+        if subject not in known:
+            known[subject] = answer(subject)
+        return known[subject]
+
+    return remembered
+
+
+def entries(db: Db) -> Iterator[Entry]:
+    """All answers."""
+    for table in db.tables.values():
+        yield from table.values()

@@ -1,0 +1,102 @@
+"""What an answer rests on: inputs and other answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+from typing import Any
+
+MAX_INLINE = 8
+"""Inputs that whoever reads an answer takes over one by one; of more it keeps a reference to the answer."""
+
+
+class Read:
+    """Something that an answer may rest on. ``inline`` are the reads that stand for it in a list of reads; None if it
+    stands there itself."""
+
+    __slots__ = ("inline",)
+    inline: tuple[Read, ...] | None
+
+
+Rests = tuple[tuple[Read, ...], tuple[Read, ...] | None]
+"""All that an answer rests on, and the same if it is short and nothing in it need be followed."""
+
+
+def rests_of(reads: Iterable[Read]) -> Rests:
+    """What rests on ``reads``."""
+    found = set[Read]()
+    short = True
+    for read in reads:
+        inline = read.inline
+        if inline is None:
+            found.add(read)
+            short = False
+        else:
+            found.update(inline)
+    everything = tuple(found)
+    return everything, everything if short and len(found) <= MAX_INLINE else None
+
+
+class Input(Read):
+    """Something outside of all queries, by kind and key: ``("content", path)``."""
+
+    __slots__ = ("key", "kind")
+
+    def __init__(self, kind: str, key: tuple[Hashable, ...]) -> None:
+        self.kind, self.key = kind, key
+        self.inline = (self,)
+
+
+class Raised(Read):
+    """An exception that cost an answer a part of what it would hold."""
+
+    __slots__ = ("failure",)
+
+    def __init__(self, failure: Any) -> None:
+        self.failure = failure
+        self.inline = (self,)
+
+
+class Entry(Read):
+    """A final answer with what it rests on."""
+
+    __slots__ = ("reads", "value")
+
+    def __init__(self, value: Any, rests: Rests) -> None:
+        self.value = value
+        self.reads, self.inline = rests
+
+
+class StoredQuery:
+    """A query by its name, with the function that computes it."""
+
+    def __init__(self, name: str, compute: Callable[..., Any]) -> None:
+        self.name, self.compute = name, compute
+
+
+class StoredEntry(Entry):
+    """The answer of a stored query. Whoever reads it rests on its value alone, whatever that was found from."""
+
+    __slots__ = ("key", "query")
+
+    def __init__(self, query: StoredQuery, key: tuple[Any, ...], value: Any, rests: Rests) -> None:
+        super().__init__(value, rests)
+        self.query, self.key = query, key
+        self.inline = (self,)
+
+
+def followed(entry: Entry) -> tuple[set[Input], set[StoredEntry]]:
+    """The inputs and the stored answers that an answer rests on, also through other answers."""
+    inputs, stored = set[Input](), set[StoredEntry]()
+    seen: set[Read] = {entry}
+    todo: list[Entry] = [entry]
+    while todo:
+        for read in todo.pop().reads:
+            if isinstance(read, Input):
+                inputs.add(read)
+            elif isinstance(read, StoredEntry):
+                stored.add(read)
+            elif read not in seen:
+                assert isinstance(read, Entry)
+                seen.add(read)
+                todo.append(read)
+    return inputs, stored
