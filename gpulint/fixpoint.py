@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import heapq
 import sys
-from collections.abc import Callable, Iterator, Sized
+from collections.abc import Callable, Iterator, Sequence, Sized
 from itertools import count
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from gpulint.reads import Entry, Read, Rests, rests_of
 
@@ -30,13 +30,38 @@ Settle = Callable[..., Any]
 """Makes what was found for a question final; it is called with that and the question's arguments."""
 
 
-class _Query(NamedTuple):
-    keeper: Any
-    bottom: Any
-    settle: Settle | None
+class State:
+    """A question whose answer may still change."""
 
-    def settled(self, found: Any, question: Question) -> Any:
-        return found if self.settle is None else self.settle(found, *question[1])
+    __slots__ = (
+        "bottom", "found", "is_stale", "is_too_large", "keeper", "question", "rank", "readers", "reads", "rests",
+        "saw_bottom", "settle", "times",
+    )  # fmt: skip
+
+    def __init__(self, question: Question, keeper: Any, bottom: Any, settle: Settle | None) -> None:
+        self.question, self.keeper, self.bottom, self.settle = question, keeper, bottom, settle
+        self.found = bottom
+        self.times = 0
+        """How often it was answered."""
+        self.saw_bottom = False
+        """Has it read a bottom, so that it will be asked again?"""
+        self.reads: dict[State, None] = {}
+        """What it read, when it was answered last, that may still change."""
+        self.readers: dict[State, None] = {}
+        self.rests: list[Read | State] = []
+        """All that was read for it, each time."""
+        self.rank: tuple[int, int] | None = None
+        """The order to answer anew in: what others rest on comes first."""
+        self.is_stale = False
+        self.is_too_large = False
+
+    def settled(self, found: Any) -> Any:
+        """What was found as a final answer."""
+        return found if self.settle is None else self.settle(found, *self.question[1])
+
+    @property
+    def diverges(self) -> bool:
+        return self.times > MAX_TIMES or self.is_too_large
 
 
 class Solver:
@@ -53,23 +78,10 @@ class Solver:
 
     def __init__(self, db: Db) -> None:
         self._db = db
-        self._open: list[Question] = []
-        self._partial: list[bool] = []
-        """For each open question: has it read a bottom?"""
-        self._queries: dict[Question, _Query] = {}
-        self._found: dict[Question, Any] = {}
-        """Answers that may still change."""
-        self._rests: dict[Question, list[Any]] = {}
-        """All that was read for a question: inputs, final answers, questions."""
-        self._reads: dict[Question, dict[Question, None]] = {}
-        self._readers: dict[Question, dict[Question, None]] = {}
-        self._rank: dict[Question, tuple[int, int]] = {}
-        """The order to answer anew in: what others rest on comes first."""
-        self._times: dict[Question, int] = {}
-        self._stale: set[Question] = set()
-        self._too_large: set[Question] = set()
-        self._queue: list[tuple[tuple[int, int], int, Question]] = []
-        self._next: list[Question] = []
+        self._states: dict[Question, State] = {}
+        self._open: list[State] = []
+        self._queue: list[tuple[tuple[int, int], int, State]] = []
+        self._next: list[State] = []
         self._turn = _FIRST
         self._segment = 0
         self._counter = count()
@@ -77,197 +89,178 @@ class Solver:
     @property
     def partial(self) -> bool:
         """Has the open question read a bottom, so that it will be asked again? What it lacks may only be late then."""
-        return bool(self._partial) and self._partial[-1]
+        return bool(self._open) and self._open[-1].saw_bottom
 
     def ask(self, question: Question, keeper: Any, bottom: Any, settle: Settle | None) -> Any:
         """The answer to a question that is asked for another one, perhaps one that may still change."""
-        if question not in self._found:
-            self._queries[question] = _Query(keeper, bottom, settle)
-            self._found[question] = bottom
+        state = self._states.get(question)
+        if state is None:
+            state = self._states[question] = State(question, keeper, bottom, settle)
             if len(self._open) < MAX_DEPTH:
-                self._evaluate(question)
-                entry = self._db.known(question)
+                entry = self._evaluate(state)
                 if entry is not None:
                     self._db.reads.append(entry)
                     return entry.value
             else:
-                self._push(question)
-        self._db.reads.append(question)
+                self._push(state)
+        self._db.reads.append(state)
         reader = self._open[-1]
-        self._reads[reader][question] = None
-        self._readers.setdefault(question, {})[reader] = None
-        found = self._found[question]
+        reader.reads[state] = None
+        state.readers[reader] = None
+        found = state.found
         if found == bottom:
-            self._partial[-1] = True
+            reader.saw_bottom = True
         return found
 
     def solve(self, question: Question, keeper: Any, bottom: Any, settle: Settle | None) -> Entry:
         """The final answer to a question."""
-        self._queries[question], self._found[question] = _Query(keeper, bottom, settle), bottom
-        self._evaluate(question)
-        while self._found:
+        state = self._states[question] = State(question, keeper, bottom, settle)
+        entry = self._evaluate(state)
+        while self._states:
             self._settle_down()
             for cycle in self._cycles():
                 self._store(cycle)
-        entry = self._db.known(question)
+        entry = entry or self._db.known(question)
         assert entry is not None
         return entry
 
-    def clear(self) -> None:
-        """Forget everything, to answer the next question."""
-        if not self._rank and not self._queries:
-            return  # nothing but questions that were final at once
-        for state in (self._queries, self._found, self._rests, self._reads, self._readers, self._rank, self._times):
-            state.clear()
-        self._stale.clear()
-        self._too_large.clear()
-        self._open, self._partial, self._queue, self._next = [], [], [], []
-        self._turn, self._segment = _FIRST, 0
-
-    def _answer(self, question: Question) -> Any:
+    def _answer(self, state: State) -> Any:
         """Answer a question from what is known now, recording what it reads."""
-        db, (function, args) = self._db, question
+        db, (function, args) = self._db, state.question
         outer, reads = db.reads, list[Any]()
         db.reads = reads
-        self._open.append(question)
-        self._partial.append(False)
+        state.saw_bottom = False
+        self._open.append(state)
         try:
-            return function(self._queries[question].keeper, *args)
+            return function(state.keeper, *args)
         except BaseException:
             outer.extend(reads)
-            self._drop(question)
+            self._drop(state)
             raise
         finally:
             db.reads = outer
             self._open.pop()
-            self._partial.pop()
-            if question in self._found:
-                before = self._rests.get(question)
-                self._rests[question] = reads if before is None else [*{*before, *reads}]
+            state.rests = [*{*state.rests, *reads}] if state.rests else reads
 
-    def _drop(self, question: Question) -> None:
+    def _drop(self, state: State) -> None:
         """Forget a question that cannot be answered: whoever asks it gets the same exception."""
-        for state in (self._queries, self._found, self._rests, self._times, self._rank):
-            state.pop(question, None)
-        for read in self._reads.pop(question, ()):
-            self._readers.get(read, {}).pop(question, None)
-        self._readers.pop(question, None)
-        self._stale.discard(question)
+        self._states.pop(state.question, None)
+        for read in state.reads:
+            read.readers.pop(state, None)
 
-    def _evaluate(self, question: Question) -> None:
+    def _evaluate(self, state: State) -> Entry | None:
         """Answer a question from what is known now; final if all is final that it rests on."""
-        query = self._queries[question]
-        times = self._times[question] = self._times.get(question, 0) + 1
-        if times > 1:
-            for read in self._reads[question]:
-                self._readers.get(read, {}).pop(question, None)
-            self._stale.discard(question)
-        reads = self._reads[question] = {}
-        found = self._answer(question)
-        if not reads:
-            self._final(question, query.settled(found, question), rests_of(self._resolved([question])))
-            return
-        if question not in self._rank:
-            self._rank[question] = (-self._segment, len(self._rank))
-            if question in self._stale:
-                self._push(question)
-        if query.settle is not None and isinstance(found, Sized) and len(found) > MAX_SIZE:
+        state.times += 1
+        if state.times > 1:
+            for read in state.reads:
+                read.readers.pop(state, None)
+            state.reads = {}
+            state.is_stale = False
+        found = self._answer(state)
+        if not state.reads:
+            return self._final(state, state.settled(found), self._rests([state]))
+        if state.rank is None:
+            state.rank = (-self._segment, next(self._counter))
+            if state.is_stale:
+                self._push(state)
+        if state.settle is not None and isinstance(found, Sized) and len(found) > MAX_SIZE:
             # Nobody reads what grows so large: each set of a large cycle would hold everything in it.
-            self._too_large.add(question)
-            found = query.bottom
-        if found != self._found[question]:
-            self._found[question] = found
-            self._touch(question)
+            state.is_too_large = True
+            found = state.bottom
+        if found != state.found:
+            state.found = found
+            self._touch(state)
+        return None
 
-    def _resolved(self, questions: list[Question]) -> Iterator[Read]:
-        """What some questions rest on; of others that are not final, what those have read so far."""
-        seen, todo = set(questions), list(questions)
+    def _rests(self, states: Sequence[State]) -> Rests:
+        """What the answers to some questions rest on; for others that are not final, what those have read so far."""
+        reads = states[0].rests
+        if len(states) == 1 and State not in map(type, reads):
+            return rests_of(reads)
+        found, seen, todo = list[Read](), set(states), [*states]
         while todo:
-            for read in self._rests.get(todo.pop(), ()):
-                if not isinstance(read, tuple):
-                    yield read
+            for read in todo.pop().rests:
+                if not isinstance(read, State):
+                    found.append(read)
                 elif read not in seen:
                     seen.add(read)
-                    if (entry := self._db.known(read)) is not None:
-                        yield entry
+                    if (entry := self._db.known(read.question)) is not None:
+                        found.append(entry)
                     else:
                         todo.append(read)
+        return rests_of(found)
 
-    def _final(self, question: Question, answer: Any, rests: Rests) -> None:
-        self._db.put(*question, Entry(answer, rests))
-        if question in self._readers:
-            self._touch(question)
-            del self._readers[question]
-        del self._found[question], self._queries[question], self._reads[question], self._times[question]
-        del self._rests[question]
+    def _final(self, state: State, answer: Any, rests: Rests) -> Entry:
+        entry = self._db.put(*state.question, Entry(answer, rests))
+        if state.readers:
+            self._touch(state)
+        del self._states[state.question]
+        return entry
 
-    def _touch(self, question: Question) -> None:
-        """Have those who read ``question`` answered anew."""
-        for reader in self._readers.get(question, ()):
-            if reader not in self._stale:
-                self._stale.add(reader)
-                if reader in self._rank:
+    def _touch(self, state: State) -> None:
+        """Have those who read a question answered anew."""
+        for reader in state.readers:
+            if not reader.is_stale:
+                reader.is_stale = True
+                if reader.rank is not None:
                     self._push(reader)
 
-    def _push(self, question: Question) -> None:
+    def _push(self, state: State) -> None:
         """Queue a question for this round, or for the next one if its turn in this one is over."""
-        rank = self._rank.get(question, _FIRST)
+        rank = state.rank or _FIRST
         if rank < self._turn and rank != _FIRST:
-            self._next.append(question)
+            self._next.append(state)
         else:
-            heapq.heappush(self._queue, (rank, next(self._counter), question))
+            heapq.heappush(self._queue, (rank, next(self._counter), state))
 
     def _settle_down(self) -> None:
         """Answer anew what read something that has changed since, in rounds, until nothing changes."""
         while self._queue or self._next:
             if not self._queue:
                 self._turn, again, self._next = _FIRST, self._next, []
-                for question in again:
-                    self._push(question)
-            self._turn, _, question = heapq.heappop(self._queue)
-            if question not in self._found:
+                for state in again:
+                    self._push(state)
+            self._turn, _, state = heapq.heappop(self._queue)
+            if self._states.get(state.question) is not state:
                 continue
-            if question not in self._rank:
+            if state.rank is None:
                 self._segment += 1
-                if question not in self._times:
-                    self._evaluate(question)
-            elif question in self._stale and not self._diverges(question):
-                self._evaluate(question)
+                if not state.times:
+                    self._evaluate(state)
+            elif state.is_stale and not state.diverges:
+                self._evaluate(state)
         self._turn = _FIRST
 
-    def _diverges(self, question: Question) -> bool:
-        return self._times[question] > MAX_TIMES or question in self._too_large
-
-    def _store(self, cycle: list[Question]) -> None:
+    def _store(self, cycle: list[State]) -> None:
         """Make the answers of a cycle final, or answer the one question that is in none."""
-        members = [question for question in cycle if question in self._found]
-        if len(cycle) == 1 and (not members or cycle[0] not in self._reads[cycle[0]]):
-            for question in members:
-                self._evaluate(question)
+        members = [state for state in cycle if state.question in self._states]
+        if len(cycle) == 1 and (not members or cycle[0] not in cycle[0].reads):
+            for state in members:
+                self._evaluate(state)
             return
-        if any(self._diverges(question) for question in members):
+        if any(state.diverges for state in members):
             found = self._without_cycle(members)
         else:
-            found = {question: self._found[question] for question in members}
-        rests = rests_of(self._resolved(members))
-        for question in members:
-            self._final(question, self._queries[question].settled(found[question], question), rests)
+            found = {state: state.found for state in members}
+        rests = self._rests(members)
+        for state in members:
+            self._final(state, state.settled(found[state]), rests)
 
-    def _without_cycle(self, members: list[Question]) -> dict[Question, Any]:
+    def _without_cycle(self, members: list[State]) -> dict[State, Any]:
         """What the members of a cycle without a fixpoint find if nothing comes round."""
-        for question in members:
-            self._found[question] = self._queries[question].bottom
-        return {question: self._answer(question) for question in members}
+        for state in members:
+            state.found = state.bottom
+        return {state: self._answer(state) for state in members}
 
-    def _cycles(self) -> list[list[Question]]:
+    def _cycles(self) -> list[list[State]]:
         """The strongly connected components of what is not final, each after those that it rests on (Tarjan)."""
-        index: dict[Question, int] = {}
-        low: dict[Question, int] = {}
-        place: dict[Question, int] = {}
-        stack: list[Question] = []
-        components: list[list[Question]] = []
-        for root in self._found:
-            work: list[tuple[Question, Iterator[Question]]] = []
+        index: dict[State, int] = {}
+        low: dict[State, int] = {}
+        place: dict[State, int] = {}
+        stack: list[State] = []
+        components: list[list[State]] = []
+        for root in self._states.values():
+            work: list[tuple[State, Iterator[State]]] = []
             if root not in index:
                 self._visit(root, index, low, place, stack, work)
             while work:
@@ -292,14 +285,14 @@ class Solver:
 
     def _visit(
         self,
-        node: Question,
-        index: dict[Question, int],
-        low: dict[Question, int],
-        place: dict[Question, int],
-        stack: list[Question],
-        work: list[tuple[Question, Iterator[Question]]],
+        node: State,
+        index: dict[State, int],
+        low: dict[State, int],
+        place: dict[State, int],
+        stack: list[State],
+        work: list[tuple[State, Iterator[State]]],
     ) -> None:
         index[node] = low[node] = len(index)
         place[node] = len(stack)
         stack.append(node)
-        work.append((node, iter([read for read in self._reads[node] if read in self._found])))
+        work.append((node, iter([read for read in node.reads if read.question in self._states])))

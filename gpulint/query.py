@@ -15,14 +15,14 @@ answer stays the same, all that rests on it stays valid. They outlive the proces
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Hashable, Iterator, MutableSequence
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
 from gpulint.fixpoint import Question, Settle, Solver
-from gpulint.reads import Entry, Input, StoredEntry, StoredQuery, rests_of
+from gpulint.reads import NOTHING, Entry, Input, StoredEntry, StoredQuery, rests_of
 
 NOWHERE: MutableSequence[Any] = deque(maxlen=0)
 """Takes reads that nobody wants to know."""
@@ -36,7 +36,7 @@ class Db:
     """The answers that belong to one tree, or to one module."""
 
     def __init__(self) -> None:
-        self.tables: dict[Callable[..., Any], dict[tuple[Any, ...], Entry]] = {}
+        self.tables: defaultdict[Callable[..., Any], dict[tuple[Any, ...], Entry]] = defaultdict(dict)
         self.reads: MutableSequence[Any] = NOWHERE
         """Where the open query's reads go."""
         self.solver: Solver | None = None
@@ -45,7 +45,6 @@ class Db:
         """Answers of an earlier run."""
         self._inputs: dict[tuple[str, Hashable], Input] = {}
         self._open: set[Question] = set()
-        self._spare: list[Solver] = []
 
     @property
     def partial(self) -> bool:
@@ -91,24 +90,22 @@ class Db:
         """Answer a query that may be in a cycle."""
         if self.solver is not None:
             return self.solver.ask((function, args), keeper, bottom, settle)
-        solver = self.solver = self._spare.pop() if self._spare else Solver(self)
+        self.solver = Solver(self)
         try:
-            entry = solver.solve((function, args), keeper, bottom, settle)
+            entry = self.solver.solve((function, args), keeper, bottom, settle)
         finally:
             self.solver = None
-            solver.clear()
-            self._spare.append(solver)
         self.reads.append(entry)
         return entry.value
 
     def put(self, function: Callable[..., Any], args: tuple[Any, ...], entry: Entry) -> Entry:
         """Keep an answer."""
-        self.tables.setdefault(function, {})[args] = entry
+        self.tables[function][args] = entry
         return entry
 
     def known(self, question: Question) -> Entry | None:
         """The answer to a question, if it is final."""
-        return self.tables.get(question[0], {}).get(question[1])
+        return self.tables[question[0]].get(question[1])
 
     def stored(self, query: StoredQuery, keeper: Any, args: tuple[Any, ...]) -> StoredEntry:
         """Answer a stored query: by what an earlier run found if that still holds, else anew."""
@@ -131,6 +128,16 @@ class Db:
             raise
         finally:
             self.reads, self.solver = outer, solver
+
+
+class LocalDb(Db):
+    """Answers that rest on one file alone, which whoever asks has read."""
+
+    def compute(self, function: Callable[..., Any], keeper: Any, args: tuple[Any, ...]) -> Any:
+        """Answer a query; nothing is recorded."""
+        value = function(keeper, *args)
+        self.put(function, args, Entry(value, NOTHING))
+        return value
 
 
 class Earlier(Protocol):
@@ -160,9 +167,8 @@ def query(function: Callable[Concatenate[K, P], T]) -> Callable[Concatenate[K, P
     def ask(keeper: K, /, *args: P.args, **kwargs: P.kwargs) -> T:
         assert not kwargs
         db = keeper.db
-        try:
-            entry = db.tables[function][args]
-        except KeyError:
+        entry = db.tables[function].get(args)
+        if entry is None:
             return db.compute(function, keeper, args)  # type: ignore[no-any-return]
         db.reads.append(entry)
         return entry.value  # type: ignore[no-any-return]
@@ -181,9 +187,8 @@ def cyclic(
         def ask(keeper: K, /, *args: P.args, **kwargs: P.kwargs) -> T:
             assert not kwargs
             db = keeper.db
-            try:
-                entry = db.tables[function][args]
-            except KeyError:
+            entry = db.tables[function].get(args)
+            if entry is None:
                 return db.solve(function, keeper, args, bottom, settle)  # type: ignore[no-any-return]
             db.reads.append(entry)
             return entry.value  # type: ignore[no-any-return]
@@ -227,9 +232,8 @@ def stored(name: str) -> Callable[[Callable[Concatenate[K, P], T]], Callable[Con
         def ask(keeper: K, /, *args: P.args, **kwargs: P.kwargs) -> T:
             assert not kwargs
             db = keeper.db
-            try:
-                entry = db.tables[function][args]
-            except KeyError:
+            entry = db.tables[function].get(args)
+            if entry is None:
                 return db.stored(made, keeper, args).value  # type: ignore[no-any-return]
             db.reads.append(entry)
             return entry.value  # type: ignore[no-any-return]

@@ -21,6 +21,9 @@ Rests = tuple[tuple[Read, ...], tuple[Read, ...] | None]
 """All that an answer rests on, and the same if it is short and nothing in it need be followed."""
 
 
+NOTHING: Rests = ((), ())
+
+
 def rests_of(reads: Iterable[Read]) -> Rests:
     """What rests on ``reads``."""
     found = set[Read]()

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from gpulint.documents.python import PythonModule
-from gpulint.query import Db, query
+from gpulint.query import LocalDb, query
 
 if TYPE_CHECKING:
     from gpulint.facts.passing import HandedOver
@@ -97,7 +97,7 @@ class ModuleScopes:
         """``target[...] = value`` and ``target.attr = value`` by the last name of the target."""
         self.imports: list[Binding] = []
         self.strings: set[str] = set()
-        self.db = Db()
+        self.db = LocalDb()
         """Answers that depend on this module alone."""
         self.blocks: dict[ast.AST, tuple[dict[ast.AST, str], set[ast.AST]]] = {}
         """Kept for :mod:`gpulint.facts.reaching`: the blocks and loops around a node."""
