@@ -20,6 +20,7 @@ from gpulint.failures import Failure, Origin, PluginError
 from gpulint.finding import Finding, Place, Problem
 from gpulint.fix import Declined, Fix, Fixer
 from gpulint.gate import Gate
+from gpulint.reads import Raised, StoredEntry, StoredQuery, followed
 from gpulint.rule import Kind, Rule, Scope
 from gpulint.suppress import Suppressions
 
@@ -90,11 +91,21 @@ class Run:
     """Fixers to try on each finding; empty where no fix will be shown."""
     spent: defaultdict[str, float] | None = None
     """CPU seconds by stage (the code of a rule, or ``reading``), if anybody wants to know."""
+    done: list[StoredEntry] = field(default_factory=list)
+    """The units that have run, with what their reports rest on."""
 
-    def unit(self, unit: Path | int) -> Report:
-        """Run the rules of one document (a path) or of one job (its index)."""
-        with self.timed("reading"):
-            return self._unit(unit)
+    def unit(self, unit: Unit) -> Report:
+        """Run the rules of one document, or those of the jobs in one; or take what an earlier run found there."""
+        db = self.project.db
+        entry = db.earlier.get(*unit) if db.earlier is not None else None
+        if entry is None:
+            with self.timed("reading"):
+                entry = db.record(*unit, lambda: unit[0].compute(self, *unit[1]))
+            for read in followed(entry) if self.project.has_failures else ():
+                if isinstance(read, Raised):
+                    entry.value.record(read.failure)
+        self.done.append(entry)
+        return entry.value  # type: ignore[no-any-return]
 
     @contextlib.contextmanager
     def timed(self, stage: str) -> Iterator[None]:
@@ -108,12 +119,6 @@ class Run:
         finally:
             self.spent[stage] += time.process_time() - before - (sum(self.spent.values()) - inner)
 
-    def _unit(self, unit: Path | int) -> Report:
-        report = self.job(unit) if isinstance(unit, int) else self.document(unit)
-        for failure in self.project.take_failures():
-            report.record(failure)
-        return report
-
     def document(self, path: Path) -> Report:
         """Findings and problems of one document."""
         report = Report()
@@ -126,7 +131,7 @@ class Run:
             if kind is None:
                 return report
             rules = self.rules_for(path, kind, report)
-            if not rules and kind is Kind.PYTHON and path not in self.project.named and self.project.gated:
+            if not rules and kind is Kind.PYTHON and not self.project.is_named(path) and self.project.gated:
                 report.problems += undecodable(path, data)
                 return report
             document = self.project.document(path)
@@ -162,15 +167,13 @@ class Run:
                 report.record(Failure(path, rule.code, error))
         return passed
 
-    def job(self, index: int) -> Report:
-        """Findings of the rules that look at whole jobs."""
+    def jobs(self, path: Path) -> Report:
+        """Findings of the rules that look at whole jobs, of the jobs in one document."""
         report = Report()
-        job = self.project.jobs[index]
-        if self.skips(job.document.path):
-            return report
-        for rule in self.rules:
-            if rule.scope is Scope.JOB:
-                self.check(rule, job, job.document.path, report)
+        for job in () if self.skips(path) else self.project.jobs_in(path):
+            for rule in self.rules:
+                if rule.scope is Scope.JOB:
+                    self.check(rule, job, path, report)
         return report
 
     def skips(self, path: Path) -> bool:
@@ -208,6 +211,11 @@ class Run:
             return None
 
 
+Unit = tuple[StoredQuery, tuple[Path]]
+DOCUMENT = StoredQuery("document", Run.document)
+JOBS = StoredQuery("jobs", Run.jobs)
+
+
 def _internal(where: str, path: Path, error: Exception) -> InternalError:
     import traceback
 
@@ -238,11 +246,11 @@ def run(
     them as ``named``; syntax errors in them go unseen.
     """
     work = Run(project, rules, fixers or {}, spent)
-    units: list[Path | int] = list(files)
+    units: list[Unit] = [(DOCUMENT, (path,)) for path in files]
     report = Report()
     if any(rule.scope is Scope.JOB for rule in rules):
         with work.timed("linking jobs"):
-            units += range(len(project.jobs))
+            units += [(JOBS, (path,)) for path in project.job_documents()]
     for done, part in enumerate(_map(work, units, jobs), 1):
         report.extend(part)
         if progress is not None:
@@ -251,7 +259,7 @@ def run(
     return report
 
 
-def _map(work: Run, units: Sequence[Path | int], jobs: int) -> Iterator[Report]:
+def _map(work: Run, units: Sequence[Unit], jobs: int) -> Iterator[Report]:
     """The reports of all units, in order."""
     if jobs <= 1 or len(units) < 2:
         yield from map(work.unit, units)
@@ -265,7 +273,8 @@ def _map(work: Run, units: Sequence[Path | int], jobs: int) -> Iterator[Report]:
     _forked = work
     try:
         with multiprocessing.get_context("fork").Pool(jobs) as pool:
-            yield from pool.imap(_forked_unit, units, chunksize=max(1, min(16, len(units) // (jobs * 4))))
+            named = [(query.name, key) for query, key in units]
+            yield from pool.imap(_forked_unit, named, chunksize=max(1, min(16, len(units) // (jobs * 4))))
     finally:
         _forked = None
 
@@ -274,9 +283,9 @@ def _map(work: Run, units: Sequence[Path | int], jobs: int) -> Iterator[Report]:
 _forked: Run | None = None
 
 
-def _forked_unit(unit: Path | int) -> Report:
+def _forked_unit(unit: tuple[str, tuple[Path]]) -> Report:
     assert _forked is not None
-    report = _forked.unit(unit)
+    report = _forked.unit((DOCUMENT if unit[0] == DOCUMENT.name else JOBS, unit[1]))
     # Payloads hold syntax trees; their fixers have run, so nobody needs them on the other side.
     report.results = [Result(dataclasses.replace(item.finding, payload=None), item.fix) for item in report.results]
     return report

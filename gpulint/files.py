@@ -210,6 +210,11 @@ class Files:
         """Files whose content was asked for so far."""
         return list(self._data)
 
+    @cached_property
+    def python_set(self) -> frozenset[Path]:
+        """The same, as a set."""
+        return frozenset(self.all_python)
+
     def place(self, path: Path) -> str:
         """A file's path from the root, as folders around the root say nothing of the project; "" outside of it."""
         return path.relative_to(self.root).as_posix() if path.is_relative_to(self.root) else ""

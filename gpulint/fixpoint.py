@@ -174,9 +174,8 @@ class Solver:
 
     def _rests(self, states: Sequence[State]) -> Rests:
         """What the answers to some questions rest on; for others that are not final, what those have read so far."""
-        reads = states[0].rests
-        if len(states) == 1 and State not in map(type, reads):
-            return rests_of(reads)
+        if len(states) == 1 and State not in map(type, states[0].rests):
+            return rests_of(states[0].rests)  # type: ignore[arg-type]
         found, seen, todo = list[Read](), set(states), [*states]
         while todo:
             for read in todo.pop().rests:

@@ -32,6 +32,7 @@ __all__ = [
     "Setting",
     "Stated",
     "build_jobs",
+    "jobs_by_document",
     "launched",
     "launched_in",
     "setting_at",
@@ -224,6 +225,14 @@ def launched(jobs: tuple[Job, ...]) -> dict[Path, tuple[Launched, ...]]:
             if start.program is not None:
                 found.setdefault(start.program, []).append(Launched(job, start))
     return {path: tuple(starts) for path, starts in found.items()}
+
+
+def jobs_by_document(jobs: tuple[Job, ...]) -> dict[Path, tuple[Job, ...]]:
+    """The jobs of each document."""
+    found: dict[Path, list[Job]] = {}
+    for job in jobs:
+        found.setdefault(job.document.path, []).append(job)
+    return {path: tuple(held) for path, held in found.items()}
 
 
 def launched_in(jobs: tuple[Job, ...]) -> dict[Path, tuple[Launched, ...]]:

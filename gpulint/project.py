@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from gpulint.query import query
+from gpulint.query import query, stored
 from gpulint.tree import Tree
 from gpulint.words import word_of
 
@@ -225,6 +225,21 @@ class Project(Tree):
         programs = [path for path in self._launched() if self.words.holds(path, stem)]
         found = [self._launched()[path] for path in programs if module in self.imported(path)]
         return tuple(start for starts in found for start in starts)
+
+    @stored("job documents")
+    def job_documents(self) -> tuple[Path, ...]:
+        """Documents that hold jobs, in the order of the tree's files."""
+        return tuple(dict.fromkeys(job.document.path for job in self.jobs))
+
+    def jobs_in(self, path: Path) -> tuple[Job, ...]:
+        """The jobs of one document."""
+        return self._by_document().get(path, ())
+
+    @query
+    def _by_document(self) -> dict[Path, tuple[Job, ...]]:
+        from gpulint.jobs import jobs_by_document
+
+        return jobs_by_document(self.jobs)
 
     @property
     def jobs(self) -> tuple[Job, ...]:

@@ -53,12 +53,15 @@ class Db:
 
     def read(self, kind: str, key: tuple[Hashable, ...]) -> None:
         """Record that an input is read."""
-        if self.reads is NOWHERE:
-            return
+        if self.reads is not NOWHERE:
+            self.reads.append(self.input(kind, key))
+
+    def input(self, kind: str, key: tuple[Hashable, ...]) -> Input:
+        """An input, of which there is one for each kind and key."""
         found = self._inputs.get((kind, key))
         if found is None:
             found = self._inputs[kind, key] = Input(kind, key)
-        self.reads.append(found)
+        return found
 
     def compute(self, function: Callable[..., Any], keeper: Any, args: tuple[Any, ...]) -> Any:
         """Answer a query that is in no cycle of its own."""
@@ -115,12 +118,22 @@ class Db:
                 self.put(query.compute, args, entry)
                 self.reads.append(entry)
                 return entry
+        entry = self.record(query, args, lambda: query.compute(keeper, *args))
+        self.put(query.compute, args, entry)
+        return entry
+
+    def asked(self, query: StoredQuery, keeper: Any, args: tuple[Any, ...]) -> StoredEntry:
+        """The answer to a stored query, known or not."""
+        entry = self.known((query.compute, args))
+        assert entry is None or isinstance(entry, StoredEntry)
+        return entry or self.stored(query, keeper, args)
+
+    def record(self, query: StoredQuery, args: tuple[Any, ...], answer: Callable[[], Any]) -> StoredEntry:
+        """Ask ``answer`` and record what it reads."""
         outer, self.reads = self.reads, []
         solver, self.solver = self.solver, None
         try:
-            value = query.compute(keeper, *args)
-            entry = StoredEntry(query, args, value, rests_of(self.reads))
-            self.put(query.compute, args, entry)
+            entry = StoredEntry(query, args, answer(), rests_of(self.reads))
             outer.append(entry)
             return entry
         except BaseException:

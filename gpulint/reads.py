@@ -87,19 +87,17 @@ class StoredEntry(Entry):
         self.inline = (self,)
 
 
-def followed(entry: Entry) -> tuple[set[Input], set[StoredEntry]]:
-    """The inputs and the stored answers that an answer rests on, also through other answers."""
-    inputs, stored = set[Input](), set[StoredEntry]()
-    seen: set[Read] = {entry}
-    todo: list[Entry] = [entry]
+def followed(entry: Entry) -> list[Read]:
+    """The inputs, stored answers and failures that an answer rests on, also through other answers."""
+    found: dict[Read, None] = {}
+    seen: set[Read] = set()
+    todo = [entry.reads]
     while todo:
-        for read in todo.pop().reads:
-            if isinstance(read, Input):
-                inputs.add(read)
-            elif isinstance(read, StoredEntry):
-                stored.add(read)
+        for read in todo.pop():
+            if read.inline is not None:
+                found.update(dict.fromkeys(read.inline))
             elif read not in seen:
                 assert isinstance(read, Entry)
                 seen.add(read)
-                todo.append(read)
-    return inputs, stored
+                todo.append(read.reads)
+    return [*found]

@@ -96,11 +96,19 @@ class Tree(Files):
         failure = self._failures.setdefault((path, where), Failure(path, where, error))
         self.db.reads.append(Raised(failure))
 
+    @property
+    def has_failures(self) -> bool:
+        """Whether anything was contained."""
+        return bool(self._failures)
+
+    def is_named(self, path: Path) -> bool:
+        """Whether a file is one of ``named``."""
+        self.db.read("named", (path,))
+        return path in self.named
+
     def take_failures(self) -> list[Failure]:
-        """What was contained since this was asked last, by path."""
-        found = [self._failures[key] for key in sorted(self._failures)]
-        self._failures.clear()
-        return found
+        """What was contained, by path."""
+        return [self._failures[key] for key in sorted(self._failures)]
 
     def document(self, path: Path) -> Document | None:
         """The document of ``path``; None if it is of no kind that gpulint reads."""

@@ -37,6 +37,15 @@ class Words:
         self._importers: dict[frozenset[bytes], frozenset[int]] = {}
         self._heirs: dict[bytes, frozenset[Path]] = {}
 
+    def learn(self, path: Path, vocabulary: bytes, imported: bytes) -> None:
+        """Take over what an earlier run found in a file of the very same content."""
+        self._vocabulary[path] = vocabulary
+        self._imported[path] = frozenset(imported.split())
+
+    def class_lines(self, path: Path) -> list[tuple[bytes, bytes]]:
+        """Name and bases of each class in a file's bytes."""
+        return _CLASS.findall(b"\n" + self._files.text_of(path))
+
     def adopt(self, known: Words) -> None:
         """Take over what another tree found out about single files."""
         self._vocabulary = known._vocabulary.copy()
@@ -121,7 +130,7 @@ class Words:
         """Identifier -> (class, file) of the classes that have it among their bases."""
         table: dict[bytes, list[tuple[bytes, Path]]] = {}
         for path in self._files.all_python:
-            for heir, bases in _CLASS.findall(b"\n" + self._files.text_of(path)):
+            for heir, bases in self.class_lines(path):
                 for base in _WORD.findall(bases):
                     table.setdefault(base, []).append((heir, path))
         return table

@@ -1,0 +1,287 @@
+"""Stored answers that outlive their tree, each with what it rests on, and which of them still hold for another tree.
+
+A snapshot of a tree holds its stored answers and the inputs that they rest on, each with a digest of what it was. For
+the tree as it is later, an answer holds if each of its inputs is what it was and each stored answer that it rests on
+is the same. What does not hold is asked anew, in the order in which it was asked, and may turn out to be the same.
+
+Most inputs need not even be asked: what changed between the trees says which of them can be different. For that a
+snapshot also holds the identifiers of each file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gpulint.query import LOOKUPS, NOWHERE, STORED
+from gpulint.reads import Input, Read, StoredEntry, StoredQuery, followed, rests_of
+
+if TYPE_CHECKING:
+    from gpulint.tree import Tree
+
+Plain = Any
+"""What JSON can hold."""
+
+
+def digest_of(value: Any) -> str:
+    """A digest of plain data, paths and bytes."""
+    text = json.dumps(_plain(value), separators=(",", ":"))
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
+
+
+def _plain(value: Any) -> Plain:
+    if isinstance(value, bytes):
+        return value.decode("latin-1")
+    if isinstance(value, Path):
+        return str(value)
+    if isinstance(value, frozenset | set):
+        return sorted(map(_plain, value))
+    if isinstance(value, tuple | list):
+        return [_plain(part) for part in value]
+    return value
+
+
+class Codec:
+    """Keys of inputs and queries as JSON, and back; paths count from a root."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = f"{root}/"
+        self._paths: dict[Path, str] = {}
+
+    def out(self, value: Any) -> Plain:
+        if isinstance(value, Path):
+            known = self._paths.get(value)
+            if known is None:
+                text = str(value)
+                inside = text.startswith(self._root)
+                known = self._paths[value] = f".{text[len(self._root) :]}" if inside else f"/{text}"
+            return known
+        if isinstance(value, bytes):
+            return f"b{value.decode('latin-1')}"
+        if isinstance(value, str):
+            return f"s{value}"
+        if isinstance(value, frozenset):
+            return {"set": [self.out(part) for part in sorted(value)]}
+        if isinstance(value, tuple):
+            return [self.out(part) for part in value]
+        return value
+
+    def back(self, value: Plain) -> Any:
+        if isinstance(value, str):
+            match value[:1]:
+                case ".":
+                    return Path(self._root + value[1:])
+                case "/":
+                    return Path(value[1:])
+                case "b":
+                    return value[1:].encode("latin-1")
+            return value[1:]
+        if isinstance(value, dict):
+            return frozenset(map(self.back, value["set"]))
+        if isinstance(value, list):
+            return tuple(map(self.back, value))
+        return value
+
+
+def value_of(tree: Tree, kind: str, key: tuple[Any, ...]) -> Any:
+    """What an input is now."""
+    if kind == "content":
+        path = key[0]
+        data = tree.content(path)
+        return hashlib.blake2b(data, digest_size=16).hexdigest(), tree.unreadable(path)
+    if kind == "files":
+        return tree.files
+    if kind == "python_files":
+        return tree.python_files
+    if kind == "named":
+        return key[0] in tree.named
+    keeper = tree.words if kind.startswith("words.") else tree
+    return LOOKUPS[kind](keeper, *key)
+
+
+class Writer:
+    """Makes the snapshot of a tree."""
+
+    def __init__(self, tree: Tree, encode: Callable[[Any], Plain], known: Mapping[Input, str]) -> None:
+        """``encode`` makes the answers of units plain; ``known`` are digests of inputs that need not be made again."""
+        self._tree, self._encode, self._known = tree, encode, known
+        self._codec = Codec(tree.root)
+        self._inputs: dict[Input, int] = {}
+        self._nodes: dict[StoredEntry, int | None] = {}
+        self._rows: list[Plain] = []
+
+    def add(self, entry: StoredEntry) -> int | None:
+        """Take up an answer and what it rests on; None if something failed on the way to it."""
+        if entry not in self._nodes:
+            self._nodes[entry] = self._row(entry)
+        return self._nodes[entry]
+
+    def _row(self, entry: StoredEntry) -> int | None:
+        inputs: list[int] = []
+        nodes: list[int] = []
+        for read in followed(entry):
+            if isinstance(read, Input):
+                inputs.append(self._inputs.setdefault(read, len(self._inputs)))
+                continue
+            number = self.add(read) if isinstance(read, StoredEntry) else None
+            if number is None:
+                return None
+            nodes.append(number)
+        query = entry.query
+        value = self._codec.out(entry.value) if query.name in STORED else self._encode(entry.value)
+        self._rows.append([query.name, self._codec.out(entry.key), value, inputs, nodes])
+        return len(self._rows) - 1
+
+    def snapshot(self) -> Plain:
+        """The snapshot, fit for JSON."""
+        return {
+            "inputs": [
+                [item.kind, self._codec.out(item.key), self._known.get(item) or self._digest(item)]
+                for item in self._inputs
+            ],
+            "nodes": self._rows,
+            "files": {self._codec.out(path): _summary(self._tree, path) for path in self._tree.files},
+        }
+
+    def _digest(self, item: Input) -> str:
+        return digest_of(value_of(self._tree, item.kind, item.key))
+
+
+def _summary(tree: Tree, path: Path) -> Plain:
+    """What of a file tells which inputs its change may change: a digest, identifiers, those on import lines, classes."""
+    digest = hashlib.blake2b(tree.content(path), digest_size=16).hexdigest()
+    if path not in tree.python_set:
+        return [digest]
+    words = tree.words
+    classes = words.class_lines(path)
+    return [
+        digest,
+        words.vocabulary(path).decode("latin-1"),
+        b" ".join(sorted(words.imported(path))).decode("latin-1"),
+        digest_of(classes) if classes else "",
+    ]
+
+
+class Change:
+    """How a tree differs from the one that a snapshot was made of, as far as inputs may tell."""
+
+    def __init__(self, tree: Tree, files: Mapping[Path, Plain]) -> None:
+        self._tree = tree
+        own = frozenset(tree.files)
+        self.files = own != files.keys()
+        self.paths = own ^ files.keys()
+        self.words, self.imports = set[bytes](), set[bytes]()
+        self.classes = False
+        for path in own:
+            then = files.get(path)
+            if then is not None and then[0] == hashlib.blake2b(tree.content(path), digest_size=16).hexdigest():
+                if len(then) > 1:
+                    tree.words.learn(path, then[1].encode("latin-1"), then[2].encode("latin-1"))
+                continue
+            self.paths |= {path}
+        self._own = own | files.keys()
+        for path in self.paths:
+            then, now = files.get(path, [""]), _summary(tree, path) if path in own else [""]
+            then, now = (row if len(row) > 1 else ["", "", "", ""] for row in (then, now))
+            self.words |= _words(then[1]) ^ _words(now[1])
+            self.imports |= _words(then[2]) ^ _words(now[2])
+            self.classes |= then[3] != now[3]
+
+    def may_change(self, kind: str, key: tuple[Any, ...]) -> bool:
+        """Whether an input may be another than it was."""
+        match kind:
+            case "content" | "is_test" | "imports" | "stars" | "words.holds" | "words.imported" | "words.vocabulary":
+                return key[0] in self.paths or key[0] not in self._own
+            case "words.mentioning":
+                return key[0] in self.words
+            case "words.users":
+                return not (key[0].isdisjoint(self.words) and key[1].isdisjoint(self.imports))
+            case "words.heirs":
+                return self.classes
+            case "files" | "python_files":
+                return self.files
+            case "training":
+                return bool(self.paths)
+            case "has":
+                return bool(self.paths)
+        return True
+
+
+def _words(text: str) -> frozenset[bytes]:
+    return frozenset(text.encode("latin-1").split())
+
+
+class Snapshot:
+    """Answers for an earlier tree, as far as they hold for a later one."""
+
+    def __init__(self, tree: Tree, held: Plain, decode: Callable[[Plain], Any]) -> None:
+        """``held`` is what :meth:`Writer.snapshot` made; ``decode`` is the inverse of what it encoded units with.
+
+        Raises:
+            KeyError, TypeError, ValueError, AttributeError: it is no snapshot.
+        """
+        self._tree, self._decode = tree, decode
+        codec = self._codec = Codec(tree.root)
+        self._change = Change(tree, {codec.back(path): row for path, row in held["files"].items()})
+        self._inputs = [tree.db.input(kind, codec.back(key)) for kind, key, _ in held["inputs"]]
+        self._digests: list[str] = [digest for _, _, digest in held["inputs"]]
+        self._same: dict[int, bool] = {}
+        self._rows: list[Plain] = held["nodes"]
+        self._numbers = {(row[0], codec.back(row[1])): number for number, row in enumerate(self._rows)}
+        self._entries: dict[int, StoredEntry | None] = {}
+
+    @property
+    def known(self) -> dict[Input, str]:
+        """Digests of inputs that are what they were."""
+        return {
+            item: digest
+            for number, (item, digest) in enumerate(zip(self._inputs, self._digests, strict=True))
+            if self._is_same(number)
+        }
+
+    def get(self, query: StoredQuery, args: tuple[Any, ...]) -> StoredEntry | None:
+        """The answer if it still holds."""
+        number = self._numbers.get((query.name, args))
+        if number is None:
+            return None
+        if number not in self._entries:
+            self._entries[number] = None  # what asks for itself is asked anew
+            self._entries[number] = self._verified(number, query, args)
+        return self._entries[number]
+
+    def _verified(self, number: int, query: StoredQuery, args: tuple[Any, ...]) -> StoredEntry | None:
+        _, _, value, inputs, nodes = self._rows[number]
+        if not all(map(self._is_same, inputs)):
+            return None
+        reads: list[Read] = [self._inputs[item] for item in inputs]
+        for node in nodes:
+            entry = self._now(node)
+            if entry is None:
+                return None
+            reads.append(entry)
+        found = self._codec.back(value) if query.name in STORED else self._decode(value)
+        return StoredEntry(query, args, found, rests_of(reads))
+
+    def _now(self, number: int) -> StoredEntry | None:
+        """The answer that an answer rests on, asked anew if need be; None if it is another one."""
+        name, key, value, *_ = self._rows[number]
+        query, args = STORED[name], self._codec.back(key)
+        db = self._tree.db
+        outer, db.reads = db.reads, NOWHERE
+        try:
+            entry = db.asked(query, self._tree, args)
+        finally:
+            db.reads = outer
+        return entry if entry.value == self._codec.back(value) else None
+
+    def _is_same(self, number: int) -> bool:
+        same = self._same.get(number)
+        if same is None:
+            item = self._inputs[number]
+            same = self._same[number] = not self._change.may_change(item.kind, item.key) or (
+                digest_of(value_of(self._tree, item.kind, item.key)) == self._digests[number]
+            )
+        return same
