@@ -33,6 +33,7 @@ __all__ = [
     "Stated",
     "build_jobs",
     "jobs_by_document",
+    "jobs_with_document",
     "launched",
     "launched_in",
     "setting_at",
@@ -232,6 +233,15 @@ def jobs_by_document(jobs: tuple[Job, ...]) -> dict[Path, tuple[Job, ...]]:
     found: dict[Path, list[Job]] = {}
     for job in jobs:
         found.setdefault(job.document.path, []).append(job)
+    return {path: tuple(held) for path, held in found.items()}
+
+
+def jobs_with_document(jobs: tuple[Job, ...]) -> dict[Path, tuple[Job, ...]]:
+    """The jobs that run a command of each document."""
+    found: dict[Path, dict[Job, None]] = {}
+    for job in jobs:
+        for item in job.commands:
+            found.setdefault(item.document.path, {})[job] = None
     return {path: tuple(held) for path, held in found.items()}
 
 

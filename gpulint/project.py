@@ -235,6 +235,16 @@ class Project(Tree):
         """The jobs of one document."""
         return self._by_document().get(path, ())
 
+    def jobs_with(self, path: Path) -> tuple[Job, ...]:
+        """The jobs that run a command of a document."""
+        return self._with_document().get(path, ())
+
+    @query
+    def _with_document(self) -> dict[Path, tuple[Job, ...]]:
+        from gpulint.jobs import jobs_with_document
+
+        return jobs_with_document(self.jobs)
+
     @query
     def _by_document(self) -> dict[Path, tuple[Job, ...]]:
         from gpulint.jobs import jobs_by_document

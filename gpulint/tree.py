@@ -267,6 +267,21 @@ class Tree(Files):
         # Users of what is re-exported name the package.
         return home | {word_of(path.parent.name)} if home & self.words.imported(package) else home
 
+    @lookup("python files with")
+    def python_files_with(self, text: bytes) -> tuple[Path, ...]:
+        """Python files and notebooks whose bytes hold ``text``."""
+        return tuple(path for path in self.all_python if text in self.content(path))
+
+    @lookup("notebooks")
+    def notebooks(self) -> tuple[Path, ...]:
+        """All notebooks."""
+        return tuple(path for path in self.all_python if path.suffix == ".ipynb")
+
+    @lookup("in other files")
+    def is_in_other_files(self, word: bytes) -> bool:
+        """Whether some bytes are in a file that is no Python module."""
+        return any(word in self.content(path) for path in self._files if path.suffix != ".py")
+
     @query
     def training_modules(self) -> tuple[ModuleScopes, ...]:
         """Modules whose bytes say that they may train or evaluate a model or feed one."""

@@ -117,7 +117,7 @@ class Batches:
         if named is None and not self._is_loader(scopes, call):
             return
         batch = self._batch(scopes, call)
-        split = (named or self._drawn(call)) if batch is not None else None
+        split = (named or self._drawn(scopes, call)) if batch is not None else None
         if batch is not None and split is not None and not self._project.guards.debug(scopes, call):
             yield Source(Ref(scopes, call), split, batch)
 
@@ -219,7 +219,7 @@ class Batches:
 
     def split(self, scopes: ModuleScopes, call: ast.Call) -> Split | None:
         """What the batches of a call are for: by the name that takes them, else the data's, else the loops'."""
-        return self._named(scopes, call) or self._drawn(call)
+        return self._named(scopes, call) or self._drawn(scopes, call)
 
     def _named(self, scopes: ModuleScopes, call: ast.Call) -> Split | None:
         """What names around a call say its batches are for."""
@@ -234,13 +234,13 @@ class Batches:
                 return found
         return None
 
-    def trains(self, call: ast.Call) -> bool:
+    def trains(self, scopes: ModuleScopes, call: ast.Call) -> bool:
         """Does a training step draw from this very loader, whatever its split is called?
 
         A loop that both splits run through (``run(loader, optimizer=None)``), and that steps on a condition, goes by
         what they are called.
         """
-        for draw in self._project.draws.by_loader().get(call, []):
+        for draw in self._project.draws.of_loader(scopes, call):
             if not isinstance(draw.where.node, ast.For) or self._role(draw.where) is not Role.STEP:
                 continue
             for source in unwrap_zipped(draw.where.node.iter):
@@ -254,9 +254,9 @@ class Batches:
     def _has_training(self, drawn: Iterable[Ref]) -> bool:
         return any(isinstance(ref.node, ast.Call) and self._named(ref.scopes, ref.node) is Split.TRAIN for ref in drawn)
 
-    def _drawn(self, call: ast.Call) -> Split | None:
+    def _drawn(self, scopes: ModuleScopes, call: ast.Call) -> Split | None:
         """What the loops that draw from a loader do."""
-        roles = {draw.where: self._role(draw.where) for draw in self._project.draws.by_loader().get(call, [])}
+        roles = {draw.where: self._role(draw.where) for draw in self._project.draws.of_loader(scopes, call)}
         splits = {
             Split.TRAIN if role is Role.STEP else Split.EVAL
             for role in roles.values()

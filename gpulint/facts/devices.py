@@ -7,6 +7,7 @@ import enum
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpulint.documents.python import walk
@@ -15,7 +16,8 @@ from gpulint.facts.glances import looks_at_few
 from gpulint.facts.gpu_programs import runs_elsewhere
 from gpulint.facts.loader_classes import Loader
 from gpulint.facts.scopes import AtCall, ModuleScopes, Ref, last_name
-from gpulint.query import cyclic, query
+from gpulint.facts.spread import Spread
+from gpulint.query import cyclic, query, stored
 from gpulint.words import word_of
 
 if TYPE_CHECKING:
@@ -265,26 +267,31 @@ class Devices:
 
     def transfers_of(self, loader: Loader) -> Iterator[Transfer]:
         """Transfers anywhere in the project that move batches of ``loader`` to what may be a GPU."""
-        yield from self._by_loader().get(loader.node, ())
+        yield from _BY_LOADER.find(self._project, loader.scopes.path, loader.node)
 
-    @query
-    def _by_loader(self) -> dict[ast.Call, list[Transfer]]:
-        table: dict[ast.Call, list[Transfer]] = {}
-        for scopes in dict.fromkeys((*self._project.training_modules(), *self._helpers())):
-            with self._project.containing(scopes.path, "transfers of batches"):
-                for transfer in self.batch_transfers(scopes):
-                    assert transfer.draw is not None
-                    for loader in transfer.draw.loaders:
-                        table.setdefault(loader.node, []).append(transfer)
-        return table
 
-    def _helpers(self) -> Iterator[ModuleScopes]:
-        """Modules of helpers that say by their names that they move batches, and perhaps nothing of training."""
-        for name in _HELPERS:
-            for path in self._project.words.mentioning(word_of(name)):
-                scopes = self._project.scopes_at(path)
-                if scopes is not None and any(function.name == name for function in scopes.functions):
-                    yield scopes
+def _transfers_in(project: Project, path: Path) -> Iterator[tuple[Path, ast.Call, Transfer]]:
+    scopes = project.scopes_at(path)
+    for transfer in project.devices.batch_transfers(scopes) if scopes is not None else ():
+        assert transfer.draw is not None
+        for loader in transfer.draw.loaders:
+            yield loader.scopes.path, loader.node, transfer
+
+
+def _files_with_transfers(project: Project) -> tuple[Path, ...]:
+    """Training modules, and those of helpers that say by their names that they move batches, and perhaps nothing of
+    training."""
+    helpers = (path for name in _HELPERS for path in project.words.mentioning(word_of(name)))
+    return tuple(dict.fromkeys((*project.training_files(), *(path for path in helpers if _helps(project, path)))))
+
+
+@stored("helpers that move batches")
+def _helps(project: Project, path: Path) -> bool:
+    scopes = project.scopes_at(path)
+    return scopes is not None and any(function.name in _HELPERS for function in scopes.functions)
+
+
+_BY_LOADER: Spread[ast.Call, Transfer] = Spread("transfers of batches", _transfers_in, _files_with_transfers)
 
 
 def _tail(node: ast.expr) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpulint.facts.forwards import runs
@@ -16,8 +17,9 @@ from gpulint.facts.prepared import Prepared
 from gpulint.facts.rearranging import rearranged
 from gpulint.facts.roles import Role
 from gpulint.facts.scopes import FUNCTIONS, Bound, FunctionNode, LoopNode, ModuleScopes, Ref, last_name
+from gpulint.facts.spread import Spread
 from gpulint.facts.unseen_calls import handed_by_name, takes_batch
-from gpulint.query import cyclic, query
+from gpulint.query import cyclic
 
 if TYPE_CHECKING:
     from gpulint.facts.loops import Context
@@ -45,7 +47,13 @@ class Draw:
     """The batch holds NumPy arrays or numbers, of which the loop makes tensors: no loader pins those."""
 
 
+def _draws_in(project: Project, path: Path) -> Iterator[tuple[Path, ast.Call, Draw]]:
+    return project.draws.in_file(path)
+
+
 _NO_DRAW: Draw | None = None
+_BY_LOADER: Spread[ast.Call, Draw] = Spread("loops over loaders", _draws_in)
+_RUNS: Spread[FunctionNode, Ref] = Spread("calls of models", runs)
 
 
 class Draws:
@@ -56,18 +64,19 @@ class Draws:
         self.db = project.db
         self._prepared = Prepared(project)
 
-    @query
-    def by_loader(self) -> dict[ast.Call, list[Draw]]:
-        """Loader call -> the loops of the project that draw from it."""
-        table: dict[ast.Call, list[Draw]] = {}
-        for scopes in self._project.training_modules():
-            with self._project.containing(scopes.path, "loops over loaders"):
-                for loop in scopes.loops:
-                    # What the loop does is not asked: a loop over no known loader is of no use here.
-                    if (draw := self._known_draw(scopes, loop)) is not None:
-                        for loader in draw.loaders:
-                            table.setdefault(loader.node, []).append(draw)
-        return table
+    def of_loader(self, scopes: ModuleScopes, loader: ast.Call) -> list[Draw]:
+        """The loops of the project that draw from a loader of a module."""
+        return _BY_LOADER.find(self._project, scopes.path, loader)
+
+    def in_file(self, path: Path) -> Iterator[tuple[Path, ast.Call, Draw]]:
+        """The loops of a module that draw from loaders: file and call of the loader, and how."""
+        scopes = self._project.scopes_at(path)
+        for loop in scopes.loops if scopes is not None else ():
+            assert scopes is not None
+            # What the loop does is not asked: a loop over no known loader is of no use here.
+            if (draw := self._known_draw(scopes, loop)) is not None:
+                for loader in draw.loaders:
+                    yield loader.scopes.path, loader.node, draw
 
     def draw(self, scopes: ModuleScopes, loop: LoopNode | ast.comprehension) -> Draw | None:
         """How a loop takes batches, or None if it iterates over something else."""
@@ -213,10 +222,9 @@ class Draws:
         passed = handed_by_name(self._project, function, last_name(node.value))
         return self._first(self.batch(where, value) for where, value in passed) or Draw(Ref(scopes, function))
 
-    @query
-    def runs(self) -> dict[FunctionNode, tuple[Ref, ...]]:
-        """``forward`` of a model of the tree -> the calls that run it in loops over batches."""
-        return runs(self._project)
+    def runs(self, scopes: ModuleScopes, function: FunctionNode) -> tuple[Ref, ...]:
+        """The calls that run the ``forward`` of a model of the tree in loops over batches."""
+        return tuple(dict.fromkeys(_RUNS.find(self._project, scopes.path, function)))
 
     def _name_batch(self, scopes: ModuleScopes, node: ast.Name) -> Draw | None:
         from gpulint.facts.reaching import reaching
@@ -261,7 +269,7 @@ class Draws:
         """The draw of what the callers of a function hand to a parameter."""
         sites = self._project.resolver.call_sites(scopes, function)
         if not sites and function.name == "forward":
-            sites = self.runs().get(function, ())
+            sites = self.runs(scopes, function)
         return _merged(self._passed_batches(sites, function, name))
 
     def _passed_batches(self, sites: tuple[Ref, ...], function: FunctionNode, name: str) -> Iterator[Draw | None]:

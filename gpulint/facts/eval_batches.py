@@ -214,7 +214,7 @@ def trained_on(project: Project, training: list[Source], made: Iterable[Source])
 
 def _is_stepped_through(project: Project, source: Source) -> bool | None:
     """Do training steps draw from a loader? None if no loop is known to."""
-    draws = project.draws.by_loader().get(source.node, ())
+    draws = project.draws.of_loader(source.call.scopes, source.node)
     loops = [draw.where for draw in draws if isinstance(draw.where.node, LOOPS)]
     roles = {project.loops.role(where.scopes, where.node) for where in loops if isinstance(where.node, LOOPS)}
     return Role.STEP in roles if roles else None
@@ -229,7 +229,7 @@ def one_is_enough(project: Project, scopes: ModuleScopes, source: Source) -> boo
 
 def _glanced_at(project: Project, source: Source) -> bool:
     """Do all loops that draw from the loader stop after a few batches?"""
-    draws = project.draws.by_loader().get(source.node, ())
+    draws = project.draws.of_loader(source.call.scopes, source.node)
     return bool(draws) and all(looks_at_few(project, draw.where) for draw in draws)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpulint.documents.python import walk
@@ -15,8 +16,9 @@ from gpulint.facts.passing import argument_of, parameters
 from gpulint.facts.placing import binds_to_gpu
 from gpulint.facts.prepared import PREPARE
 from gpulint.facts.scopes import FUNCTIONS, FunctionNode, ModuleScopes, Ref, last_name
+from gpulint.facts.spread import Spread
 from gpulint.finding import Place
-from gpulint.query import query
+from gpulint.query import query, stored
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -74,30 +76,21 @@ class Feeding:
 
     def mover(self, loader: Loader) -> Place | None:
         """Where a framework takes the loader over and moves its batches to the GPU on its own."""
-        return self._movers().get(loader.node)
+        return next(iter(_MOVERS.find(self._project, loader.scopes.path, loader.node)), None)
 
-    @query
-    def _movers(self) -> dict[ast.Call, Place]:
-        table: dict[ast.Call, Place] = {}
-        for ref in self._handed_to_frameworks():
+    def moved_in(self, path: Path) -> Iterator[tuple[Path, ast.Call, Place]]:
+        """Loaders that a module hands to Accelerate, Fabric, Ray, Lightning, Determined, Composer or Ignite: file and
+        call of the loader, and where it is handed over."""
+        scopes = self._project.scopes_at(path)
+        for ref in self._handed_in(scopes) if scopes is not None else ():
             assert isinstance(ref.node, ast.expr)
-            place = Place(
-                ref.scopes.path, ref.scopes.module.span(ref.node), "the framework moves its batches to the GPU"
-            )
-            with self._project.containing(ref.scopes.path, "loaders handed to frameworks"):
-                for part in _parts(ref.node):
-                    for loader in self._project.loaders.loaders_of(ref.scopes, part):
-                        table.setdefault(loader.node, place)
-        return table
-
-    def _handed_to_frameworks(self) -> Iterator[Ref]:
-        """Expressions that hand loaders to Accelerate, Fabric, Ray, Lightning, Determined, Composer or Ignite."""
-        for scopes in self._project.training_modules():
-            with self._project.containing(scopes.path, "loaders handed to frameworks"):
-                yield from self._handed_in(scopes)
+            place = Place(path, ref.scopes.module.span(ref.node), "the framework moves its batches to the GPU")
+            for part in _parts(ref.node):
+                for loader in self._project.loaders.loaders_of(ref.scopes, part):
+                    yield loader.scopes.path, loader.node, place
 
     def _handed_in(self, scopes: ModuleScopes) -> Iterator[Ref]:
-        """The same in one module."""
+        """Expressions of a module that hand loaders to frameworks."""
         if runs_elsewhere(scopes):
             return
         for method in PREPARE:
@@ -112,7 +105,7 @@ class Feeding:
                 if self._is_trainer(scopes, call, method):
                     values = [*call.args, *(keyword.value for keyword in call.keywords)]
                     yield from (Ref(scopes, value) for value in values)
-        if not (self._cpu_trainers() or self.trains_on_cpu((scopes,))):
+        if not (_cpu_trainers(self._project) or self.trains_on_cpu((scopes,))):
             yield from self._hooks(scopes)
 
     def _is_composers(self, scopes: ModuleScopes, call: ast.Call) -> bool:
@@ -159,20 +152,15 @@ class Feeding:
                         return True
         return False
 
-    @query
-    def _cpu_trainers(self) -> bool:
-        """Is every Trainer or Fabric of the tree told to use the CPU?"""
-        return self.trains_on_cpu(self._project.training_modules())
-
     def trains_on_cpu(self, modules: tuple[ModuleScopes, ...]) -> bool:
         """Do some modules make Trainers or Fabrics, all of them for the CPU?"""
-        found = [
-            self._on_cpu(scopes, call)
-            for scopes in modules
-            for name in ("Trainer", "Fabric")
-            for call in scopes.calls_by_name.get(name, [])
-        ]
+        found = [on_cpu for scopes in modules for on_cpu in self.trainers(scopes)]
         return bool(found) and all(found)
+
+    def trainers(self, scopes: ModuleScopes) -> Iterator[bool]:
+        """For each Trainer and Fabric that a module makes: is it told to use the CPU?"""
+        for name in ("Trainer", "Fabric"):
+            yield from (self._on_cpu(scopes, call) for call in scopes.calls_by_name.get(name, []))
 
     # -- data that is on the GPU already -------------------------------------------------------------------------------
 
@@ -292,6 +280,27 @@ class Feeding:
                 fields = [arg.value for arg in transfer.node.args[1:] if isinstance(arg, ast.Constant)]
                 found |= {field for field in fields if isinstance(field, str)} or {"*"}
         return frozenset(found)
+
+
+def _moved_in(project: Project, path: Path) -> Iterator[tuple[Path, ast.Call, Place]]:
+    return project.feeding.moved_in(path)
+
+
+_MOVERS: Spread[ast.Call, Place] = Spread("loaders handed to frameworks", _moved_in)
+
+
+@stored("trainers told to use the CPU")
+def _trainers_in(project: Project, path: Path) -> tuple[bool, ...]:
+    """Of a module, each kind of answer once."""
+    scopes = project.scopes_at(path)
+    return tuple(sorted(set(project.feeding.trainers(scopes)))) if scopes is not None else ()
+
+
+@stored("all trainers use the CPU")
+def _cpu_trainers(project: Project) -> bool:
+    """Is every Trainer or Fabric of the tree told to use the CPU?"""
+    found = {on_cpu for path in project.training_files() for on_cpu in _trainers_in(project, path)}
+    return found == {True}
 
 
 def _parts(node: ast.expr) -> Iterator[ast.expr]:

@@ -82,15 +82,17 @@ class GpuJobs:
         self._project = project
         self.db = project.db
 
+    def held_in(self, path: Path) -> list[tuple[Job, Place]]:
+        """Jobs of a document that hold GPUs, with what says so."""
+        jobs = ((job, self.evidence(job)) for job in self._project.jobs_in(path))
+        return [(job, evidence) for job, evidence in jobs if evidence is not None]
+
     @query
-    def held(self) -> tuple[tuple[Job, Place], ...]:
-        """Jobs that hold GPUs, with what says so."""
-        found: list[tuple[Job, Place]] = []
-        for job in self._project.jobs:
-            with self._project.containing(job.document.path, "GPUs of jobs"):
-                if (evidence := self._evidence(job)) is not None:
-                    found.append((job, evidence))
-        return tuple(found)
+    def evidence(self, job: Job) -> Place | None:
+        """What says that a job holds GPUs; None if nothing does."""
+        with self._project.containing(job.document.path, "GPUs of jobs"):
+            return self._evidence(job)
+        return None
 
     def holding(self, program: Path) -> Place | None:
         """What a job that starts a program asks its GPUs with, whether the program has any use for them or not."""
@@ -124,25 +126,22 @@ class GpuJobs:
         """Number of the last launch in a job of each program that uses GPUs."""
         return {start.program: number for number, start in enumerate(job.launches) if self.uses_gpu(start)}
 
+    @query
     def commands_of(self, document: Document) -> list[Held]:
         """Commands in a document that run in a GPU job, each once and in order."""
-        found = self._by_document().get(document.path, {})
-        return sorted(found.values(), key=lambda item: (item.command.span.line, item.command.span.column))
-
-    @query
-    def _by_document(self) -> dict[Path, dict[tuple[int, int], Held]]:
-        table: dict[Path, dict[tuple[int, int], Held]] = {}
-        for job, evidence in self.held():
+        found: dict[tuple[int, int], Held] = {}
+        for job in self._project.jobs_with(document.path):
+            evidence = self.evidence(job)
             with self._project.containing(job.document.path, "commands of jobs"):
-                for item in job.commands:
+                for item in job.commands if evidence is not None else ():
                     own = item.document is job.document  # what other scripts source, they may call
-                    if may_skip(job, item.document, item.command) or (own and is_uncalled(item.command)):
+                    if item.document.path != document.path or may_skip(job, item.document, item.command):
                         continue
-                    span = item.command.span
-                    table.setdefault(item.document.path, {}).setdefault(
-                        (span.line, span.column), Held(item.command, job, evidence)
-                    )
-        return table
+                    if not (own and is_uncalled(item.command)):
+                        assert evidence is not None
+                        span = item.command.span
+                        found.setdefault((span.line, span.column), Held(item.command, job, evidence))
+        return sorted(found.values(), key=lambda item: (item.command.span.line, item.command.span.column))
 
     def _evidence(self, job: Job) -> Place | None:
         """The GPUs that the job asks for; for a plain script or an image, the GPU program that it launches."""

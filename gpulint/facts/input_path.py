@@ -108,7 +108,7 @@ class InputPaths:
             made = set(user.calls_by_name.get(owner.name, ()))
             for loader, read in self._readers(user).get(owner, {}).items():
                 made -= read
-                loops += [draw.where for draw in self._project.draws.by_loader().get(loader.node, ()) if read]
+                loops += [draw.where for draw in self._project.draws.of_loader(loader.scopes, loader.node) if read]
             if made:
                 return True  # for a loader that nobody knows
         return any(map(self._steps, loops)) or not any(map(self._infers, loops))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpulint.documents.python import walk
@@ -14,6 +15,7 @@ from gpulint.facts.iterables import is_loader_name, is_of_parts, unwrap_iterable
 from gpulint.facts.loader_classes import TORCH_LOADERS, Loader
 from gpulint.facts.passing import argument_of, parameters
 from gpulint.facts.scopes import FUNCTIONS, Bound, ModuleScopes, Ref, kinds_bound, last_name
+from gpulint.facts.spread import Spread
 from gpulint.query import cyclic, query
 
 if TYPE_CHECKING:
@@ -34,7 +36,12 @@ _MAX_NESTED = 2
 """Collections in collections whose elements are followed."""
 
 
+def _kept_in(project: Project, path: Path) -> Iterator[tuple[str, str, Loader]]:
+    return project.loaders.kept_in(path)
+
+
 _NO_LOADERS: tuple[Loader, ...] = ()
+_KEPT: Spread[str, Loader] = Spread("loaders of classes", _kept_in)
 
 
 def _bounded(loaders: tuple[Loader, ...], *_: object) -> tuple[Loader, ...]:
@@ -173,26 +180,23 @@ class Loaders:
     def _kept_under(self, scopes: ModuleScopes, name: str) -> Iterator[Loader]:
         """Loaders that classes beside the module, or beside what it imports, keep as ``self.train_loader``: what
         ``data`` may be in ``data.train_loader`` when its class is chosen by name (``getattr(datasets, name)(...)``)."""
-        kept = self._kept().get(name, ())
+        kept = _KEPT.find(self._project, name, name)
         if not 0 < len(kept) <= MAX_KEPT:
             return
         folders = {scopes.path.parent, *(path.parent for path in self._project.imported(scopes.path))}
         yield from (loader for loader in kept if loader.scopes.path.parent in folders)
 
-    @query
-    def _kept(self) -> dict[str, list[Loader]]:
-        """Name of an attribute -> the loaders that the classes of modules which are no programs keep under it."""
-        table: dict[str, list[Loader]] = {}
-        for scopes in self._project.training_modules():
-            if "__main__" in scopes.module.source.text:
-                continue
-            with self._project.containing(scopes.path, "loaders of classes"):
-                for (_, name), bindings in scopes.attributes.items():
-                    for binding in bindings:
-                        if isinstance(binding.value, ast.Call) and is_loader_name(name):
-                            made = self._loader(scopes, binding.value)
-                            table.setdefault(name, []).extend([made] if made is not None else [])
-        return table
+    def kept_in(self, path: Path) -> Iterator[tuple[str, str, Loader]]:
+        """Loaders that the classes of a module which is no program keep, by the name of the attribute (twice)."""
+        scopes = self._project.scopes_at(path)
+        if scopes is None or "__main__" in scopes.module.source.text:
+            return
+        for (_, name), bindings in scopes.attributes.items():
+            for binding in bindings:
+                if isinstance(binding.value, ast.Call) and is_loader_name(name):
+                    made = self._loader(scopes, binding.value)
+                    if made is not None:
+                        yield name, name, made
 
     def _handed_along(self, scopes: ModuleScopes, parameter: ast.arg, nested: int) -> Iterator[Loader]:
         """Loaders for a parameter of a function that is itself an argument: ``run(step=step, batches=loader)``."""

@@ -72,7 +72,7 @@ class Loops(Roles):
         found = list(self._hook(scopes, function))
         sites = self._project.resolver.call_sites(scopes, function)
         if function.name == "forward":
-            sites = self._project.draws.runs().get(function, ())
+            sites = self._project.draws.runs(scopes, function)
         for site in sites or self.handed_over(scopes, function):
             for context in self.contexts(site.scopes, site.node):
                 # What a hook calls itself, it calls as the hook that it is.

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpulint.documents.python import walk
 from gpulint.facts.loader_classes import TORCH_LOADERS, Loader
 from gpulint.facts.scopes import FUNCTIONS, FunctionNode, ModuleScopes, Ref, last_name
+from gpulint.facts.spread import Spread
 from gpulint.query import query
 
 if TYPE_CHECKING:
@@ -21,6 +24,13 @@ _DEFINES = (b"def to(self", b"def cuda(self")
 _NAME = re.compile(r"batch|data|input|features?$|interaction|sample|example|encoding|graph|sequence", re.IGNORECASE)
 
 
+def _moved_in(project: Project, path: Path) -> Iterator[tuple[Path, ast.AST, Draw]]:
+    return project.own_batches.moved_in(path)
+
+
+_MOVED: Spread[ast.AST, Draw] = Spread("moves of batches", _moved_in)
+
+
 class OwnBatches:
     """Such classes of one project, and the loops that move them."""
 
@@ -28,34 +38,37 @@ class OwnBatches:
         self._project = project
         self.db = project.db
 
+    def _files(self) -> tuple[Path, ...]:
+        """Files that define such a method."""
+        found = {path for text in _DEFINES for path in self._project.python_files_with(text)}
+        return tuple(sorted(found))
+
     @query
-    def _classes(self) -> tuple[Ref, ...]:
-        """Classes named after batches, other than models and data sets, with a method that moves their parts."""
-        project, found = self._project, list[Ref]()
-        for path in project.python_files:
-            if not any(text in project.data(path) for text in _DEFINES):
-                continue
-            scopes = project.scopes_at(path)
-            with project.containing(path, "classes of batches"):
-                for owner in scopes.classes if scopes is not None else ():
-                    if _NAME.search(owner.name) and any(_moves(method) for method in _methods(owner)):
-                        assert scopes is not None
-                        bases = project.resolver.base_names(scopes, owner)
-                        if not any(base.endswith(("Module", "Dataset")) for base in bases):
-                            found.append(Ref(scopes, owner))
+    def _classes(self, path: Path) -> tuple[Ref, ...]:
+        """Classes of a module named after batches, other than models and data sets, with a method that moves their
+        parts."""
+        found = list[Ref]()
+        scopes = self._project.scopes_at(path)
+        with self._project.containing(path, "classes of batches"):
+            for owner in scopes.classes if scopes is not None else ():
+                if _NAME.search(owner.name) and any(_moves(method) for method in _methods(owner)):
+                    assert scopes is not None
+                    bases = self._project.resolver.base_names(scopes, owner)
+                    if not any(base.endswith(("Module", "Dataset")) for base in bases):
+                        found.append(Ref(scopes, owner))
         return tuple(found)
 
-    def _of(self, scopes: ModuleScopes, name: str) -> list[ast.ClassDef]:
+    def _of(self, scopes: ModuleScopes, name: str) -> list[Ref]:
         """The classes with a method ``name`` in the modules that a module runs with."""
-        if not self._classes():
+        if not any(map(self._classes, self._files())):
             return []
         paths = {module.path for module in self._project.gpu_use.of(scopes.path).modules} | {scopes.path}
         return [
-            ref.node
-            for ref in self._classes()
-            if isinstance(ref.node, ast.ClassDef)
-            and ref.scopes.path in paths
-            and any(method.name == name for method in _methods(ref.node))
+            ref
+            for path in self._files()
+            if path in paths
+            for ref in self._classes(path)
+            if isinstance(ref.node, ast.ClassDef) and any(method.name == name for method in _methods(ref.node))
         ]
 
     def moves_itself(self, transfer: Transfer) -> bool:
@@ -77,21 +90,20 @@ class OwnBatches:
     def draw_of(self, scopes: ModuleScopes, method: FunctionNode) -> Draw | None:
         """The loop over batches in which ``self`` of a method is moved, or None if the method moves no batch."""
         owner = scopes.module.parents.get(method)
-        return self._moved().get(owner) if method.name in _METHODS and owner is not None else None
+        if method.name not in _METHODS or owner is None:
+            return None
+        return next(iter(_MOVED.find(self._project, scopes.path, owner)), None)
 
-    @query
-    def _moved(self) -> dict[ast.AST, Draw]:
-        """Class -> a loop that moves its objects."""
-        table: dict[ast.AST, Draw] = {}
-        for scopes in self._project.training_modules() if self._classes() else ():
-            with self._project.containing(scopes.path, "moves of batches"):
-                for name in _METHODS:
-                    for call in scopes.calls_by_name.get(name, []):
-                        draw = self._drawn(scopes, call)
-                        for owner in self._of(scopes, name) if draw is not None else ():
-                            assert draw is not None
-                            table.setdefault(owner, draw)
-        return table
+    def moved_in(self, path: Path) -> Iterator[tuple[Path, ast.AST, Draw]]:
+        """Classes whose objects a module moves in a loop over batches: file and class, and the loop."""
+        scopes = self._project.scopes_at(path) if any(map(self._classes, self._files())) else None
+        for name in _METHODS if scopes is not None else ():
+            assert scopes is not None
+            for call in scopes.calls_by_name.get(name, []):
+                draw = self._drawn(scopes, call)
+                for owner in self._of(scopes, name) if draw is not None else ():
+                    assert draw is not None
+                    yield owner.scopes.path, owner.node, draw
 
     def _drawn(self, scopes: ModuleScopes, call: ast.Call) -> Draw | None:
         """The loop whose whole batch a call moves."""

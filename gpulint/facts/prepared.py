@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpulint.documents.python import walk
 from gpulint.facts.iterables import unwrap_iterable
 from gpulint.facts.passing import argument_of
 from gpulint.facts.scopes import FUNCTIONS, Binding, Bound, FunctionNode, ModuleScopes, last_name
+from gpulint.facts.spread import Spread
 from gpulint.query import cyclic, query
 
 if TYPE_CHECKING:
@@ -17,6 +20,19 @@ if TYPE_CHECKING:
 PREPARE = frozenset({"prepare", "setup_dataloaders", "prepare_data_loader", "_setup_dataloader", "MpDeviceLoader"})
 _OF_TRAINER = frozenset({"get_train_dataloader", "get_eval_dataloader", "get_test_dataloader"})
 """Methods of Hugging Face's ``Trainer`` that hand out prepared loaders."""
+
+
+def _prepared_in(project: Project, path: Path) -> Iterator[tuple[str, str, tuple[ModuleScopes, ast.ClassDef]]]:
+    """Attributes under which the methods of a module's classes keep a prepared loader, with the class."""
+    scopes = project.scopes_at(path)
+    for (owner, name), bindings in scopes.attributes.items() if scopes is not None else ():
+        assert scopes is not None
+        values = (binding.value for binding in bindings)
+        if any(isinstance(value, ast.Call) and last_name(value.func) in PREPARE for value in values):
+            yield name, name, (scopes, owner)
+
+
+_ATTRIBUTES: Spread[str, tuple[ModuleScopes, ast.ClassDef]] = Spread("attributes that hold prepared loaders", _prepared_in)
 
 
 class Prepared:
@@ -71,23 +87,12 @@ class Prepared:
                 return True
         return False
 
-    @query
-    def _attributes(self) -> dict[str, list[tuple[ModuleScopes, ast.ClassDef]]]:
-        """Name of an attribute -> the classes whose methods keep a prepared loader under it."""
-        table: dict[str, list[tuple[ModuleScopes, ast.ClassDef]]] = {}
-        for scopes in self._project.training_modules():
-            for (owner, name), bindings in scopes.attributes.items():
-                values = (binding.value for binding in bindings)
-                if any(isinstance(value, ast.Call) and last_name(value.func) in PREPARE for value in values):
-                    table.setdefault(name, []).append((scopes, owner))
-        return table
-
     def _prepared_by_subclass(self, scopes: ModuleScopes, source: ast.Attribute) -> bool:
         """``self.loader`` in a base class, which the classes made from it let a framework prepare."""
         owner = scopes.class_of(source)
         return owner is not None and any(
             owner in (base for _, base in self._project.resolver.lineage(where, child))
-            for where, child in self._attributes().get(source.attr, [])
+            for where, child in _ATTRIBUTES.find(self._project, source.attr, source.attr)
         )
 
     @staticmethod

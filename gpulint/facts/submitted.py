@@ -78,7 +78,9 @@ class Submitted:
     @query
     def _by_program(self) -> dict[Path, list[Submission]]:
         found: dict[Path, list[Submission]] = {}
-        for path in self._project.python_files:
+        # Others submit nothing, whatever else their content is.
+        submitting = {*self._project.python_files_with(b"sagemaker"), *self._project.notebooks()}
+        for path in sorted(submitting):
             with self._project.containing(path, "submitted jobs"):
                 for program, submission in self._in_file(path):
                     found.setdefault(program, []).append(submission)

@@ -252,7 +252,7 @@ class Tensors:
     def _all_passed(self, _: bool, scopes: ModuleScopes, name: str, function: FunctionNode) -> bool:
         sites = self._project.resolver.call_sites(scopes, function)
         if not sites and function.name == "forward":
-            sites = self._project.draws.runs().get(function, ())
+            sites = self._project.draws.runs(scopes, function)
         handed = [
             (site.scopes, argument_of(function, site.node, name)) for site in sites if isinstance(site.node, ast.Call)
         ]

@@ -98,4 +98,4 @@ def _is_used(project: Project, scopes: ModuleScopes, owner: ast.ClassDef | Funct
         user = _owner(scopes, node)
         if user is None or (user is not owner and _is_used(project, scopes, user, depth - 1)):
             return True
-    return any(word_of(name) in project.data(path) for path in project.files if path.suffix != ".py")
+    return project.is_in_other_files(word_of(name))

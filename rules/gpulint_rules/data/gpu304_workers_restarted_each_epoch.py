@@ -88,7 +88,7 @@ def _several(project: Project, refs: tuple[Ref, ...]) -> bool:
 def _epochs(project: Project, loader: Loader) -> Ref | None:
     """The loop over several epochs in which the batches of a loader are drawn."""
     loops = project.loops
-    for draw in project.draws.by_loader().get(loader.node, []):
+    for draw in project.draws.of_loader(loader.scopes, loader.node):
         where = draw.where
         for loop in loops.around(where.scopes, where.node):
             if (

@@ -62,7 +62,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         if found and project.gpu_programs.runs(scopes):
             yield from found
         return
-    if isinstance(document, JobSpecDocument) and any(job.document is document for job, _ in project.gpu_jobs.held()):
+    if isinstance(document, JobSpecDocument) and project.gpu_jobs.held_in(document.path):
         for module in document.modules:
             yield from _ray(document, collect_scopes(module, module.path.stem), project)
     yield from _arguments(document, project)
@@ -122,9 +122,7 @@ def _finding(document: Document, scopes: ModuleScopes, call: ast.Call, message: 
 def _arguments(document: Document, project: Project) -> Iterator[Finding]:
     """``--input=gs://...`` in the command or arguments of a GPU task."""
     seen: set[int] = set()
-    for job, evidence in project.gpu_jobs.held():
-        if job.document is not document:
-            continue
+    for job, evidence in project.gpu_jobs.held_in(document.path):
         span = job.task.span
         for number in range(span.line, span.end_line + 1):
             match = _INPUT.search(document.source.line(number))

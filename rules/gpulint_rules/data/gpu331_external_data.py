@@ -177,7 +177,7 @@ _MANY = 3
 
 def _embedded(document: JobSpecDocument, project: Project) -> Iterator[Finding]:
     """Python that a job spec carries (a ConfigMap's files), if one of its tasks asks for GPUs."""
-    if not any(job.document is document for job, _ in project.gpu_jobs.held()):
+    if not project.gpu_jobs.held_in(document.path):
         return
     for module in document.modules:
         scopes = collect_scopes(module, module.path.stem)

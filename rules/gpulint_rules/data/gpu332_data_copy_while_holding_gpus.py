@@ -96,11 +96,11 @@ def _trains_later(held: Held) -> bool:
 def _preparations(document: Document, project: Project) -> Iterator[Finding]:
     """A program that only prepares data, started by the job before the program that uses the GPUs."""
     seen: set[tuple[int, int]] = set()
-    held = dict(project.gpu_jobs.held())
     for launched in project.launched_in(document.path):
         job, start = launched.job, launched.start
         span = start.launch.span
-        if job not in held or (span.line, span.column) in seen or not _prepares(start, job, project):
+        evidence = project.gpu_jobs.evidence(job)
+        if evidence is None or (span.line, span.column) in seen or not _prepares(start, job, project):
             continue
         if may_skip(job, document, start.launch.command) or tests_existence(start.launch.command):
             continue
@@ -111,7 +111,7 @@ def _preparations(document: Document, project: Project) -> Iterator[Finding]:
             span,
             f"{start.program.name} prepares data while the job holds its GPUs",
             help=f"run {start.program.name} in a job without GPUs and let this one depend on it",
-            related=(held[job],),
+            related=(evidence,),
         )
 
 

@@ -119,8 +119,8 @@ def _found_missing(block: Block) -> bool:
 def _declared(document: Document, project: Project) -> Iterator[Finding]:
     """Packages that a job spec lists as data."""
     seen: set[Span] = set()
-    for job, evidence in project.gpu_jobs.held():
-        if job.document is not document or not job.task.packages:
+    for job, evidence in project.gpu_jobs.held_in(document.path):
+        if not job.task.packages:
             continue
         span = job.task.packages[0][1]
         if span in seen:

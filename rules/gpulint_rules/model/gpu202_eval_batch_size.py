@@ -201,7 +201,11 @@ def _check(project: Project, scopes: ModuleScopes, source: Source, training: lis
         if project.resolver.callees(scopes, source.node):
             return None
         return _finding(source, None, "one batch size serves training and evaluation")
-    if source.split is not Split.EVAL or has_reason(project, scopes, source) or project.batches.trains(source.node):
+    if (
+        source.split is not Split.EVAL
+        or has_reason(project, scopes, source)
+        or project.batches.trains(source.call.scopes, source.node)
+    ):
         return None
     for other in training:
         if _same(source, other):
