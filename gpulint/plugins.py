@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import importlib
 import importlib.util
-import pkgutil
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -58,28 +56,6 @@ class Plugins:
             raise
         except BaseException as error:  # some scripts end the process when something is missing
             self.fail(name, f"{what}{_described(error)}")
-
-
-def collect(package: str, path: Iterable[str], attribute: str) -> Iterator[Any]:
-    """The ``attribute`` of every ``gpuNNN_*`` module one level below ``package``; a ``Failure`` for one that is broken.
-
-    A plugin with one file per rule implements its hook with this; ``path`` is the package's ``__path__``.
-    """
-    for folder in sorted(pkgutil.iter_modules(path, package + "."), key=lambda module: module.name):
-        if not folder.ispkg:
-            continue
-        try:
-            inner = importlib.import_module(folder.name)
-        except (Exception, SystemExit) as error:
-            yield Failure(folder.name, _described(error))
-            continue
-        for module in sorted(pkgutil.iter_modules(inner.__path__, folder.name + "."), key=lambda module: module.name):
-            if not re.match(r"[a-z]+\d+_", module.name.rpartition(".")[2]):
-                continue
-            try:
-                yield getattr(importlib.import_module(module.name), attribute)
-            except (Exception, SystemExit) as error:
-                yield Failure(module.name, _described(error))
 
 
 def load(extra: Sequence[object] = ()) -> Plugins:
