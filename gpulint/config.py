@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -50,6 +49,8 @@ class Config:
 
 def suggestion(word: str, known: Iterable[str]) -> str:
     """``; did you mean 'x'?`` for the closest known word, else nothing."""
+    import difflib
+
     by_lower = {name.lower(): name for name in known}
     close = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=0.6)
     return f"; did you mean '{by_lower[close[0]]}'?" if close else ""

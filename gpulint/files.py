@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import codecs
-import hashlib
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -27,6 +26,8 @@ _EVALUATES = tuple(
 
 
 def _digest(path: str) -> str | None:
+    import hashlib
+
     try:
         return hashlib.blake2b(disk.read(path), digest_size=16).hexdigest()
     except OSError:
@@ -114,6 +115,10 @@ class Files:
         self._asked["real"].add(path)
         real = disk.real(path)
         return any(top in self._tops for top in (real, *map(str, Path(real).parents)))
+
+    def kind(self, path: Path) -> Kind | None:
+        """Kind of a file, by its name if that is enough, else by its first bytes; None if gpulint skips it."""
+        return kind_of(path) or kind_of(path, self.data(path)[:4096])
 
     def is_utf16(self, path: Path) -> bool:
         """Does a file start with the mark of UTF-16, in which bytes are no characters?"""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pluggy
 
-from gpulint import hooks
+from gpulint import hooks, installed
 from gpulint.failures import Origin, Stop
 from gpulint.fix import Fixer
 from gpulint.hooks import Failure
@@ -63,15 +63,26 @@ def load(extra: Sequence[object] = ()) -> Plugins:
 
     What third-party plugins print goes to standard error, since standard output is for reports.
     """
-    from gpulint.origins import entry_points, origin_of
-    from gpulint.streams import output_as_errors
-
     plugins = Plugins()
     plugins.manager.add_hookspecs(hooks)
     for name in FIRST_PARTY:
         if importlib.util.find_spec(name) is not None:
             with plugins.containing(name):
                 _register(plugins, name, importlib.import_module(name))
+    if installed.may_name(GROUP):
+        _load_installed(plugins)
+    for plugin in extra:
+        name = getattr(plugin, "__name__", type(plugin).__name__)
+        plugins.origins[name] = Origin(name)
+        with plugins.containing(name):
+            _register(plugins, name, plugin)
+    return plugins
+
+
+def _load_installed(plugins: Plugins) -> None:
+    from gpulint.origins import entry_points, origin_of
+    from gpulint.streams import output_as_errors
+
     broken = "packages whose metadata cannot be read"
     for entry in entry_points(GROUP, lambda error: plugins.fail(broken, _described(error))):
         origin = origin_of(entry)
@@ -80,12 +91,6 @@ def load(extra: Sequence[object] = ()) -> Plugins:
         plugins.origins[name] = origin
         with plugins.containing(name), output_as_errors():
             _register(plugins, name, entry.load())
-    for plugin in extra:
-        name = getattr(plugin, "__name__", type(plugin).__name__)
-        plugins.origins[name] = Origin(name)
-        with plugins.containing(name):
-            _register(plugins, name, plugin)
-    return plugins
 
 
 def add_commands(plugins: Plugins, commands: argparse._SubParsersAction[Any]) -> None:

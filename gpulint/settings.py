@@ -10,6 +10,9 @@ from typing import Any
 
 from gpulint.finding import Severity
 
+CACHE_VARIABLE = "GPULINT_CACHE_DIR"
+"""The environment variable that names the cache's folder."""
+
 
 @dataclass(frozen=True, slots=True)
 class Setting:

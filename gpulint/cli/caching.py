@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from gpulint.cache import Cache, key_of
-from gpulint.cache.folder import Refused
-from gpulint.cache.location import VARIABLE, Location, locate
 from gpulint.cli.inputs import Inputs, Seen
 from gpulint.escaping import say
+from gpulint.settings import CACHE_VARIABLE
 
 if TYPE_CHECKING:
+    from gpulint.cache import Cache
+    from gpulint.cache.location import Location
     from gpulint.engine import Report
     from gpulint.plugins import Plugins
 
@@ -24,7 +24,7 @@ def add_arguments(group: argparse._ArgumentGroup) -> None:
     """Declare the options."""
     group.add_argument("--no-cache", action="store_true", help="neither use nor keep earlier reports")
     group.add_argument(
-        "--cache-dir", metavar="FOLDER", help=f"(default: {VARIABLE}, the setting, or the user's cache folder)"
+        "--cache-dir", metavar="FOLDER", help=f"(default: {CACHE_VARIABLE}, the setting, or the user's cache folder)"
     )
 
 
@@ -35,6 +35,9 @@ class Kept:
         self._seen = seen
         self._location: Location | None = None
         if not _is_off(args, seen):
+            from gpulint.cache import key_of
+            from gpulint.cache.location import locate
+
             self._location = locate(args.cache_dir, seen.config, seen.paths)
             self._data = {path: _read(path) for path in seen.files}
             more = (seen.paths, fixes, args.report_unused_ignores, args.no_gate, _search_path())
@@ -76,6 +79,9 @@ class Kept:
         with contextlib.ExitStack() as stack:
             cache = None
             if self._location is not None:
+                from gpulint.cache import Cache
+                from gpulint.cache.folder import Refused
+
                 try:
                     cache = Cache(*stack.enter_context(self._location.open()))
                 except Refused as refusal:

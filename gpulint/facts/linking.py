@@ -51,7 +51,7 @@ _EXPORT = re.compile(r"--export(?:=|\s+)(\S+)")
 
 def is_launcher(project: Project, path: Path) -> bool:
     """Whether a file may launch something, by its name and bytes alone."""
-    kind = kind_of(path) or kind_of(path, project.data(path)[:4096])
+    kind = project.kind(path)
     if kind is Kind.SHELL:
         return bool(_RUNS.search(project.data(path)))
     if kind is Kind.JOBSPEC:
@@ -221,7 +221,7 @@ class Linker:
 
     def _called(self, path: Path, depth: int) -> Document | None:
         """The document of a shell script that is called, None for anything else."""
-        if depth <= 0 or (kind_of(path) or kind_of(path, self.project.data(path)[:4096])) is not Kind.SHELL:
+        if depth <= 0 or self.project.kind(path) is not Kind.SHELL:
             return None
         return self.project.document(path)
 
