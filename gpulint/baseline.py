@@ -11,13 +11,13 @@ import json
 import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpulint import disk
 from gpulint.config import ConfigError, check_link
 from gpulint.finding import Finding, Severity
+from gpulint.records import dataclass
 
 if TYPE_CHECKING:
     from gpulint.engine import Result

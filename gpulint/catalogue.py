@@ -10,12 +10,12 @@ from __future__ import annotations
 import importlib
 import json
 import pkgutil
-import re
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from gpulint import regex
 from gpulint.deferred import Deferred
 from gpulint.finding import Severity
 from gpulint.fix import Fixer, Safety
@@ -23,7 +23,7 @@ from gpulint.hooks import Failure
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule, Scope
 
 NAME = "catalogue.json"
-_MODULE = re.compile(r"([a-z]+\d+)_")
+_MODULE = regex.compile(r"([a-z]+\d+)_")
 _AS_WRITTEN = ("code", "name", "summary", "why", "default", "bad", "good", "since", "docs_url")
 
 

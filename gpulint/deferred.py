@@ -20,7 +20,9 @@ class Deferred:
         """Call the function; raises whatever importing its module raises."""
         function = self._function
         if function is None:
-            function = self._function = reduce(getattr, self.__name__.split("."), importlib.import_module(self.__module__))
+            function = self._function = reduce(
+                getattr, self.__name__.split("."), importlib.import_module(self.__module__)
+            )
         return function(*args)
 
     def __reduce__(self) -> tuple[type[Deferred], tuple[str, str]]:

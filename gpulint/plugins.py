@@ -6,7 +6,6 @@ import contextlib
 import importlib
 import importlib.util
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +15,7 @@ from gpulint import hooks, installed
 from gpulint.failures import Origin, Stop
 from gpulint.fix import Fixer
 from gpulint.hooks import Failure
+from gpulint.records import dataclass, field
 from gpulint.rule import Rule
 
 if TYPE_CHECKING:

@@ -11,11 +11,11 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from gpulint.cache.folder import Folder, Refused, opened
 from gpulint.config import Config, ConfigError
+from gpulint.records import dataclass
 from gpulint.settings import CACHE_VARIABLE
 
 OLD_NAME = ".gpulint_cache"

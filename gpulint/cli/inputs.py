@@ -8,13 +8,13 @@ import os
 import shlex
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpulint import disk
 from gpulint.config import Config, ConfigError, load
 from gpulint.finding import Severity
+from gpulint.records import dataclass
 
 if TYPE_CHECKING:
     from gpulint.discover import Discovery

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from gpulint import regex
 from gpulint.budget import Budget, size
 from gpulint.documents.base import Document
+from gpulint.records import dataclass
 from gpulint.rule import Kind
 from gpulint.source import Fragment
 
@@ -29,21 +30,21 @@ _KEYS = (
     "distributed_type", "command",
 )  # fmt: skip
 """Every job spec has one of these keys."""
-_SHAPES = re.compile(rf"""(?:^|[\s{{,'"-])(?:{"|".join(_KEYS)})['"]?[ \t]*:""", re.MULTILINE)
+_SHAPES = regex.compile(rf"""(?:^|[\s{{,'"-])(?:{"|".join(_KEYS)})['"]?[ \t]*:""", re.MULTILINE)
 _COMPUTES = (
     "gpu", "accelerator", "nvidia", "amd.com", "cuda", "python", "torch", "mpi", "horovod", "deepspeed", "slots_",
     "instancetype", "instance_type", "machine:", "distributed_type", ".py", ".sh",
 )  # fmt: skip
 """Without any of these words (in lower case) nothing is computed and no program is started."""
-_OTHERS = re.compile(
+_OTHERS = regex.compile(
     r"^(?:kind:[ \t]*['\"]?CustomResourceDefinition\b|openapi:|swagger:|jobs:|asyncapi:|definitions:"
     r"|repos:\s*\n(?:[ \t]*#.*\n)*[ \t]*-[ \t]*repo:)",
     re.MULTILINE,
 )
 """Documents that nest such keys and launch nothing: CRDs, API descriptions, CI workflows, pre-commit."""
-_PIPELINE = re.compile(r"^\$schema:.*azureml|^type:[ \t]*['\"]?pipeline\b", re.MULTILINE | re.IGNORECASE)
+_PIPELINE = regex.compile(r"^\$schema:.*azureml|^type:[ \t]*['\"]?pipeline\b", re.MULTILINE | re.IGNORECASE)
 """Azure ML's pipelines, which call their steps jobs, as CI workflows do."""
-_TEMPLATE = re.compile(r"\{\{|\{%|<%|\$\{\{")
+_TEMPLATE = regex.compile(r"\{\{|\{%|<%|\$\{\{")
 
 MAX_TASKS = 60_000
 """Words of commands and environments that the tasks of one document have in all, at most."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 
+from gpulint import regex
 from gpulint.documents.specs.accelerators import machine_request
 from gpulint.documents.specs.common import count, env_map, shell
 from gpulint.documents.tasks import Count, Resources, Task
 from gpulint.documents.yamltree import MISSING, Node
 
-_GPU_CLUSTER = re.compile(r"(?<![a-z])(?:gpus?|[ahv]100|h200|t4|k80|n[cd]\d+\w*)(?![a-z])", re.IGNORECASE)
+_GPU_CLUSTER = regex.compile(r"(?<![a-z])(?:gpus?|[ahv]100|h200|t4|k80|n[cd]\d+\w*)(?![a-z])", re.IGNORECASE)
 """Names of clusters with GPUs; how many a node has, the name does not tell."""
 
 

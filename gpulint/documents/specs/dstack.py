@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 
+from gpulint import regex
 from gpulint.documents.specs.common import count, env_map, pair_span, shell
 from gpulint.documents.tasks import Count, Resources, Task
 from gpulint.documents.yamltree import Node
 from gpulint.numerals import whole
 
 _TYPES = frozenset({"task", "service", "dev-environment"})
-_MEMORY = re.compile(r"[\d.]*\s*[KMGT]B?|\d*[KMGT]?B?\s*\.\.\s*[\d.]*\s*[KMGT]?B", re.IGNORECASE)
-_NUMBERS = re.compile(r"\d+|\d*\.\.\d*")
+_MEMORY = regex.compile(r"[\d.]*\s*[KMGT]B?|\d*[KMGT]?B?\s*\.\.\s*[\d.]*\s*[KMGT]?B", re.IGNORECASE)
+_NUMBERS = regex.compile(r"\d+|\d*\.\.\d*")
 
 
 def read(root: Node) -> list[Task]:

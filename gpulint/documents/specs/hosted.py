@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
-
+from gpulint import regex
 from gpulint.documents.specs.accelerators import machine_request
 from gpulint.documents.specs.common import argv, count, env_map, pair_span, shell
 from gpulint.documents.tasks import Count, Resources, Task
 from gpulint.documents.yamltree import MISSING, Node
 from gpulint.numerals import whole
 
-_LIGHTNING_MACHINE = re.compile(r"(T4|L4|L40S|A10G|V100|A100|H100|H200|B200)(?:_SMALL)?(?:_X_(\d+))?")
+_LIGHTNING_MACHINE = regex.compile(r"(T4|L4|L40S|A10G|V100|A100|H100|H200|B200)(?:_SMALL)?(?:_X_(\d+))?")
 
 
 def read(root: Node) -> list[Task]:
