@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
-from functools import reduce
+from operator import attrgetter
 from typing import Any
 
 
@@ -14,16 +13,13 @@ class Deferred:
     def __init__(self, module: str, name: str) -> None:
         self.__module__ = module
         self.__name__ = name
-        self._function: Callable[..., Any] | None = None
+        self._function: Any = None
 
     def __call__(self, *args: Any) -> Any:
         """Call the function; raises whatever importing its module raises."""
-        function = self._function
-        if function is None:
-            function = self._function = reduce(
-                getattr, self.__name__.split("."), importlib.import_module(self.__module__)
-            )
-        return function(*args)
+        if self._function is None:
+            self._function = attrgetter(self.__name__)(importlib.import_module(self.__module__))
+        return self._function(*args)
 
     def __reduce__(self) -> tuple[type[Deferred], tuple[str, str]]:
         return type(self), (self.__module__, self.__name__)

@@ -45,8 +45,8 @@ def _values(names: list[str]) -> Callable[[Any], Any]:
     return attrgetter(*names) if names else lambda self: ()
 
 
-def _compared(values: Callable[[Any], Any], test: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
-    def method(self: Any, other: Any) -> bool:
+def _compared(values: Callable[[Any], Any], test: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    def method(self: Any, other: Any) -> Any:
         if other.__class__ is self.__class__:
             return test(values(self), values(other))
         return NotImplemented
