@@ -29,8 +29,8 @@ _KEYS = (
 )  # fmt: skip
 """Job specs that are read by code, and ``accelerate`` configurations, have one of these keys."""
 _COMPUTES = (
-    "gpu", "accelerator", "nvidia", "amd.com", "cuda", "python", "torch", "mpi", "horovod", "deepspeed", "distributed_type",
-    ".py", ".sh",
+    "gpu", "accelerator", "nvidia", "amd.com", "cuda", "python", "torch", "mpi", "horovod", "deepspeed",
+    "distributed_type", ".py", ".sh",
 )  # fmt: skip
 """Without any of these words (in lower case), or a key for GPUs, nothing is computed and no program is started."""
 _OTHERS = re.compile(

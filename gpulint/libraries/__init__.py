@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterable, Mapping
-from functools import lru_cache
+from functools import cache
 from importlib import resources
 from typing import Any, TypeVar
 
@@ -54,7 +54,7 @@ def kind_of_rows(kind: str) -> type[Any]:
     return found
 
 
-@lru_cache(maxsize=None)
+@cache
 def tables(file: str) -> dict[str, list[dict[str, Any]]]:
     """The tables of one of gpulint's own files, by kind."""
     import tomllib

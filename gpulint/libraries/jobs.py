@@ -76,5 +76,10 @@ class Format:
     interactive: Path | None = None
     """What makes the task an interactive session by declaration."""
 
+    @property
+    def label(self) -> str:
+        """What tells the row from others of its kind."""
+        return self.name
+
 
 KINDS = {"format": Format}

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 
 _TOKEN = re.compile(r"'([^']*)'|(\^=|[=~|\[\].])|([^'=~|\[\].\s^/]+|\^|/)|(\s+)")
 OPERATORS = ("=", "^=", "~")
@@ -65,7 +65,7 @@ class Condition:
     values: tuple[str, ...] = ()
 
 
-@lru_cache(maxsize=None)
+@cache
 def parse_path(text: str) -> Path:
     """Read a path.
 
@@ -78,7 +78,7 @@ def parse_path(text: str) -> Path:
     return path
 
 
-@lru_cache(maxsize=None)
+@cache
 def parse_condition(text: str) -> Condition:
     """Read a condition.
 

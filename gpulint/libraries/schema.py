@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import dataclasses
 import types
-from collections.abc import Mapping
-from functools import lru_cache
+from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 Row = TypeVar("Row")
@@ -32,16 +32,14 @@ def build(kind: type[Row], table: object) -> Row:
     Raises:
         RowError: unknown or missing field, a value of the wrong type, or one that a field's own check refuses.
     """
-    hints = _hints(kind)
-    if isinstance(table, str):
-        table = {next(iter(hints)): table}
+    hints = _hints(kind)  # type: ignore[arg-type]
     if not isinstance(table, Mapping):
         raise RowError("", f"must be a table, not {_shown(table)}")
     values = {}
     for key, value in table.items():
         name = key.replace("-", "_")
         if name not in hints:
-            raise RowError(key, f"is unknown{_suggestion(key, hints)}")
+            raise RowError(key, f"is unknown{suggestion(key, [name.replace('_', '-') for name in hints])}")
         try:
             values[name] = _value(hints[name], value)
         except RowError as error:
@@ -50,14 +48,14 @@ def build(kind: type[Row], table: object) -> Row:
         except ValueError as error:
             raise RowError(key, str(error)) from None
     for field in dataclasses.fields(kind):  # type: ignore[arg-type]
-        if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
-            if field.name not in values:
-                raise RowError(field.name.replace("_", "-"), "is missing")
+        is_optional = field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
+        if not is_optional and field.name not in values:
+            raise RowError(field.name.replace("_", "-"), "is missing")
     return kind(**values)
 
 
-@lru_cache(maxsize=None)
-def _hints(kind: type) -> dict[str, Any]:
+@cache
+def _hints(kind: Any) -> dict[str, Any]:
     return get_type_hints(kind, include_extras=True)
 
 
@@ -83,7 +81,7 @@ def _value(hint: Any, value: object) -> Any:
             raise ValueError(f"must be one of {', '.join(map(repr, arguments))}, not {_shown(value)}")
         return value
     if dataclasses.is_dataclass(hint) and isinstance(hint, type):
-        return build(hint, value)
+        return build(hint, {next(iter(_hints(hint))): value} if isinstance(value, str) else value)
     if not isinstance(value, hint) or (hint is int and isinstance(value, bool)):
         raise ValueError(f"must be {_NAMES[hint]}, not {_shown(value)}")
     return value
@@ -92,11 +90,12 @@ def _value(hint: Any, value: object) -> Any:
 _NAMES = {str: "a string", int: "a whole number", bool: "true or false"}
 
 
-def _suggestion(key: str, known: Mapping[str, Any]) -> str:
+def suggestion(word: str, known: Iterable[str]) -> str:
+    """``; did you mean 'x'?`` for the closest known word, else nothing."""
     from difflib import get_close_matches
 
-    close = get_close_matches(key.replace("-", "_"), known, n=1, cutoff=0.6)
-    return f"; did you mean '{close[0].replace('_', '-')}'?" if close else ""
+    close = get_close_matches(word, list(known), n=1, cutoff=0.6)
+    return f"; did you mean '{close[0]}'?" if close else ""
 
 
 def _shown(value: object) -> str:

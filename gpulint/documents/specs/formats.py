@@ -140,7 +140,7 @@ def _pods(row: Format, document: Found) -> list[Task]:
     if row.pods != "mpi":
         return tasks
     gpus = _gpus(row, document)
-    return kubernetes.with_mpi_launcher(tasks, gpus and gpus.count)
+    return kubernetes.with_mpi_launcher(tasks, None if gpus is None else gpus.count)
 
 
 def _overlaid(row: Format, document: Found, task: Task) -> Task:

@@ -1,7 +1,8 @@
 """Kubernetes objects: whatever holds pods or containers, whichever controller owns them.
 
 Jobs, Deployments, Kubeflow and Volcano jobs, JobSets, Ray clusters, Argo and Kubeflow pipelines all nest the same pod
-and container maps, so the tree is searched for those; what is special to a controller is in the rows of job formats and in ``ray``.
+and container maps, so the tree is searched for those; rows of job formats, and
+``ray``, have what is special to a controller.
 """
 
 from __future__ import annotations

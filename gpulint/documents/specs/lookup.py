@@ -7,8 +7,16 @@ from dataclasses import dataclass
 from itertools import islice
 
 from gpulint.documents.yamltree import MISSING, Node
-from gpulint.libraries.paths import START_AROUND, START_KEY, START_ROOT, Branch, Condition, Step, parse_condition
-from gpulint.libraries.paths import parse_path
+from gpulint.libraries.paths import (
+    START_AROUND,
+    START_KEY,
+    START_ROOT,
+    Branch,
+    Condition,
+    Step,
+    parse_condition,
+    parse_path,
+)
 
 MAX_FOUND = 100_000
 """Most nodes that one path leads to: aliases may multiply."""
