@@ -73,4 +73,4 @@ def _count(target: Element, within: Element) -> None:
 
 def _text(text: str) -> str:
     """``text`` without the characters that XML cannot hold."""
-    return _NOT_XML.sub("\ufffd", printable(text, keep="\n\t"))
+    return _NOT_XML.sub("\ufffd", printable(text, keep="\n"))
