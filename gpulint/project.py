@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from gpulint.query import query, stored
+from gpulint.rule import Kind
 from gpulint.tree import Tree
 from gpulint.words import word_of
 
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
     from gpulint.facts.values import Values
     from gpulint.jobs import Job, Launched
     from gpulint.source import Span
+
+_NO_LAUNCHERS = (Kind.PYTHON, Kind.NOTEBOOK, None)
+"""Kinds of files that no job starts from."""
 
 
 class Project(Tree):
@@ -258,6 +262,8 @@ class Project(Tree):
 
     @query
     def _jobs(self) -> tuple[Job, ...]:
+        if all(self.kind(path) in _NO_LAUNCHERS for path in self.files):
+            return ()
         from gpulint.jobs import build_jobs
 
         with self.containing(self.root, "job linking"):

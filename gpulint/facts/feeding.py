@@ -16,7 +16,7 @@ from gpulint.facts.passing import argument_of, parameters
 from gpulint.facts.placing import binds_to_gpu
 from gpulint.facts.prepared import PREPARE
 from gpulint.facts.scopes import FUNCTIONS, FunctionNode, ModuleScopes, Ref, last_name
-from gpulint.facts.spread import Spread
+from gpulint.spread import Spread
 from gpulint.finding import Place
 from gpulint.query import query, stored
 

@@ -15,7 +15,7 @@ from gpulint.facts.iterables import is_loader_name, is_of_parts, unwrap_iterable
 from gpulint.facts.loader_classes import TORCH_LOADERS, Loader
 from gpulint.facts.passing import argument_of, parameters
 from gpulint.facts.scopes import FUNCTIONS, Bound, ModuleScopes, Ref, kinds_bound, last_name
-from gpulint.facts.spread import Spread
+from gpulint.spread import Spread
 from gpulint.query import cyclic, query
 
 if TYPE_CHECKING:

@@ -8,10 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.facts.loader_classes import TORCH_LOADERS, Loader
 from gpulint.facts.scopes import FUNCTIONS, FunctionNode, ModuleScopes, Ref, last_name
-from gpulint.facts.spread import Spread
+from gpulint.spread import Spread
 from gpulint.query import query
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 _METHODS = ("to", "cuda")
 _DEFINES = (b"def to(self", b"def cuda(self")
-_NAME = re.compile(r"batch|data|input|features?$|interaction|sample|example|encoding|graph|sequence", re.IGNORECASE)
+_NAME = regex.compile(r"batch|data|input|features?$|interaction|sample|example|encoding|graph|sequence", re.IGNORECASE)
 
 
 def _moved_in(project: Project, path: Path) -> Iterator[tuple[Path, ast.AST, Draw]]:

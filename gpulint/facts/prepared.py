@@ -11,7 +11,7 @@ from gpulint.documents.python import walk
 from gpulint.facts.iterables import unwrap_iterable
 from gpulint.facts.passing import argument_of
 from gpulint.facts.scopes import FUNCTIONS, Binding, Bound, FunctionNode, ModuleScopes, last_name
-from gpulint.facts.spread import Spread
+from gpulint.spread import Spread
 from gpulint.query import cyclic, query
 
 if TYPE_CHECKING:
