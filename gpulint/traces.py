@@ -20,7 +20,7 @@ from gpulint.query import LOOKUPS, NOWHERE, STORED
 from gpulint.reads import Input, Read, StoredEntry, StoredQuery, followed, rests_of
 
 if TYPE_CHECKING:
-    from gpulint.tree import Tree
+    from gpulint.workspace.tree import Tree
 
 Plain = Any
 """What JSON can hold."""
@@ -97,8 +97,8 @@ def value_of(tree: Tree, kind: str, key: tuple[Any, ...]) -> Any:
     if kind == "python_files":
         return tree.python_files
     if kind == "named":
-        return key[0] in tree.named
-    keeper = tree.words if kind.startswith("words.") else tree
+        return key[0] in tree.explicit_files
+    keeper = tree.word_index if kind.startswith("words.") else tree
     return LOOKUPS[kind](keeper, *key)
 
 
@@ -155,7 +155,7 @@ def _summary(tree: Tree, path: Path) -> Plain:
     digest = hashlib.blake2b(tree.content(path), digest_size=16).hexdigest()
     if path not in tree.python_set:
         return [digest]
-    words = tree.words
+    words = tree.word_index
     classes = words.class_lines(path)
     return [
         digest,
@@ -179,7 +179,7 @@ class Change:
             then = files.get(path)
             if then is not None and then[0] == hashlib.blake2b(tree.content(path), digest_size=16).hexdigest():
                 if len(then) > 1:
-                    tree.words.learn(path, then[1].encode("latin-1"), then[2].encode("latin-1"))
+                    tree.word_index.learn(path, then[1].encode("latin-1"), then[2].encode("latin-1"))
                 continue
             self.paths |= {path}
         self._own = own | files.keys()
