@@ -33,7 +33,7 @@ def pin(project: Project, loader: Loader) -> Edit | Declined:
     value = _value(project, loader)
     if value == _IS_AVAILABLE and _forks(project, loader.scopes):
         return Declined(f"the module starts processes by fork, which could not use the GPU after `{_IS_AVAILABLE}`")
-    argument = project.feeding.argument(loader, "pin_memory", 7)
+    argument = project.feeding.argument(loader, "pin_memory")
     if not argument.refs:
         return add_keyword(module, loader.node, f"pin_memory={value}")
     passed = argument.refs[0].node

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from gpulint.facts.batches import Split
 from gpulint.facts.conditions import conditions
-from gpulint.facts.gpu_programs import module_computes, names_device
 from gpulint.facts.iterables import unwrap_iterable
 from gpulint.facts.once import once
 from gpulint.facts.roles import Role
@@ -96,7 +95,8 @@ class BatchBounds:
             return False
         texts = [scopes.module.source.text.encode("utf-8", "replace")]
         texts += map(self._project.data, self._project.imported(scopes.path))
-        return not any(map(names_device, texts)) and not self._project.gpu_programs.runs(scopes)
+        programs = self._project.gpu_programs
+        return not any(map(programs.names_device, texts)) and not programs.runs(scopes)
 
     def only_looked_at(self, scopes: ModuleScopes, call: ast.Call) -> bool:
         """Does a module that computes nothing only draw from the loader that ``call`` makes, to see what it yields?
@@ -106,14 +106,14 @@ class BatchBounds:
         assigned = scopes.module.parents.get(call)
         function = scopes.function(call)
         if isinstance(assigned, ast.Return) and function is not None and not scopes.class_of(function):
-            return not module_computes(scopes) and all(
+            return not self._project.gpu_programs.module_computes(scopes) and all(
                 isinstance(site.node, ast.Call) and self.only_looked_at(site.scopes, site.node)
                 for site in self._project.resolver.call_sites(scopes, function)
             )
         if not isinstance(assigned, ast.Assign) or len(assigned.targets) != 1:
             return False
         target = assigned.targets[0]
-        if not isinstance(target, ast.Name) or module_computes(scopes):
+        if not isinstance(target, ast.Name) or self._project.gpu_programs.module_computes(scopes):
             return False
         if _has_working_loop(self._project, scopes):
             return False

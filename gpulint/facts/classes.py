@@ -51,7 +51,7 @@ class Classes(Names):
         """Direct base classes that are defined in the tree."""
         found = []
         for base in node.bases:
-            for ref in self.origins(scopes, base):
+            for ref in self.origins(scopes, _unsubscripted(base)):
                 if isinstance(ref.node, ast.ClassDef) and ref.node is not node:
                     found.append((ref.scopes, ref.node))
         return found
@@ -72,7 +72,7 @@ class Classes(Names):
         names: set[str] = set()
         for where, current in self.lineage(scopes, node):
             for base in current.bases:
-                names |= self.names(where, base)
+                names |= self.names(where, _unsubscripted(base))
         return frozenset(names)
 
     def class_attribute(
@@ -92,3 +92,8 @@ class Classes(Names):
             if isinstance(binding.node, FUNCTIONS):
                 return Ref(where, binding.node)
         return None
+
+
+def _unsubscripted(base: ast.expr) -> ast.expr:
+    """The class of ``TrainUnit[Batch]``."""
+    return base.value if isinstance(base, ast.Subscript) else base

@@ -251,7 +251,7 @@ class Draws:
         loops = self._project.loops
         if function.name in ("training_step", "validation_step", "test_step") and name == "batch":
             return None  # Lightning moves the batch before the hook.
-        if name == "batch" and loops.is_brain_hook(scopes, function):
+        if name == "batch" and loops.gets_batch(scopes, function, "on-host"):
             return Draw(Ref(scopes, function))
         if [arg.arg for arg in function.args.args[1:]] == [name] and loops.is_engine_step(scopes, function):
             return Draw(Ref(scopes, function))

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from gpulint.documents.python import walk
-from gpulint.facts.loader_classes import TORCH_LOADERS, Loader
+from gpulint.facts.loader_classes import Loader
 from gpulint.facts.once import once
 from gpulint.facts.scopes import FUNCTIONS, FunctionNode, ModuleScopes, Ref, last_name
 
@@ -72,7 +72,7 @@ class OwnBatches:
         return is_whole(value, draw) and all(self._collates(draw))
 
     def _collates(self, draw: Draw) -> list[bool]:
-        return [not self._project.feeding.argument(loader, "collate_fn", 6).is_absent for loader in draw.loaders]
+        return [not self._project.feeding.argument(loader, "collate_fn").is_absent for loader in draw.loaders]
 
     def draw_of(self, scopes: ModuleScopes, method: FunctionNode) -> Draw | None:
         """The loop over batches in which ``self`` of a method is moved, or None if the method moves no batch."""
@@ -115,7 +115,7 @@ def is_collated(project: Project, transfer: Transfer) -> bool:
 
 @once
 def _makes_own(project: Project, loader: Loader) -> bool:
-    return loader.name not in TORCH_LOADERS or not project.feeding.argument(loader, "collate_fn", 6).is_absent
+    return loader.row is None or not project.feeding.argument(loader, "collate_fn").is_absent
 
 
 def is_whole(value: ast.expr, draw: Draw | None) -> bool:

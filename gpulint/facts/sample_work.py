@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from gpulint.documents.python import walk
-from gpulint.facts.feeding import COLLATE_POSITION
 from gpulint.facts.loader_classes import Loader
 from gpulint.facts.scopes import FUNCTIONS, FunctionNode, Ref, last_name
 
@@ -40,10 +39,7 @@ def works_per_sample(project: Project, loader: Loader) -> bool:
     """Is there anything to do per sample? Unknown data sets count as work."""
     if any(_is_refilled(project, source) for source in project.feeding.sources(loader)):
         return False
-    if not (
-        project.feeding.argument(loader, "collate_fn", COLLATE_POSITION).is_absent
-        or project.feeding.only_regroups(loader)
-    ):
+    if not (project.feeding.argument(loader, "collate_fn").is_absent or project.feeding.only_regroups(loader)):
         return True
     if _collates(project, loader):
         return True

@@ -46,7 +46,6 @@ _CREATORS = frozenset(
 )
 _PAIRS = frozenset({"max", "min", "topk", "sort", "median", "mode", "kthvalue", "cummax", "cummin"})
 """What returns values and their places, two tensors."""
-_PLACED = frozenset({"training_step", "validation_step", "test_step"})
 _NO_VALUES = (ast.Is, ast.IsNot, ast.In, ast.NotIn)
 _SETTING = re.compile(r"scale|weight|fn|func|coef|type|name|lambda|alpha|interval", re.IGNORECASE)
 _FACTOR = re.compile(r"(scale|scaler|weight|weights|coef|coeff|factor|schedule)$", re.IGNORECASE)
@@ -224,7 +223,7 @@ class Tensors:
         return not path and self.is_tensor(scopes, source)
 
     def _is_placed(self, scopes: ModuleScopes, node: ast.expr) -> bool:
-        """Is it the batch that Lightning or Determined hands to a hook of its own, on the GPU already?"""
+        """Is it the batch that a framework hands to a hook, on the GPU already?"""
         if not self._callers or not isinstance(node, ast.Name):
             return False
         function = scopes.function(node)
@@ -233,12 +232,7 @@ class Tensors:
         bindings = reaching(scopes, scopes.scope(node).lookup(node.id), node)
         if not all(binding.kind is Bound.PARAMETER for binding in bindings):
             return False
-        owner = scopes.class_of(function)
-        return self._project.loops.is_trial_hook(scopes, function) or (
-            function.name in _PLACED
-            and owner is not None
-            and any(base.endswith("LightningModule") for base in self._project.resolver.base_names(scopes, owner))
-        )
+        return self._project.loops.gets_batch(scopes, function, "on-gpu")
 
     def _is_passed(self, scopes: ModuleScopes, name: str, function: ast.AST) -> bool:
         """Do all callers hand in a tensor that they computed?"""

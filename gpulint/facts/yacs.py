@@ -43,14 +43,14 @@ def switched_off(project: Project, scopes: ModuleScopes, name: re.Pattern[str]) 
                 yield target
 
 
-def is_followed(project: Project, setting: ast.Attribute, name: str, position: int) -> bool:
+def is_followed(project: Project, setting: ast.Attribute, name: str) -> bool:
     """Does a loader whose batches go to a GPU take its argument ``name`` from a setting (``_C.DATA.PIN_MEMORY``)?"""
     wanted, feeding = _keys(setting), project.feeding
     followers = (
         loader
         for scopes in project.training_modules
         for loader in project.loaders.in_module(scopes)
-        for ref in feeding.argument(loader, name, position).refs
+        for ref in feeding.argument(loader, name).refs
         if isinstance(ref.node, ast.Attribute) and _keys(ref.node) == wanted
     )
     return any(feeding.mover(loader) is not None or any(project.devices.transfers_of(loader)) for loader in followers)

@@ -17,7 +17,11 @@ from gpulint.libraries.schema import RowError, build
 Row = TypeVar("Row")
 Made = TypeVar("Made")
 
-FILES = {"format": "jobs"}
+FILES = {
+    "format": "jobs",
+    "library": "programs",
+    **dict.fromkeys(("loader", "batch-maker", "mover", "hook"), "frameworks"),
+}
 """The module and TOML file of each kind of rows."""
 
 

@@ -36,7 +36,6 @@ from dataclasses import dataclass
 from gpulint.documents.base import Document
 from gpulint.facts import yacs
 from gpulint.facts.devices import Transfer
-from gpulint.facts.feeding import PIN_POSITION
 from gpulint.facts.loader_classes import Loader
 from gpulint.facts.scopes import ModuleScopes, dotted
 from gpulint.facts.training_configs import settings
@@ -120,7 +119,7 @@ def _configuration(document: Document, project: Project) -> Iterator[Finding]:
 def _defaults(document: Document, scopes: ModuleScopes, project: Project) -> Iterator[Finding]:
     """``_C.DATA.PIN_MEMORY = False`` among the defaults of yacs that a loader follows."""
     for target in yacs.switched_off(project, scopes, _PIN):
-        if yacs.is_followed(project, target, "pin_memory", PIN_POSITION):
+        if yacs.is_followed(project, target, "pin_memory"):
             yield _switched_off(document, scopes.module.span(target), dotted(target))
 
 

@@ -38,7 +38,6 @@ from gpulint.documents.python import walk
 from gpulint.facts import fastai
 from gpulint.facts.arguments import Passed
 from gpulint.facts.conditions import conditions
-from gpulint.facts.feeding import WORKERS_POSITION
 from gpulint.facts.launches import launches
 from gpulint.facts.loader_classes import Loader
 from gpulint.facts.sample_work import divides_stream, works_per_sample
@@ -80,7 +79,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
     yield from _arguments(document, scopes, project)
     feeding = project.feeding
     for loader in project.loaders.in_module(scopes):
-        argument = feeding.argument(loader, "num_workers", WORKERS_POSITION)
+        argument = feeding.argument(loader, "num_workers")
         if argument.passed is Passed.UNKNOWN or argument.unknown:
             continue
         if argument.passed is Passed.SOMETIMES and not argument.refs:

@@ -30,7 +30,6 @@ from dataclasses import dataclass
 
 from gpulint.documents.base import Document
 from gpulint.facts.arguments import Passed
-from gpulint.facts.feeding import WORKERS_POSITION
 from gpulint.facts.loader_classes import Loader
 from gpulint.facts.roles import Role
 from gpulint.facts.scopes import ModuleScopes, Ref, last_name
@@ -55,7 +54,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         return
     feeding = project.feeding
     for loader in project.loaders.in_module(scopes):
-        workers = feeding.argument(loader, "num_workers", WORKERS_POSITION)
+        workers = feeding.argument(loader, "num_workers")
         if workers.passed is not Passed.ALWAYS or workers.unknown or not _several(project, workers.refs):
             continue
         kept = feeding.argument(loader, "persistent_workers")

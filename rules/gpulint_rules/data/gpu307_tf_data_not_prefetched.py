@@ -35,7 +35,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpulint.documents.base import Document
-from gpulint.facts.gpu_programs import computes, is_for_tpu
+from gpulint.facts.gpu_programs import is_for_tpu
 from gpulint.facts.iterables import unwrap_iterable
 from gpulint.facts.mapped import has_state, is_idle
 from gpulint.facts.roles import Role
@@ -129,7 +129,7 @@ def _only_makes_data(document: Document, project: Project, scopes: ModuleScopes)
     text = document.source.text
     if document.kind is not Kind.NOTEBOOK and "__main__" not in text:
         return False
-    return not computes(text.encode("utf-8", "replace")) and not project.gpu_programs.runs(scopes)
+    return not project.gpu_programs.computes(text.encode("utf-8", "replace")) and not project.gpu_programs.runs(scopes)
 
 
 def _reads(scopes: ModuleScopes) -> Iterator[ast.expr]:
