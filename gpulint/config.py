@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from gpulint import disk
 from gpulint.finding import Severity
+from gpulint.records import dataclass, field
 from gpulint.settings import SETTINGS
 
 
@@ -52,6 +51,8 @@ class Config:
 
 def suggestion(word: str, known: Iterable[str]) -> str:
     """``; did you mean 'x'?`` for the closest known word, else nothing."""
+    import difflib
+
     by_lower = {name.lower(): name for name in known}
     close = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=0.6)
     return f"; did you mean '{by_lower[close[0]]}'?" if close else ""

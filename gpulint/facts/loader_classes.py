@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from gpulint.facts.scopes import AtCall
 from gpulint.libraries import Models
 from gpulint.libraries.frameworks import Loader as LoaderRow
+from gpulint.records import dataclass
 
 TORCH_LOADER = "torch.utils.data.DataLoader"
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpulint.facts.callsites import LOOKED_AT
@@ -14,6 +13,7 @@ from gpulint.facts.scopes import FunctionNode, ModuleScopes, Ref, last_name
 from gpulint.libraries import Models
 from gpulint.libraries.frameworks import Hook
 from gpulint.libraries.names import matches
+from gpulint.records import dataclass
 
 if TYPE_CHECKING:
     from gpulint.project import Project

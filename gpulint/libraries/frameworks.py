@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from gpulint.libraries.names import words
+from gpulint.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)
