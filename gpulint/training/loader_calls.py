@@ -1,0 +1,58 @@
+"""Classes that load batches for PyTorch, and the calls that make one."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from dataclasses import field
+
+from gpulint.libraries import Models
+from gpulint.libraries.frameworks import Loader as LoaderRow
+from gpulint.records import dataclass
+from gpulint.semantic.module_index import CallSite
+
+TORCH_LOADER = "torch.utils.data.DataLoader"
+
+
+class LoaderClasses:
+    """The classes that the rows name: rows by qualified name, and their last names."""
+
+    def __init__(self, models: Models) -> None:
+        self.rows: Mapping[str, LoaderRow] = {
+            name: row for row in reversed(models.rows("loader")) for name in row.classes
+        }
+        self.last_names = frozenset(name.rpartition(".")[2] for name in self.rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Loader(CallSite):
+    """A call that makes a data loader. ``call.node`` is the call; ``name`` its qualified class."""
+
+    name: str
+    row: LoaderRow | None = field(default=None, compare=False)
+    """What is known of the class; None for one of the tree that forwards what it is given."""
+
+    @property
+    def variable(self) -> str:
+        """Name that the loader is assigned to, as written; '' if it has none."""
+        parent = self.module.syntax.parents.get(self.node)
+        target = (
+            parent.targets[0]
+            if isinstance(parent, ast.Assign)
+            else parent.target
+            if isinstance(parent, ast.AnnAssign)
+            else None
+        )
+        return ast.unparse(target) if isinstance(target, ast.Name | ast.Attribute) else ""
+
+    @property
+    def samples_graph(self) -> bool:
+        """A graph sampler, whose feature tensors may already be on the GPU."""
+        return self.row is not None and self.row.samples_graph
+
+    @property
+    def device(self) -> ast.expr | None:
+        """The device on which the loader puts its batches itself, if one is given."""
+        if self.row is None or not self.row.places_on:
+            return None
+        return next((keyword.value for keyword in self.node.keywords if keyword.arg == self.row.places_on), None)
