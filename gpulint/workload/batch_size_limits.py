@@ -97,7 +97,7 @@ class BatchSizeLimits:
         texts = [module.syntax.source.text.encode("utf-8", "replace")]
         texts += map(self._project.data, self._project.imported(module.path))
         programs = self._project.gpu_programs
-        return not any(map(programs.names_device, texts)) and not programs.runs(module)
+        return not any(map(programs.names_device, texts)) and not programs.runs_on_gpu(module)
 
     def only_looked_at(self, module: ModuleIndex, call: ast.Call) -> bool:
         """Does a module that computes nothing only draw from the loader that ``call`` makes, to see what it yields?
