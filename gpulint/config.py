@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 from gpulint import disk
 from gpulint.finding import Severity
 from gpulint.settings import SETTINGS
+from gpulint.suggestions import suggestion
 
 
 class ConfigError(Exception):
@@ -46,13 +46,6 @@ class Config:
     """The folder that path patterns are relative to."""
     source: Path | None = None
     """The file these settings came from."""
-
-
-def suggestion(word: str, known: Iterable[str]) -> str:
-    """``; did you mean 'x'?`` for the closest known word, else nothing."""
-    by_lower = {name.lower(): name for name in known}
-    close = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=0.6)
-    return f"; did you mean '{by_lower[close[0]]}'?" if close else ""
 
 
 def load(start: Path, *, explicit: Path | None = None, isolated: bool = False) -> Config:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from gpulint import disk
 from gpulint.cli import CLEAN
 from gpulint.config import Config, ConfigError, load
+from gpulint.counting import counted
 from gpulint.escaping import printable, say
 from gpulint.rule import DOCS_URL
 from gpulint.settings import SETTINGS
@@ -48,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
     seen = survey(root, Config(base=root))
     path = _write(root, list(_lines(seen)))
     told = [f"- {line}" for line in _told(seen)]
-    first = f"Wrote {os.path.relpath(path)} after a look at {seen.files} files."
+    first = f"Wrote {os.path.relpath(path)} after reading {counted(seen.files, 'file')}."
     say(first, *told, "Next: gpulint scan", file=sys.stdout)
     return CLEAN
 

@@ -26,9 +26,9 @@ def run(args: argparse.Namespace) -> int:
         import lsprotocol  # noqa: F401
         import pygls  # noqa: F401
     except ModuleNotFoundError as error:
-        raise ConfigError(
-            f"'gpulint lsp' needs the package '{error.name}'; install it with: pip install 'gpulint[lsp]'"
-        ) from None
+        from gpulint.extras import missing
+
+        raise ConfigError(missing("gpulint lsp", error.name or "pygls", "lsp")) from None
     from gpulint.lsp.server import serve
 
     return serve()

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gpulint.config import suggestion
 from gpulint.finding import Severity
+from gpulint.suggestions import suggestion
 
 SECTION = "gpulint"
 

@@ -51,7 +51,7 @@ def test_third_party_folders_are_skipped_with_a_note(run: Any, tree: Path) -> No
     assert out.count("\n") == 1
     assert {line.split(":")[0] for line in err.splitlines()} == {"third_party", "venv", "env", "node_modules"}
     assert files(run, "third_party") == ["third_party/b.py"]
-    assert "4 files or folders skipped; --show-notes says why" in run("scan")[2]
+    assert "4 notes hidden; --show-notes shows them" in run("scan")[2]
 
 
 def test_exclude_settings(run: Any, tree: Path) -> None:
