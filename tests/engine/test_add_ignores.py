@@ -22,7 +22,7 @@ def check(run: Any, path: Path, expected: str) -> None:
     assert add(run, "--report-unused-ignores")[:2] == (0, "")
     assert path.read_bytes().decode() == expected
     assert run("scan", "-q", "--report-unused-ignores")[0] == 0
-    assert add(run)[2] == "suppressed 0 of 0 findings\n"
+    assert add(run)[2] == "Suppressed 0 of 0 findings.\n"
     assert path.read_bytes().decode() == expected
 
 
