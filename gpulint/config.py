@@ -42,6 +42,8 @@ class Config:
     """For each model factory the arguments of ``gpulint estimate``, the factory first."""
     cache_dir: str | None = None
     """The folder of the cache, relative to ``base`` and in it; None: the user's cache folder."""
+    models: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    """Rows that teach gpulint libraries and job formats, by kind, as :class:`gpulint.libraries.Models` takes them."""
     base: Path = field(default_factory=Path.cwd)
     """The folder that path patterns are relative to."""
     source: Path | None = None
@@ -125,7 +127,18 @@ def _parse(path: Path, table: dict[str, Any]) -> Config:
             values[key.replace("-", "_")] = SETTINGS[key].read(value)
         except ValueError as error:
             raise ConfigError(f"{_where(path, key)}: '{key}' {error}") from None
+    if "models" in values:
+        values["models"] = _models(values["models"], path)
     return dataclasses.replace(Config(base=path.parent.absolute(), source=path), **values)
+
+
+def _models(given: object, path: Path) -> Mapping[str, tuple[Any, ...]]:
+    from gpulint.libraries.sources import ModelError, from_settings
+
+    try:
+        return from_settings(given, path, "tool.gpulint.models." if path.name == "pyproject.toml" else "models.")
+    except ModelError as error:
+        raise ConfigError(str(error)) from None
 
 
 def _where(path: Path, key: str) -> str:

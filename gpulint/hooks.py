@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pluggy
@@ -35,6 +36,12 @@ def gpulint_rules() -> Iterable[Rule | Failure]:
 @hookspec
 def gpulint_fixers() -> Iterable[Fixer | Failure]:
     """The fixers that a plugin brings."""
+    raise NotImplementedError
+
+
+@hookspec
+def gpulint_models() -> Iterable[Path | Mapping[str, Sequence[Mapping[str, Any]]]]:
+    """The rows that teach gpulint libraries and job formats: TOML files, or their tables by kind."""
     raise NotImplementedError
 
 

@@ -7,9 +7,10 @@ import importlib
 import importlib.util
 import pkgutil
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pluggy
@@ -36,6 +37,8 @@ class Plugins:
     rules: list[Rule] = field(default_factory=list)
     fixers: dict[str, Fixer] = field(default_factory=dict)
     """By code of the rule."""
+    models: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    """Rows of models by kind."""
     failures: list[Failure] = field(default_factory=list)
     origins: dict[str, Origin] = field(default_factory=dict)
     """Packages of third-party plugins, by the name that they are registered with."""
@@ -140,11 +143,31 @@ def _register(plugins: Plugins, name: str, plugin: object) -> None:
             plugins.rules.append(_guarded(rule, origin))
             if origin is not None:
                 plugins.makers[rule.code] = origin
+    _take_models(plugins, name, plugin)
     for fixer in _offered(plugins, name, plugin, "gpulint_fixers", Fixer):
         if fixer.code in plugins.fixers:
             plugins.fail(name, f"a second fixer for {fixer.code}")
         else:
             plugins.fixers[fixer.code] = _guarded(fixer, origin)
+
+
+def _take_models(plugins: Plugins, name: str, plugin: object) -> None:
+    """Take a plugin's rows of models; one that is wrong costs all of that plugin."""
+    hook = "gpulint_models"
+    if not _implements(plugins, plugin, hook):
+        return
+    from gpulint.libraries import sources
+
+    with plugins.containing(name, f"{hook} raised "):
+        found: sources.Rows = {}
+        for item in islice(getattr(plugin, hook)(), _MOST):
+            try:
+                rows = sources.from_tables(item, hook) if isinstance(item, Mapping) else sources.from_file(Path(item))
+            except sources.ModelError as error:
+                plugins.fail(name, str(error))
+                return
+            found = sources.merged(found, rows)
+        plugins.models = sources.merged(plugins.models, found)
 
 
 def _guarded(item: Any, origin: Origin | None) -> Any:

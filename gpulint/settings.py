@@ -84,6 +84,13 @@ def _options(table: dict[str, Any]) -> Iterator[str]:
             yield from (f"--{key}",) if item is True else (f"--{key}", str(item))
 
 
+def _models(value: Any) -> Any:
+    # The rows are read once it is known which file names them.
+    if not isinstance(value, list | dict):
+        raise ValueError("must be a list of files, or a table of rows")
+    return value
+
+
 def _inner_folder(value: Any) -> str:
     # The file may come with a repository that nobody trusts, so it can name no place elsewhere.
     folder = Path(os.path.normpath(value)) if isinstance(value, str) and value.isprintable() else Path()
@@ -173,6 +180,14 @@ SETTINGS = {
         "folders of tools and of third-party code",
         '["third_party/"]',
         "Replaces the built-in list of folders that are never entered.",
+    ),
+    "models": Setting(
+        _models,
+        "list of TOML files, or table of rows",
+        "none",
+        '{ format = { name = "ours", requires = "flavor", gpus = "flavor", commands = "run" } }',
+        "Rows that teach gpulint your framework or job format: files in the folder of the settings file, or the rows"
+        " themselves, such as `[[tool.gpulint.models.format]]`. See [Models](models.md).",
     ),
     "cache-dir": Setting(
         _inner_folder,

@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 import contextlib
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from types import ModuleType
+from typing import TYPE_CHECKING, cast
 
 from gpulint.cache import Cache, key_of
 from gpulint.cache.folder import Refused
@@ -67,7 +68,7 @@ class Kept:
             # A file may have changed while it was scanned.
             if cache is None or any(given.project.data(path) != data for path, data in self._data.items()):
                 return
-            code = {_home(part) for part in _checks(given.plugins)}
+            code = {_home(*part) for part in _parts(given.plugins)}
             cache.put(self._key, report, given.rules, given.project, sorted(code))
 
     @contextlib.contextmanager
@@ -104,16 +105,21 @@ def _search_path() -> list[str]:
     return sorted(set(sys.path) - {"", str(Path.cwd())})
 
 
-def _checks(loaded: Plugins) -> Iterable[Callable[..., Any]]:
-    yield from (rule.check for rule in loaded.rules)
-    yield from (fixer.fix for fixer in loaded.fixers.values())
-    yield _home
+def _parts(loaded: Plugins) -> Iterable[tuple[str, str]]:
+    """Name and file of each module whose code or data decides what is found."""
+    checks = [rule.check for rule in loaded.rules] + [fixer.fix for fixer in loaded.fixers.values()]
+    for function in (*checks, _home):
+        yield function.__module__, function.__code__.co_filename
+    for _, plugin in loaded.manager.list_name_plugin():
+        module = plugin if isinstance(plugin, ModuleType) else sys.modules.get(type(plugin).__module__)
+        if module is not None and module.__file__ is not None:
+            yield module.__name__, module.__file__
 
 
-def _home(function: Callable[..., Any]) -> Path:
-    """The folder of the package that a function comes from, or its file."""
-    top = sys.modules.get(function.__module__.partition(".")[0])
-    path = Path(getattr(top, "__file__", None) or function.__code__.co_filename)
+def _home(module: str, file: str) -> Path:
+    """The folder of a module's package, or its file."""
+    top = sys.modules.get(module.partition(".")[0])
+    path = Path(getattr(top, "__file__", None) or file)
     return path.parent if path.name == "__init__.py" else path
 
 

@@ -68,6 +68,8 @@ def _value(config: Config, key: str) -> Any:
     value = getattr(config, key.replace("-", "_"))
     if key == "severity":
         return str(value)
+    if key == "models":
+        return {kind: [row.label for row in rows] for kind, rows in value.items()}
     if isinstance(value, tuple):
         return list(value)
     return {pattern: list(codes) for pattern, codes in value.items()} if key == "per-file-ignores" else value

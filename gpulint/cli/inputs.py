@@ -140,13 +140,15 @@ def gather(
 
 def _load(args: argparse.Namespace, seen: Seen, report_unused_ignores: bool) -> Inputs:
     from gpulint import plugins
+    from gpulint.libraries.sources import merged
     from gpulint.project import Project
     from gpulint.suppress import UNUSED_IGNORE
 
     loaded = plugins.load()
     check_choice(args, seen.settings, loaded)
     rules, unused_ignores = _rules(seen.config, loaded)
-    project = Project(seen.root, seen.files, seen.config)
+    config = dataclasses.replace(seen.config, models=merged(seen.config.models, loaded.models))
+    project = Project(seen.root, seen.files, config)
     project.named = frozenset(seen.paths)
     project.gated = not args.no_gate
     project.rule_names = frozenset(word for rule in (*loaded.rules, UNUSED_IGNORE) for word in (rule.code, rule.name))

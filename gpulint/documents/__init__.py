@@ -8,6 +8,7 @@ from pathlib import Path
 from gpulint.documents.base import Document, Unreadable, decode
 from gpulint.failures import Failure
 from gpulint.finding import Problem
+from gpulint.libraries import BUILT_IN, Models
 from gpulint.rule import Kind
 
 SHELL_SUFFIXES = frozenset({".sh", ".bash", ".sbatch", ".slurm", ".lsf", ".pbs", ".job", ".qsub", ".ksh", ".zsh"})
@@ -34,12 +35,14 @@ def kind_of(path: Path, head: bytes = b"") -> Kind | None:
     return Kind.SHELL if _DIRECTIVE.search(head) else None
 
 
-def load(path: Path, data: bytes, kind: Kind | None = None) -> Document:
+def load(path: Path, data: bytes, kind: Kind | None = None, models: Models = BUILT_IN) -> Document:
     """The document of a file's bytes. Never raises for what the bytes hold: trouble is in ``document.problems``."""
     kind = kind or kind_of(path, data[:4096]) or Kind.PYTHON
     try:
         text, encoding = decode(data, kind)
-        return _document_class(kind)(path, text, encoding)
+        document = _document_class(kind)(path, text, encoding)
+        document.models = models
+        return document
     except Exception as error:
         document = Document(path, "")
         document.kind = kind

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 from gpulint.budget import too_long
 from gpulint.failures import Failure, is_about_file
 from gpulint.finding import Problem
+from gpulint.libraries import BUILT_IN, Models
 from gpulint.rule import Kind
 from gpulint.source import SourceText, Span
 
@@ -99,6 +100,8 @@ class Document:
     """One file. Sub-classes (one per kind) override the trees that they have; nothing here raises on bad content."""
 
     kind: Kind
+    models: Models = BUILT_IN
+    """What is known of job formats."""
 
     def __init__(self, path: Path, text: str, encoding: str = "utf-8") -> None:
         self.path = path

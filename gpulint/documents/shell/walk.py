@@ -113,7 +113,7 @@ class Walker:
             self.comments.append((self.at(node.start_byte), self.at(node.end_byte)))
         elif not node.is_named or depth > _MAX_DEPTH:
             pass
-        elif kind in _STATEMENTS or (kind == "test_command" and node.children[0].type == "["):
+        elif kind in _STATEMENTS or (kind == "test_command" and [part.type for part in node.children[:1]] == ["["]):
             self.simple(node, node, blocks, depth, background, negated)
         elif kind == "redirected_statement":
             self.redirected(node, blocks, depth, background)
@@ -200,7 +200,7 @@ class Walker:
 
     def redirection(self, node: Node, blocks: tuple[Block, ...], depth: int, background: bool) -> None:
         """``cat <<EOF | bash`` and ``cat <<EOF && next`` hang the rest of the line below the redirection."""
-        first_is_right = node.field_name_for_child(0) == "right"
+        first_is_right = node.child_count > 0 and node.field_name_for_child(0) == "right"  # none behind a syntax error
         for child, ended in followed(node.children):
             if child.type in ("pipeline", "list", "command", "redirected_statement") or first_is_right:
                 self.visit(child, blocks, depth + 1, background or ended)
