@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _POSSIBLE = re.compile(rb"gpulint\s*:|noqa\s*:[^\n]*[A-Z]{2,8}\d{3}", re.IGNORECASE)
 _OURS = re.compile(r"#\s*gpulint\s*:\s*(?P<word>[\w-]*)\s*(?:\[(?P<codes>[^\]]*)\])?(?P<rest>.*)", re.IGNORECASE)
-_NOQA = re.compile(r"#\s*noqa\s*:(?P<rest>.*)", re.IGNORECASE)
+_NOQA = re.compile(r"#\s*noqa\s*:(?P<rest>[^#]*)", re.IGNORECASE)
 _WORD = re.compile(r"[\w-]+")
 _FORMS = ("ignore", "ignore-file")
 

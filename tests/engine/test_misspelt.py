@@ -55,6 +55,7 @@ def test_a_misspelt_suppression(
         "gpulint: ignore[GPU900]",
         "noqa",
         "noqa: F401",
+        "noqa: F401  # gpulint: ignore[TST101]",
         "see gpulint",
     ],
 )
