@@ -5,12 +5,12 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from gpulint import disk
 from gpulint.finding import Severity
+from gpulint.records import dataclass, field
 from gpulint.settings import SETTINGS
 from gpulint.suggestions import suggestion
 

@@ -12,20 +12,22 @@ import sys
 from pathlib import Path
 from typing import TextIO
 
+from gpulint import regex
+
 # Control characters, line ends, surrogates, and what hides or reorders the text around it. Joiners stay: they belong to
 # the spelling of some languages and to emoji.
 _BEYOND_ASCII = (
     "\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff"
     "\U000e0000-\U000e007f"
 )
-_HIDDEN = re.compile(f"[\x00-\x1f{_BEYOND_ASCII}]")
-_HIDDEN_IN_JSON = re.compile(f"[{_BEYOND_ASCII}]")  # JSON escapes the others itself
-_SURROGATE = re.compile("[\ud800-\udfff]")
+_HIDDEN = regex.compile(f"[\x00-\x1f{_BEYOND_ASCII}]")
+_HIDDEN_IN_JSON = regex.compile(f"[{_BEYOND_ASCII}]")  # JSON escapes the others itself
+_SURROGATE = regex.compile("[\ud800-\udfff]")
 _NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 # GitHub's runner and the agents of Azure Pipelines take "##[...]" and "##vso[...]" for commands wherever they stand in
 # a line, GitHub's runner also "::" behind the blanks that a line starts with.
-_ANYWHERE = re.compile(r"#(?=#(?:vso)?\[)", re.IGNORECASE)
-_AT_START = re.compile(r"\s*::")
+_ANYWHERE = regex.compile(r"#(?=#(?:vso)?\[)", re.IGNORECASE)
+_AT_START = regex.compile(r"\s*::")
 
 
 def printable(text: str, keep: str = "") -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import importlib.metadata
-import re
 import shlex
 
-_OF_EXTRA = re.compile(r"""(?P<package>[^;]+?)\s*;.*\bextra\s*==\s*['"](?P<extra>[^'"]+)['"]""")
+from gpulint import regex
+
+_OF_EXTRA = regex.compile(r"""(?P<package>[^;]+?)\s*;.*\bextra\s*==\s*['"](?P<extra>[^'"]+)['"]""")
 
 
 def missing(what: str, package: str, extra: str) -> str:

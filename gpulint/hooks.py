@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pluggy
 
+from gpulint.records import dataclass
+
 if TYPE_CHECKING:
+    import argparse
+
     from gpulint.estimates import BatchSizes
     from gpulint.fix import Fixer
     from gpulint.rule import Rule

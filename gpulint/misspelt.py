@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
+from gpulint import regex
 from gpulint.comments import Comment, comments
 from gpulint.finding import Problem
 from gpulint.suggestions import suggestion
@@ -13,10 +14,10 @@ from gpulint.suggestions import suggestion
 if TYPE_CHECKING:
     from gpulint.documents import Document
 
-_POSSIBLE = re.compile(rb"gpulint\s*:|noqa\s*:[^\n]*[A-Z]{2,8}\d{3}", re.IGNORECASE)
-_OURS = re.compile(r"#\s*gpulint\s*:\s*(?P<word>[\w-]*)\s*(?:\[(?P<codes>[^\]]*)\])?(?P<rest>.*)", re.IGNORECASE)
-_NOQA = re.compile(r"#\s*noqa\s*:(?P<rest>[^#]*)", re.IGNORECASE)
-_WORD = re.compile(r"[\w-]+")
+_POSSIBLE = regex.compile(rb"gpulint\s*:|noqa\s*:[^\n]*[A-Z]{2,8}\d{3}", re.IGNORECASE)
+_OURS = regex.compile(r"#\s*gpulint\s*:\s*(?P<word>[\w-]*)\s*(?:\[(?P<codes>[^\]]*)\])?(?P<rest>.*)", re.IGNORECASE)
+_NOQA = regex.compile(r"#\s*noqa\s*:(?P<rest>[^#]*)", re.IGNORECASE)
+_WORD = regex.compile(r"[\w-]+")
 _FORMS = ("ignore", "ignore-file")
 
 

@@ -5,20 +5,18 @@ from __future__ import annotations
 import contextlib
 import importlib
 import importlib.util
-import pkgutil
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pluggy
 
-from gpulint import hooks
+from gpulint import hooks, installed
 from gpulint.failures import Origin, Stop
 from gpulint.fix import Fixer
 from gpulint.hooks import Failure
+from gpulint.records import dataclass, field
 from gpulint.rule import Rule
 
 if TYPE_CHECKING:
@@ -63,42 +61,31 @@ class Plugins:
             self.fail(name, f"{what}{_described(error)}")
 
 
-def collect(package: str, path: Iterable[str], attribute: str) -> Iterator[Any]:
-    """The ``attribute`` of every ``gpuNNN_*`` module one level below ``package``; a ``Failure`` for one that is broken.
-
-    A plugin with one file per rule implements its hook with this; ``path`` is the package's ``__path__``.
-    """
-    for folder in sorted(pkgutil.iter_modules(path, package + "."), key=lambda module: module.name):
-        if not folder.ispkg:
-            continue
-        try:
-            inner = importlib.import_module(folder.name)
-        except (Exception, SystemExit) as error:
-            yield Failure(folder.name, _described(error))
-            continue
-        for module in sorted(pkgutil.iter_modules(inner.__path__, folder.name + "."), key=lambda module: module.name):
-            if not re.match(r"[a-z]+\d+_", module.name.rpartition(".")[2]):
-                continue
-            try:
-                yield getattr(importlib.import_module(module.name), attribute)
-            except (Exception, SystemExit) as error:
-                yield Failure(module.name, _described(error))
-
-
 def load(extra: Sequence[object] = ()) -> Plugins:
     """Import and register every plugin; ``extra`` are plugin modules or objects of the caller. Nothing is raised.
 
     What third-party plugins print goes to standard error, since standard output is for reports.
     """
-    from gpulint.origins import entry_points, origin_of
-    from gpulint.streams import output_as_errors
-
     plugins = Plugins()
     plugins.manager.add_hookspecs(hooks)
     for name in FIRST_PARTY:
         if importlib.util.find_spec(name) is not None:
             with plugins.containing(name):
                 _register(plugins, name, importlib.import_module(name))
+    if installed.may_name(GROUP):
+        _load_installed(plugins)
+    for plugin in extra:
+        name = getattr(plugin, "__name__", type(plugin).__name__)
+        plugins.origins[name] = Origin(name)
+        with plugins.containing(name):
+            _register(plugins, name, plugin)
+    return plugins
+
+
+def _load_installed(plugins: Plugins) -> None:
+    from gpulint.origins import entry_points, origin_of
+    from gpulint.streams import output_as_errors
+
     broken = "packages whose metadata cannot be read"
     for entry in entry_points(GROUP, lambda error: plugins.fail(broken, _described(error))):
         origin = origin_of(entry)
@@ -107,12 +94,6 @@ def load(extra: Sequence[object] = ()) -> Plugins:
         plugins.origins[name] = origin
         with plugins.containing(name), output_as_errors():
             _register(plugins, name, entry.load())
-    for plugin in extra:
-        name = getattr(plugin, "__name__", type(plugin).__name__)
-        plugins.origins[name] = Origin(name)
-        with plugins.containing(name):
-            _register(plugins, name, plugin)
-    return plugins
 
 
 def add_commands(plugins: Plugins, commands: argparse._SubParsersAction[Any]) -> None:

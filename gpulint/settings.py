@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from gpulint.finding import Severity
+from gpulint.records import dataclass
+
+CACHE_VARIABLE = "GPULINT_CACHE_DIR"
+"""The environment variable that names the cache's folder."""
 
 
 @dataclass(frozen=True, slots=True)

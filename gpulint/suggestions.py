@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
-_CODE = re.compile(r"([a-z]+)(\d+)")
+from gpulint import regex
+
+_CODE = regex.compile(r"([a-z]+)(\d+)")
 _SIMILAR = 0.6
 """Least similarity of words, as difflib measures it."""
 

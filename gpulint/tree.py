@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import re
 from collections.abc import Container, Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+from gpulint import regex
 from gpulint.documents import kind_of, load
 from gpulint.documents.base import Document
 from gpulint.failures import Failure, is_about_file
@@ -29,7 +29,7 @@ MAX_STARS = 5
 
 _EVIDENCE = b"DataLoader backward training_step dataloader train_loader data_loader loader".split()
 _NO_GRADIENTS, _EVALUATES = b"no_grad inference_mode".split(), b"evaluate validate evaluation inference predict".split()
-_STAR = re.compile(rb"\bimport[\s\\]*\*")
+_STAR = regex.compile(rb"\bimport[\s\\]*\*")
 _OF_ONE_FILE = ("_data", "_unreadable", "_provided", "_documents", "_scopes", "_stars", "_imports")
 """Caches by path whose values depend on that one file alone, and on the rows of models."""
 _OF_BYTES = _OF_ONE_FILE[:3]

@@ -14,7 +14,7 @@ TYPE_CHECKING = False  # importing typing takes longer than all else that --vers
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Sequence
-    from typing import NoReturn
+    from typing import Any, NoReturn
 
     from gpulint.failures import Origin
 
@@ -25,8 +25,10 @@ ISSUES = "https://github.com/gpulint/gpulint/issues"
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run gpulint with ``argv`` and return its exit code; without, take the process's arguments and end the process."""
-    if argv is not None:
-        return _main(argv)
+    return _main(argv) if argv is not None else _whole_process()
+
+
+def _whole_process() -> NoReturn:
     import gc
 
     # The process is over with its command: neither collecting garbage nor freeing what it made one by one pays off.
@@ -74,7 +76,7 @@ def _version(_: object) -> int:
     return CLEAN
 
 
-def guarded(command: Callable[[argparse.Namespace], int], args: argparse.Namespace) -> int:
+def guarded(command: Callable[[Any], int], args: argparse.Namespace | None) -> int:
     """Exit code of ``command``; whatever it raises becomes one line on standard error."""
     try:
         code = command(args)

@@ -10,13 +10,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, cast
 
-from gpulint.cache import Cache, key_of
-from gpulint.cache.folder import Refused
-from gpulint.cache.location import VARIABLE, Location, locate
 from gpulint.cli.inputs import Inputs, Seen
 from gpulint.escaping import say
+from gpulint.settings import CACHE_VARIABLE
 
 if TYPE_CHECKING:
+    from gpulint.cache import Cache
+    from gpulint.cache.location import Location
     from gpulint.engine import Report
     from gpulint.plugins import Plugins
 
@@ -25,7 +25,7 @@ def add_arguments(group: argparse._ArgumentGroup) -> None:
     """Declare the options."""
     group.add_argument("--no-cache", action="store_true", help="neither use nor keep earlier reports")
     group.add_argument(
-        "--cache-dir", metavar="FOLDER", help=f"(default: {VARIABLE}, the setting, or the user's cache folder)"
+        "--cache-dir", metavar="FOLDER", help=f"(default: {CACHE_VARIABLE}, the setting, or the user's cache folder)"
     )
 
 
@@ -36,6 +36,9 @@ class Kept:
         self._seen = seen
         self._location: Location | None = None
         if not _is_off(args, seen):
+            from gpulint.cache import key_of
+            from gpulint.cache.location import locate
+
             self._location = locate(args.cache_dir, seen.config, seen.paths)
             self._data = {path: _read(path) for path in seen.files}
             more = (seen.paths, fixes, args.report_unused_ignores, args.no_gate, _search_path())
@@ -77,6 +80,9 @@ class Kept:
         with contextlib.ExitStack() as stack:
             cache = None
             if self._location is not None:
+                from gpulint.cache import Cache
+                from gpulint.cache.folder import Refused
+
                 try:
                     cache = Cache(*stack.enter_context(self._location.open()))
                 except Refused as refusal:
@@ -109,7 +115,8 @@ def _parts(loaded: Plugins) -> Iterable[tuple[str, str]]:
     """Name and file of each module whose code or data decides what is found."""
     checks = [rule.check for rule in loaded.rules] + [fixer.fix for fixer in loaded.fixers.values()]
     for function in (*checks, _home):
-        yield function.__module__, function.__code__.co_filename
+        code = getattr(function, "__code__", None)  # a function whose module is not imported yet has none
+        yield function.__module__, code.co_filename if code is not None else ""
     for _, plugin in loaded.manager.list_name_plugin():
         module = plugin if isinstance(plugin, ModuleType) else sys.modules.get(type(plugin).__module__)
         if module is not None and module.__file__ is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from gpulint import regex
 from gpulint.documents.base import Document, Unreadable, decode
 from gpulint.failures import Failure
 from gpulint.finding import Problem
@@ -14,9 +15,9 @@ from gpulint.rule import Kind
 SHELL_SUFFIXES = frozenset({".sh", ".bash", ".sbatch", ".slurm", ".lsf", ".pbs", ".job", ".qsub", ".ksh", ".zsh"})
 _BY_SUFFIX = {".py": Kind.PYTHON, ".ipynb": Kind.NOTEBOOK, ".yml": Kind.JOBSPEC, ".yaml": Kind.JOBSPEC}
 _BY_SUFFIX |= dict.fromkeys(SHELL_SUFFIXES, Kind.SHELL)
-_SHEBANG = re.compile(rb"#![^\n]*?\b(python|bash|sh|zsh|ksh|dash)[\d.]*\b")
-_DIRECTIVE = re.compile(rb"^#(SBATCH|PBS|BSUB|\$ )", re.MULTILINE)
-_DOCKERFILE = re.compile(r"(^|[._-])(dockerfile|containerfile)([._-]|$)", re.IGNORECASE)
+_SHEBANG = regex.compile(rb"#![^\n]*?\b(python|bash|sh|zsh|ksh|dash)[\d.]*\b")
+_DIRECTIVE = regex.compile(rb"^#(SBATCH|PBS|BSUB|\$ )", re.MULTILINE)
+_DOCKERFILE = regex.compile(r"(^|[._-])(dockerfile|containerfile)([._-]|$)", re.IGNORECASE)
 
 __all__ = ["Document", "kind_of", "load", "undecodable"]
 

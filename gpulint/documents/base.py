@@ -11,6 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from gpulint import regex
 from gpulint.budget import too_long
 from gpulint.failures import Failure, is_about_file
 from gpulint.finding import Problem
@@ -25,9 +26,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_CODING = re.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
-_BLANK = re.compile(rb"^[ \t\f]*(#|$)")
-_LINE_END = re.compile(rb"\r\n?|\n")
+_CODING = regex.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
+_BLANK = regex.compile(rb"^[ \t\f]*(#|$)")
+_LINE_END = regex.compile(rb"\r\n?|\n")
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
     (codecs.BOM_UTF16_LE, "utf-16"),

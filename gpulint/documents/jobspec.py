@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from gpulint import regex
 from gpulint.budget import Budget, size
 from gpulint.documents.base import Document
 from gpulint.libraries.paths import parse_condition, parse_path
+from gpulint.records import dataclass
 from gpulint.rule import Kind
 from gpulint.source import Fragment
 
@@ -33,15 +34,15 @@ _COMPUTES = (
     "distributed_type", ".py", ".sh",
 )  # fmt: skip
 """Without any of these words (in lower case), or a key for GPUs, nothing is computed and no program is started."""
-_OTHERS = re.compile(
+_OTHERS = regex.compile(
     r"^(?:kind:[ \t]*['\"]?CustomResourceDefinition\b|openapi:|swagger:|jobs:|asyncapi:|definitions:"
     r"|repos:\s*\n(?:[ \t]*#.*\n)*[ \t]*-[ \t]*repo:)",
     re.MULTILINE,
 )
 """Documents that nest such keys and launch nothing: CRDs, API descriptions, CI workflows, pre-commit."""
-_PIPELINE = re.compile(r"^\$schema:.*azureml|^type:[ \t]*['\"]?pipeline\b", re.MULTILINE | re.IGNORECASE)
+_PIPELINE = regex.compile(r"^\$schema:.*azureml|^type:[ \t]*['\"]?pipeline\b", re.MULTILINE | re.IGNORECASE)
 """Azure ML's pipelines, which call their steps jobs, as CI workflows do."""
-_TEMPLATE = re.compile(r"\{\{|\{%|<%|\$\{\{")
+_TEMPLATE = regex.compile(r"\{\{|\{%|<%|\$\{\{")
 
 
 class _Gate:

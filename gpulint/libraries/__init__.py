@@ -9,10 +9,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
-from importlib import resources
 from typing import Any, TypeVar
-
-from gpulint.libraries.schema import RowError, build
 
 Row = TypeVar("Row")
 Made = TypeVar("Made")
@@ -58,6 +55,7 @@ def kind_of_rows(kind: str) -> type[Any]:
 def tables(file: str) -> dict[str, list[dict[str, Any]]]:
     """The tables of one of gpulint's own files, by kind."""
     import tomllib
+    from importlib import resources
 
     return tomllib.loads(resources.files(__name__).joinpath(f"{file}.toml").read_text(encoding="utf-8"))
 
@@ -72,6 +70,8 @@ def read_rows(kind: str, given: Iterable[Mapping[str, Any]], known: Iterable[Map
     Raises:
         RowError: the first one at fault, with its place among ``given`` in ``index``.
     """
+    from gpulint.libraries.schema import RowError, build
+
     by_name: dict[str, Mapping[str, Any]] = {}
     for row in known:
         by_name[str(row.get("name", ""))] = extended(row, by_name)
@@ -94,5 +94,7 @@ def extended(row: object, by_name: Mapping[str, Mapping[str, Any]]) -> Any:
         return row
     base = by_name.get(str(row["extends"]))
     if base is None:
+        from gpulint.libraries.schema import RowError
+
         raise RowError("extends", f"names no row before this one: {row['extends']!r}")
     return {"system": base.get("system", base["name"]), **base, **row}

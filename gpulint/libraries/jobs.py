@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 from gpulint.libraries.paths import parse_condition, parse_path
+from gpulint.records import dataclass, field
 
 Path = Annotated[str, parse_path]
 Condition = Annotated[str, parse_condition]

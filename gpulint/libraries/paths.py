@@ -13,11 +13,12 @@ has it as an element).
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
 from functools import cache
 
-_TOKEN = re.compile(r"'([^']*)'|(\^=|[=~|\[\].])|([^'=~|\[\].\s^/]+|\^|/)|(\s+)")
+from gpulint import regex
+from gpulint.records import dataclass
+
+_TOKEN = regex.compile(r"'([^']*)'|(\^=|[=~|\[\].])|([^'=~|\[\].\s^/]+|\^|/)|(\s+)")
 OPERATORS = ("=", "^=", "~")
 START_ITEM, START_ROOT, START_AROUND, START_KEY = "", "/", "^", "@key"
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from gpulint.finding import Severity
+from gpulint.records import dataclass
 from gpulint.suggestions import suggestion
 
 SECTION = "gpulint"

@@ -6,6 +6,7 @@ import re
 from bisect import bisect_left
 from typing import TYPE_CHECKING
 
+from gpulint import regex
 from gpulint.documents.shell.parse import syntax_tree
 from gpulint.documents.shell.reader import WordReader
 from gpulint.documents.shell.record import Recorder, followed, read_comments
@@ -23,11 +24,11 @@ _MAX_TEXT = 2000
 """Characters of a condition or a loop's header that are kept."""
 _MAX_HEREDOCS = 100
 """Here-documents that one line may open: tree-sitter's time grows with the square of their number."""
-_TESTS = re.compile(r"\s*!?\s*(\[|\(\(|test\b|grep\b|command\b|which\b|type\b|hash\b|false\b|nvidia-smi\b)")
+_TESTS = regex.compile(r"\s*!?\s*(\[|\(\(|test\b|grep\b|command\b|which\b|type\b|hash\b|false\b|nvidia-smi\b)")
 _STATEMENTS = frozenset(
     {"command", "declaration_command", "unset_command", "variable_assignment", "variable_assignments"}
 )
-_ARITHMETIC_NAME = re.compile(r"(?:\+\+|--)?\b([A-Za-z_]\w*)\s*(?:\+\+|--|[-+*/%]?=(?!=))?")
+_ARITHMETIC_NAME = regex.compile(r"(?:\+\+|--)?\b([A-Za-z_]\w*)\s*(?:\+\+|--|[-+*/%]?=(?!=))?")
 
 
 class Walker:

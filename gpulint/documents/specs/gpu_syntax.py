@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from gpulint import regex
 from gpulint.documents.specs.accelerators import gpu_request, machine_gpus
 from gpulint.documents.specs.common import pair_span
 from gpulint.documents.specs.lookup import Found
 from gpulint.documents.tasks import Count
 from gpulint.documents.yamltree import Node
 from gpulint.numerals import whole
+from gpulint.records import dataclass
 
-_MEMORY = re.compile(r"[\d.]*\s*[KMGT]B?|\d*[KMGT]?B?\s*\.\.\s*[\d.]*\s*[KMGT]B", re.IGNORECASE)
-_NUMBERS = re.compile(r"\d+|\d*\.\.\d*")
-_NAMED_FOR_GPUS = re.compile(r"(?<![a-z])(?:gpus?|[ahv]100|h200|t4|k80|n[cd]\d+\w*)(?![a-z])", re.IGNORECASE)
-_LIGHTNING_MACHINE = re.compile(r"(T4|L4|L40S|A10G|V100|A100|H100|H200|B200)(?:_SMALL)?(?:_X_(\d+))?")
+_MEMORY = regex.compile(r"[\d.]*\s*[KMGT]B?|\d*[KMGT]?B?\s*\.\.\s*[\d.]*\s*[KMGT]B", re.IGNORECASE)
+_NUMBERS = regex.compile(r"\d+|\d*\.\.\d*")
+_NAMED_FOR_GPUS = regex.compile(r"(?<![a-z])(?:gpus?|[ahv]100|h200|t4|k80|n[cd]\d+\w*)(?![a-z])", re.IGNORECASE)
+_LIGHTNING_MACHINE = regex.compile(r"(T4|L4|L40S|A10G|V100|A100|H100|H200|B200)(?:_SMALL)?(?:_X_(\d+))?")
 _NO_GPUS = ("tpu", "inferentia", "trainium")
 
 

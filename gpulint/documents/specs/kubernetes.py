@@ -8,12 +8,13 @@ and container maps, so the tree is searched for those; rows of job formats, and
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from gpulint.documents.specs.accelerators import gpu_request
 from gpulint.documents.specs.common import argv, count, cpus, env_list, shell
 from gpulint.documents.tasks import Count, Resources, Task
 from gpulint.documents.yamltree import MISSING, Node
+from gpulint.records import dataclass
 
 _MPI = frozenset({"mpirun", "mpiexec", "mpiexec.hydra", "horovodrun", "orterun", "prun"})
 _SHELLS = ("bash", "sh", "zsh", "dash")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import islice
 
 from gpulint.documents.yamltree import MISSING, Node
@@ -17,6 +16,7 @@ from gpulint.libraries.paths import (
     parse_condition,
     parse_path,
 )
+from gpulint.records import dataclass
 
 MAX_FOUND = 100_000
 """Most nodes that one path leads to: aliases may multiply."""
