@@ -117,8 +117,10 @@ def _told(seen: Survey) -> list[str]:
 def _hints(key: str, seen: Survey) -> list[str]:
     """What the tree says about one setting."""
     if key == "gpus-per-node" and seen.gpus:
-        asked = "; ".join(f"{number} in {_some(places)}" for number, places in sorted(seen.gpus.items()))
-        return [f"Jobs here ask for GPUs on one node: {asked}."]
+        counts = (
+            f"{counted(number, 'GPU')} per node ({_some(places)})" for number, places in sorted(seen.gpus.items())
+        )
+        return [f"Jobs in this project request {', '.join(counts)}."]
     if key == "remote-paths":
         hints = []
         if seen.remote:
