@@ -124,8 +124,10 @@ class BatchFlow:
         return device is not None and self._project.devices.may_be_gpu(loader.module, device)
 
     def passes_loader(self, loader: Loader, batch_read: BatchRead, context: LoopContext) -> bool:
-        """Do the calls that lead to ``batch_read`` hand ``loader`` on, as far as they can be followed? A helper that many
-        loops draw through (``log_every(loader)``) is called with other loaders elsewhere."""
+        """Whether the calls that lead to ``batch_read`` pass ``loader`` on, as far as they can be followed.
+
+        A helper that many loops read batches through (``log_every(loader)``) is called with other loaders elsewhere.
+        """
         if not isinstance(batch_read.where.node, ast.For | ast.AsyncFor):
             return True
         at, source = batch_read.where, unwrap_iterable(batch_read.where.node.iter)
@@ -275,7 +277,7 @@ class BatchFlow:
         loops = self._project.loops
         if function.name in ("training_step", "validation_step", "test_step") and name == "batch":
             return None  # Lightning moves the batch before the hook.
-        if name == "batch" and loops.is_brain_hook(module, function):
+        if name == "batch" and loops.gets_batch(module, function, "on-host"):
             return BatchRead(NodeRef(module, function))
         if [arg.arg for arg in function.args.args[1:]] == [name] and loops.is_engine_step(module, function):
             return BatchRead(NodeRef(module, function))

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpulint.documents.python import walk
+from gpulint.libraries import Models
+from gpulint.libraries.frameworks import Mover
 from gpulint.query import cyclic, query
 from gpulint.semantic.argument_binding import argument_of
 from gpulint.semantic.module_index import FUNCTIONS, Binding, BindingKind, FunctionNode, ModuleIndex, last_name
@@ -17,18 +19,29 @@ from gpulint.training.loop_iterables import unwrap_iterable
 if TYPE_CHECKING:
     from gpulint.project import Project
 
-PREPARE = frozenset({"prepare", "setup_dataloaders", "prepare_data_loader", "_setup_dataloader", "MpDeviceLoader"})
-_OF_TRAINER = frozenset({"get_train_dataloader", "get_eval_dataloader", "get_test_dataloader"})
-"""Methods of Hugging Face's ``Trainer`` that hand out prepared loaders."""
+
+class Frameworks:
+    """What the rows say of calls that take loaders over."""
+
+    def __init__(self, models: Models) -> None:
+        self.movers: tuple[Mover, ...] = models.rows("mover")
+        self.prepares = {name: None for row in self.movers for name in row.prepares}.keys()
+        """Functions and methods that hand the loaders back that they are given."""
+        hooks: dict[str, tuple[str, ...]] = {}
+        for row in models.rows("hook"):
+            for name in row.loaders:
+                hooks[name] = (*hooks.get(name, ()), *row.bases)
+        self.loader_hooks = hooks
+        """Methods from which frameworks take loaders -> patterns of the bases of their classes."""
 
 
 def _prepared_in(project: Project, path: Path) -> Iterator[tuple[str, str, tuple[ModuleIndex, ast.ClassDef]]]:
     """Attributes under which the methods of a module's classes keep a prepared loader, with the class."""
-    module = project.module_at(path)
+    module, prepares = project.module_at(path), project.models.derived(Frameworks).prepares
     for (owner, name), bindings in module.attributes.items() if module is not None else ():
         assert module is not None
         values = (binding.value for binding in bindings)
-        if any(isinstance(value, ast.Call) and last_name(value.func) in PREPARE for value in values):
+        if any(isinstance(value, ast.Call) and last_name(value.func) in prepares for value in values):
             yield name, name, (module, owner)
 
 
@@ -43,14 +56,15 @@ class PreparedLoaders:
     def __init__(self, project: Project) -> None:
         self._project = project
         self.db = project.db
+        self._frameworks = project.models.derived(Frameworks)
 
     @cyclic(False)
     def is_prepared(self, module: ModuleIndex, source: ast.expr) -> bool:
         """Did the loader go through ``accelerator.prepare`` or ``fabric.setup_dataloaders`` on its way here?"""
         name = last_name(source)
-        if _moves_by_itself(source):
+        if self._moves_by_itself(source):
             return True
-        if name in _handed_in(module):
+        if name in self._names_handed_in(module):
             return True
         if isinstance(source, ast.Attribute) and self._prepared_by_subclass(module, source):
             return True
@@ -107,7 +121,7 @@ class PreparedLoaders:
 
     def _is_from_prepared(self, module: ModuleIndex, value: ast.expr, path: tuple[int, ...]) -> bool:
         """Is a value a prepared loader, as it is or behind ``skip_first_batches`` or a generator of the tree?"""
-        if self._prepares(module, value, path) or _moves_by_itself(value):
+        if self._prepares(module, value, path) or self._moves_by_itself(value):
             return True
         if path:
             return False
@@ -128,7 +142,7 @@ class PreparedLoaders:
 
     def _prepares(self, module: ModuleIndex, value: ast.expr | None, path: tuple[int, ...]) -> bool:
         """``accelerator.prepare(model, DataLoader(...))``: is what comes out at ``path`` a loader made on the spot?"""
-        if not isinstance(value, ast.Call) or last_name(value.func) not in PREPARE:
+        if not isinstance(value, ast.Call) or last_name(value.func) not in self._frameworks.prepares:
             return False
         at = path[0] if path else 0
         made = value.args[at] if at < len(value.args) else None
@@ -139,30 +153,27 @@ class PreparedLoaders:
         if not isinstance(value, ast.Call):
             return False
         callees = self._project.resolver.callees(module, value)
-        if not callees and last_name(value.func) in _OF_TRAINER and "transformers" in module.packages:
+        name = last_name(value.func)
+        if not callees and any(
+            name in row.gives and not module.packages.isdisjoint(row.packages) for row in self._frameworks.movers
+        ):
             return True
         return any(
-            isinstance(made, ast.Call) and last_name(made.func) in PREPARE
+            isinstance(made, ast.Call) and last_name(made.func) in self._frameworks.prepares
             for callee in callees
             if isinstance(callee.node, FUNCTIONS)
             for made in self._project.resolver.returns(callee.node)
         )
 
+    @query
+    def _names_handed_in(self, module: ModuleIndex) -> frozenset[str]:
+        """Names of what a module lets a framework prepare."""
+        calls = (call for name in self._frameworks.prepares for call in module.calls_by_name.get(name, []))
+        return frozenset(last_name(argument) for call in calls for argument in call.args)
 
-@query
-def _handed_in(module: ModuleIndex) -> frozenset[str]:
-    """Names of what a module lets a framework prepare."""
-    calls = (call for method in PREPARE for call in module.calls_by_name.get(method, []))
-    return frozenset(last_name(argument) for call in calls for argument in call.args)
-
-
-def _moves_by_itself(source: ast.expr) -> bool:
-    """``shard.iter_torch_batches()``: Ray Data places what it collates itself on the worker's device.
-
-    https://docs.ray.io/en/latest/data/api/doc/ray.data.DataIterator.iter_torch_batches.html
-    """
-    return (
-        isinstance(source, ast.Call)
-        and last_name(source.func) == "iter_torch_batches"
-        and all(keyword.arg != "collate_fn" for keyword in source.keywords)
-    )
+    def _moves_by_itself(self, source: ast.expr) -> bool:
+        """``shard.iter_torch_batches()``: an iterator of a framework that places batches on the worker's device."""
+        if not isinstance(source, ast.Call):
+            return False
+        name, given = last_name(source.func), {keyword.arg for keyword in source.keywords}
+        return any(name in row.iterators and given.isdisjoint(row.unless) for row in self._frameworks.movers)
