@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Callable, Hashable, Iterator, MutableSequence
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
 from gpulint.fixpoint import Question, Settle, Solver
@@ -187,6 +187,22 @@ def query(function: Callable[Concatenate[K, P], T]) -> Callable[Concatenate[K, P
         return entry.value  # type: ignore[no-any-return]
 
     return ask
+
+
+class query_property(Generic[T]):  # noqa: N801 - used as a decorator
+    """The same for a property of an object that is itself an answer, such as a program."""
+
+    def __init__(self, function: Callable[[Any], T]) -> None:
+        self.__doc__ = function.__doc__
+        self._answer = lambda subject, _: function(subject)
+
+    def __get__(self, subject: Any, owner: type | None = None) -> T:
+        db = subject.db
+        entry = db.tables[self._answer].get((subject,))
+        if entry is None:
+            return db.compute(self._answer, subject, (subject,))  # type: ignore[no-any-return]
+        db.reads.append(entry)
+        return entry.value  # type: ignore[no-any-return]
 
 
 def cyclic(

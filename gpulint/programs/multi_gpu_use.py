@@ -10,7 +10,6 @@ import enum
 import re
 import sys
 from collections.abc import Iterable, Iterator
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,7 +25,7 @@ from gpulint.libraries.gpu_libraries import (
     Approach,
     Libraries,
 )
-from gpulint.query import query
+from gpulint.query import query, query_property
 from gpulint.records import dataclass
 from gpulint.semantic.index_builder import index_module
 from gpulint.semantic.module_index import ModuleIndex
@@ -69,15 +68,16 @@ class Program:
     def __init__(self, project: Project, main: ModuleIndex | None, paths: tuple[Path, ...], heads: frozenset[str]):
         """``main`` may stand in a job spec; ``paths`` are what it imports, ``heads`` the names of foreign packages."""
         self._project, self._main, self._imported, self._heads = project, main, paths, heads
+        self.db = project.db
         self._libraries = project.models.derived(Libraries)
 
-    @cached_property
+    @query_property
     def modules(self) -> tuple[ModuleIndex, ...]:
         """All its modules that can be parsed."""
         found = (self._main, *map(self._project.module_at, self._imported))
         return tuple(module for module in found if module is not None)
 
-    @cached_property
+    @query_property
     def texts(self) -> dict[Path, str]:
         """The Python text of each module."""
         if self._main is None:
@@ -86,7 +86,7 @@ class Program:
             path: self._project.python_text(path) for path in self._imported
         }
 
-    @cached_property
+    @query_property
     def use(self) -> Use:
         """YES with an import of a GPU library; NO only where every import is known to do without."""
         if self.libraries:
@@ -102,7 +102,7 @@ class Program:
         """GPU libraries that it imports, by their top-level names."""
         return self._heads & self._libraries.gpu
 
-    @cached_property
+    @query_property
     def parallel(self) -> tuple[Parallel, ...]:
         """All signs of parallel work, also where it is only named: an empty answer is what can be trusted."""
         return tuple(sign for path in self.texts for sign in self._signs(path))
@@ -119,12 +119,12 @@ class Program:
         if second := SECOND_DEVICE.search(text):
             yield Parallel(Approach.MODEL, second.group(), self._place(path, second))
 
-    @cached_property
+    @query_property
     def loads_by_name(self) -> bool:
         """Are parts of it imported or built by a name that a configuration gives, so that more of the tree may run?"""
         return any(_BY_NAME.search(text) for text in self.texts.values())
 
-    @cached_property
+    @query_property
     def pinned(self) -> Place | None:
         """Where a device map puts the whole model on one GPU."""
         for path, text in self.texts.items():
@@ -132,7 +132,7 @@ class Program:
                 return self._place(path, match, "the whole model goes to one GPU")
         return None
 
-    @cached_property
+    @query_property
     def trains(self) -> bool:
         """Do its words say that it trains or fits something?"""
         return any(_TRAINS.search(text) for text in self.texts.values())

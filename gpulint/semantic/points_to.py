@@ -22,7 +22,7 @@ from gpulint.semantic.qualified_names import BUILTINS
 from gpulint.semantic.reaching_definitions import reaching
 
 if TYPE_CHECKING:
-    pass
+    from gpulint.project import Project
 
 MAX_ORIGINS = 30
 """More possible definitions than this count as unknown."""

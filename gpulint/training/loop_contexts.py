@@ -16,7 +16,7 @@ from gpulint.semantic.module_index import FunctionNode, ModuleIndex, NodeRef, la
 from gpulint.training.loop_roles import LoopRoles, Role
 
 if TYPE_CHECKING:
-    pass
+    from gpulint.project import Project
 
 MAX_CALLS = 30
 """How many calls up the loops around a function are looked for."""
