@@ -14,6 +14,7 @@ from gpulint.finding import Finding
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
 from gpulint.project import Project
 from gpulint.source import Span
+from gpulint_fixers.structural import wrap
 
 _EXPLAINING = re.compile(
     r"(^|_)(grad_?)?cam(_|$)|saliency|attribut|explain|(^|_)shap(_|$)|GradCAM|hessian|jacobian", re.I
@@ -30,7 +31,7 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         return Declined(f"`{explains}` may need the gradients")
     if function is not None and not _trains(project, found, function):
         return _decorate(finding, project, found, function)
-    return _wrap(finding, found)
+    return _wrap(project, found)
 
 
 def _explains(found: Inference, region: ast.AST) -> str | None:
@@ -73,29 +74,13 @@ def _decorate(finding: Finding, project: Project, found: Inference, function: Fu
     )
 
 
-def _wrap(finding: Finding, found: Inference) -> Fix | Declined:
-    module, loop = found.scopes.module, found.loop
-    start, end = loop.lineno, loop.end_lineno or loop.lineno
-    if any(_is_long_string(node) for node in walk(loop)):
-        return Declined("the loop holds a string of several lines, which indenting would change")
-    head = module.head(loop)
-    indent = module.source.line(start)[: head.column - 1]
-    if indent.strip():
-        return Declined("the loop does not start its line")
-    offset = head.line - start
-    body = module.source.line(loop.body[0].lineno)
-    step = body[: len(body) - len(body.lstrip())].removeprefix(indent) or ("\t" if indent.endswith("\t") else "    ")
-    edits = [Edit(finding.path, Span(head.line, 1, head.line, 1, head.cell), f"{indent}with torch.no_grad():\n")]
-    for number in range(start, end + 1):
-        if module.source.line(number).strip():
-            line = number + offset
-            edits.append(Edit(finding.path, Span(line, 1, line, 1, head.cell), step))
-    return Fix("wrap the loop in `with torch.no_grad():`", Safety.UNSAFE, tuple(edits))
-
-
-def _is_long_string(node: ast.AST) -> bool:
-    text = isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and isinstance(node.value, str | bytes))
-    return text and isinstance(node, ast.expr) and node.end_lineno != node.lineno
+def _wrap(project: Project, found: Inference) -> Fix | Declined:
+    document = project.document(found.scopes.path)
+    assert document is not None
+    edits = wrap(document, found.loop, "with torch.no_grad():")
+    if isinstance(edits, Declined):
+        return edits
+    return Fix("wrap the loop in `with torch.no_grad():`", Safety.UNSAFE, edits)
 
 
 FIXER = Fixer("GPU203", fix)

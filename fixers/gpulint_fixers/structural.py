@@ -1,0 +1,255 @@
+"""Edits that wrap, rewrite or re-indent a whole statement, through LibCST.
+
+Lines alone do not tell how to indent a block: those inside of a string belong to its value, and those after a backslash
+or inside of brackets need not follow the indentation. LibCST knows which is which. Only the lines of the statement are
+parsed, so positions never have to be converted between ``ast`` (UTF-8 bytes) and LibCST. The result is compared with the
+lines that are there: a line that was only indented yields an edit of its indentation, so other fixes inside of the block
+still apply in the same pass, and line endings stay.
+
+Importing LibCST takes 0.2 s, so that happens when the first statement is rewritten.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from os.path import commonprefix
+from typing import TYPE_CHECKING
+
+from gpulint.documents import Document
+from gpulint.documents.python import PythonModule
+from gpulint.fix import Declined, Edit
+from gpulint.source import Span
+
+if TYPE_CHECKING:
+    import libcst as cst
+
+    Statement = cst.SimpleStatementLine | cst.BaseCompoundStatement
+    Change = Callable[[Statement], Statement | Sequence[Statement]]
+
+_BLANKS = " \t\f"
+_AFTER_BACKSLASH = re.compile(r"(?<=\\\n)")
+
+
+def rewrite(document: Document, statement: ast.stmt, change: Change) -> tuple[Edit, ...] | Declined:
+    """Edits that replace ``statement`` of ``document.python`` by what ``change`` makes of its LibCST node.
+
+    ``change`` gets the node without the comments above it, and returns one node or several. All other lines stay byte
+    for byte as they are.
+
+    Declined if the statement shares a line with another, is an ``elif``, cannot be read by LibCST, or if the change
+    touches IPython syntax of a notebook.
+    """
+    region = _region(document, statement)
+    if isinstance(region, Declined):
+        return region
+    new = _changed(region, change)
+    return new if isinstance(new, Declined) else _edits(document, region, new)
+
+
+def wrap(document: Document, statement: ast.stmt, header: str) -> tuple[Edit, ...] | Declined:
+    """Edits that put ``statement`` into the block that ``header`` (``"with torch.no_grad():"``) opens.
+
+    Declined as by :func:`rewrite`, and if indentation would change a value: that of an f-string which shows its own
+    source (``f"{x = }"``) over several lines.
+    """
+    import libcst as cst
+
+    region = _region(document, statement)
+    if isinstance(region, Declined):
+        return region
+    outer = cst.parse_statement(f"{header} pass")
+
+    def enclosed(node: Statement) -> Statement:
+        return outer.with_changes(body=cst.IndentedBlock([_continued(node, region.step)], indent=region.step))
+
+    new = _changed(region, enclosed)
+    if isinstance(new, Declined):
+        return new
+    added = len(new) - len(region.lines)
+    # LibCST indents blank lines as well where the statement itself is not indented.
+    new[added:] = [line if old.strip(_BLANKS) else old for old, line in zip(region.lines, new[added:], strict=True)]
+    (inner,) = getattr(_parsed(region, new), "body", [None])
+    if inner is None or ast.dump(inner) != ast.dump(_parsed(region, region.lines)):
+        return Declined("indenting the block would change a string")
+    return _edits(document, region, new)
+
+
+@dataclass(frozen=True, slots=True)
+class _Region:
+    """The lines of a statement, with the comments that end its block."""
+
+    module: PythonModule
+    first: int
+    """1-based number of the first line in the module's text."""
+    lines: list[str]
+    """Without their line endings."""
+    lead: str
+    """Indentation of the statement."""
+    step: str
+    """What one more level of indentation adds."""
+
+    @property
+    def opening(self) -> str:
+        """A line above, with which the lines can be parsed as they are."""
+        return "if 1:\n" if self.lead else ""
+
+    def start(self, index: int) -> int:
+        """Offset in the module's text at which a line starts."""
+        return self.module.source.offset(self.first + index, 1)
+
+    def end(self, index: int) -> int:
+        """Offset of the end of a line, before its line ending."""
+        return self.start(index) + len(self.lines[index])
+
+
+def _region(document: Document, statement: ast.stmt) -> _Region | Declined:
+    module = document.python
+    assert module is not None
+    source = module.source
+    start, end = module.offsets(statement)
+    for decorator in getattr(statement, "decorator_list", [])[:1]:
+        start = source.text.rindex("@", 0, module.offsets(decorator)[0])
+    (first, column), (last, after) = source.position(start), source.position(end)
+    lead, above = source.line(first)[: column - 1], source.line(first - 1)
+    behind = source.line(last)[after - 1 :].strip().removeprefix(";").lstrip()
+    goes_on = above.endswith("\\") and not above.lstrip().startswith("#")
+    if lead.strip() or goes_on or (behind and not behind.startswith("#")):
+        return Declined("the statement shares its line with another one")
+    if source.text.startswith("elif", start):
+        return Declined("an `elif` is part of a larger statement")
+    if hasattr(statement, "body"):
+        last = _with_footer(module, first, last)
+    lines = [source.line(number) for number in range(first, last + 1)]
+    return _Region(module, first, lines, lead, _step(module, statement))
+
+
+def _with_footer(module: PythonModule, first: int, last: int) -> int:
+    """The last line of a block, or of the comments below that are indented deeper than its head."""
+    source = module.source
+    lead, cell = _lead(source.line(first)), _span(module, source.offset(first, 1)).cell
+    for number in range(last + 1, len(source.line_starts) + 1):
+        line = source.line(number)
+        if not (text := line.lstrip(_BLANKS)):
+            continue
+        deeper = line.startswith(lead) and len(line) - len(text) > len(lead)
+        if not text.startswith("#") or not deeper or _span(module, source.offset(number, 1)).cell != cell:
+            break
+        last = number
+    return last
+
+
+def _step(module: PythonModule, statement: ast.stmt) -> str:
+    """One level of indentation, as the statement's own block has it, else a block around it, else the module's first."""
+    for node in (statement, *module.ancestors(statement), *module.nodes):
+        body = getattr(node, "body", None)
+        if isinstance(node, ast.stmt) and isinstance(body, list) and body[0].lineno > node.lineno:
+            outer, inner = (_lead(module.source.line(part.lineno)) for part in (node, body[0]))
+            if len(inner) == body[0].col_offset and inner.startswith(outer) and inner != outer:
+                return inner.removeprefix(outer)
+    return "    "
+
+
+def _lead(line: str) -> str:
+    """The indentation of a line."""
+    return line[: len(line) - len(line.lstrip(_BLANKS))]
+
+
+def _changed(region: _Region, change: Change) -> list[str] | Declined:
+    """The lines of a region after ``change``."""
+    import libcst as cst
+
+    text = region.opening + "\n".join(region.lines) + "\n"
+    try:
+        tree = cst.parse_module(text, cst.PartialParserConfig(default_newline="\n", default_indent=region.step))
+        if tree.code != text:
+            return Declined("LibCST does not reproduce the statement")
+        holder = tree.body[0] if region.opening else tree
+        block = holder.body if isinstance(holder, cst.If) else tree
+        (node,) = block.body
+        assert isinstance(node, cst.SimpleStatementLine | cst.BaseCompoundStatement)
+        made = change(node)
+        nodes = [made] if isinstance(made, cst.CSTNode) else [*made]
+        code = tree.with_deep_changes(block, body=nodes).code
+    except (cst.ParserSyntaxError, RecursionError):
+        return Declined("LibCST cannot read the statement")
+    return code.removeprefix(region.opening).removesuffix("\n").split("\n")
+
+
+def _continued(node: Statement, step: str) -> cst.BaseStatement:
+    """``node`` with the lines after a backslash indented by ``step``; LibCST itself leaves those where they are."""
+    import libcst as cst
+
+    class Continued(cst.CSTTransformer):
+        def leave_SimpleWhitespace(
+            self, original_node: cst.SimpleWhitespace, updated_node: cst.SimpleWhitespace
+        ) -> cst.SimpleWhitespace:
+            value = updated_node.value
+            return updated_node.with_changes(value=_AFTER_BACKSLASH.sub(step, value)) if "\n" in value else updated_node
+
+    changed = node.visit(Continued())
+    assert isinstance(changed, cst.BaseStatement)
+    return changed
+
+
+def _parsed(region: _Region, lines: Sequence[str]) -> ast.stmt:
+    statement = ast.parse(region.opening + "\n".join(lines) + "\n").body[0]
+    if not region.opening:
+        return statement
+    assert isinstance(statement, ast.If)
+    return statement.body[0]
+
+
+def _edits(document: Document, region: _Region, new: list[str]) -> tuple[Edit, ...] | Declined:
+    """What turns the lines of a region into ``new``: those in the middle replaced, those around it indented."""
+    old = region.lines
+    shortest = min(len(old), len(new))
+    head = tail = 0
+    while head < shortest and old[head].lstrip(_BLANKS) == new[head].lstrip(_BLANKS):
+        head += 1
+    while tail < shortest - head and old[-1 - tail].lstrip(_BLANKS) == new[-1 - tail].lstrip(_BLANKS):
+        tail += 1
+    edits, stop = list[Edit](), len(old) - tail
+    if head < max(stop, len(new) - tail):
+        if not all(_is_as_written(document, region, index) for index in range(min(head, len(old) - 1), stop)):
+            return Declined("the change touches IPython syntax")
+        edits.append(_replaced(region, head, stop, new[head : len(new) - tail]))
+    kept = [*range(head), *range(-tail, 0)]
+    edits += (edit for index in kept for edit in _indented(region, index % len(old), new[index]))
+    return tuple(edits)
+
+
+def _is_as_written(document: Document, region: _Region, index: int) -> bool:
+    """Is a line's text that of the file? In notebooks, Python stands in for magics."""
+    span = _span(region.module, region.start(index))
+    return document.cell_source(span.cell).line(span.line) == region.lines[index]
+
+
+def _replaced(region: _Region, start: int, stop: int, new: list[str]) -> Edit:
+    """The old lines ``start:stop`` replaced by ``new``; either may be empty."""
+    module, text = region.module, "\n".join(new)
+    if start < stop and new:
+        return Edit(module.path, module.span_at(region.start(start), region.end(stop - 1)), text)
+    if start == len(region.lines):
+        return Edit(module.path, _span(module, region.end(start - 1)), f"\n{text}")
+    end = region.start(stop)
+    return Edit(module.path, module.span_at(region.start(start), end), f"{text}\n" if new else "")
+
+
+def _indented(region: _Region, index: int, new: str) -> Iterator[Edit]:
+    """A line with the indentation of ``new``; edited as far to the left as can be, where no other fix edits."""
+    module, before, after = region.module, _lead(region.lines[index]), _lead(new)
+    if before == after:
+        return
+    same = len(commonprefix((before[::-1], after[::-1])))
+    before, after = before[: len(before) - same], after[: len(after) - same]
+    same = len(commonprefix((before, after)))
+    start = region.start(index)
+    yield Edit(module.path, module.span_at(start + same, start + len(before)), after[same:])
+
+
+def _span(module: PythonModule, offset: int) -> Span:
+    """The empty span at an offset of the module's text."""
+    return module.span_at(offset, offset)
