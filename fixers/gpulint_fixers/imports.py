@@ -10,7 +10,7 @@ from gpulint.facts.scopes import ModuleScopes
 from gpulint.fix import Declined, Edit
 from gpulint.project import Project
 from gpulint.words import word_of
-from gpulint_fixers.statements import insert_below
+from gpulint_fixers.statements import insert_below, start_of
 
 
 def add_import(scopes: ModuleScopes, name: str) -> tuple[Edit, ...]:
@@ -21,11 +21,8 @@ def add_import(scopes: ModuleScopes, name: str) -> tuple[Edit, ...]:
     first = _first(scopes)
     if first is None:
         return ()
-    start = module.offsets(first)[0]
-    decorators = getattr(first, "decorator_list", [])
-    if decorators:
-        start = module.source.text.rindex("@", 0, module.offsets(decorators[0])[0])
-    return (Edit(module.path, module.span_at(start, start), f"import {name}{module.source.line_break}"),)
+    start = start_of(module, first)
+    return (Edit(module.path, module.span_at(start, start), f"import {name}\n"),)
 
 
 @once

@@ -1,10 +1,11 @@
 """Edits that wrap, rewrite or re-indent a whole statement, through LibCST.
 
-Lines alone do not tell how to indent a block: those inside of a string belong to its value, and those after a backslash
-or inside of brackets need not follow the indentation. LibCST knows which is which. Only the lines of the statement are
-parsed, so positions never have to be converted between ``ast`` (UTF-8 bytes) and LibCST. The result is compared with the
-lines that are there: a line that was only indented yields an edit of its indentation, so other fixes inside of the block
-still apply in the same pass, and line endings stay.
+Lines alone do not tell how to indent a block: those inside a string belong to its value, and those after a backslash or
+inside brackets need not follow the indentation. LibCST knows which is which.
+
+Only the lines of the statement are parsed, so positions never have to be converted between ``ast`` (UTF-8 bytes) and
+LibCST. The result is compared with the present lines: a line that was only indented yields an edit of its indentation.
+So other fixes inside the block still apply in the same pass, and line endings stay as they are.
 
 Importing LibCST takes 0.2 s, so that happens when the first statement is rewritten.
 """
@@ -15,13 +16,13 @@ import ast
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from os.path import commonprefix
 from typing import TYPE_CHECKING
 
 from gpulint.documents import Document
 from gpulint.documents.python import PythonModule
 from gpulint.fix import Declined, Edit
 from gpulint.source import Span
+from gpulint_fixers.statements import start_of
 
 if TYPE_CHECKING:
     import libcst as cst
@@ -109,9 +110,7 @@ def _region(document: Document, statement: ast.stmt) -> _Region | Declined:
     module = document.python
     assert module is not None
     source = module.source
-    start, end = module.offsets(statement)
-    for decorator in getattr(statement, "decorator_list", [])[:1]:
-        start = source.text.rindex("@", 0, module.offsets(decorator)[0])
+    start, end = start_of(module, statement), module.offsets(statement)[1]
     (first, column), (last, after) = source.position(start), source.position(end)
     lead, above = source.line(first)[: column - 1], source.line(first - 1)
     behind = source.line(last)[after - 1 :].strip().removeprefix(";").lstrip()
@@ -142,7 +141,7 @@ def _with_footer(module: PythonModule, first: int, last: int) -> int:
 
 
 def _step(module: PythonModule, statement: ast.stmt) -> str:
-    """One level of indentation, as the statement's own block has it, else a block around it, else the module's first."""
+    """One level of indentation: that of the statement's own block, of a block around it, or of the module's first."""
     for node in (statement, *module.ancestors(statement), *module.nodes):
         body = getattr(node, "body", None)
         if isinstance(node, ast.stmt) and isinstance(body, list) and body[0].lineno > node.lineno:
@@ -179,7 +178,8 @@ def _changed(region: _Region, change: Change) -> list[str] | Declined:
 
 
 def _continued(node: Statement, step: str) -> cst.BaseStatement:
-    """``node`` with the lines after a backslash indented by ``step``; LibCST itself leaves those where they are."""
+    """``node`` with ``step`` added to lines that LibCST leaves where they are: those after a backslash, and those in
+    brackets or comments that are indented less than their block. Comments at the very start of a line stay there."""
     import libcst as cst
 
     class Continued(cst.CSTTransformer):
@@ -188,6 +188,22 @@ def _continued(node: Statement, step: str) -> cst.BaseStatement:
         ) -> cst.SimpleWhitespace:
             value = updated_node.value
             return updated_node.with_changes(value=_AFTER_BACKSLASH.sub(step, value)) if "\n" in value else updated_node
+
+        def leave_ParenthesizedWhitespace(
+            self, original_node: cst.ParenthesizedWhitespace, updated_node: cst.ParenthesizedWhitespace
+        ) -> cst.ParenthesizedWhitespace:
+            return (
+                updated_node
+                if updated_node.indent
+                else updated_node.with_changes(last_line=more(updated_node.last_line))
+            )
+
+        def leave_EmptyLine(self, original_node: cst.EmptyLine, updated_node: cst.EmptyLine) -> cst.EmptyLine:
+            stays = updated_node.indent or updated_node.whitespace.empty
+            return updated_node if stays else updated_node.with_changes(whitespace=more(updated_node.whitespace))
+
+    def more(white: cst.SimpleWhitespace) -> cst.SimpleWhitespace:
+        return white.with_changes(value=step + white.value)
 
     changed = node.visit(Continued())
     assert isinstance(changed, cst.BaseStatement)
@@ -239,15 +255,14 @@ def _replaced(region: _Region, start: int, stop: int, new: list[str]) -> Edit:
 
 
 def _indented(region: _Region, index: int, new: str) -> Iterator[Edit]:
-    """A line with the indentation of ``new``; edited as far to the left as can be, where no other fix edits."""
+    """A line with the indentation of ``new``, which is added at its very start, where other fixes insert nothing."""
     module, before, after = region.module, _lead(region.lines[index]), _lead(new)
     if before == after:
         return
-    same = len(commonprefix((before[::-1], after[::-1])))
-    before, after = before[: len(before) - same], after[: len(after) - same]
-    same = len(commonprefix((before, after)))
+    if after.endswith(before):
+        before, after = "", after.removesuffix(before)
     start = region.start(index)
-    yield Edit(module.path, module.span_at(start + same, start + len(before)), after[same:])
+    yield Edit(module.path, module.span_at(start, start + len(before)), after)
 
 
 def _span(module: PythonModule, offset: int) -> Span:

@@ -13,9 +13,10 @@ from gpulint.facts.conditions import conditions
 from gpulint.facts.roles import Role
 from gpulint.facts.scopes import ModuleScopes, last_name
 from gpulint.finding import Finding
-from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
+from gpulint.fix import Declined, Fix, Fixer, Safety
 from gpulint.project import Project
 from gpulint_fixers.calls import set_keyword
+from gpulint_fixers.statements import insert_above
 
 _ROUNDED = "their sums are rounded differently"
 _GRADIENTS = re.compile(r"^unscale_$|clip_grad|grad(ient)?s?_norm")
@@ -87,15 +88,10 @@ def _skip(project: Project, scopes: ModuleScopes, found: Accumulation) -> Fix | 
         return Declined(f"`{changed}` changes within the loop, before the parameters are updated")
     if early := _reads_gradients(scopes, loop, found.last):
         return Declined(f"`{early}` works on the gradients of every micro-step, which would then be each process's own")
-    first = loop.body[0]
-    start = module.offsets(first)[0]
-    line = module.source.text.rfind("\n", 0, start) + 1
-    indent = module.source.text[line:start]
-    if indent.strip() or isinstance(first, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef):
-        return Declined("the loop's body does not start on a line of its own")
     text = f"{ast.unparse(model)}.require_backward_grad_sync = {ast.unparse(found.last)}"
-    line_break = module.source.line_break
-    edit = Edit(module.path, module.span_at(start, start), f"{text}{line_break}{indent}")
+    edit = insert_above(module, loop.body[0], text)
+    if edit is None:
+        return Declined("the loop's body starts on the line of its head")
     return Fix(
         f"exchange gradients in the last micro-step of each update alone, as `no_sync` does; {_ROUNDED}",
         Safety.UNSAFE,
