@@ -37,7 +37,7 @@ _AFTER_BACKSLASH = re.compile(r"(?<=\\\n)")
 def rewrite(document: Document, statement: ast.stmt, change: Change) -> tuple[Edit, ...] | Declined:
     """Edits that replace ``statement`` of ``document.python`` by what ``change`` makes of its LibCST node.
 
-    ``change`` gets the node without the comments above it, and returns one node or several. All other lines stay byte
+    ``change`` gets the node without the comments above it, and returns at least one node. All other lines stay byte
     for byte as they are.
 
     Declined if the statement shares a line with another, is an ``elif``, cannot be read by LibCST, or if the change
