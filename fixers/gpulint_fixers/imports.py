@@ -37,7 +37,7 @@ def import_sibling(project: Project, scopes: ModuleScopes, sibling: str, name: s
     if any(binding.target.endswith(f"{sibling}.{name}") for binding in scopes.top.bindings.get(name, [])):
         return ()
     if name in scopes.top.bindings:
-        return Declined(f"the name {name!r} is taken")
+        return Declined(f"the name {name!r} is already in use")
     package = _package(project, scopes)
     if isinstance(package, Declined):
         return package
@@ -50,9 +50,11 @@ def import_sibling(project: Project, scopes: ModuleScopes, sibling: str, name: s
         elif not _stays_first(node):
             break
     if last is None:
-        return Declined("there is no import at the top to put another one under")
+        return Declined("the module has no import at the top to add another one below")
     edit = insert_below(module, last, f"from {home} import {name}")
-    return (edit,) if edit is not None else Declined("the last import at the top shares its line with others")
+    return (
+        (edit,) if edit is not None else Declined("the last import at the top shares its line with another statement")
+    )
 
 
 def _package(project: Project, scopes: ModuleScopes) -> str | Declined:
@@ -65,7 +67,7 @@ def _package(project: Project, scopes: ModuleScopes) -> str | Declined:
     if is_program or not prefixes:
         prefixes |= {""} if is_program or not project.exists(path.parent / "__init__.py") else {"."}
     if len(prefixes) > 1:
-        return Declined("the module is imported in several ways, so a module beside it has no one name")
+        return Declined("the module is imported under several names, so the name of a module beside it is ambiguous")
     return prefixes.pop()
 
 

@@ -42,7 +42,7 @@ def _horovod(project: Project, scopes: ModuleScopes, found: HorovodOptimizer) ->
         )
     horovod = call.func.value if isinstance(call.func, ast.Attribute) else None
     if not isinstance(horovod, ast.Name) or not any(name.startswith(_COMPRESSING) for name in found.names):
-        return Declined("Horovod has no name of its own here, or no compression for this library")
+        return Declined("Horovod is not imported as a module here, or has no compression for this library")
     edit = set_keyword(module, call, "compression", f"{horovod.id}.Compression.fp16")
     return Fix("exchange gradients as float16, to which they are rounded", Safety.UNSAFE, (edit,))
 
@@ -79,21 +79,23 @@ def _skip(project: Project, scopes: ModuleScopes, found: Accumulation) -> Fix | 
     """Tell DDP at the start of each iteration whether its gradients are due."""
     module, loop, model = scopes.module, found.loop, found.model
     if model is None or found.last is None or not isinstance(loop, ast.For):
-        return Declined("which model is wrapped, or when its gradients are due, is not seen in the loop")
+        return Declined("the loop does not show which model is wrapped or when its parameters are updated")
     origins = [ref.node for ref in project.resolver.origins(scopes, model)]
     made = {last_name(node.func) for node in origins if isinstance(node, ast.Call)}
     if not made <= {"DistributedDataParallel", "DDP"} or "torch.compile" in module.source.text:
-        return Declined("only a plain DDP model can be told so: under FSDP it costs memory")
+        return Declined("this fix is offered for plain DDP only; under FSDP it increases memory use")
     if changed := _changed(loop, found.last):
-        return Declined(f"`{changed}` changes within the loop, before the parameters are updated")
+        return Declined(f"`{changed}` is changed in the loop before the parameters are updated")
     if early := _reads_gradients(scopes, loop, found.last):
-        return Declined(f"`{early}` works on the gradients of every micro-step, which would then be each process's own")
+        return Declined(
+            f"`{early}` uses the gradients of every micro-step, which would no longer be averaged over the processes"
+        )
     text = f"{ast.unparse(model)}.require_backward_grad_sync = {ast.unparse(found.last)}"
     edit = insert_above(module, loop.body[0], text)
     if edit is None:
-        return Declined("the loop's body starts on the line of its head")
+        return Declined("the loop's body is on the same line as its header")
     return Fix(
-        f"exchange gradients in the last micro-step of each update alone, as `no_sync` does; {_ROUNDED}",
+        f"exchange gradients only in the last micro-step of each update, as `no_sync` does; {_ROUNDED}",
         Safety.UNSAFE,
         (edit,),
     )

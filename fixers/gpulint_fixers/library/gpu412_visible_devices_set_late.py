@@ -16,7 +16,7 @@ from gpulint_fixers.statements import insert_above, remove_statement
 def fix(finding: Finding, project: Project) -> Fix | Declined:
     found, document = finding.payload, project.document(finding.path)
     if not isinstance(found, Late) or document is None or document.python is None or finding.span.cell is not None:
-        return Declined("the setting stands in a notebook")
+        return Declined("the setting is in a notebook")
     late = found.statement
     if not isinstance(late, ast.Assign | ast.Expr | ast.If):
         return Declined(f"the setting is inside a `{type(late).__name__.lower()}` block")
@@ -26,7 +26,7 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         node.lineno for node in walk(module.tree) if isinstance(node, ast.Import) and node.names[0].name == "os"
     ]
     if names or not any(line < found.before.lineno for line in imported):
-        return Declined("the value, or `os`, is not known yet where the setting has to stand")
+        return Declined("the value or `os` is not defined yet where the setting would have to be")
     removal = remove_statement(module, late)
     if removal is None:
         return Declined("the setting shares its line with other statements")

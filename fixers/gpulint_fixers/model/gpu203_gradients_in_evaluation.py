@@ -25,10 +25,10 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     found = finding.payload
     assert isinstance(found, Inference)
     if not any(binding.target == "torch" for binding in found.scopes.top.bindings.get("torch", [])):
-        return Declined("the module does not import torch by its own name")
+        return Declined("`torch` is not imported under the name `torch`")
     function = found.function
     if explains := _explains(found, function or found.loop):
-        return Declined(f"`{explains}` may need the gradients")
+        return Declined(f"`{explains}` may need gradients")
     if function is not None and not _trains(project, found, function):
         return _decorate(finding, project, found, function)
     return _wrap(project, found)
@@ -56,7 +56,7 @@ def _trains(project: Project, found: Inference, function: FunctionNode) -> bool:
 
 def _decorate(finding: Finding, project: Project, found: Inference, function: FunctionNode) -> Fix | Declined:
     if any(isinstance(node, ast.Yield | ast.YieldFrom | ast.Await) for node in walk(function)):
-        return Declined("a decorator would not cover a generator or coroutine")
+        return Declined("a decorator does not cover generators and coroutines")
     module = found.scopes.module
     head = module.head(function)
     indent = module.source.line(function.lineno)[: head.column - 1]
