@@ -11,14 +11,13 @@ import json
 import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpulint import disk
 from gpulint.config import ConfigError, check_link
 from gpulint.finding import Finding, Severity
-from gpulint.fingerprint import keys
+from gpulint.records import dataclass
 
 if TYPE_CHECKING:
     from gpulint.engine import Result
@@ -64,6 +63,8 @@ class Baseline:
 
     def split(self, results: Sequence[Result], project: Project) -> Split:
         """Match entries with findings, those of the same file first; an entry with a count matches as often."""
+        from gpulint.fingerprint import keys
+
         left = {(entry.fingerprint, entry.path): entry.count for entry in self.entries}
         homes: dict[str, list[str]] = {}
         for entry in self.entries:
@@ -94,6 +95,8 @@ class Baseline:
 
     def of(self, findings: Iterable[Finding], project: Project) -> list[Entry]:
         """Entries for findings, in the order of the file."""
+        from gpulint.fingerprint import keys
+
         listed = list(findings)
         made: dict[tuple[str, str], Entry] = {}
         counts: Counter[tuple[str, str]] = Counter()

@@ -7,9 +7,10 @@ import re
 import tokenize
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gpulint import regex
+from gpulint.records import dataclass
 from gpulint.rule import Kind
 from gpulint.source import SourceText, Span
 
@@ -17,9 +18,9 @@ if TYPE_CHECKING:
     from gpulint.documents import Document
 
 # A hash that starts a word, as shell, YAML and Dockerfiles have it.
-_HASH = re.compile(r"(?:^|(?<=\s))#.*", re.MULTILINE)
+_HASH = regex.compile(r"(?:^|(?<=\s))#.*", re.MULTILINE)
 # IPython's magics and shell lines, which are no Python.
-_MAGIC = re.compile(r"^[ \t]*[%!].*", re.MULTILINE)
+_MAGIC = regex.compile(r"^[ \t]*[%!].*", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from gpulint import disk
 from gpulint.finding import Severity
+from gpulint.records import dataclass, field
 from gpulint.settings import SETTINGS
 
 
@@ -42,6 +41,8 @@ class Config:
     """For each model factory the arguments of ``gpulint estimate``, the factory first."""
     cache_dir: str | None = None
     """The folder of the cache, relative to ``base`` and in it; None: the user's cache folder."""
+    models: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    """Rows that teach gpulint libraries and job formats, by kind, as :class:`gpulint.libraries.Models` takes them."""
     base: Path = field(default_factory=Path.cwd)
     """The folder that path patterns are relative to."""
     source: Path | None = None
@@ -50,6 +51,8 @@ class Config:
 
 def suggestion(word: str, known: Iterable[str]) -> str:
     """``; did you mean 'x'?`` for the closest known word, else nothing."""
+    import difflib
+
     by_lower = {name.lower(): name for name in known}
     close = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=0.6)
     return f"; did you mean '{by_lower[close[0]]}'?" if close else ""
@@ -132,7 +135,18 @@ def _parse(path: Path, table: dict[str, Any]) -> Config:
             values[key.replace("-", "_")] = SETTINGS[key].read(value)
         except ValueError as error:
             raise ConfigError(f"{_where(path, key)}: '{key}' {error}") from None
+    if "models" in values:
+        values["models"] = _models(values["models"], path)
     return dataclasses.replace(Config(base=path.parent.absolute(), source=path), **values)
+
+
+def _models(given: object, path: Path) -> Mapping[str, tuple[Any, ...]]:
+    from gpulint.libraries.sources import ModelError, from_settings
+
+    try:
+        return from_settings(given, path, "tool.gpulint.models." if path.name == "pyproject.toml" else "models.")
+    except ModelError as error:
+        raise ConfigError(str(error)) from None
 
 
 def _where(path: Path, key: str) -> str:

@@ -8,11 +8,12 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from gpulint import regex
 from gpulint.escaping import is_command, no_command, printable
 from gpulint.writing import Change
 
-_ODD = re.compile(rb'[\x00-\x1f"\\\x7f-\xff]')
-_QUOTED = re.compile(rb'[\x00-\x1f"\\\x7f]')
+_ODD = regex.compile(rb'[\x00-\x1f"\\\x7f-\xff]')
+_QUOTED = regex.compile(rb'[\x00-\x1f"\\\x7f]')
 
 
 def unified(change: Change, cwd: Path) -> bytes:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from gpulint import disk
@@ -14,6 +13,7 @@ from gpulint.documents import kind_of
 from gpulint.finding import Problem
 from gpulint.gitignore import NAME, IgnoreFiles, Ignores
 from gpulint.patterns import compiled
+from gpulint.records import dataclass, field
 
 MAX_LINE = 1_000_000
 HEAD = 4096

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from pathlib import Path
 
+from gpulint import regex
 from gpulint.fix import Edit, Fix
 from gpulint.source import SourceText
 
-_BREAK = re.compile(r"(?<!\r)\n")
+_BREAK = regex.compile(r"(?<!\r)\n")
 
 
 class Overlap(ValueError):

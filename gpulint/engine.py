@@ -11,7 +11,6 @@ import dataclasses
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -20,6 +19,7 @@ from gpulint.failures import Failure, Origin, PluginError
 from gpulint.finding import Finding, Place, Problem
 from gpulint.fix import Declined, Fix, Fixer
 from gpulint.gate import Gate
+from gpulint.records import dataclass, field
 from gpulint.rule import Kind, Rule, Scope
 from gpulint.suppress import Suppressions
 

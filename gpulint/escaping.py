@@ -12,18 +12,22 @@ import sys
 from pathlib import Path
 from typing import TextIO
 
+from gpulint import regex
+
 # Control characters, line ends, surrogates, and what hides or reorders the text around it. Joiners stay: they belong to
 # the spelling of some languages and to emoji.
-_HIDDEN = re.compile(
-    "[\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff"
-    "\U000e0000-\U000e007f]"
+_BEYOND_ASCII = (
+    "\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff"
+    "\U000e0000-\U000e007f"
 )
-_SURROGATE = re.compile("[\ud800-\udfff]")
+_HIDDEN = regex.compile(f"[\x00-\x1f{_BEYOND_ASCII}]")
+_HIDDEN_IN_JSON = regex.compile(f"[{_BEYOND_ASCII}]")  # JSON escapes the others itself
+_SURROGATE = regex.compile("[\ud800-\udfff]")
 _NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 # GitHub's runner and the agents of Azure Pipelines take "##[...]" and "##vso[...]" for commands wherever they stand in
 # a line, GitHub's runner also "::" behind the blanks that a line starts with.
-_ANYWHERE = re.compile(r"#(?=#(?:vso)?\[)", re.IGNORECASE)
-_AT_START = re.compile(r"\s*::")
+_ANYWHERE = regex.compile(r"#(?=#(?:vso)?\[)", re.IGNORECASE)
+_AT_START = regex.compile(r"\s*::")
 
 
 def printable(text: str, keep: str = "") -> str:
@@ -48,8 +52,17 @@ def toml_escapes(text: str) -> str:
 
 
 def json_escapes(text: str) -> str:
-    """JSON ``text`` in which what UTF-8 cannot encode, and strict readers refuse, is shown as ``\\xff``."""
-    return _SURROGATE.sub(lambda found: "\\" + _escape(found.group()), text)
+    """JSON ``text`` with JSON's escapes for what a terminal would obey or hide, which keep its value.
+
+    What UTF-8 cannot encode, and strict readers refuse, is shown as ``\\xff``.
+    """
+    return _HIDDEN_IN_JSON.sub(lambda found: _json_escape(found.group()), text)
+
+
+def _json_escape(char: str) -> str:
+    if _SURROGATE.match(char):
+        return "\\" + _escape(char)
+    return re.sub("(....)", r"\\u\1", char.encode("utf-16-be").hex())
 
 
 def no_command(line: str) -> str:

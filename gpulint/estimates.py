@@ -7,12 +7,12 @@ plugin estimates memory; rules and fixers then find the result at the project.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpulint import disk
 from gpulint.escaping import say
+from gpulint.records import dataclass
 
 if TYPE_CHECKING:
     from gpulint.project import Project

@@ -5,11 +5,11 @@ from __future__ import annotations
 import itertools
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
 from gpulint.finding import Problem
+from gpulint.records import dataclass
 
 MAX_CALLS_BEFORE = 400
 """Calls on the stack beyond which a recursion that ends too deep says nothing of the file that it is about."""

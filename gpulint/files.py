@@ -3,30 +3,30 @@
 from __future__ import annotations
 
 import codecs
-import hashlib
 import os
-import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from gpulint import disk
+from gpulint import disk, regex
 from gpulint.documents import kind_of
 from gpulint.rule import Kind
 
-_TEST_FOLDERS = re.compile(
+_TEST_FOLDERS = regex.compile(
     r"(^|/)(tests?|test_?data|(test_?)?fixtures|testing|unit_?tests?|(functional|smoke|integration)_tests|test_utils|ci)/"
 )
-_TESTS = re.compile(r"(^|/)(_?(smoke_)?test_[^/]*|[^/]*[_-]tests?|conftest)\.(py|ipynb|sh|ya?ml)$")
-_ASSERTS = re.compile(rb"def _?test|unittest|pytest|TestCase|assert_")
+_TESTS = regex.compile(r"(^|/)(_?(smoke_)?test_[^/]*|[^/]*[_-]tests?|conftest)\.(py|ipynb|sh|ya?ml)$")
+_ASSERTS = regex.compile(rb"def _?test|unittest|pytest|TestCase|assert_")
 _EVALUATES = tuple(
-    re.compile(text) for text in (rb"load_state_dict\(", rb"argparse|parse_args|__main__", rb"[Ll]oader")
+    regex.compile(text) for text in (rb"load_state_dict\(", rb"argparse|parse_args|__main__", rb"[Ll]oader")
 )
 """What a program that tests a trained model holds: it loads the weights, takes options and reads batches."""
 
 
 def _digest(path: str) -> str | None:
+    import hashlib
+
     try:
         return hashlib.blake2b(disk.read(path), digest_size=16).hexdigest()
     except OSError:
@@ -114,6 +114,10 @@ class Files:
         self._asked["real"].add(path)
         real = disk.real(path)
         return any(top in self._tops for top in (real, *map(str, Path(real).parents)))
+
+    def kind(self, path: Path) -> Kind | None:
+        """Kind of a file, by its name if that is enough, else by its first bytes; None if gpulint skips it."""
+        return kind_of(path) or kind_of(path, self.data(path)[:4096])
 
     def is_utf16(self, path: Path) -> bool:
         """Does a file start with the mark of UTF-16, in which bytes are no characters?"""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpulint.records import dataclass, field
 from gpulint.source import Span
 
 if TYPE_CHECKING:

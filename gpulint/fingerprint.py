@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import hashlib
 import os
-import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
@@ -13,6 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpulint import regex
 from gpulint.finding import Finding
 
 if TYPE_CHECKING:
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from gpulint.project import Project
     from gpulint.source import Span
 
-_BLANKS = re.compile(r"\s+")
-_COMMENT = re.compile(r"\s#")
+_BLANKS = regex.compile(r"\s+")
+_COMMENT = regex.compile(r"\s#")
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 

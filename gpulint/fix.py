@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpulint.finding import Finding
+from gpulint.records import dataclass
 from gpulint.source import Span
 
 if TYPE_CHECKING:

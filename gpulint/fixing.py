@@ -7,7 +7,6 @@ its finding or undoes another is dropped with the reason, and the others are don
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +15,7 @@ from gpulint import edits, engine
 from gpulint.engine import Report, Result
 from gpulint.fix import Declined, Fix, Fixer, Safety
 from gpulint.outcomes import Fixed, Outcome, State
+from gpulint.records import dataclass, field
 from gpulint.texts import Refused, edited
 from gpulint.writing import Change
 

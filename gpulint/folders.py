@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import secrets
 import stat
 from collections.abc import Iterator
 from pathlib import Path
+
+from gpulint import regex
 
 try:
     import fcntl
 except ImportError:  # Windows has no such locks, and goes without
     fcntl = None  # type: ignore[assignment]
 
-_TEMPORARY = re.compile(r"\.gpulint-[0-9a-f]{16}\.tmp")
+_TEMPORARY = regex.compile(r"\.gpulint-[0-9a-f]{16}\.tmp")
 
 
 class NotRegular(OSError):

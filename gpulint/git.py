@@ -11,11 +11,11 @@ import os
 import shutil
 import subprocess
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 from gpulint.config import ConfigError
+from gpulint.records import dataclass
 from gpulint.worktree import GITLINK, SYMLINK, Entry, State, WorkTree, entries
 
 _OVERRIDES = {

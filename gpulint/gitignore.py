@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpulint import disk
 from gpulint.patterns import compiled, readable
+from gpulint.records import dataclass
 
 if TYPE_CHECKING:
     import pathspec

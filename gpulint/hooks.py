@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pluggy
 
+from gpulint.records import dataclass
+
 if TYPE_CHECKING:
+    import argparse
+
     from gpulint.estimates import BatchSizes
     from gpulint.fix import Fixer
     from gpulint.rule import Rule
@@ -35,6 +38,12 @@ def gpulint_rules() -> Iterable[Rule | Failure]:
 @hookspec
 def gpulint_fixers() -> Iterable[Fixer | Failure]:
     """The fixers that a plugin brings."""
+    raise NotImplementedError
+
+
+@hookspec
+def gpulint_models() -> Iterable[Path | Mapping[str, Sequence[Mapping[str, Any]]]]:
+    """The rows that teach gpulint libraries and job formats: TOML files, or their tables by kind."""
     raise NotImplementedError
 
 

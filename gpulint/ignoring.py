@@ -11,13 +11,13 @@ import dataclasses
 import re
 from bisect import bisect_right, insort
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from gpulint import edits
+from gpulint import edits, regex
 from gpulint.documents import Document
 from gpulint.finding import Finding
 from gpulint.fix import Edit
+from gpulint.records import dataclass
 from gpulint.rule import Kind
 from gpulint.source import SourceText, Span
 from gpulint.suppress import HEREDOC, Suppressions
@@ -26,9 +26,9 @@ from gpulint.texts import encoded
 if TYPE_CHECKING:
     from gpulint.documents.shell import Command, Script
 
-_CODES = re.compile(r"#\s*gpulint:\s*ignore\s*\[[^\]]*[^\]\s,]", re.IGNORECASE)
-_OURS = re.compile(r"^[ \t]*# gpulint: ignore\[[^\]]*\][ \t]*\n|[ \t]*# gpulint: ignore\[[^\]]*\]", re.MULTILINE)
-_COOKIE = re.compile(r"^[ \t\f]*#.*?coding[:=]")
+_CODES = regex.compile(r"#\s*gpulint:\s*ignore\s*\[[^\]]*[^\]\s,]", re.IGNORECASE)
+_OURS = regex.compile(r"^[ \t]*# gpulint: ignore\[[^\]]*\][ \t]*\n|[ \t]*# gpulint: ignore\[[^\]]*\]", re.MULTILINE)
+_COOKIE = regex.compile(r"^[ \t\f]*#.*?coding[:=]")
 
 
 def with_ignores(document: Document, data: bytes, findings: Iterable[Finding]) -> tuple[bytes, list[Finding]]:

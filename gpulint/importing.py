@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import re
+from gpulint import regex
 
-_WORD = re.compile(rb"\bimport\b")
+_WORD = regex.compile(rb"\bimport\b")
 _QUOTES = b'"""'
-_OPENS = re.compile(
+_OPENS = regex.compile(
     rb"(?:\xef\xbb\xbf)?[ \t]*(?:(?:try|else|finally|if\b[^\n]*?)[ \t]*:[ \t]*)?(?:[^\n#'\"]*;[ \t]*)?"
     rb"(?:from[ \t]*([\w.]+(?:[ \t]*\.[ \t]*\w+)*)(?:[ \t]|\\\r?\n)*)?$"
 )
-_NAMES = re.compile(rb"[ \t\\\r\n]*(?:\(((?:#[^\n]*|[^)#])*)\)|((?:\\\r?\n|[^\n;#])*))")
-_COMMENT = re.compile(rb"#[^\n]*|\\\r?\n")
+_NAMES = regex.compile(rb"[ \t\\\r\n]*(?:\(((?:#[^\n]*|[^)#])*)\)|((?:\\\r?\n|[^\n;#])*))")
+_COMMENT = regex.compile(rb"#[^\n]*|\\\r?\n")
 
 
 def imported_names(data: bytes) -> tuple[str, ...]:

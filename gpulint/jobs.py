@@ -6,7 +6,6 @@ Nothing here asks what values a program's options have, since those may in turn 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +16,7 @@ from gpulint.documents.tasks import Task
 from gpulint.facts.launch_options import passed_option
 from gpulint.facts.launches import Launch
 from gpulint.finding import Place
+from gpulint.records import dataclass, field
 
 if TYPE_CHECKING:
     from gpulint.documents.python import PythonModule

@@ -6,9 +6,10 @@ import re
 from collections.abc import Callable, Iterable
 from importlib import metadata
 
+from gpulint import regex
 from gpulint.failures import Origin
 
-_TRACKERS = re.compile("issues?|bugs?|tracker|bugtracker|issuetracker|bugreports?|reportissues?|support")
+_TRACKERS = regex.compile("issues?|bugs?|tracker|bugtracker|issuetracker|bugreports?|reportissues?|support")
 """Labels of links to a place where problems are reported, in lower case and without anything but letters."""
 
 

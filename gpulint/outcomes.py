@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpulint.engine import Report, Result
 from gpulint.fix import Fix
+from gpulint.records import dataclass
 from gpulint.writing import Change
 
 if TYPE_CHECKING:

@@ -13,6 +13,8 @@ from collections.abc import Iterable
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from gpulint import regex
+
 if TYPE_CHECKING:
     import pathspec
 
@@ -23,8 +25,8 @@ MAX_LENGTH = 4_096
 
 # What pathspec writes for wildcards. No pattern can bring such text itself, as it is split at slashes first.
 _STAR = "[^/]*"
-_SLASH = re.compile(r"(?<!\[\^)/")
-_ANY_FOLDERS = re.compile(re.escape("^(?:.+/)?") + "|" + re.escape("(?:/.+)?"))
+_SLASH = regex.compile(r"(?<!\[\^)/")
+_ANY_FOLDERS = regex.compile(re.escape("^(?:.+/)?") + "|" + re.escape("(?:/.+)?"))
 
 
 class BadPattern(ValueError):

@@ -5,19 +5,18 @@ from __future__ import annotations
 import contextlib
 import importlib
 import importlib.util
-import pkgutil
-import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pluggy
 
-from gpulint import hooks
+from gpulint import hooks, installed
 from gpulint.failures import Origin, Stop
 from gpulint.fix import Fixer
 from gpulint.hooks import Failure
+from gpulint.records import dataclass, field
 from gpulint.rule import Rule
 
 if TYPE_CHECKING:
@@ -36,6 +35,8 @@ class Plugins:
     rules: list[Rule] = field(default_factory=list)
     fixers: dict[str, Fixer] = field(default_factory=dict)
     """By code of the rule."""
+    models: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    """Rows of models by kind."""
     failures: list[Failure] = field(default_factory=list)
     origins: dict[str, Origin] = field(default_factory=dict)
     """Packages of third-party plugins, by the name that they are registered with."""
@@ -60,42 +61,31 @@ class Plugins:
             self.fail(name, f"{what}{_described(error)}")
 
 
-def collect(package: str, path: Iterable[str], attribute: str) -> Iterator[Any]:
-    """The ``attribute`` of every ``gpuNNN_*`` module one level below ``package``; a ``Failure`` for one that is broken.
-
-    A plugin with one file per rule implements its hook with this; ``path`` is the package's ``__path__``.
-    """
-    for folder in sorted(pkgutil.iter_modules(path, package + "."), key=lambda module: module.name):
-        if not folder.ispkg:
-            continue
-        try:
-            inner = importlib.import_module(folder.name)
-        except (Exception, SystemExit) as error:
-            yield Failure(folder.name, _described(error))
-            continue
-        for module in sorted(pkgutil.iter_modules(inner.__path__, folder.name + "."), key=lambda module: module.name):
-            if not re.match(r"[a-z]+\d+_", module.name.rpartition(".")[2]):
-                continue
-            try:
-                yield getattr(importlib.import_module(module.name), attribute)
-            except (Exception, SystemExit) as error:
-                yield Failure(module.name, _described(error))
-
-
 def load(extra: Sequence[object] = ()) -> Plugins:
     """Import and register every plugin; ``extra`` are plugin modules or objects of the caller. Nothing is raised.
 
     What third-party plugins print goes to standard error, since standard output is for reports.
     """
-    from gpulint.origins import entry_points, origin_of
-    from gpulint.streams import output_as_errors
-
     plugins = Plugins()
     plugins.manager.add_hookspecs(hooks)
     for name in FIRST_PARTY:
         if importlib.util.find_spec(name) is not None:
             with plugins.containing(name):
                 _register(plugins, name, importlib.import_module(name))
+    if installed.may_name(GROUP):
+        _load_installed(plugins)
+    for plugin in extra:
+        name = getattr(plugin, "__name__", type(plugin).__name__)
+        plugins.origins[name] = Origin(name)
+        with plugins.containing(name):
+            _register(plugins, name, plugin)
+    return plugins
+
+
+def _load_installed(plugins: Plugins) -> None:
+    from gpulint.origins import entry_points, origin_of
+    from gpulint.streams import output_as_errors
+
     broken = "packages whose metadata cannot be read"
     for entry in entry_points(GROUP, lambda error: plugins.fail(broken, _described(error))):
         origin = origin_of(entry)
@@ -104,12 +94,6 @@ def load(extra: Sequence[object] = ()) -> Plugins:
         plugins.origins[name] = origin
         with plugins.containing(name), output_as_errors():
             _register(plugins, name, entry.load())
-    for plugin in extra:
-        name = getattr(plugin, "__name__", type(plugin).__name__)
-        plugins.origins[name] = Origin(name)
-        with plugins.containing(name):
-            _register(plugins, name, plugin)
-    return plugins
 
 
 def add_commands(plugins: Plugins, commands: argparse._SubParsersAction[Any]) -> None:
@@ -140,11 +124,31 @@ def _register(plugins: Plugins, name: str, plugin: object) -> None:
             plugins.rules.append(_guarded(rule, origin))
             if origin is not None:
                 plugins.makers[rule.code] = origin
+    _take_models(plugins, name, plugin)
     for fixer in _offered(plugins, name, plugin, "gpulint_fixers", Fixer):
         if fixer.code in plugins.fixers:
             plugins.fail(name, f"a second fixer for {fixer.code}")
         else:
             plugins.fixers[fixer.code] = _guarded(fixer, origin)
+
+
+def _take_models(plugins: Plugins, name: str, plugin: object) -> None:
+    """Take a plugin's rows of models; one that is wrong costs all of that plugin."""
+    hook = "gpulint_models"
+    if not _implements(plugins, plugin, hook):
+        return
+    from gpulint.libraries import sources
+
+    with plugins.containing(name, f"{hook} raised "):
+        found: sources.Rows = {}
+        for item in islice(getattr(plugin, hook)(), _MOST):
+            try:
+                rows = sources.from_tables(item, hook) if isinstance(item, Mapping) else sources.from_file(Path(item))
+            except sources.ModelError as error:
+                plugins.fail(name, str(error))
+                return
+            found = sources.merged(found, rows)
+        plugins.models = sources.merged(plugins.models, found)
 
 
 def _guarded(item: Any, origin: Origin | None) -> Any:

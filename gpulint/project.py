@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from gpulint.facts.memo import Memo
+from gpulint.rule import Kind
 from gpulint.tree import Tree
 from gpulint.words import word_of
 
@@ -37,6 +38,9 @@ if TYPE_CHECKING:
     from gpulint.facts.values import Values
     from gpulint.jobs import Job, Launched
     from gpulint.source import Span
+
+_NO_LAUNCHERS = (Kind.PYTHON, Kind.NOTEBOOK, None)
+"""Kinds of files that no job starts from."""
 
 
 class Project(Tree):
@@ -235,6 +239,8 @@ class Project(Tree):
 
     @cached_property
     def jobs(self) -> tuple[Job, ...]:
+        if all(self.kind(path) in _NO_LAUNCHERS for path in self.files):
+            return ()
         from gpulint.jobs import build_jobs
 
         with self.containing(self.root, "job linking"):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
+from gpulint.records import dataclass, field
 from gpulint.source import Span
 
 if TYPE_CHECKING:
@@ -144,10 +144,14 @@ class Rule:
     @property
     def doc(self) -> str:
         """The rule module's docstring: the fixed sections that docs and ``gpulint explain`` show."""
+        import importlib
         import inspect
-        import sys
 
-        return inspect.cleandoc(getattr(sys.modules.get(self.check.__module__), "__doc__", None) or "")
+        try:
+            module = importlib.import_module(self.check.__module__)
+        except ImportError:
+            return ""
+        return inspect.cleandoc(module.__doc__ or "")
 
     def finding(
         self,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+from gpulint import regex
 from gpulint.config import ConfigError, suggestion
 from gpulint.rule import Category, Dimension, Rule
 
@@ -16,7 +17,7 @@ def slug(label: str) -> str:
 
 _CATEGORIES = frozenset(slug(category.label) for category in Category)
 _DIMENSIONS = frozenset(str(dimension) for dimension in Dimension)
-_CODE = re.compile(r"([A-Z]+)(\d*)")
+_CODE = regex.compile(r"([A-Z]+)(\d*)")
 
 
 def _rank(selector: str, rule: Rule) -> int:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from gpulint.finding import Severity
+from gpulint.records import dataclass
+
+CACHE_VARIABLE = "GPULINT_CACHE_DIR"
+"""The environment variable that names the cache's folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +85,13 @@ def _options(table: dict[str, Any]) -> Iterator[str]:
             if not isinstance(item, str | int):
                 raise ValueError(f"has a '{key}' that is no text, number or list of them")
             yield from (f"--{key}",) if item is True else (f"--{key}", str(item))
+
+
+def _models(value: Any) -> Any:
+    # The rows are read once it is known which file names them.
+    if not isinstance(value, list | dict):
+        raise ValueError("must be a list of files, or a table of rows")
+    return value
 
 
 def _inner_folder(value: Any) -> str:
@@ -173,6 +183,14 @@ SETTINGS = {
         "folders of tools and of third-party code",
         '["third_party/"]',
         "Replaces the built-in list of folders that are never entered.",
+    ),
+    "models": Setting(
+        _models,
+        "list of TOML files, or table of rows",
+        "none",
+        '{ format = { name = "ours", requires = "flavor", gpus = "flavor", commands = "run" } }',
+        "Rows that teach gpulint your framework or job format: files in the folder of the settings file, or the rows"
+        " themselves, such as `[[tool.gpulint.models.format]]`. See [Models](models.md).",
     ),
     "cache-dir": Setting(
         _inner_folder,

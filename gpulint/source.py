@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate
+
+from gpulint.records import dataclass, field
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -21,11 +21,12 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from gpulint import regex
 from gpulint.comments import Comment, comments
 from gpulint.finding import Finding, Severity
+from gpulint.records import dataclass, field
 from gpulint.rule import Category, Dimension, Kind, Rule
 from gpulint.source import SourceText, Span
 
@@ -49,8 +50,8 @@ UNUSED_IGNORE = Rule(
 
 _MAX_CONTINUED = 1_000
 """Most lines of one command that a comment above it speaks of."""
-HEREDOC = re.compile(r"""(?<!<)<<-?[ \t]*(['"]?)([A-Za-z_]\w*)\1(?![<\w])""")
-_COMMENT = re.compile(r"#\s*gpulint:\s*(ignore-file|ignore)(?![\w-])\s*(?:\[([^\]]*)\])?", re.IGNORECASE)
+HEREDOC = regex.compile(r"""(?<!<)<<-?[ \t]*(['"]?)([A-Za-z_]\w*)\1(?![<\w])""")
+_COMMENT = regex.compile(r"#\s*gpulint:\s*(ignore-file|ignore)(?![\w-])\s*(?:\[([^\]]*)\])?", re.IGNORECASE)
 
 
 @dataclass

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-import re
 from collections.abc import Container, Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+from gpulint import regex
 from gpulint.documents import kind_of, load
 from gpulint.documents.base import Document
 from gpulint.failures import Failure, is_about_file
 from gpulint.files import Files
 from gpulint.importing import imported_names
+from gpulint.libraries import BUILT_IN, Models
 from gpulint.rule import Kind
 from gpulint.words import Words, word_of
 
@@ -28,9 +29,11 @@ MAX_STARS = 5
 
 _EVIDENCE = b"DataLoader backward training_step dataloader train_loader data_loader loader".split()
 _NO_GRADIENTS, _EVALUATES = b"no_grad inference_mode".split(), b"evaluate validate evaluation inference predict".split()
-_STAR = re.compile(rb"\bimport[\s\\]*\*")
+_STAR = regex.compile(rb"\bimport[\s\\]*\*")
 _OF_ONE_FILE = ("_data", "_unreadable", "_provided", "_documents", "_scopes", "_stars", "_imports")
-"""Caches by path whose values depend on that one file alone."""
+"""Caches by path whose values depend on that one file alone, and on the rows of models."""
+_OF_BYTES = _OF_ONE_FILE[:3]
+"""Those of them that depend on no rows."""
 
 
 class Tree(Files):
@@ -39,6 +42,7 @@ class Tree(Files):
     def __init__(self, root: Path, files: Sequence[Path], config: Config) -> None:
         super().__init__(root, files)
         self.config = config
+        self.models = Models(config.models) if config.models else BUILT_IN
         self.named: Container[Path] = ()
         """Python files that are parsed even if no rule can fire in them, for the sake of syntax errors."""
         self.gated = True
@@ -63,7 +67,8 @@ class Tree(Files):
         """
         tree = type(self)(self.root, self.files if files is None else files, config or self.config)
         tree.named, tree.gated = self.named, self.gated
-        for name in _OF_ONE_FILE:
+        same = config is None or config.models == self.config.models
+        for name in _OF_ONE_FILE if same else _OF_BYTES:
             setattr(tree, name, getattr(self, name).copy())
         tree.words.adopt(self.words)
         for path in changed:
@@ -109,7 +114,7 @@ class Tree(Files):
         if path not in self._documents:
             data = self.data(path)
             kind = kind_of(path, data[:4096])
-            self._documents[path] = None if kind is None else load(path, data, kind)
+            self._documents[path] = None if kind is None else load(path, data, kind, self.models)
         return self._documents[path]
 
     # -- Python modules ------------------------------------------------------------------------------------------------

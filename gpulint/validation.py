@@ -7,19 +7,20 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from gpulint import regex
 from gpulint.escaping import printable
 from gpulint.finding import Severity
 from gpulint.fix import Fixer, Safety
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule, Scope
 
-CODE = re.compile(r"[A-Z]{2,8}[0-9]{3,4}")
+CODE = regex.compile(r"[A-Z]{2,8}[0-9]{3,4}")
 OWN_PREFIX = "GPU"
 """Codes that start with this are gpulint's own."""
-_NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+_NAME = regex.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 _LONGEST_NAME = 50
-_VERSION = re.compile(r"[0-9]+(\.[0-9]+){0,3}([a-z.+-][a-z0-9.+-]*)?")
+_VERSION = regex.compile(r"[0-9]+(\.[0-9]+){0,3}([a-z.+-][a-z0-9.+-]*)?")
 _LONGEST_VERSION = 30
-_URL = re.compile(r"https?://[^\s/]+(/\S*)?")
+_URL = regex.compile(r"https?://[^\s/]+(/\S*)?")
 _PLAIN = (str, bytes, int, float, bool, type(None))
 _TYPES = {
     "category": Category,

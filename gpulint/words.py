@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 
+from gpulint import regex
 from gpulint.files import Files
 
 MAX_SEARCHES = 60
 """Identifiers that are searched for one by one; for more of them an index of all identifiers pays off."""
 
-_IMPORT = re.compile(rb"\n[ \t]*(?:from|import)[ \t][^\n(]*(?:\([^)]*|[^\n]*)")
-_CLASS = re.compile(rb"\n[ \t]*class[ \t]+(\w+)[^(:\n]*\(([^)]*)")
-_WORD = re.compile(rb"[A-Za-z_][A-Za-z0-9_]*")
+_IMPORT = regex.compile(rb"\n[ \t]*(?:from|import)[ \t][^\n(]*(?:\([^)]*|[^\n]*)")
+_CLASS = regex.compile(rb"\n[ \t]*class[ \t]+(\w+)[^(:\n]*\(([^)]*)")
+_WORD = regex.compile(rb"[A-Za-z_][A-Za-z0-9_]*")
 _APART = bytes(byte if byte < 128 and (chr(byte).isalnum() or byte == 95) else 32 for byte in range(256))
 """Turns everything that no identifier holds into spaces."""
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 import enum
 import hashlib
 import os
-import re
 import stat
-from dataclasses import dataclass
 from pathlib import Path
+
+from gpulint import regex
+from gpulint.records import dataclass
 
 GITLINK, SYMLINK = "160000", "120000"
 _MOST_BYTES = 50_000_000
 _SKIP_WORKTREE = 0x40000000
-_ENTRY = re.compile(
+_ENTRY = regex.compile(
     r"(\d{6}) ([0-9a-f]+) (\d)\t([^\0]*)\0"
     r"(?:  ctime: (\d+):\d+\n  mtime: (\d+):(\d+)\n  dev: \d+\tino: (\d+)\n  uid: \d+\tgid: \d+\n"
     r"  size: (\d+)\tflags: ([0-9a-f]+)\n)?"

@@ -7,11 +7,11 @@ import os
 import signal
 import stat
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from gpulint.attributes import CannotKeep, keep
 from gpulint.folders import Folder, NotRegular
+from gpulint.records import dataclass
 
 _SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGALRM", "SIGUSR1", "SIGUSR2", "SIGXCPU")
 

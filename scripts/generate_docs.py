@@ -1,4 +1,4 @@
-"""Write docs/rules from the rules, and docs/configuration.md from the settings.
+"""Write docs/rules and the rules' catalogue from the rules, and docs/configuration.md from the settings.
 
 With --check, only say what is out of date.
 """
@@ -10,13 +10,16 @@ import re
 import sys
 from pathlib import Path
 
-from gpulint import plugins
+import gpulint_rules
+
+from gpulint import catalogue, plugins
 from gpulint.cli.explain import explanation
 from gpulint.cli.rules import markdown, page
 from gpulint.settings import SETTINGS
 from gpulint.suppress import UNUSED_IGNORE
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs"
+CATALOGUE = Path(*gpulint_rules.__path__, catalogue.NAME)
 INDEX = """# Rules
 
 This page and the others in this folder are generated from the rules themselves by `scripts/generate_docs.py`.
@@ -95,11 +98,14 @@ def main() -> int:
     """Exit code 1 if ``--check`` finds a stale page."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true")
+    metadata = catalogue.written(gpulint_rules.__name__, gpulint_rules.__path__)
     if parser.parse_args().check:
         names = stale(FOLDER)
+        names += [] if CATALOGUE.is_file() and CATALOGUE.read_text(encoding="utf-8") == metadata else [CATALOGUE.name]
         if names:
             print("Out of date (run scripts/generate_docs.py): " + ", ".join(names))
         return 1 if names else 0
+    CATALOGUE.write_text(metadata, encoding="utf-8")
     (FOLDER / "rules").mkdir(parents=True, exist_ok=True)
     wanted = pages()
     for path in _present(FOLDER):

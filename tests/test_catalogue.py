@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import re
 import subprocess
@@ -10,11 +11,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import gpulint_rules
 import pytest
 
-from gpulint import plugins
+from gpulint import catalogue, plugins
 from gpulint.cli.explain import SECTIONS, section_titles
 from gpulint.cli.rules import page
+from gpulint.deferred import Deferred
 from gpulint.fix import Safety
 from gpulint.rule import Category, Dimension, Rule
 from gpulint.testing import check, read, read_all
@@ -40,6 +43,21 @@ def stem(rule: Rule) -> str:
 
 def test_all_plugins_load() -> None:
     assert LOADED.failures == []
+
+
+def test_the_catalogue_says_what_the_rules_say() -> None:
+    kept = Path(*gpulint_rules.__path__, catalogue.NAME).read_text(encoding="utf-8")
+    assert kept == catalogue.written(gpulint_rules.__name__, gpulint_rules.__path__), "run scripts/generate_docs.py"
+    for rule in RULES:
+        whole = importlib.import_module(rule.check.__module__).RULE
+        assert isinstance(rule.check, Deferred)
+        assert rule == whole
+        assert (rule.may_fire is None) == (whole.may_fire is None)
+
+
+def test_fixers_have_the_code_of_their_module() -> None:
+    for code, fixer in LOADED.fixers.items():
+        assert importlib.import_module(fixer.fix.__module__).FIXER.code == code
 
 
 def test_codes_and_names_are_unique() -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from gpulint import catalogue
 from gpulint.fix import Fixer
-from gpulint.hooks import Failure, hookimpl
-from gpulint.plugins import collect
+from gpulint.hooks import hookimpl
 
 
 @hookimpl
-def gpulint_fixers() -> Iterable[Fixer | Failure]:
-    """Every ``FIXER`` of the modules in the dimension folders."""
-    return collect(__name__, __path__, "FIXER")
+def gpulint_fixers() -> Iterable[Fixer]:
+    """The fixers of the modules in the dimension folders."""
+    return catalogue.fixers(__name__, __path__)

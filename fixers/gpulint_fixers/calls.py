@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
-import re
 
+from gpulint import regex
 from gpulint.documents.python import PythonModule
 from gpulint.fix import Edit
 
-_LINE_END = re.compile(r"[\r\n]")
+_LINE_END = regex.compile(r"[\r\n]")
 
 
 def set_keyword(module: PythonModule, call: ast.Call, name: str, value: str) -> Edit:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
+from gpulint import regex
 from gpulint.fix import Edit
 from gpulint.source import SourceText, Span
 
-_KEY = re.compile(r"[\w.\"'-]+:\s*(#.*)?$")
+_KEY = regex.compile(r"[\w.\"'-]+:\s*(#.*)?$")
 
 
 def remove_entry(path: Path, source: SourceText, span: Span) -> Edit | None:

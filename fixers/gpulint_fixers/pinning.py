@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 
+from gpulint import regex
 from gpulint.facts.conditions import conditions
 from gpulint.facts.devices import Device, Transfer
 from gpulint.facts.loader_classes import Loader
@@ -20,9 +21,9 @@ _STARTS = frozenset(
     {"os.fork", "concurrent.futures.ProcessPoolExecutor", *(m + n for m in _MODULES for n in ("Process", "Pool"))}
 )
 _METHODS = frozenset(m + n for m in _MODULES for n in ("set_start_method", "get_context"))
-_SPARSE = re.compile(r"\b(ToSparseTensor|to_sparse(_\w+)?|sparse_\w+_tensor)\(")
+_SPARSE = regex.compile(r"\b(ToSparseTensor|to_sparse(_\w+)?|sparse_\w+_tensor)\(")
 """https://github.com/pytorch/pytorch/issues/115330"""
-_CUDA = re.compile(r"cuda|gpu", re.IGNORECASE)
+_CUDA = regex.compile(r"cuda|gpu", re.IGNORECASE)
 
 
 def pin(project: Project, loader: Loader) -> Edit | Declined:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import ast
 import re
 
+from gpulint import regex
 from gpulint.documents.python import PythonModule
 from gpulint.finding import Place
 from gpulint.fix import Edit
 from gpulint.source import SourceText, Span
 
-_LINE_END = re.compile(r"[\r\n]")
+_LINE_END = regex.compile(r"[\r\n]")
 
 
 def remove_statement(module: PythonModule, statement: ast.stmt) -> Edit | None:
@@ -96,10 +97,10 @@ def insert_below(module: PythonModule, statement: ast.stmt, lines: str) -> Edit 
     return Edit(module.path, module.span_at(behind, behind), added)
 
 
-_OPENS = re.compile(r"(\b(then|do|else)|[{(])\s*$")
-_GOES_ON = re.compile(r"^[^#]*(&&|\||\\)\s*$")
+_OPENS = regex.compile(r"(\b(then|do|else)|[{(])\s*$")
+_GOES_ON = regex.compile(r"^[^#]*(&&|\||\\)\s*$")
 """A line that needs the next one, if only in the shell that a string of this one is for."""
-_CLOSES = re.compile(r"\s*((fi|done|else|elif|esac)\b|[})]|;;)")
+_CLOSES = regex.compile(r"\s*((fi|done|else|elif|esac)\b|[})]|;;)")
 
 
 def remove_lines(source: SourceText, place: Place) -> Edit | None:

@@ -114,7 +114,7 @@ def _installed() -> list[tuple[str, int]]:
 
 
 def code_of(folder: Path) -> str:
-    """A stamp of the Python files below a package's folder (or of one file): their names, sizes and times."""
+    """A stamp of the Python and data files below a package's folder (or of one file): their names, sizes and times."""
     digest = hashlib.blake2b(digest_size=16)
     if folder.is_file():
         info = folder.stat()
@@ -126,7 +126,7 @@ def code_of(folder: Path) -> str:
                 if entry.is_dir():
                     if entry.name != "__pycache__":
                         todo.append(entry.path)
-                elif entry.name.endswith((".py", ".json")):
+                elif entry.name.endswith((".py", ".json", ".toml")):
                     info = entry.stat()
                     digest.update(f"{entry.path}\0{info.st_size}\0{info.st_mtime_ns}\n".encode("utf-8", "replace"))
     return digest.hexdigest()

@@ -11,13 +11,13 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from gpulint.cache.folder import Folder, Refused, opened
 from gpulint.config import Config, ConfigError
+from gpulint.records import dataclass
+from gpulint.settings import CACHE_VARIABLE
 
-VARIABLE = "GPULINT_CACHE_DIR"
 OLD_NAME = ".gpulint_cache"
 """The cache of earlier versions at a project's root, which is neither read nor written."""
 
@@ -95,7 +95,7 @@ def locate(option: str | None, config: Config, paths: Sequence[Path]) -> Locatio
     trees = _trees(paths)
     if option is not None:
         return Location(_absolute(option), trees, True)
-    if config.cache_dir is None or os.environ.get(VARIABLE):
+    if config.cache_dir is None or os.environ.get(CACHE_VARIABLE):
         return of_user(trees)
     if all(path.is_relative_to(config.base) for path in paths):
         trees = (*trees, Path(os.path.realpath(config.base)))
@@ -107,7 +107,7 @@ def locate(option: str | None, config: Config, paths: Sequence[Path]) -> Locatio
 
 def of_user(trees: tuple[Path, ...]) -> Location | None:
     """The cache of this user, whatever settings say."""
-    named = os.environ.get(VARIABLE)
+    named = os.environ.get(CACHE_VARIABLE)
     return Location(_absolute(named), trees, True) if named else _default(trees)
 
 

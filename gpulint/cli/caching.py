@@ -5,17 +5,18 @@ from __future__ import annotations
 import argparse
 import contextlib
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from types import ModuleType
+from typing import TYPE_CHECKING, cast
 
-from gpulint.cache import Cache, key_of
-from gpulint.cache.folder import Refused
-from gpulint.cache.location import VARIABLE, Location, locate
 from gpulint.cli.inputs import Inputs, Seen
 from gpulint.escaping import say
+from gpulint.settings import CACHE_VARIABLE
 
 if TYPE_CHECKING:
+    from gpulint.cache import Cache
+    from gpulint.cache.location import Location
     from gpulint.engine import Report
     from gpulint.plugins import Plugins
 
@@ -24,7 +25,7 @@ def add_arguments(group: argparse._ArgumentGroup) -> None:
     """Declare the options."""
     group.add_argument("--no-cache", action="store_true", help="neither use nor keep earlier reports")
     group.add_argument(
-        "--cache-dir", metavar="FOLDER", help=f"(default: {VARIABLE}, the setting, or the user's cache folder)"
+        "--cache-dir", metavar="FOLDER", help=f"(default: {CACHE_VARIABLE}, the setting, or the user's cache folder)"
     )
 
 
@@ -35,6 +36,9 @@ class Kept:
         self._seen = seen
         self._location: Location | None = None
         if not _is_off(args, seen):
+            from gpulint.cache import key_of
+            from gpulint.cache.location import locate
+
             self._location = locate(args.cache_dir, seen.config, seen.paths)
             self._data = {path: _read(path) for path in seen.files}
             more = (seen.paths, fixes, args.report_unused_ignores, args.no_gate, _search_path())
@@ -67,7 +71,7 @@ class Kept:
             # A file may have changed while it was scanned.
             if cache is None or any(given.project.data(path) != data for path, data in self._data.items()):
                 return
-            code = {_home(part) for part in _checks(given.plugins)}
+            code = {_home(*part) for part in _parts(given.plugins)}
             cache.put(self._key, report, given.rules, given.project, sorted(code))
 
     @contextlib.contextmanager
@@ -76,6 +80,9 @@ class Kept:
         with contextlib.ExitStack() as stack:
             cache = None
             if self._location is not None:
+                from gpulint.cache import Cache
+                from gpulint.cache.folder import Refused
+
                 try:
                     cache = Cache(*stack.enter_context(self._location.open()))
                 except Refused as refusal:
@@ -104,16 +111,22 @@ def _search_path() -> list[str]:
     return sorted(set(sys.path) - {"", str(Path.cwd())})
 
 
-def _checks(loaded: Plugins) -> Iterable[Callable[..., Any]]:
-    yield from (rule.check for rule in loaded.rules)
-    yield from (fixer.fix for fixer in loaded.fixers.values())
-    yield _home
+def _parts(loaded: Plugins) -> Iterable[tuple[str, str]]:
+    """Name and file of each module whose code or data decides what is found."""
+    checks = [rule.check for rule in loaded.rules] + [fixer.fix for fixer in loaded.fixers.values()]
+    for function in (*checks, _home):
+        code = getattr(function, "__code__", None)  # a function whose module is not imported yet has none
+        yield function.__module__, code.co_filename if code is not None else ""
+    for _, plugin in loaded.manager.list_name_plugin():
+        module = plugin if isinstance(plugin, ModuleType) else sys.modules.get(type(plugin).__module__)
+        if module is not None and module.__file__ is not None:
+            yield module.__name__, module.__file__
 
 
-def _home(function: Callable[..., Any]) -> Path:
-    """The folder of the package that a function comes from, or its file."""
-    top = sys.modules.get(function.__module__.partition(".")[0])
-    path = Path(getattr(top, "__file__", None) or function.__code__.co_filename)
+def _home(module: str, file: str) -> Path:
+    """The folder of a module's package, or its file."""
+    top = sys.modules.get(module.partition(".")[0])
+    path = Path(getattr(top, "__file__", None) or file)
     return path.parent if path.name == "__init__.py" else path
 
 

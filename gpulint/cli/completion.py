@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from gpulint.cli import CLEAN, full_parser
+from gpulint.cli import CLEAN
+from gpulint.cli.parser import parser_for
 
 SHELLS = ("bash", "zsh", "fish")
 _RULES = ("RULES", "RULE")
@@ -35,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
 
     from gpulint import plugins
 
-    parser = full_parser()
+    parser = parser_for(())
     rules = [word for rule in plugins.load().rules for word in (rule.code, rule.name)]
     # This parser only describes the command line: nothing is parsed with it, so that it may be changed.
     for action in _actions(parser):

@@ -9,13 +9,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from gpulint.cache.location import VARIABLE
 from gpulint.cli import CLEAN, inputs
 from gpulint.cli.outputs import write_utf8
 from gpulint.config import Config, origins
 from gpulint.escaping import say, toml_escapes
 from gpulint.reporters import as_json
-from gpulint.settings import SETTINGS
+from gpulint.settings import CACHE_VARIABLE, SETTINGS
 
 COMMAND_LINE = "command line"
 DEFAULT = "default"
@@ -48,8 +47,8 @@ def run(args: argparse.Namespace) -> int:
     inputs.check_choice(args, settings, plugins.load())
     source = None if config.source is None else os.path.relpath(config.source)
     found = {key: (_value(config, key), _origin(args, settings, config, key)) for key in SETTINGS}
-    if named := os.environ.get(VARIABLE):
-        found["cache-dir"] = named, VARIABLE
+    if named := os.environ.get(CACHE_VARIABLE):
+        found["cache-dir"] = named, CACHE_VARIABLE
     if args.output_format == "json":
         table = {key: {"value": value, "source": origin} for key, (value, origin) in found.items()}
         write_utf8(as_json({"file": source, "settings": table}))
@@ -68,6 +67,8 @@ def _value(config: Config, key: str) -> Any:
     value = getattr(config, key.replace("-", "_"))
     if key == "severity":
         return str(value)
+    if key == "models":
+        return {kind: [row.label for row in rows] for kind, rows in value.items()}
     if isinstance(value, tuple):
         return list(value)
     return {pattern: list(codes) for pattern, codes in value.items()} if key == "per-file-ignores" else value

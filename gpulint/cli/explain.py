@@ -7,6 +7,7 @@ import re
 import sys
 from typing import Any
 
+from gpulint import regex
 from gpulint.cli import CLEAN
 from gpulint.cli.terminal import colour, columns, is_terminal
 from gpulint.config import ConfigError, suggestion
@@ -22,8 +23,8 @@ SECTIONS = (
 )
 """The sections that every rule module's docstring has, in this order."""
 
-_HEADING = re.compile(rf"({'|'.join(SECTIONS)})(?::|\s*$)\s*(.*)")
-_UNDERLINE = re.compile(r"([-=~])\1{2,}\s*$")
+_HEADING = regex.compile(rf"({'|'.join(SECTIONS)})(?::|\s*$)\s*(.*)")
+_UNDERLINE = regex.compile(r"([-=~])\1{2,}\s*$")
 
 
 def add(commands: argparse._SubParsersAction[Any]) -> None:

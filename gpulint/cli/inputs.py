@@ -8,13 +8,13 @@ import os
 import shlex
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpulint import disk
 from gpulint.config import Config, ConfigError, load
 from gpulint.finding import Severity
+from gpulint.records import dataclass
 
 if TYPE_CHECKING:
     from gpulint.discover import Discovery
@@ -145,7 +145,12 @@ def _load(args: argparse.Namespace, seen: Seen, report_unused_ignores: bool) -> 
     loaded = plugins.load()
     check_choice(args, seen.settings, loaded)
     rules, unused_ignores = _rules(seen.config, loaded)
-    project = Project(seen.root, seen.files, seen.config)
+    config = seen.config
+    if loaded.models:
+        from gpulint.libraries.sources import merged
+
+        config = dataclasses.replace(config, models=merged(config.models, loaded.models))
+    project = Project(seen.root, seen.files, config)
     project.named = frozenset(seen.paths)
     project.gated = not args.no_gate
     if args.estimate or args.estimate_with:

@@ -6,11 +6,11 @@ import argparse
 import io
 import sys
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from gpulint.config import ConfigError
+from gpulint.records import dataclass
 from gpulint.reporters import FORMATS
 
 FOR_PEOPLE = ("full", "concise")

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import os
-import re
 from collections import Counter
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpulint import regex
 from gpulint.facts.remote import Storage, storage_of
+from gpulint.records import dataclass, field
 from gpulint.rule import Kind
 
 if TYPE_CHECKING:
     from gpulint.config import Config
     from gpulint.documents.base import Document
 
-_PATH = re.compile(r"""(?<=["'\s=:])/[A-Za-z][\w.-]*(?:/[\w.{}$-]+)+""")
-_DATA = re.compile(
+_PATH = regex.compile(r"""(?<=["'\s=:])/[A-Za-z][\w.-]*(?:/[\w.{}$-]+)+""")
+_DATA = regex.compile(
     r"mnt|media|vol(umes?)?|data\w*|home\w*|\w*scratch\w*|work|groups?|projects?|proj|shared?|storage|store|global|net"
     r"|fs\w*|raid|users?"
 )

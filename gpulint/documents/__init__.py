@@ -5,17 +5,19 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from gpulint import regex
 from gpulint.documents.base import Document, Unreadable, decode
 from gpulint.failures import Failure
 from gpulint.finding import Problem
+from gpulint.libraries import BUILT_IN, Models
 from gpulint.rule import Kind
 
 SHELL_SUFFIXES = frozenset({".sh", ".bash", ".sbatch", ".slurm", ".lsf", ".pbs", ".job", ".qsub", ".ksh", ".zsh"})
 _BY_SUFFIX = {".py": Kind.PYTHON, ".ipynb": Kind.NOTEBOOK, ".yml": Kind.JOBSPEC, ".yaml": Kind.JOBSPEC}
 _BY_SUFFIX |= dict.fromkeys(SHELL_SUFFIXES, Kind.SHELL)
-_SHEBANG = re.compile(rb"#![^\n]*?\b(python|bash|sh|zsh|ksh|dash)[\d.]*\b")
-_DIRECTIVE = re.compile(rb"^#(SBATCH|PBS|BSUB|\$ )", re.MULTILINE)
-_DOCKERFILE = re.compile(r"(^|[._-])(dockerfile|containerfile)([._-]|$)", re.IGNORECASE)
+_SHEBANG = regex.compile(rb"#![^\n]*?\b(python|bash|sh|zsh|ksh|dash)[\d.]*\b")
+_DIRECTIVE = regex.compile(rb"^#(SBATCH|PBS|BSUB|\$ )", re.MULTILINE)
+_DOCKERFILE = regex.compile(r"(^|[._-])(dockerfile|containerfile)([._-]|$)", re.IGNORECASE)
 
 __all__ = ["Document", "kind_of", "load", "undecodable"]
 
@@ -34,12 +36,14 @@ def kind_of(path: Path, head: bytes = b"") -> Kind | None:
     return Kind.SHELL if _DIRECTIVE.search(head) else None
 
 
-def load(path: Path, data: bytes, kind: Kind | None = None) -> Document:
+def load(path: Path, data: bytes, kind: Kind | None = None, models: Models = BUILT_IN) -> Document:
     """The document of a file's bytes. Never raises for what the bytes hold: trouble is in ``document.problems``."""
     kind = kind or kind_of(path, data[:4096]) or Kind.PYTHON
     try:
         text, encoding = decode(data, kind)
-        return _document_class(kind)(path, text, encoding)
+        document = _document_class(kind)(path, text, encoding)
+        document.models = models
+        return document
     except Exception as error:
         document = Document(path, "")
         document.kind = kind

@@ -11,9 +11,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from gpulint import regex
 from gpulint.budget import too_long
 from gpulint.failures import Failure, is_about_file
 from gpulint.finding import Problem
+from gpulint.libraries import BUILT_IN, Models
 from gpulint.rule import Kind
 from gpulint.source import SourceText, Span
 
@@ -24,9 +26,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_CODING = re.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
-_BLANK = re.compile(rb"^[ \t\f]*(#|$)")
-_LINE_END = re.compile(rb"\r\n?|\n")
+_CODING = regex.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
+_BLANK = regex.compile(rb"^[ \t\f]*(#|$)")
+_LINE_END = regex.compile(rb"\r\n?|\n")
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
     (codecs.BOM_UTF16_LE, "utf-16"),
@@ -99,6 +101,8 @@ class Document:
     """One file. Sub-classes (one per kind) override the trees that they have; nothing here raises on bad content."""
 
     kind: Kind
+    models: Models = BUILT_IN
+    """What is known of job formats."""
 
     def __init__(self, path: Path, text: str, encoding: str = "utf-8") -> None:
         self.path = path

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from gpulint import regex
 from gpulint.budget import Budget, size, too_long
 from gpulint.documents.base import Document
 from gpulint.documents.dockerlines import Instruction, instructions
+from gpulint.records import dataclass, field
 from gpulint.rule import Kind
 from gpulint.source import Fragment
 
@@ -22,13 +24,13 @@ _NAMES = frozenset(
     "ADD ARG CMD COPY ENTRYPOINT ENV EXPOSE FROM HEALTHCHECK LABEL MAINTAINER ONBUILD RUN SHELL STOPSIGNAL USER VOLUME "
     "WORKDIR".split()
 )
-_FLAGS = re.compile(r"(?:--[a-z-]+(?:=\S+)?(?:\s|\\\n)+)*")
-_WORD = re.compile(r"""(?:\\[^\n]|"(?:\\.|[^"\\])*"|'[^']*'|[^\s"'\\])+""", re.DOTALL)
-_NAME = re.compile(r"[A-Za-z_]\w*")
-_UNQUOTE = re.compile(r"""'([^']*)'|"((?:\\.|[^"\\])*)"|\\(.)""", re.DOTALL)
-_VARIABLE = re.compile(r"(?<!\\)\$(?:(\w+)|\{(\w+)(?::?([-+])([^}]*))?\})")
+_FLAGS = regex.compile(r"(?:--[a-z-]+(?:=\S+)?(?:\s|\\\n)+)*")
+_WORD = regex.compile(r"""(?:\\[^\n]|"(?:\\.|[^"\\])*"|'[^']*'|[^\s"'\\])+""", re.DOTALL)
+_NAME = regex.compile(r"[A-Za-z_]\w*")
+_UNQUOTE = regex.compile(r"""'([^']*)'|"((?:\\.|[^"\\])*)"|\\(.)""", re.DOTALL)
+_VARIABLE = regex.compile(r"(?<!\\)\$(?:(\w+)|\{(\w+)(?::?([-+])([^}]*))?\})")
 _MAX_PATH = 4096
-_SHELLS = re.compile(r"(?:^|[/\"\s])(?:ba|da|z|k|a)?sh\b")
+_SHELLS = regex.compile(r"(?:^|[/\"\s])(?:ba|da|z|k|a)?sh\b")
 
 
 @dataclass

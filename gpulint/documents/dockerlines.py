@@ -5,14 +5,15 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from gpulint import regex
+from gpulint.records import dataclass
 from gpulint.source import Fragment, SourceText
 
-_DIRECTIVE = re.compile(r"#\s*([a-zA-Z]+)\s*=\s*(\S+)\s*$")
-_INSTRUCTION = re.compile(r"\s*([A-Za-z]+)(?:\s+|$)")
-_HEREDOC = re.compile(r"""(?<![<\w])<<(-?)(['"]?)([A-Za-z_][\w.]*)\2(?![\w<])""")
-_QUOTED = re.compile(r"""'[^']*'|"(?:\\.|[^"\\])*"|\\.""", re.DOTALL)
+_DIRECTIVE = regex.compile(r"#\s*([a-zA-Z]+)\s*=\s*(\S+)\s*$")
+_INSTRUCTION = regex.compile(r"\s*([A-Za-z]+)(?:\s+|$)")
+_HEREDOC = regex.compile(r"""(?<![<\w])<<(-?)(['"]?)([A-Za-z_][\w.]*)\2(?![\w<])""")
+_QUOTED = regex.compile(r"""'[^']*'|"(?:\\.|[^"\\])*"|\\.""", re.DOTALL)
 _WITH_HEREDOCS = frozenset({"RUN", "COPY", "ADD"})
 
 

@@ -8,26 +8,27 @@ from __future__ import annotations
 import ast
 import re
 import warnings
-from dataclasses import dataclass, field
 
+from gpulint import regex
+from gpulint.records import dataclass, field
 from gpulint.source import Fragment, SourceText
 
-_BREAK = re.compile("(\r\n|\n|\r)")
-_NO_BREAK = re.compile(r"[^\r\n]")
-_CELL_MAGIC = re.compile(r"%%(!|\w[\w.]*)[ \t]*(.*)")
+_BREAK = regex.compile("(\r\n|\n|\r)")
+_NO_BREAK = regex.compile(r"[^\r\n]")
+_CELL_MAGIC = regex.compile(r"%%(!|\w[\w.]*)[ \t]*(.*)")
 _PYTHON_BODY = frozenset({"capture", "time", "timeit", "prun", "memit", "mprun", "px", "autopx", "heat", "skip_if_ci"})
 _SHELL_BODY = frozenset({"bash", "sh", "sx", "system", "!", "shell"})
-_SHELL_NAME = re.compile(r"(?:/\S*/)?(?:bash|sh|zsh|ksh|dash)\b")
-_RUNS_PYTHON = re.compile(r"%(?:time|timeit|prun|memit)(?:[ \t]+-\S+(?:[ \t]+\d+)?)*[ \t]+(?=\S)")
-_PACKAGES = re.compile(r"%(?=(?:pip|conda|mamba|micromamba|uv|cd)\b)")
-_SHELL_MAGIC = re.compile(r"%(?:sx|system|sh|bash)\b[ \t]*|!!?[ \t]*")
-_SET_ENV = re.compile(r"%(?:env|set_env)[ \t]+(?=\w+[ \t]*[= \t])")
-_ASSIGNED = re.compile(r"""(?P<target>[A-Za-z_][\w., \t\[\]"']*?)=[ \t]*(?P<magic>[!%].*)""", re.DOTALL)
-_AUTOMAGIC = re.compile(r"(?:pip|conda|mamba|uv|cat|cd|ls|mkdir|cp|mv|rm)[ \t]+\S.*", re.DOTALL)
+_SHELL_NAME = regex.compile(r"(?:/\S*/)?(?:bash|sh|zsh|ksh|dash)\b")
+_RUNS_PYTHON = regex.compile(r"%(?:time|timeit|prun|memit)(?:[ \t]+-\S+(?:[ \t]+\d+)?)*[ \t]+(?=\S)")
+_PACKAGES = regex.compile(r"%(?=(?:pip|conda|mamba|micromamba|uv|cd)\b)")
+_SHELL_MAGIC = regex.compile(r"%(?:sx|system|sh|bash)\b[ \t]*|!!?[ \t]*")
+_SET_ENV = regex.compile(r"%(?:env|set_env)[ \t]+(?=\w+[ \t]*[= \t])")
+_ASSIGNED = regex.compile(r"""(?P<target>[A-Za-z_][\w., \t\[\]"']*?)=[ \t]*(?P<magic>[!%].*)""", re.DOTALL)
+_AUTOMAGIC = regex.compile(r"(?:pip|conda|mamba|uv|cat|cd|ls|mkdir|cp|mv|rm)[ \t]+\S.*", re.DOTALL)
 """Words that IPython takes as a magic or command even without a mark, where the line is no Python."""
-_HELP = re.compile(r"\?{1,2}[\w.*]+;?|%{0,2}[A-Za-z_][\w.\[\]]*\?{1,2};?")
-_MAYBE_MAGIC = re.compile(r"\A[%!?]|\?;?\Z|=[ \t]*[!%]|\A(?:pip|conda|mamba|uv|cat|cd|ls|mkdir|cp|mv|rm)[ \t]")
-_SCAN = re.compile(
+_HELP = regex.compile(r"\?{1,2}[\w.*]+;?|%{0,2}[A-Za-z_][\w.\[\]]*\?{1,2};?")
+_MAYBE_MAGIC = regex.compile(r"\A[%!?]|\?;?\Z|=[ \t]*[!%]|\A(?:pip|conda|mamba|uv|cat|cd|ls|mkdir|cp|mv|rm)[ \t]")
+_SCAN = regex.compile(
     r"""(?P<comment>\#.*)|(?P<string>[A-Za-z]{0,2}(?:'{3}|"{3}|'|"))|(?P<open>[(\[{])|(?P<close>[)\]}])|(?P<escape>\\\Z)|[^\#'"()\[\]{}\\]|."""
 )
 

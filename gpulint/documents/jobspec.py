@@ -3,47 +3,81 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from gpulint import regex
 from gpulint.budget import Budget, size
 from gpulint.documents.base import Document
+from gpulint.libraries.paths import parse_condition, parse_path
+from gpulint.records import dataclass
 from gpulint.rule import Kind
 from gpulint.source import Fragment
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from gpulint.documents.python import PythonModule
     from gpulint.documents.shell import Script
     from gpulint.documents.tasks import Count, Task
     from gpulint.documents.yamltree import Node
+    from gpulint.libraries import Models
 
 MAX_DOCUMENT = 1_000_000
 """Characters of one YAML document beyond which it is generated and not read."""
 
 _KEYS = (
-    "container", "containers", "script", "resources", "entrypoint", "trainer", "available_node_types", "cluster_name",
-    "ide", "commands", "services", "ResourceConfig", "resourceConfig", "machine", "launcher", "gpus_per_node",
-    "distributed_type", "command",
+    "container", "containers", "script", "resources", "entrypoint", "available_node_types", "cluster_name",
+    "distributed_type",
 )  # fmt: skip
-"""Every job spec has one of these keys."""
-_SHAPES = re.compile(rf"""(?:^|[\s{{,'"-])(?:{"|".join(_KEYS)})['"]?[ \t]*:""", re.MULTILINE)
+"""Job specs that are read by code, and ``accelerate`` configurations, have one of these keys."""
 _COMPUTES = (
-    "gpu", "accelerator", "nvidia", "amd.com", "cuda", "python", "torch", "mpi", "horovod", "deepspeed", "slots_",
-    "instancetype", "instance_type", "machine:", "distributed_type", ".py", ".sh",
+    "gpu", "accelerator", "nvidia", "amd.com", "cuda", "python", "torch", "mpi", "horovod", "deepspeed",
+    "distributed_type", ".py", ".sh",
 )  # fmt: skip
-"""Without any of these words (in lower case) nothing is computed and no program is started."""
-_OTHERS = re.compile(
+"""Without any of these words (in lower case), or a key for GPUs, nothing is computed and no program is started."""
+_OTHERS = regex.compile(
     r"^(?:kind:[ \t]*['\"]?CustomResourceDefinition\b|openapi:|swagger:|jobs:|asyncapi:|definitions:"
     r"|repos:\s*\n(?:[ \t]*#.*\n)*[ \t]*-[ \t]*repo:)",
     re.MULTILINE,
 )
 """Documents that nest such keys and launch nothing: CRDs, API descriptions, CI workflows, pre-commit."""
-_PIPELINE = re.compile(r"^\$schema:.*azureml|^type:[ \t]*['\"]?pipeline\b", re.MULTILINE | re.IGNORECASE)
+_PIPELINE = regex.compile(r"^\$schema:.*azureml|^type:[ \t]*['\"]?pipeline\b", re.MULTILINE | re.IGNORECASE)
 """Azure ML's pipelines, which call their steps jobs, as CI workflows do."""
-_TEMPLATE = re.compile(r"\{\{|\{%|<%|\$\{\{")
+_TEMPLATE = regex.compile(r"\{\{|\{%|<%|\$\{\{")
+
+
+class _Gate:
+    """What a file's text tells of job formats before it is parsed."""
+
+    def __init__(self, models: Models) -> None:
+        rows = models.rows("format")
+        self._required = [[_keys(condition) for condition in row.requires] for row in rows]
+        known = {*_KEYS, *(key for row in self._required for groups in row for keys in groups for key in keys)}
+        self._shapes = re.compile(
+            rf"""(?:^|[\s{{,'"-])({"|".join(map(re.escape, sorted(known)))})['"]?[ \t]*:""", re.MULTILINE
+        )
+        keys = {key for row in rows for gpus in row.gpus for key in parse_path(gpus.at).last_keys}
+        own = sorted(key.lower() for key in keys if not any(word in key.lower() for word in _COMPUTES))
+        self._counts = re.compile(rf"""\b(?:{"|".join(map(re.escape, own))})['"]?[ \t]*:""")
+
+    def computes(self, lower: str) -> bool:
+        """Whether a text in lower case may ask for GPUs or start a program."""
+        return any(word in lower for word in _COMPUTES) or self._counts.search(lower) is not None
+
+    def launches(self, text: str) -> bool:
+        """Whether a text has the keys of some job format, or carries files."""
+        keys = set(self._shapes.findall(text))
+        return (
+            not keys.isdisjoint(_KEYS)
+            or "ConfigMap" in text
+            or any(all(any(keys.issuperset(group) for group in groups) for groups in row) for row in self._required)
+        )
+
+
+def _keys(condition: str) -> tuple[tuple[str, ...], ...]:
+    """The keys that a text has to have for a condition to hold, for each alternative of its path."""
+    branches = parse_condition(condition).path.branches
+    return tuple(tuple(step.key for step in branch.steps if step.key is not None) for branch in branches)
+
 
 MAX_TASKS = 60_000
 """Words of commands and environments that the tasks of one document have in all, at most."""
@@ -66,8 +100,8 @@ class JobSpecDocument(Document):
     def roots(self) -> tuple[Node, ...]:
         """Root nodes of the YAML documents that may launch something or carry code."""
         text = self.source.text
-        lower = text.lower()
-        if not any(word in lower for word in _COMPUTES) or not (_SHAPES.search(text) or "ConfigMap" in text):
+        gate = self.models.derived(_Gate)
+        if not gate.computes(text.lower()) or not gate.launches(text):
             return ()
         from gpulint.documents.yamltree import YamlError, parse, split_documents
 
@@ -76,9 +110,7 @@ class JobSpecDocument(Document):
         budget = Budget()
         for start, end in split_documents(text):
             part = text[start:end]
-            if (_OTHERS.search(part) and not _PIPELINE.search(part)) or not (
-                _SHAPES.search(part) or "ConfigMap" in part
-            ):
+            if (_OTHERS.search(part) and not _PIPELINE.search(part)) or not gate.launches(part):
                 continue
             if len(part) > MAX_DOCUMENT:
                 line = self.source.position(start)[0]
@@ -98,7 +130,7 @@ class JobSpecDocument(Document):
     def read_tasks(self) -> tuple[Task, ...]:
         found: list[Task] = []
         budget = Budget(MAX_TASKS)
-        for task in (task for root in self.roots for task in _read(root)):
+        for task in (task for root in self.roots for task in _read(root, self.models)):
             if not budget.spend(_weight(task)):
                 message = f"only the first {len(found):,} tasks were analysed: together they are too large"
                 self.problem(message, task.span.line, is_error=False)
@@ -163,21 +195,13 @@ def _weight(task: Task) -> int:
     return 20 + len(task.env) + len(task.packages) + sum(size(script.fragment.text) for script in task.scripts)
 
 
-def _read(root: Node) -> list[Task]:
+def _read(root: Node, models: Models) -> list[Task]:
     """Tasks of one document, by the first system that knows it."""
-    from gpulint.documents.specs import azureml, compose, dstack, hosted, kubeflow, kubernetes, ray, skypilot
+    from gpulint.documents.specs import formats, kubernetes, ray
 
-    readers: tuple[Callable[[Node], list[Task]], ...] = (
-        ray.read,
-        kubeflow.read,
-        azureml.read,
-        skypilot.read,
-        dstack.read,
-        compose.read,
-        hosted.read,
-        kubernetes.read,
-    )
-    for reader in readers:
-        if tasks := reader(root):
+    if tasks := ray.read(root):
+        return tasks
+    for row in models.rows("format"):
+        if tasks := formats.read(row, root):
             return tasks
-    return []
+    return kubernetes.read(root)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_right
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpulint.documents.base import Document
+from gpulint.records import dataclass
 from gpulint.rule import Kind
 from gpulint.source import SourceText, Span
 

@@ -8,9 +8,11 @@ from collections.abc import Iterator, Mapping
 from difflib import SequenceMatcher
 from itertools import accumulate, pairwise
 
-_BLANK = re.compile(r"[ \t\n\r]*")
+from gpulint import regex
+
+_BLANK = regex.compile(r"[ \t\n\r]*")
 _DECODER = json.JSONDecoder(parse_int=str)  # numbers are not asked for, and a long one would be refused
-_PIECES = re.compile(
+_PIECES = regex.compile(
     r'\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\.|[^"\\]', re.DOTALL
 )
 """JSON of one character."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -11,6 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
+from gpulint import regex
 from gpulint.documents.base import Document
 from gpulint.failures import is_about_file
 from gpulint.rule import Kind
@@ -26,7 +26,7 @@ _PYTHON2 = (
 
 
 _MAX_BITS = 10_000
-_LONG_INTEGER = re.compile(rf"0[xXoObB][\da-fA-F_]{{{_MAX_BITS // 4},}}")
+_LONG_INTEGER = regex.compile(rf"0[xXoObB][\da-fA-F_]{{{_MAX_BITS // 4},}}")
 
 
 _PLAIN = frozenset(

@@ -6,9 +6,9 @@ resources. Whatever could not be read off the text is None ("unknown"), never a 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from gpulint.records import dataclass, field
 from gpulint.source import Span
 
 if TYPE_CHECKING:

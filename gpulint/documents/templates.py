@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
+from gpulint import regex
 
-_TAG = re.compile(r"\{%-?\s*(?P<jinja>\w+)|\{\{-?\s*(?P<go>if|with|range|define|block|end)\b")
+_TAG = regex.compile(r"\{%-?\s*(?P<jinja>\w+)|\{\{-?\s*(?P<go>if|with|range|define|block|end)\b")
 _JINJA = frozenset({"if", "for", "macro"})
 """Tags of Jinja whose text, up to ``end...``, is there only if something holds or somebody asks for it."""
 

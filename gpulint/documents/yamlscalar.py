@@ -5,14 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from gpulint import regex
+
 Pieces = list[tuple[int, int]]
 
-_BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
-_BLANKS = re.compile("[ \t\n\r\x85\u2028\u2029]+")
-_PROPERTY = re.compile(r"(?:[&!][^\s\[\]{},]*[ \t]*(?:\r\n|[\n\r])?[ \t]*)+")
-_BLOCK_HEADER = re.compile(r"[|>]([+-]?)([1-9]?)[+-]?[^\n\r\x85\u2028\u2029]*")
-_DOUBLE_RUN = re.compile("[^\\\\ \t\n\r\x85\u2028\u2029]+")
-_SINGLE_RUN = re.compile("[^' \t\n\r\x85\u2028\u2029]+")
+_BREAK = regex.compile("\r\n|[\n\r\x85\u2028\u2029]")
+_BLANKS = regex.compile("[ \t\n\r\x85\u2028\u2029]+")
+_PROPERTY = regex.compile(r"(?:[&!][^\s\[\]{},]*[ \t]*(?:\r\n|[\n\r])?[ \t]*)+")
+_BLOCK_HEADER = regex.compile(r"[|>]([+-]?)([1-9]?)[+-]?[^\n\r\x85\u2028\u2029]*")
+_DOUBLE_RUN = regex.compile("[^\\\\ \t\n\r\x85\u2028\u2029]+")
+_SINGLE_RUN = regex.compile("[^' \t\n\r\x85\u2028\u2029]+")
 _ESCAPED_WIDTH = {"x": 4, "u": 6, "U": 10}
 
 

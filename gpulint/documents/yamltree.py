@@ -7,20 +7,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
+from gpulint import regex
 from gpulint.budget import Budget
 from gpulint.documents.yamlscalar import scalar_pieces
 from gpulint.numerals import MAX_DIGITS
+from gpulint.records import dataclass, field
 from gpulint.source import Fragment, SourceText, Span
 
-_INTEGER = re.compile(r"\s*[+-]?(\d+)\s*")
-_MARKER = re.compile(r"^---(?=\s|\Z)", re.MULTILINE)
+_INTEGER = regex.compile(r"\s*[+-]?(\d+)\s*")
+_MARKER = regex.compile(r"^---(?=\s|\Z)", re.MULTILINE)
 _MAX_DEPTH = 500
 """Nesting beyond this is no configuration, and libyaml's time grows with the square of it."""
-_DIRECTIVE = re.compile(r"^%(YAML|TAG)\b", re.MULTILINE)
+_DIRECTIVE = regex.compile(r"^%(YAML|TAG)\b", re.MULTILINE)
 
 
 class YamlError(Exception):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from itertools import islice
 
+from gpulint import regex
 from gpulint.budget import Budget
 from gpulint.documents.yamltree import Node, YamlError, parse
 from gpulint.numerals import MAX_DIGITS
@@ -18,9 +18,9 @@ MAX_CHARACTERS = 500_000
 _MAX_DEPTH = 30
 _MAX_VALUES = 20_000
 """Bound on what nested aliases multiply to."""
-_REFERENCE = re.compile(r"<([\w.\[\]]+)>")
-_INTEGER = re.compile(r"[-+]?(?:0|[1-9][0-9_]*)")
-_FLOAT = re.compile(r"[-+]?(?:[0-9][0-9_]*\.[0-9_]*|\.[0-9]+|[0-9][0-9_]*)(?:[eE][-+]?[0-9]+)?")
+_REFERENCE = regex.compile(r"<([\w.\[\]]+)>")
+_INTEGER = regex.compile(r"[-+]?(?:0|[1-9][0-9_]*)")
+_FLOAT = regex.compile(r"[-+]?(?:[0-9][0-9_]*\.[0-9_]*|\.[0-9]+|[0-9][0-9_]*)(?:[eE][-+]?[0-9]+)?")
 _NULLS = frozenset({"null", "~", ""})
 _BOOLEANS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 

@@ -5,21 +5,22 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.facts.conditions import conditions, contexts_of
 from gpulint.facts.reaching import reaching
 from gpulint.facts.roles import Role
 from gpulint.facts.scopes import LoopNode, ModuleScopes, last_name
+from gpulint.records import dataclass
 
 if TYPE_CHECKING:
     from gpulint.project import Project
 
 _UPDATES = frozenset({"update_grad", "need_update"})
 """What scalers that do the backward pass themselves call the flag for the last micro-step (timm, MAE, Swin)."""
-_PARTS = re.compile(r"accum|micro_?(batch|step)|chunk|subdivision|sub_?batch", re.IGNORECASE)
+_PARTS = regex.compile(r"accum|micro_?(batch|step)|chunk|subdivision|sub_?batch", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,12 @@ import ast
 import re
 from collections.abc import Sequence
 
+from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.facts.once import once
 from gpulint.facts.scopes import FunctionNode, ModuleScopes, Ref, last_name
 
-_ENVIRONMENT = re.compile(r"(^|_|[a-z])envs?($|_|\d)|^v?envs?|environment|simulator|emulator|^game$", re.IGNORECASE)
+_ENVIRONMENT = regex.compile(r"(^|_|[a-z])envs?($|_|\d)|^v?envs?|environment|simulator|emulator|^game$", re.IGNORECASE)
 _STEPS = ("step", "step_async", "send_actions")
 MAX_NAMES = 12
 """Most variables that a value is followed through within one function."""

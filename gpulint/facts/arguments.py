@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 import enum
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpulint.facts.scopes import FUNCTIONS, FunctionNode, ModuleScopes, Ref, last_name
+from gpulint.records import dataclass
 
 if TYPE_CHECKING:
     from gpulint.facts.values import Known, Value

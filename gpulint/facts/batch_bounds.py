@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpulint import regex
 from gpulint.facts.batches import Split
 from gpulint.facts.conditions import conditions
 from gpulint.facts.gpu_programs import module_computes, names_device
@@ -21,11 +22,11 @@ from gpulint.source import Span
 if TYPE_CHECKING:
     from gpulint.project import Project
 
-_MICRO = re.compile(r"micro[-_]?batch", re.IGNORECASE)
-_RL = re.compile(r"^(gym|gymnasium|stable_baselines3|sb3_contrib|torchrl|tianshou|pettingzoo|minigrid|dm_control)$")
-_RL_NAME = re.compile(r"replay_?(buffer|memory)|rollout_?buffer|^actor_?critic$|^(rlhf|ppo|grpo)_", re.IGNORECASE)
-_FAKE = re.compile(r"mock|^(toy|dummy)_?data(set)?$", re.IGNORECASE)
-_PROFILES = re.compile(r"(^|[_-])(profile|profiler|profiling)([_-]|$)", re.IGNORECASE)
+_MICRO = regex.compile(r"micro[-_]?batch", re.IGNORECASE)
+_RL = regex.compile(r"^(gym|gymnasium|stable_baselines3|sb3_contrib|torchrl|tianshou|pettingzoo|minigrid|dm_control)$")
+_RL_NAME = regex.compile(r"replay_?(buffer|memory)|rollout_?buffer|^actor_?critic$|^(rlhf|ppo|grpo)_", re.IGNORECASE)
+_FAKE = regex.compile(r"mock|^(toy|dummy)_?data(set)?$", re.IGNORECASE)
+_PROFILES = regex.compile(r"(^|[_-])(profile|profiler|profiling)([_-]|$)", re.IGNORECASE)
 
 
 class BatchBounds:

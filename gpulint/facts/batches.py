@@ -6,9 +6,9 @@ import ast
 import enum
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.facts import fastai
 from gpulint.facts.batch_samplers import sampled_size
@@ -19,20 +19,21 @@ from gpulint.facts.passing import RECEIVERS, argument_of, positional
 from gpulint.facts.roles import Role
 from gpulint.facts.scopes import FUNCTIONS, AtCall, Bound, FunctionNode, ModuleScopes, Ref, last_name
 from gpulint.facts.shared_loops import steps_on_condition
+from gpulint.records import dataclass
 
 if TYPE_CHECKING:
     from gpulint.project import Project
 
-_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
-_TRAIN = re.compile(
+_WORD = regex.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
+_TRAIN = regex.compile(
     r"^(train|training|trn|finetune|pretrain)(er)?(ing)?(loader|set|data|iter|dl|ds|dataset|dataloader|gen|x|batch|bs)?$"
 )
-_EVAL = re.compile(
+_EVAL = regex.compile(
     r"^(val|valid|validation|validate|eval|evaluation|evaluate|test|testing|tst|dev|devel|infer|inference)"
     r"(loader|set|data|iter|dl|ds|dataset|dataloader|gen|x|batch|bs)?$"
 )
 _BATCH_PARAMETERS = ("batch_size", "bsz", "batchsize", "bs", "batch_sz", "minibatch_size", "mini_batch_size")
-_BATCH_KEYWORD = re.compile(
+_BATCH_KEYWORD = regex.compile(
     r"(batch_?size|_bs$|loader_(kwargs|opts|options|args)|dataloader_(kwargs|opts|options|args))", re.IGNORECASE
 )
 
@@ -49,7 +50,7 @@ class Split(enum.Enum):
     BOTH = "training and evaluation"
 
 
-_NO_BATCHES = re.compile(
+_NO_BATCHES = regex.compile(
     r"^(add_argument|field|Option|option|print|dict|map|filter|map_batches)$|(dataset|sampler|config)$", re.IGNORECASE
 )
 """Calls that take a batch size without making batches."""

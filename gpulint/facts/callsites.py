@@ -7,11 +7,11 @@ a module that never mentions the class is not asked, and a method name that half
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Container, Iterator
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from gpulint import regex
 from gpulint.facts.passing import RECEIVERS, handed_over
 from gpulint.facts.scopes import FunctionNode, ModuleScopes, last_name
 from gpulint.words import word_of
@@ -24,7 +24,9 @@ MAX_RECEIVERS = 40
 """Most calls ``x.name(...)`` whose receiver is looked into for one method."""
 
 _SPAWN = frozenset({"torch.multiprocessing.spawn", "torch.multiprocessing.spawn.spawn"})
-LOOKED_AT = re.compile(r"(^|_)(save|log|print|signature|source|getsource|inspect|isinstance|describe)(_|$)|^get_?doc")
+LOOKED_AT = regex.compile(
+    r"(^|_)(save|log|print|signature|source|getsource|inspect|isinstance|describe)(_|$)|^get_?doc"
+)
 """Names of what is handed a function to look at it, not to call it."""
 _RUNS = frozenset({"Thread", "Process", "Timer", "start_new_thread", "submit", "notebook_launcher", "run"})
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.facts.passing import RECEIVERS
 from gpulint.facts.roles import Role
 from gpulint.facts.scopes import FUNCTIONS, AtCall, ModuleScopes, Ref, dotted, last_name
+from gpulint.records import dataclass
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -35,21 +36,21 @@ _PATH = {
 }
 """Functions that write a checkpoint -> (parameter that holds the path, its position)."""
 _DUMPS = frozenset({"pickle.dump", "cloudpickle.dump", "dill.dump", "joblib.dump"})
-_MODEL_NAME = re.compile(
+_MODEL_NAME = regex.compile(
     r"(^|_)(model|net|network|state|state_dict|ckpt|checkpoint|weights|params|agent|policy|snapshot)(_|$|\d)",
     re.IGNORECASE,
 )
-_RESULT_NAME = re.compile(
+_RESULT_NAME = regex.compile(
     r"(^|_)(eval|evals|metrics?|results?|predictions?|preds?|outputs?|history|scores?|stats|loss|losses|features|embeddings?|"
     r"samples|images?|labels|logits|accuracy)(_|$)",
     re.IGNORECASE,
 )
 _SETTINGS = frozenset("args opt opts config cfg hparams training_args options".split())
-_KERAS_CALLBACKS = re.compile(
+_KERAS_CALLBACKS = regex.compile(
     r"^(tensorflow\.|tensorflow\.python\.|tf_)?keras\.callbacks\.(ModelCheckpoint|BackupAndRestore)$"
 )
 _SAVING_HOOKS = ("on_epoch_end", "on_train_batch_end", "_save_model", "_save_checkpoint", "on_validation_end")
-_LIGHTNING = re.compile(r"^(pytorch_lightning|lightning(\.pytorch)?)\.callbacks(\.\w+)*\.ModelCheckpoint$")
+_LIGHTNING = regex.compile(r"^(pytorch_lightning|lightning(\.pytorch)?)\.callbacks(\.\w+)*\.ModelCheckpoint$")
 _TRAINER_ARGUMENTS = frozenset(
     {"transformers.TrainingArguments", "transformers.Seq2SeqTrainingArguments", "trl.SFTConfig", "trl.DPOConfig"}
 )
@@ -61,20 +62,20 @@ _METHODS = frozenset(
     ).split()
 )
 _OWNED = {
-    "save": re.compile(r"^(_?fabric|accelerator|checkpoint_manager|ckpt_manager|checkpointer)$"),
-    "save_model": re.compile(r"^(accelerator|trainer|_?model|agent)$"),
+    "save": regex.compile(r"^(_?fabric|accelerator|checkpoint_manager|ckpt_manager|checkpointer)$"),
+    "save_model": regex.compile(r"^(accelerator|trainer|_?model|agent)$"),
 }
 """Methods whose names are too general -> what their owner must be called."""
-_SMALL = re.compile(r"token|process|config|extractor|vocab|tokenizer|schedul", re.IGNORECASE)
-_HELPER = re.compile(
+_SMALL = regex.compile(r"token|process|config|extractor|vocab|tokenizer|schedul", re.IGNORECASE)
+_HELPER = regex.compile(
     r"(save|write|store|dump|export)\w*(checkpoint|ckpt|model|state|weight|snapshot|on_master|optimizer|pretrained|"
     r"recovery|best|last|peft|lora|adapter)"
     r"|^_?(checkpoint|snapshot|save|save_on_master|save_all|make_checkpoint)$",
     re.IGNORECASE,
 )
-_HELPER_ONLY = re.compile(r"async|background", re.IGNORECASE)
-_EXTERNAL = re.compile(r"^_?save_(on_master|(model_)?checkpoint|ckpt|snapshot|training_state)$")
-_TENSORFLOW = re.compile(r"^tensorflow\.(compat\.v1\.)?train\.(CheckpointManager|Checkpoint|Saver)$")
+_HELPER_ONLY = regex.compile(r"async|background", re.IGNORECASE)
+_EXTERNAL = regex.compile(r"^_?save_(on_master|(model_)?checkpoint|ckpt|snapshot|training_state)$")
+_TENSORFLOW = regex.compile(r"^tensorflow\.(compat\.v1\.)?train\.(CheckpointManager|Checkpoint|Saver)$")
 
 
 @dataclass(frozen=True, slots=True)

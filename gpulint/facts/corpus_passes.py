@@ -5,24 +5,25 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.facts.input_path import TOKENISES, InputPaths, is_held_out
 from gpulint.facts.passing import positional
 from gpulint.facts.scopes import FUNCTIONS, FunctionNode, ModuleScopes, last_name
+from gpulint.records import dataclass
 
 if TYPE_CHECKING:
     from gpulint.project import Project
 
-_TEXTS = re.compile(r"train|sentences|texts|corpus|documents|reviews", re.IGNORECASE)
-_TRAIN = re.compile(r"(^|_)train(ing)?(_|$)", re.IGNORECASE)
-_TOKENISER = re.compile(r"tokeni[sz]e|tokenizer$|^encode", re.IGNORECASE)
+_TEXTS = regex.compile(r"train|sentences|texts|corpus|documents|reviews", re.IGNORECASE)
+_TRAIN = regex.compile(r"(^|_)train(ing)?(_|$)", re.IGNORECASE)
+_TOKENISER = regex.compile(r"tokeni[sz]e|tokenizer$|^encode", re.IGNORECASE)
 """Names of calls that may tokenise."""
-_CONVERTS = re.compile(r"tokeni[sz]e_fn|convert_(examples|\w+_to)|to_features|tokeni[sz]e_(train|corpus|texts|data)")
+_CONVERTS = regex.compile(r"tokeni[sz]e_fn|convert_(examples|\w+_to)|to_features|tokeni[sz]e_(train|corpus|texts|data)")
 
-_HOLDS = re.compile(r"(Dataset|DataModule)$")
+_HOLDS = regex.compile(r"(Dataset|DataModule)$")
 """Classes that are made once, before training."""
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from gpulint.documents.shell.expand import ALL_GPUS, ArgWord
 from gpulint.numerals import whole
+from gpulint.records import dataclass
 from gpulint.source import Span
 
 

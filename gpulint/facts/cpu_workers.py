@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpulint import regex
 from gpulint.facts.once import once
 from gpulint.facts.scopes import Bound, ModuleScopes, last_name
 
@@ -18,12 +19,12 @@ _ASKED = ("num_gpus", "use_gpu")
 _KEPT_OFF = ("no_cuda", "use_cpu")
 """What keeps Hugging Face's Trainer on the CPU."""
 _ARGUMENTS = "TrainingArguments"
-_OPTION = re.compile(r"(?:\.|--)(?:(?:use|num)[_-]gpus?|no[_-]cuda|use[_-]cpu)\b")
+_OPTION = regex.compile(r"(?:\.|--)(?:(?:use|num)[_-]gpus?|no[_-]cuda|use[_-]cpu)\b")
 """The same as an option of the program."""
 _RESOURCES = ("resources_per_node", "resources_per_worker")
 """What Kubeflow's and Ray's trainers give each worker."""
-_DEVICE = re.compile(r"\b(?:cuda|device_map)\b")
-_CPU_IMAGE = re.compile(r"(?:^|[-_./:])cpu(?:[-_.:/]|$)", re.IGNORECASE)
+_DEVICE = regex.compile(r"\b(?:cuda|device_map)\b")
+_CPU_IMAGE = regex.compile(r"(?:^|[-_./:])cpu(?:[-_.:/]|$)", re.IGNORECASE)
 """``tf2-cpu.2-12``, ``pytorch:latest-cpu``."""
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
-
+from gpulint import regex
 from gpulint.facts import download_tables as tables
 
-GRAPH_BASE = re.compile(r"^(torch_geometric\.data\.|dgl\.data\.).*Dataset$")
+GRAPH_BASE = regex.compile(r"^(torch_geometric\.data\.|dgl\.data\.).*Dataset$")
 """Bases that call the ``download`` method of the class on first use."""
 
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpulint.facts.batches import Split
 from gpulint.facts.scopes import ModuleScopes, Ref
 from gpulint.finding import Place
+from gpulint.records import dataclass
 
 if TYPE_CHECKING:
     from gpulint.documents.base import Document

@@ -6,10 +6,10 @@ import ast
 import enum
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.facts.draws import Draw
 from gpulint.facts.glances import looks_at_few
@@ -17,6 +17,7 @@ from gpulint.facts.gpu_programs import runs_elsewhere
 from gpulint.facts.loader_classes import Loader
 from gpulint.facts.memo import Memo
 from gpulint.facts.scopes import AtCall, ModuleScopes, Ref, last_name
+from gpulint.records import dataclass
 from gpulint.words import word_of
 
 if TYPE_CHECKING:
@@ -29,13 +30,13 @@ _DTYPES = frozenset(
         "ptdtype precision"
     ).split()
 )
-_DTYPE_NAME = re.compile(r"dtype|precision", re.IGNORECASE)
-_GPU_NAME = re.compile(
+_DTYPE_NAME = regex.compile(r"dtype|precision", re.IGNORECASE)
+_GPU_NAME = regex.compile(
     r"(^|_)(cuda|gpu|rank|local_rank|device_id|gpu_id|device_index|current_device)(_|$)|^gpu", re.IGNORECASE
 )
-_DEVICE_NAME = re.compile(r"(^|_)(device|dev|devices|cuda|gpu|rank|gpu_id)(_|$|\d)", re.IGNORECASE)
+_DEVICE_NAME = regex.compile(r"(^|_)(device|dev|devices|cuda|gpu|rank|gpu_id)(_|$|\d)", re.IGNORECASE)
 
-_NO_TENSOR = re.compile(
+_NO_TENSOR = regex.compile(
     r"^(self|cls|model|module|net|trainer|state)$|(^|_)(args?|opts?|options|cfg|config|conf|h?params|flags|settings|ctx)$",
     re.IGNORECASE,
 )

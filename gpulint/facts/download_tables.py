@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from gpulint import regex
+
 HUB = "the Hugging Face hub"
 
 HUB_CALLS: dict[str, tuple[tuple[str, ...], tuple[str, int | None], str]] = {
@@ -134,5 +136,5 @@ DATA_SUFFIX = (
     ".hdf5 .pkl .pt .pth .bin "
     ".safetensors .onnx .ckpt .mat .arrow .tfrecord .lmdb"
 ).split()
-LABELS = re.compile(r"(class|label|synset|categor)\w*([-_.]\w+)*\.(txt|json|names)$|\.names$", re.IGNORECASE)
+LABELS = regex.compile(r"(class|label|synset|categor)\w*([-_.]\w+)*\.(txt|json|names)$|\.names$", re.IGNORECASE)
 """Names of classes, a file of some kilobytes."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from gpulint import regex
 from gpulint.facts.data_set_classes import GRAPH_BASE
 from gpulint.facts.fetched import Download, callee
 from gpulint.facts.fetching import FETCHES, LIBRARIES, Fetching, may_fetch
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["OFFLINE_VARIABLES", "Download", "Downloads"]
 
 
-_OFFLINE = re.compile(
+_OFFLINE = regex.compile(
     r"""(HF_HUB_OFFLINE|TRANSFORMERS_OFFLINE|HF_DATASETS_OFFLINE)["']\]?\s*[,=:]+\s*["']?(1|(?i:true|on|yes))"""
 )
 _HUB = frozenset({"huggingface_hub.snapshot_download", "huggingface_hub.hf_hub_download"})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,7 @@ from gpulint.facts.rearranging import rearranged
 from gpulint.facts.roles import Role
 from gpulint.facts.scopes import FUNCTIONS, Bound, FunctionNode, LoopNode, ModuleScopes, Ref, last_name
 from gpulint.facts.unseen_calls import handed_by_name, takes_batch
+from gpulint.records import dataclass
 
 if TYPE_CHECKING:
     from gpulint.facts.loops import Context

@@ -6,11 +6,12 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gpulint import regex
 from gpulint.documents.base import Document
 from gpulint.facts.scopes import ModuleScopes
+from gpulint.records import dataclass
 from gpulint.source import Span
 
 if TYPE_CHECKING:
@@ -18,14 +19,14 @@ if TYPE_CHECKING:
     from gpulint.project import Project
 
 
-_REASON = re.compile(
+_REASON = regex.compile(
     r"do(n't| not) (remove|delete|change)|work-?\s?around|(w/o|without) (this|these)\b|otherwise|must be set|keep this"
     r"|(do(es)?(n't| not)|can'?t|cannot) (support|have|connect|communicate)|(has|have) no\b|not (supported|available)"
     r"|(will|would|may|can) (hang|deadlock|crash|fail)|avoid\w* .*\b(error|hang|deadlock|crash)"
     r"|(is|are) (needed|required|necessary)",
     re.IGNORECASE,
 )
-_NCCL = re.compile(r"\s*(?:export\s+)?NCCL_\w+=")
+_NCCL = regex.compile(r"\s*(?:export\s+)?NCCL_\w+=")
 _DECLARATIONS = frozenset({"export", "declare", "typeset", "local", "readonly", "echo", "printf"})
 
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from gpulint import regex
 from gpulint.documents.notebook import NotebookDocument
 from gpulint.facts.after_training import trains
 from gpulint.facts.fetch_commands import download_tool, is_bulk
@@ -19,9 +20,9 @@ if TYPE_CHECKING:
     from gpulint.facts.scopes import ModuleScopes
     from gpulint.project import Project
 
-TOOLS = re.compile(rb"\b(?:wget|curl|aria2c|gdown|kaggle|huggingface-cli|hf|lfs|axel)\s|clone\s+\S*huggingface")
+TOOLS = regex.compile(rb"\b(?:wget|curl|aria2c|gdown|kaggle|huggingface-cli|hf|lfs|axel)\s|clone\s+\S*huggingface")
 """A look at a notebook's bytes for what escapes fetch with."""
-_NO_TRAINING = re.compile(r"setup|install|download|prep|convert|test", re.IGNORECASE)
+_NO_TRAINING = regex.compile(r"setup|install|download|prep|convert|test", re.IGNORECASE)
 
 
 def downloads(document: Document, scopes: ModuleScopes | None, project: Project) -> Iterator[tuple[Command, str]]:

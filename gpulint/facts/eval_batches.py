@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.facts.batches import Source, Split
 from gpulint.facts.frozen import trains_only_head
@@ -23,11 +23,11 @@ _TINY = frozenset({"TUDataset", "Planetoid", "KarateClub", "WebKB", "Actor", "PP
 """Graph benchmarks whose splits are about one batch, or two large graphs."""
 _SLIDES = frozenset({"sliding_window_inference", "SlidingWindowInferer"})
 """MONAI's evaluation of one volume after the other, in batches of its windows."""
-_FITS = re.compile(r"\.fit\w*\(|\.train\(|[tT]rainer\b|GradientTape|value_and_grad|\btrain\w*\(")
+_FITS = regex.compile(r"\.fit\w*\(|\.train\(|[tT]rainer\b|GradientTape|value_and_grad|\btrain\w*\(")
 """Training that a library or a function from elsewhere may do."""
-_ARGUMENTS = re.compile(r"TrainingArguments$|^(SFT|DPO|ORPO|KTO|CPO|Reward)Config$")
+_ARGUMENTS = regex.compile(r"TrainingArguments$|^(SFT|DPO|ORPO|KTO|CPO|Reward)Config$")
 """Arguments of Hugging Face's trainers."""
-_TRAINER = re.compile(r"Trainer$")
+_TRAINER = regex.compile(r"Trainer$")
 _ASKED = frozenset(
     (
         "eval_strategy evaluation_strategy do_eval do_predict eval_on_start evaluate_during_training eval_steps"
@@ -35,15 +35,15 @@ _ASKED = frozenset(
     ).split()
 )
 _EVALUATES = frozenset({"evaluate", "predict", "evaluation_loop", "prediction_loop", "hyperparameter_search"})
-_ASKS = re.compile(rb"\.(evaluate|predict|evaluation_loop|prediction_loop|hyperparameter_search)\(")
+_ASKS = regex.compile(rb"\.(evaluate|predict|evaluation_loop|prediction_loop|hyperparameter_search)\(")
 _UNDRAWN = PREPARE | {"cycle"}
 """Calls that take a loader without drawing from it."""
 _FEEDS = ("val_dataloader", "test_dataloader")
-_MADE_UP = re.compile(
+_MADE_UP = regex.compile(
     r"(^|_)(fake|dummy|synthetic|mock)_?(eval_|val_|test_)?(data|batch|image|sample|token|iter|loader)|^(Fake|Toy|Dummy)[A-Z]"
 )
 """Functions and classes that make samples up."""
-_PSNR = re.compile(r"(^|_)psnr$|peak_signal_noise_ratio$")
+_PSNR = regex.compile(r"(^|_)psnr$|peak_signal_noise_ratio$")
 """Functions that compare two images; torchmetrics' classes keep the error of all."""
 
 

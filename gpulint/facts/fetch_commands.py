@@ -5,37 +5,38 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from gpulint import regex
 from gpulint.facts.launches import innermost
 from gpulint.facts.memo import asked_once
 
 if TYPE_CHECKING:
     from gpulint.documents.shell import Command
 
-_PYTHON = re.compile(r"(python|pypy)[\d.]*")
-_PIP = re.compile(r"pip[\d.]*")
-_SMALL = re.compile(
+_PYTHON = regex.compile(r"(python|pypy)[\d.]*")
+_PIP = regex.compile(r"pip[\d.]*")
+_SMALL = regex.compile(
     r"\.(sh|txt|json|ya?ml|py|cfg|toml|md|asc|gpg|key|list|deb|patch|html?)(\?|$)|/(releases|api|"
     r"health|status|metrics)\b",
     re.IGNORECASE,
 )
-_RELEASED = re.compile(
+_RELEASED = regex.compile(
     r"/releases/download/(.*\.(pt|pth|ckpt|h5|hdf5|safetensors|npz|npy|pkl|mat|weights|onnx)$|"
     r".*(data|weights|models?|checkpoint|images)[^/]*\.(zip|tar|tgz|tar\.(gz|bz2|xz)|7z)$)",
     re.IGNORECASE,
 )
 """Weights and data among what GitHub's releases hold; the rest are tools."""
-OWN_HOST = re.compile(r"localhost|127\.0\.0\.1|169\.254\.|metadata\.google|\$\{?HOST|0\.0\.0\.0")
+OWN_HOST = regex.compile(r"localhost|127\.0\.0\.1|169\.254\.|metadata\.google|\$\{?HOST|0\.0\.0\.0")
 """Servers on this machine and those that tell a virtual machine of itself."""
-_BUCKET = re.compile(r"^(s3|gs|gcs|wasbs?|abfss?|az|oss|hdfs)://|\.blob\.core\.windows\.net")
-_NAMED_BUCKET = re.compile(r"^\$\{?\w*(?<![A-Za-z])(?:s3|gcs|gs|bucket)(?![A-Za-z])\w*", re.IGNORECASE)
+_BUCKET = regex.compile(r"^(s3|gs|gcs|wasbs?|abfss?|az|oss|hdfs)://|\.blob\.core\.windows\.net")
+_NAMED_BUCKET = regex.compile(r"^\$\{?\w*(?<![A-Za-z])(?:s3|gcs|gs|bucket)(?![A-Za-z])\w*", re.IGNORECASE)
 """A variable for one: ``${gcs_path}``."""
-_HOST_PATH = re.compile(r"^[\w.@-]+:(/|~|\w)")
-_BULK = re.compile(
+_HOST_PATH = regex.compile(r"^[\w.@-]+:(/|~|\w)")
+_BULK = regex.compile(
     r"\.(zip|tar|tgz|tbz2?|gz|bz2|xz|7z|rar|pt|pth|ckpt|h5|hdf5|bin|safetensors|npz|npy|parquet|tfrecords?|pkl|mat|"
     r"caffemodel|weights|arrow|lmdb|nemo)(\?|$)",
     re.IGNORECASE,
 )
-_CODE = re.compile(r"github\.com/[^/]+/[^/]+/archive/|\.(whl|deb|sh)(\?|$)")
+_CODE = regex.compile(r"github\.com/[^/]+/[^/]+/archive/|\.(whl|deb|sh)(\?|$)")
 _SHELLS = frozenset({"sh", "bash", "zsh"})
 _PREPARES = frozenset(
     "module ml source . export unset set cd pushd popd mkdir rm ls pwd date echo printf which hash ulimit nvidia-smi"

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import ast
 import re
-from dataclasses import dataclass
 
+from gpulint import regex
 from gpulint.facts.download_tables import LABELS
 from gpulint.facts.scopes import AtCall, last_name
 from gpulint.finding import Place
+from gpulint.records import dataclass
 
-_SAMPLE = re.compile(r"\.(wav|flac|mp3|ogg|m4a|mp4|jpe?g|png|gif|webp|bmp|obj)$", re.IGNORECASE)
-_SOURCE = re.compile(
+_SAMPLE = regex.compile(r"\.(wav|flac|mp3|ogg|m4a|mp4|jpe?g|png|gif|webp|bmp|obj)$", re.IGNORECASE)
+_SOURCE = regex.compile(
     r"\.(py|ipynb|c|cc|cpp|cu|cuh|h|hpp|ya?ml|toml|cfg|ini|md|sh)$|/Makefile$|^https?://raw\.githubusercontent\.com/.*\{\}$"
 )
 """Files of code; of unknown files among a repository's own, nobody knows that they are more."""
-_SETTINGS = re.compile(r"(^|_)config\.json$")
+_SETTINGS = regex.compile(r"(^|_)config\.json$")
 
 
 @dataclass(frozen=True, slots=True)

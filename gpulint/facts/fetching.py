@@ -6,6 +6,7 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
+from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.facts import download_tables as tables
 from gpulint.facts.data_set_classes import GRAPH_BASE, class_name, is_class, library_data_set
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from gpulint.project import Project
 
 
-FETCHES = re.compile(
+FETCHES = regex.compile(
     r"(^|_)(auto_?)?download|^fetch$|(^|_)fetch_(data|file|model|weights|checkpoint|url)", re.IGNORECASE
 )
 """Names of functions that are there to download."""
@@ -28,7 +29,7 @@ _SHELL = frozenset(
         "subprocess.Popen"
     ).split()
 )
-_SHELL_FETCH = re.compile(
+_SHELL_FETCH = regex.compile(
     r"^(sudo )?(wget|curl|aria2c|gdown|axel)\s|^(kaggle|huggingface-cli|hf)\s.*\bdownload\b|"
     r"^(ba)?sh\s+\S*(get|download|fetch)_\w+\.sh\b|^git lfs (pull|clone)"
 )
@@ -38,7 +39,7 @@ _URL_CALLS = frozenset(
         "six.moves.urllib.request.urlopen six.moves.urllib.request.urlretrieve httpx.get httpx.stream"
     ).split()
 )
-_VECTORS = re.compile(r"^(glove|fasttext|charngram)\.", re.IGNORECASE)
+_VECTORS = regex.compile(r"^(glove|fasttext|charngram)\.", re.IGNORECASE)
 LIBRARIES = ("torch_geometric", "torchtext", "dgl", "ogb", "keras", "fastai")
 _FLAGS = frozenset({"download", "pretrained", "weights", "encoder_weights"})
 NAMES = frozenset(
@@ -47,11 +48,11 @@ NAMES = frozenset(
 )
 """Last components of what may fetch something."""
 
-_HOLDS_CLASS = re.compile(r"(^|_)(cls|class|class_|dataset|data_set)$")
+_HOLDS_CLASS = regex.compile(r"(^|_)(cls|class|class_|dataset|data_set)$")
 """Names of what a class of data sets is kept under: ``self.dataset_cls(root, train=True, download=True)``."""
 MAX_MEMBERS = 3
 """How many functions of a dictionary are looked at: they are of a kind."""
-_TAKES_URL = re.compile(r"url|archive|wget\.")
+_TAKES_URL = regex.compile(r"url|archive|wget\.")
 """Functions whose first argument is a URL."""
 
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from gpulint import regex
 from gpulint.facts.scopes import ModuleScopes
 
 if TYPE_CHECKING:
     from gpulint.project import Project
 
-_HEAD = re.compile(r"^(head|heads|fc|classifier|linear|last_linear|probe|cls_head|linear_head|classification_head)$")
+_HEAD = regex.compile(r"^(head|heads|fc|classifier|linear|last_linear|probe|cls_head|linear_head|classification_head)$")
 _WEIGHTS = frozenset({"parameters", "named_parameters"})
 
 

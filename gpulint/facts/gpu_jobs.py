@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpulint import regex
 from gpulint.facts.fetch_commands import only_prepares
 from gpulint.facts.gpus import BATCH
 from gpulint.facts.launches import is_uncalled
 from gpulint.finding import Place
+from gpulint.records import dataclass
 from gpulint.rule import Kind
 
 if TYPE_CHECKING:
@@ -21,9 +22,9 @@ if TYPE_CHECKING:
     from gpulint.jobs import Job, JobLaunch
     from gpulint.project import Project
 
-_STAGE = re.compile(r"\$\{?(start_?|stop_?)?stage\b")
-_IS_ON = re.compile(r"""\[\[?\s+["']?\$\{?(\w+)\}?["']?\s+(?:==?|-eq)\s+["']?(?:true|1|yes|y)["']?\s+\]\]?""")
-_SETS_UP = re.compile(
+_STAGE = regex.compile(r"\$\{?(start_?|stop_?)?stage\b")
+_IS_ON = regex.compile(r"""\[\[?\s+["']?\$\{?(\w+)\}?["']?\s+(?:==?|-eq)\s+["']?(?:true|1|yes|y)["']?\s+\]\]?""")
+_SETS_UP = regex.compile(
     r"^[ \t]*(?:export[ \t]+NCCL_\w+=|(?:module|ml)[ \t]+(?:load|add)[ \t][^#\n]*\bcuda)", re.MULTILINE
 )
 _OFF = frozenset({"false", "0", "no", "n", ""})

@@ -5,6 +5,8 @@ from __future__ import annotations
 import enum
 import re
 
+from gpulint import regex
+
 
 class Approach(enum.Enum):
     """How the work gets onto more than one GPU."""
@@ -36,8 +38,8 @@ CPU_ONLY = frozenset(
     urllib3 httpx aiohttp redis pymongo plotly jinja2 markdown kubernetes minio s3fs gcsfs fsspec pytz dateutil
     six aeon imblearn sktime tsfresh lifelines hydra omegaconf attr attrs toml tomli orjson regex sympy""".split()
 )
-HINT = re.compile(r"cuda|gpu|device|nvidia|rocm|opencl|deep_learning", re.IGNORECASE)
-OPAQUE = re.compile(
+HINT = regex.compile(r"cuda|gpu|device|nvidia|rocm|opencl|deep_learning", re.IGNORECASE)
+OPAQUE = regex.compile(
     r"\b(?:subprocess|ctypes|Popen|cffi|os\.system|importlib|__import__|exec|execv\w*|spawn\w*|instantiate)\b"
 )
 """With one of these words a program may run anything."""
@@ -73,11 +75,11 @@ TOKENS: dict[str, Approach] = {
         Approach.FRAMEWORK,
     ),
 }
-FRAMEWORKS = re.compile(r"\w*(?:Trainer|TrainingArguments)$")
-SECOND_DEVICE = re.compile(
+FRAMEWORKS = regex.compile(r"\w*(?:Trainer|TrainingArguments)$")
+SECOND_DEVICE = regex.compile(
     r"""cuda:(?:[1-9]|\{|%)|\.cuda\((?:[1-9]|device=[1-9])|gpu:[1-9]|cuda\(?["']?, ?[1-9]|xla:""", re.IGNORECASE
 )
-WHOLE_ON_ONE = re.compile(r"""device_map\s*=\s*\{\s*(?:""|'')\s*:|device_map\s*=\s*["']cuda(?::0)?["']""")
+WHOLE_ON_ONE = regex.compile(r"""device_map\s*=\s*\{\s*(?:""|'')\s*:|device_map\s*=\s*["']cuda(?::0)?["']""")
 PLAIN_COMMANDS = frozenset(
     """echo printf cd ls pwd mkdir rm cp mv cat touch export set source . module conda pip pip3 apt apt-get true
     false : test [ [[ exit date hostname env sleep wait chmod ln tar unzip gzip wget curl git aws gsutil gcloud

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpulint import regex
 from gpulint.facts import cpu_workers, workflow_steps
 from gpulint.facts.conditions import conditions
 from gpulint.facts.once import once
@@ -36,37 +37,37 @@ _NAMED = frozenset(b"cuda gpu GPU GPUs num_gpus device_map".split())
 _DEVICE = frozenset(b"device devices dev local_rank mps ctx".split())
 _OTHERS = frozenset(b"tpu TPU torch_xla torch_neuronx".split())
 _TPU = ("torch_xla", "TPUEstimator", "TPUClusterResolver", "TPUConfig")
-_TPU_FOLDER = re.compile(r"(^|[_-])tpus?([_-]|$)", re.IGNORECASE)
+_TPU_FOLDER = regex.compile(r"(^|[_-])tpus?([_-]|$)", re.IGNORECASE)
 _CLIENTS = frozenset(
     b"MLClient ScriptRunConfig TrainingClient CustomTrainingJob CustomContainerTrainingJob CustomJob "
     b"aiplatform sagemaker".split()
 )
 """What submits a job to a service from a notebook or script that holds no GPU itself."""
 _OWN_WORK = frozenset(b"cuda device_map backward GradientTape Trainer training_step Accelerator".split())
-_SEPARATE = re.compile(
+_SEPARATE = regex.compile(
     r"(^|[_-])(download|downloads|downloader|fetch|prefetch|prepare|convert(er)?|export(er)?|setup|upload|"
     r"stage|staging|cache|vocab|vocabulary|preprocess|preprocessing)([_-]|$)",
     re.IGNORECASE,
 )
-_PREPARES = re.compile(r"(data_?generators?|data_?prep\w*|pre_?process\w*)$", re.IGNORECASE)
+_PREPARES = regex.compile(r"(data_?generators?|data_?prep\w*|pre_?process\w*)$", re.IGNORECASE)
 """Folders whose programs make the data that others train on."""
 _HANDLERS = frozenset({"predict_fn", "output_fn", "transform_fn"})
 """What SageMaker's endpoints call; those of AzureML find their model by a variable."""
 _PROGRAM = frozenset({"ArgumentParser", "parse_args", "option", "Fire"})
 """What reads a program's options."""
 _INSTALLED = frozenset({"setup.py", "hubconf.py", "noxfile.py", "conftest.py"})
-_CHOSEN = re.compile(rb"""(device|devices|accelerator)\W{1,4}(auto|gpu|cuda)|\.to\((\d|(local_)?rank)\)""")
-_NUMBERED = re.compile(rb"^\s*device = \d+\s*$", re.MULTILINE)
+_CHOSEN = regex.compile(rb"""(device|devices|accelerator)\W{1,4}(auto|gpu|cuda)|\.to\((\d|(local_)?rank)\)""")
+_NUMBERED = regex.compile(rb"^\s*device = \d+\s*$", re.MULTILINE)
 """A GPU by the number that PyTorch gives it."""
-_TRAINS = re.compile(rb"\btrain\s*\(|import[^\n]*\btrain\b|Optimizer|optax")
+_TRAINS = regex.compile(rb"\btrain\s*\(|import[^\n]*\btrain\b|Optimizer|optax")
 """``train`` alone may be the name of a split, or ``tf.train.Example``."""
-_CALLS_TRAINING = re.compile(rb"[Tt]rain\w*\(")
-_TAKEN = re.compile(rb"\.to\(\s*(?:device\s*=\s*)?(?:\w+\.)*device\b")
-_CHOOSES = re.compile(rb"^[^#\n]*device[^#\n]*\bcuda\b", re.MULTILINE)
-_COMMENTED_OUT = re.compile(rb"^[ \t]*#.*(?:\.cuda\(|torch\.cuda\b|\.to\().*$", re.MULTILINE)
+_CALLS_TRAINING = regex.compile(rb"[Tt]rain\w*\(")
+_TAKEN = regex.compile(rb"\.to\(\s*(?:device\s*=\s*)?(?:\w+\.)*device\b")
+_CHOOSES = regex.compile(rb"^[^#\n]*device[^#\n]*\bcuda\b", re.MULTILINE)
+_COMMENTED_OUT = regex.compile(rb"^[ \t]*#.*(?:\.cuda\(|torch\.cuda\b|\.to\().*$", re.MULTILINE)
 """Code for a GPU that somebody has taken out; what comments say of GPUs in words is as good as code."""
-_COMMENT = re.compile(rb"#.*")
-_WORD = re.compile(rb"[A-Za-z_][A-Za-z0-9_]*")
+_COMMENT = regex.compile(rb"#.*")
+_WORD = regex.compile(rb"[A-Za-z_][A-Za-z0-9_]*")
 
 
 class GpuPrograms:

@@ -10,11 +10,11 @@ import enum
 import re
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpulint import regex
 from gpulint.facts.collecting import collect_scopes
 from gpulint.facts.gpu_libraries import (
     CPU_ONLY,
@@ -31,6 +31,7 @@ from gpulint.facts.gpu_libraries import (
 )
 from gpulint.facts.scopes import ModuleScopes
 from gpulint.finding import Place
+from gpulint.records import dataclass
 from gpulint.source import Span
 
 if TYPE_CHECKING:
@@ -58,10 +59,10 @@ class Parallel:
     place: Place
 
 
-_COMMENT = re.compile(r"^[ \t]*#.*$", re.MULTILINE)
-_TRAINS = re.compile(r"\.backward\(|\.fit\w*\(|\w*[Tt]rain\w*\(|GradientTape|value_and_grad|\.step\(")
-_BY_NAME = re.compile(r"\b(?:import_module|__import__|instantiate)\(")
-_WORD = re.compile(r"[A-Za-z_]\w*")
+_COMMENT = regex.compile(r"^[ \t]*#.*$", re.MULTILINE)
+_TRAINS = regex.compile(r"\.backward\(|\.fit\w*\(|\w*[Tt]rain\w*\(|GradientTape|value_and_grad|\.step\(")
+_BY_NAME = regex.compile(r"\b(?:import_module|__import__|instantiate)\(")
+_WORD = regex.compile(r"[A-Za-z_]\w*")
 
 
 class Program:

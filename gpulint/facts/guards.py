@@ -8,6 +8,7 @@ from itertools import chain
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
+from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.facts import workflow_steps, yacs
 from gpulint.facts.conditions import conditions, contexts_of, nested_exits
@@ -18,29 +19,31 @@ from gpulint.facts.scopes import FUNCTIONS, ModuleScopes, last_name, written
 if TYPE_CHECKING:
     from gpulint.project import Project
 
-_PROCESSES = re.compile(
+_PROCESSES = regex.compile(
     r"(^|[._])(rank|local_rank|global_rank|is_main_process|is_local_main_process|is_main|is_master|master|main_process"
     r"|is_rank_zero|is_global_zero|is_primary|is_world_process_zero|get_rank)\b"
     r"|distributed|world_size|is_initialized|num_processes|\bddp\b|is_dist\b|n_gpu|num_gpus"
 )
-_SEVERAL = re.compile(r"(^|[._])(is_)?(distributed|dist|ddp|multi_?gpu|multiprocessing_distributed)(_run|_training)?$")
+_SEVERAL = regex.compile(
+    r"(^|[._])(is_)?(distributed|dist|ddp|multi_?gpu|multiprocessing_distributed)(_run|_training)?$"
+)
 """Names of flags for several processes."""
-_DEBUG = re.compile(
+_DEBUG = regex.compile(
     r"(^|[._])(debug|debugging|verbose|profile|profiling|profiler|nan_check|detect_anomaly|anomaly|dry_run|benchmark|trace)"
     r"(_|\b)",
     re.IGNORECASE,
 )
-_CUDA_TEST = re.compile(r"\bcuda\.is_available\(\)$|\b(use|has|have)_?(cuda|gpu)$", re.IGNORECASE)
-_GPU_COUNT = re.compile(
+_CUDA_TEST = regex.compile(r"\bcuda\.is_available\(\)$|\b(use|has|have)_?(cuda|gpu)$", re.IGNORECASE)
+_GPU_COUNT = regex.compile(
     r"\b(n|num|number_of)_?gpus?$|\bcuda\.device_count\(\)$|\blen\(([\w.]*[._])?gpus\)$", re.IGNORECASE
 )
-_MAKES = re.compile(r"(^|_)(build|init|create|setup|make|initialize)(_|$)")
+_MAKES = regex.compile(r"(^|_)(build|init|create|setup|make|initialize)(_|$)")
 _WARNS = frozenset({"warning", "warn", "error", "critical", "exception"})
-_ERROR = re.compile(r"^(err|error|errors|exc|exception|warning_list|problem)$", re.IGNORECASE)
+_ERROR = regex.compile(r"^(err|error|errors|exc|exception|warning_list|problem)$", re.IGNORECASE)
 _OF_TENSOR = ("any", "all", "item", "sum")
 _NOT_A_NUMBER = ("isnan", "isinf")
 _NUMBER = ("isfinite",)
-_MAXIMUM = re.compile(r"(^|[._ ])(max|total|num|n|last|final)_|len\(|epochs\b|iterations\b|\bsteps\b", re.IGNORECASE)
+_MAXIMUM = regex.compile(r"(^|[._ ])(max|total|num|n|last|final)_|len\(|epochs\b|iterations\b|\bsteps\b", re.IGNORECASE)
 _NO_GRAD = frozenset(
     {
         "torch.no_grad", "torch.inference_mode", "torch.autograd.no_grad", "torch.autograd.grad_mode.no_grad",
@@ -91,7 +94,7 @@ def _device_named(node: ast.expr) -> str:
     return ""
 
 
-_BENCHMARK = re.compile(
+_BENCHMARK = regex.compile(
     r"(^|[_-])(bench|benchmark|benchmarks|benchmarking|profile|profiler|profiling|latency)([_-]|$)", re.IGNORECASE
 )
 

@@ -6,10 +6,12 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+from gpulint import regex
+
 _PART = r"[A-Za-z0-9][\w.-]*"
-_ID = re.compile(rf"(?P<owner>{_PART})/(?P<name>{_PART}|[\w.-]*\{{\}}[\w.{{}}-]*)(@[\w.-]+)?")
-_BARE = re.compile(_PART)
-_LOCAL_OWNER = re.compile(
+_ID = regex.compile(rf"(?P<owner>{_PART})/(?P<name>{_PART}|[\w.-]*\{{\}}[\w.{{}}-]*)(@[\w.-]+)?")
+_BARE = regex.compile(_PART)
+_LOCAL_OWNER = regex.compile(
     r"(out(put)?s?|check_?points?|ckpts?|models?|data|data_?sets?|results?|runs?|logs?|saved?(_\w+)?|"
     r"weights?|tmp|temp|cache|"
     r"exps?|experiments?|work_?dirs?|tests?|path|paths|local\w*|my\w*|your\w*|pretrained\w*|"
@@ -17,10 +19,10 @@ _LOCAL_OWNER = re.compile(
     r"artifacts?|mnt|home|root|examples?|configs?|lora\w*|adapters?|\w*_(dir|path|models?|checkpoints?|output))",
     re.IGNORECASE,
 )
-_FILE = re.compile(
+_FILE = regex.compile(
     r"\.(pt|pth|bin|ckpt|json|ya?ml|txt|csv|tsv|py|model|safetensors|gguf|onnx|h5|nemo|pkl|gz|zip|arrow|parquet)$"
 )
-_FAMILY = re.compile(
+_FAMILY = regex.compile(
     r"(bert|roberta|gpt-?2|gpt-?neo|gpt-?j|^t5-|^t5\b|mt5|xlnet|albert|electra|bart\b|bart-|distil|"
     r"deberta|xlm|longformer|clip|^vit[-_]|"
     r"wav2vec2|whisper|opus-mt|pegasus|bloom|opt-\d|falcon|camembert|flaubert|ctrl$|openai-gpt|"

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-
+from gpulint import regex
 from gpulint.documents.shell import ArgWord, Command
 from gpulint.documents.shell.wrappers import unwrap
 from gpulint.facts.launches import innermost
@@ -14,8 +13,8 @@ FOREVER = 86_400
 SESSION = 600
 """Seconds from which a sleep that is all of a job's work keeps it open for somebody."""
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
-_NUMBER = re.compile(r"(\d+(?:\.\d+)?)([smhd]?)")
-_ENDLESS = re.compile(r"while\s+(?:true|:|\[\s*1\s*\]|\(\(\s*1\s*\)\)|sleep\b)")
+_NUMBER = regex.compile(r"(\d+(?:\.\d+)?)([smhd]?)")
+_ENDLESS = regex.compile(r"while\s+(?:true|:|\[\s*1\s*\]|\(\(\s*1\s*\)\)|sleep\b)")
 
 
 def argv(command: Command) -> tuple[ArgWord, ...]:
@@ -98,6 +97,6 @@ def _opens_shell(texts: list[str]) -> bool:
 
 
 _JUPYTER_MODULES = frozenset({"jupyter", "notebook", "jupyterlab", "jupyter_core"})
-_GPU_OPTION = re.compile(r"--gres=gpu|--gpus|-G\d?|gpu:")
+_GPU_OPTION = regex.compile(r"--gres=gpu|--gpus|-G\d?|gpu:")
 _SHELLS = frozenset({"bash", "sh", "zsh", "tcsh", "fish", "$SHELL"})
 _LOGIN = frozenset({"-i", "-l", "-il", "-li", "--login"})

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.facts.input_path import is_held_out
 from gpulint.facts.scopes import FUNCTIONS, ModuleScopes, Ref, last_name
 from gpulint.facts.transforms import resizes
+from gpulint.records import dataclass
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -24,7 +24,7 @@ IMAGE_SETS = frozenset(
     ).split()
 )
 _TORCHVISION = "torchvision.datasets."
-_DECODES = re.compile(r"^(pil|torch)?(rgba?|l)?8?$")
+_DECODES = regex.compile(r"^(pil|torch)?(rgba?|l)?8?$")
 """What webdataset's ``decode`` calls images."""
 _APPLIES = ("map", "map_tuple", "map_dict")
 

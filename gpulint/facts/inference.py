@@ -6,14 +6,15 @@ import ast
 import re
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.facts.conditions import contexts_of
 from gpulint.facts.once import once
 from gpulint.facts.roles import Role, stops_at_once
 from gpulint.facts.scopes import FUNCTIONS, FunctionNode, LoopNode, ModuleScopes, Ref, dotted, last_name
+from gpulint.records import dataclass
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -26,7 +27,7 @@ _HARMLESS = frozenset(
     ).split()
 )
 """Context managers and decorators that leave gradients as they are; any other may switch them off."""
-_REGISTERS = re.compile(r"^(register(_\w+)?|command|option|argument|main)$")
+_REGISTERS = regex.compile(r"^(register(_\w+)?|command|option|argument|main)$")
 """Decorators that put a function into a table, or make it a program (click, Hydra)."""
 _SWITCHES = frozenset(
     "set_grad_enabled requires_grad_ requires_grad volatile autograd grad vjp jvp enable_grad".split()
@@ -36,7 +37,7 @@ MAX_MENTIONS = 200
 """Most calls after ``model.eval()`` that are looked at."""
 _FORWARD = frozenset({"forward", "encode", "decode"})
 
-_EXPLAINS = re.compile(r"grad_?cam|saliency|adversar|attack|attribution|integrated_?gradients", re.IGNORECASE)
+_EXPLAINS = regex.compile(r"grad_?cam|saliency|adversar|attack|attribution|integrated_?gradients", re.IGNORECASE)
 """Methods that need the gradients of what they explain or fool."""
 
 

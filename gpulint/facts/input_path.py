@@ -5,13 +5,14 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.facts.loader_classes import Loader
 from gpulint.facts.roles import Role
 from gpulint.facts.scopes import FUNCTIONS, LOOPS, FunctionNode, ModuleScopes, Ref, last_name
+from gpulint.records import dataclass
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -29,34 +30,34 @@ _DECODERS = frozenset(
 _FOLDERS = frozenset(
     {f"torchvision.datasets.{name}" for name in ("ImageFolder", "DatasetFolder", "folder.ImageFolder")}
 )
-_CHANGES = re.compile(
+_CHANGES = regex.compile(
     r"transform|resize|crop|augment|affine|rotate|warp|jitter|blur|normali[sz]e_image|preprocess|(^|_)(trans|aug)(_|$)",
     re.IGNORECASE,
 )
-_AUDIO = re.compile(
+_AUDIO = regex.compile(
     r"^(librosa\.(load$|resample|feature\.|effects\.|stft|cqt)|torchaudio\.(transforms\.(Resample|"
     r"MelSpectrogram|MFCC|Spectrogram)|"
     r"functional\.resample|compliance\.kaldi\.)|torch\.stft$|python_speech_features\.|audiomentations\.)"
 )
-_SPECTROGRAM = re.compile(r"^_?((get|compute|extract)_)?(log_)?mel_?spec(trogram)?$")
+_SPECTROGRAM = regex.compile(r"^_?((get|compute|extract)_)?(log_)?mel_?spec(trogram)?$")
 """Methods that work out a spectrogram, however they do it."""
 TOKENISES = "tokenises text"
-_TOKENIZE = re.compile(r"^(\w*tokenizer|tokenize|\w*_tokenize)$")
-_PROCESSOR = re.compile(r"^(\w*_)?(image_)?(processor|feature_extractor)$")
+_TOKENIZE = regex.compile(r"^(\w*tokenizer|tokenize|\w*_tokenize)$")
+_PROCESSOR = regex.compile(r"^(\w*_)?(image_)?(processor|feature_extractor)$")
 """Hugging Face's processors of images, audio and text."""
 _PAGES = frozenset({"boxes", "word_labels"})
 """What a processor of scanned pages takes beside them."""
 _ENCODE = frozenset({"encode", "encode_plus", "batch_encode_plus", "tokenize"})
-_COLLATE = re.compile(r"^_?(\w+_)?collate(_\w+)?$")
-_COLLATOR = re.compile(r"Collat(or|e)")
-_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
-_HELD_OUT = re.compile(
+_COLLATE = regex.compile(r"^_?(\w+_)?collate(_\w+)?$")
+_COLLATOR = regex.compile(r"Collat(or|e)")
+_WORD = regex.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+_HELD_OUT = regex.compile(
     r"(val|valid|validation|test|eval|evaluation|dev|infer|inference|predict)(set|data|dataset|loader|ds|dl)?",
     re.IGNORECASE,
 )
 
 
-_APPLIES = re.compile(r"(^|_)(detect|demo|infer|inference|predict|visuali[sz]e)(_|$)", re.IGNORECASE)
+_APPLIES = regex.compile(r"(^|_)(detect|demo|infer|inference|predict|visuali[sz]e)(_|$)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)

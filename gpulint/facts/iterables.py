@@ -5,14 +5,15 @@ from __future__ import annotations
 import ast
 import re
 
+from gpulint import regex
 from gpulint.facts.scopes import last_name
 
-_LOADER_NAME = re.compile(
+_LOADER_NAME = regex.compile(
     r"(data_?_?loader|loader|_dl$|^dl$|data_?iter|iterator|batches|dataset|train_data|test_data|val_data)",
     re.IGNORECASE,
 )
-_ABOUT_DATA = re.compile(r"_(types?|names?|kinds?|keys?|paths?|files?|configs?|options|opts)$", re.IGNORECASE)
-_SEVERAL = re.compile(r"(loaders|data_?sets|iterators)$", re.IGNORECASE)
+_ABOUT_DATA = regex.compile(r"_(types?|names?|kinds?|keys?|paths?|files?|configs?|options|opts)$", re.IGNORECASE)
+_SEVERAL = regex.compile(r"(loaders|data_?sets|iterators)$", re.IGNORECASE)
 """Names of what holds several loaders, one of which a loop takes at a time."""
 _WRAPPERS = frozenset(
     {

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 
+from gpulint import regex
 from gpulint.documents.shell.expand import ArgWord
+from gpulint.records import dataclass, field
 from gpulint.source import Span
 
 
@@ -38,7 +39,7 @@ class Options:
         return next((self.values[name] for name in names if name in self.values), None)
 
 
-_OPTION = re.compile(r"(--?)([A-Za-z][\w.-]*)(=?)", re.S)
+_OPTION = regex.compile(r"(--?)([A-Za-z][\w.-]*)(=?)", re.S)
 
 
 def grammar(flags: str = "", valued: str = "", pairs: str = "", ends: str = "") -> Grammar:

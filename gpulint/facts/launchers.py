@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import TypeVar
 
+from gpulint import regex
 from gpulint.documents.shell.expand import ArgWord
 from gpulint.facts import launch_grammars as grammars
 from gpulint.facts.counts import ProcessCount, count, implied
 from gpulint.facts.launch_options import Grammar, Options, grammar, program_like, read_options
 from gpulint.facts.schedulers import gres_gpus
 from gpulint.numerals import whole
+from gpulint.records import dataclass, field
 from gpulint.source import Span
 
 
@@ -35,7 +36,7 @@ class Level:
 
 Step = tuple[Level, tuple[ArgWord, ...]]
 
-_PYTHON = re.compile(r"(python|pypy|ipython)[\d.]*(\.exe)?$")
+_PYTHON = regex.compile(r"(python|pypy|ipython)[\d.]*(\.exe)?$")
 
 
 def _torchrun(options: Options, span: Span) -> Level:

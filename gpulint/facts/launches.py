@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from gpulint.documents.shell import ArgWord, Command, Script
 from gpulint.documents.shell.nested import SHELLS
@@ -13,6 +13,7 @@ from gpulint.facts.launch_env import Environment, Layered
 from gpulint.facts.launch_processes import COUNTING, processes_per_node
 from gpulint.facts.launchers import Level, base_name, is_launcher, is_python, step
 from gpulint.facts.workdir import below_unknown, plain_path, working_dir
+from gpulint.records import dataclass, field
 from gpulint.source import Span
 
 __all__ = ["Launch", "Level", "ProcessCount", "innermost", "launch", "launches"]

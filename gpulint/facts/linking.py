@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpulint import regex
 from gpulint.budget import Budget
 from gpulint.documents import kind_of
 from gpulint.documents.base import Document
@@ -18,6 +19,7 @@ from gpulint.facts.locating import Located, Locator
 from gpulint.facts.templated import is_zero_by_default
 from gpulint.finding import Place
 from gpulint.jobs import Job, JobCommand, JobLaunch, Setting, Stated
+from gpulint.records import dataclass, field
 from gpulint.rule import Kind
 
 if TYPE_CHECKING:
@@ -34,24 +36,24 @@ MAX_FOLLOWED = 20_000
 """Commands, assignments and variables that one job takes over from the scripts that it calls."""
 MAX_LINKED, MAX_LINKED_PER_FILE = 20_000, 100
 """The same for all jobs of a tree."""
-_RUNS = re.compile(
+_RUNS = regex.compile(
     rb"python|torchrun|accelerate|deepspeed|horovodrun|mpirun|mpiexec|srun|jsrun|\.py\b|\.sh\b|jupyter|code-server"
     rb"|sleep|tail -f|#SBATCH|#PBS|#BSUB|#\$ |CUDA_VISIBLE|docker|singularity|apptainer|composer|salloc|colossalai"
     rb"|sshd|bash|source "
 )
 """A shell script without any of these starts nothing that a rule asks about."""
-_CONCERNS = re.compile(
+_CONCERNS = regex.compile(
     rb"gpu|accelerator|nvidia|cuda|rocm|amd\.com|torchrun|deepspeed|horovod|mpirun|slots_|instance_?type|\.py\b|\.sh\b|notebook|ide:",
     re.IGNORECASE,
 )
 """A job spec without any of these holds no GPU and starts no file of the tree."""
-_OVERRIDES = re.compile(r"--(gres|gpus|nodes|ntasks|tasks-per|exclusive)|-[GNn](\d|=|$)")
-_EXPORT = re.compile(r"--export(?:=|\s+)(\S+)")
+_OVERRIDES = regex.compile(r"--(gres|gpus|nodes|ntasks|tasks-per|exclusive)|-[GNn](\d|=|$)")
+_EXPORT = regex.compile(r"--export(?:=|\s+)(\S+)")
 
 
 def is_launcher(project: Project, path: Path) -> bool:
     """Whether a file may launch something, by its name and bytes alone."""
-    kind = kind_of(path) or kind_of(path, project.data(path)[:4096])
+    kind = project.kind(path)
     if kind is Kind.SHELL:
         return bool(_RUNS.search(project.data(path)))
     if kind is Kind.JOBSPEC:
@@ -221,7 +223,7 @@ class Linker:
 
     def _called(self, path: Path, depth: int) -> Document | None:
         """The document of a shell script that is called, None for anything else."""
-        if depth <= 0 or (kind_of(path) or kind_of(path, self.project.data(path)[:4096])) is not Kind.SHELL:
+        if depth <= 0 or self.project.kind(path) is not Kind.SHELL:
             return None
         return self.project.document(path)
 

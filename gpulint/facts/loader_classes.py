@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
 
 from gpulint.facts.scopes import AtCall
+from gpulint.records import dataclass
 
 TORCH_LOADERS = frozenset(
     {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from gpulint import regex
 from gpulint.facts.fetch_commands import copy_tool, words_of
 from gpulint.facts.memo import asked_once
 
@@ -12,27 +13,27 @@ if TYPE_CHECKING:
     from gpulint.documents.shell import Command
     from gpulint.jobs import Job
 
-_LOCAL = re.compile(
+_LOCAL = regex.compile(
     r"TMPDIR|LOCAL_?SCRATCH|JOBFS|(?:SLURM|PBS|LSB)_?JOB|JOB_?ID|(?:^|/)(?:dev/shm|tmp|lscratch|local|nvme)(?:/|$)",
     re.IGNORECASE,
 )
 """Places that a job has for itself."""
-_NO_DATA = re.compile(
+_NO_DATA = regex.compile(
     r"(?:^|[^a-z])(?:v?envs?|virtualenv|conda|python|site-packages|code|src|repo|scripts?|project|models?|checkpoints?|"
     r"ckpts?|weights|results?|outputs?|logs?|runs?|wandb|cuda|lib\w*|bin|sif|images?\.sif|apptainer|container)(?:[^a-z]|$)",
     re.IGNORECASE,
 )
-_LARGE = re.compile(
+_LARGE = regex.compile(
     r"imagenet|ilsvrc|(?:^|[^a-z])coco|kitti|open_?images|laion|kinetics|places365|waymo|nuscenes|argoverse|voxceleb|"
     r"librispeech|ffhq|lsun|cityscapes|rsna|chexpert|mimic|audioset|youtube[-_]?8m|webvid|msmarco|visdrone",
     re.IGNORECASE,
 )
 """Public data sets of many gigabytes."""
-_HERE = re.compile(r"[.*]|\$\{?(?:PWD|SLURM_SUBMIT_DIR|PBS_O_WORKDIR)\b")
+_HERE = regex.compile(r"[.*]|\$\{?(?:PWD|SLURM_SUBMIT_DIR|PBS_O_WORKDIR)\b")
 """The folder that the job was submitted from, which holds code."""
 _COPIES = "copies a folder"
-_ARCHIVE = re.compile(r"\.(?:tar|zip|tgz|tar\.\w+)$")
-_FILE = re.compile(r"\.\w{1,5}$")
+_ARCHIVE = regex.compile(r"\.(?:tar|zip|tgz|tar\.\w+)$")
+_FILE = regex.compile(r"\.\w{1,5}$")
 
 
 @asked_once

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gpulint import regex
 from gpulint.facts.callsites import LOOKED_AT
 from gpulint.facts.memo import Memo
 from gpulint.facts.roles import Role, Roles
 from gpulint.facts.scopes import FunctionNode, ModuleScopes, Ref, last_name
+from gpulint.records import dataclass
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -35,7 +35,7 @@ _EPOCH_HOOKS = frozenset(
 _BRAIN_HOOKS = frozenset({"compute_forward", "compute_objectives", "fit_batch", "evaluate_batch"})
 _TRIAL_HOOKS = {"train_batch": Role.STEP, "evaluate_batch": Role.EVAL}
 _HOOKS = _STEP_HOOKS | _EPOCH_HOOKS | _BRAIN_HOOKS | _TRIAL_HOOKS.keys()
-_HOOK_OWNERS = re.compile(r"LightningModule|LightningDataModule|Callback|Trainer$|Brain$|Learner$|keras\.Model$")
+_HOOK_OWNERS = regex.compile(r"LightningModule|LightningDataModule|Callback|Trainer$|Brain$|Learner$|keras\.Model$")
 
 
 @dataclass(frozen=True, slots=True)

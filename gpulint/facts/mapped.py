@@ -6,6 +6,7 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
+from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.facts.scopes import FUNCTIONS, ModuleScopes, Ref, last_name
 
@@ -22,7 +23,7 @@ _FREE = frozenset(
 """Calls that make a constant, or look at no more than a shape or the container of a sample."""
 
 
-_STATE = re.compile(r"(?<!stateless_)random|py_func|numpy_function|augment|dropout", re.IGNORECASE)
+_STATE = regex.compile(r"(?<!stateless_)random|py_func|numpy_function|augment|dropout", re.IGNORECASE)
 """Names of what draws random numbers or runs Python for every sample."""
 
 

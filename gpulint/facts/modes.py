@@ -6,6 +6,7 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
+from gpulint import regex
 from gpulint.facts.conditions import conditions, exclude_each_other, known_from
 from gpulint.facts.once import once
 from gpulint.facts.passing import argument_of, parameters
@@ -14,9 +15,9 @@ from gpulint.facts.scopes import Bound, ModuleScopes, Ref, last_name
 if TYPE_CHECKING:
     from gpulint.project import Project
 
-_TRAINING = re.compile(r"^\W*(is_)?train(ing)?\W*$", re.IGNORECASE)
-_EVALUATING = re.compile(r"^\W*(is_)?(val|valid|validation|eval|evaluate|test|predict)\W*$", re.IGNORECASE)
-_OPTIMIZER = re.compile(r"(^|_)optim(izer)?s?$", re.IGNORECASE)
+_TRAINING = regex.compile(r"^\W*(is_)?train(ing)?\W*$", re.IGNORECASE)
+_EVALUATING = regex.compile(r"^\W*(is_)?(val|valid|validation|eval|evaluate|test|predict)\W*$", re.IGNORECASE)
+_OPTIMIZER = regex.compile(r"(^|_)optim(izer)?s?$", re.IGNORECASE)
 
 
 def only_evaluates(scopes: ModuleScopes, node: ast.AST) -> bool:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ast
-import re
 from typing import TYPE_CHECKING
 
+from gpulint import regex
 from gpulint.facts.conditions import conditions
 from gpulint.facts.scopes import FunctionNode, ModuleScopes, written
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from gpulint.project import Project
 
 CALLS_UP = 2
-_DOWNLOADS = re.compile(r"download|fetch")
+_DOWNLOADS = regex.compile(r"download|fetch")
 
 
 def opted_in(project: Project, scopes: ModuleScopes, node: ast.AST, depth: int = CALLS_UP) -> bool:

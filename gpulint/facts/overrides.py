@@ -6,9 +6,9 @@ Callers that can be followed need no asking: the value of a parameter is what th
 from __future__ import annotations
 
 import ast
-import re
 from typing import TYPE_CHECKING
 
+from gpulint import regex
 from gpulint.facts.passing import HandedOver, argument_of
 from gpulint.facts.scopes import FunctionNode, ModuleScopes, last_name
 from gpulint.words import word_of
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from gpulint.finding import Place
     from gpulint.project import Project
 
-_INSTANTIATES = re.compile(rb"_target_|class_path|class_name")
+_INSTANTIATES = regex.compile(rb"_target_|class_path|class_name")
 """Keys of configuration files (Hydra, Lightning, others) that name what to call."""
 
 

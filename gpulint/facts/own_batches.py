@@ -7,6 +7,7 @@ import re
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.facts.loader_classes import TORCH_LOADERS, Loader
 from gpulint.facts.once import once
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 _METHODS = ("to", "cuda")
 _DEFINES = (b"def to(self", b"def cuda(self")
-_NAME = re.compile(r"batch|data|input|features?$|interaction|sample|example|encoding|graph|sequence", re.IGNORECASE)
+_NAME = regex.compile(r"batch|data|input|features?$|interaction|sample|example|encoding|graph|sequence", re.IGNORECASE)
 
 
 class OwnBatches:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gpulint import regex
 from gpulint.facts.batches import Split, split_of
 from gpulint.facts.scopes import ModuleScopes, last_name
 from gpulint.numerals import whole
+from gpulint.records import dataclass
 from gpulint.source import Span
 from gpulint.words import word_of
 
@@ -20,20 +21,22 @@ if TYPE_CHECKING:
 Settings = Mapping[str, tuple[object, Span]]
 """Value and place of what is set together, under its name or dotted key."""
 
-_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
-_SIZE = re.compile(r"batch|(^|_)(bs|bsz)($|_)", re.IGNORECASE)
+_WORD = regex.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
+_SIZE = regex.compile(r"batch|(^|_)(bs|bsz)($|_)", re.IGNORECASE)
 _PER_DEVICE = frozenset("per device gpu node local dataloader loader size".split())
 _NOT_ALONE = frozenset("micro global num max steps sampler norm".split())
 """Words of sizes that something else bounds, and of what is no size."""
-_TRAINER = re.compile(r"per_(device|gpu)_eval_batch_size$")
+_TRAINER = regex.compile(r"per_(device|gpu)_eval_batch_size$")
 """An option of Hugging Face's ``Trainer``, which evaluates only if it is asked to."""
-_ASKS = re.compile(r"(^|\.)(do_eval|do_predict|eval(uation)?_strategy|evaluate_during_training|eval_steps)(\.value)?$")
-_SIMULATES = re.compile(r"(^|\.)(env|n_envs|num_envs|n_episodes|num_episodes)(\.|$)")
+_ASKS = regex.compile(
+    r"(^|\.)(do_eval|do_predict|eval(uation)?_strategy|evaluate_during_training|eval_steps)(\.value)?$"
+)
+_SIMULATES = regex.compile(r"(^|\.)(env|n_envs|num_envs|n_episodes|num_episodes)(\.|$)")
 _UNLIKE = 16
 """How many times the training batch may be the larger one; beyond, a sample of evaluation is more than one of training,
 such as a query with all of its candidates."""
 _NO = frozenset(("no", "false", "none", "0"))
-_TRIES = re.compile(r"(^|[_-])(smoke\w*|debug\w*|tiny|quick\w*|toy|dummy|mock)([_-]|$)", re.IGNORECASE)
+_TRIES = regex.compile(r"(^|[_-])(smoke\w*|debug\w*|tiny|quick\w*|toy|dummy|mock)([_-]|$)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ import ast
 import re
 from typing import TYPE_CHECKING, TypeGuard
 
+from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.facts.conditions import conditions
 from gpulint.facts.once import once
@@ -15,23 +16,23 @@ from gpulint.facts.scopes import FUNCTIONS, Bound, ModuleScopes, last_name, writ
 if TYPE_CHECKING:
     from gpulint.project import Project
 
-_EVERY = re.compile(
+_EVERY = regex.compile(
     r"(^|_)(every|interval|freq|frequency|period|steps_per|n_steps|log_steps|logging_steps|save_steps)(_|$)"
     r"|_(every|freq|interval|steps)$"
 )
-_AMOUNT = re.compile(r"^(max|total|num|global|warmup|train|training|completed|current)_(\w+_)?steps$")
+_AMOUNT = regex.compile(r"^(max|total|num|global|warmup|train|training|completed|current)_(\w+_)?steps$")
 """Names of how many steps there are, or have been; ``step > max_train_steps`` ends a loop."""
-_LAST = re.compile(
+_LAST = regex.compile(
     r"\b(last|final|done|finished|best|is_best|patience|stop|early_stop\w*|improved|accept\w*)\b", re.IGNORECASE
 )
-_DUE = re.compile(
+_DUE = regex.compile(
     r"^(should|needs?|time_to|is_time_to)_\w*(log|print|display|show|report|record|plot|save|eval|valid|test)"
 )
-_MARK = re.compile(r"(^|_)(start|last|prev|previous)(_|$)", re.IGNORECASE)
-_FLAG = re.compile(r"(^|_)(do|eval|evaluate|log|save|plot|show|sample|print|vis|visualize|report)(_|$)")
+_MARK = regex.compile(r"(^|_)(start|last|prev|previous)(_|$)", re.IGNORECASE)
+_FLAG = regex.compile(r"(^|_)(do|eval|evaluate|log|save|plot|show|sample|print|vis|visualize|report)(_|$)")
 FEW = 20
 """Most first iterations that count as seldom."""
-_COUNTER = re.compile(r"(^|_)(i|idx|step|steps|iter|iteration|it|batch|batch_idx|epoch|n|count|global_step)(_|$)")
+_COUNTER = regex.compile(r"(^|_)(i|idx|step|steps|iter|iteration|it|batch|batch_idx|epoch|n|count|global_step)(_|$)")
 
 
 @once

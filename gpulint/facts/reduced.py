@@ -7,6 +7,7 @@ import re
 from bisect import bisect_left
 from typing import TYPE_CHECKING
 
+from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.facts.once import once
 from gpulint.facts.scopes import FUNCTIONS, Binding, ModuleScopes, Ref, Scope, last_name
@@ -16,9 +17,9 @@ if TYPE_CHECKING:
 
 _DETACHED = frozenset({"item", "detach", "data", "cpu", "clone"})
 _MEANS = frozenset({"mean", "nanmean", "sum"})
-_MEASURE = re.compile(r"(^|_)(loss|losses|acc\d*|accuracy|prec\d*|metrics?|correct)(_|$)", re.IGNORECASE)
-_NORM = re.compile(r"(^|_)(grad|gradient|total)_?norm$", re.IGNORECASE)
-_GRADIENT = re.compile(r"(^|_)(grad|grads|gradient|gradients)$", re.IGNORECASE)
+_MEASURE = regex.compile(r"(^|_)(loss|losses|acc\d*|accuracy|prec\d*|metrics?|correct)(_|$)", re.IGNORECASE)
+_NORM = regex.compile(r"(^|_)(grad|gradient|total)_?norm$", re.IGNORECASE)
+_GRADIENT = regex.compile(r"(^|_)(grad|grads|gradient|gradients)$", re.IGNORECASE)
 
 
 def only_logged(scopes: ModuleScopes, call: ast.Call, place: Ref, loop: Ref, project: Project) -> bool:

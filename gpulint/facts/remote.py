@@ -6,27 +6,28 @@ import ast
 import enum
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gpulint import regex
 from gpulint.facts.scopes import ModuleScopes, Ref, last_name
 from gpulint.finding import Place
+from gpulint.records import dataclass
 
 if TYPE_CHECKING:
     from gpulint.project import Project
 
-_URL = re.compile(r"^(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+)://")
+_URL = regex.compile(r"^(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+)://")
 _LOCAL_SCHEMES = frozenset({"file", "sqlite", "memory", "data", "env", "tcp"})
-_MOUNTS = re.compile(
+_MOUNTS = regex.compile(
     r"^/(?:gpfs\w*|lustre\w*|nfs\w*|blob\w*|efs|fsx|dbfs|gcs\w*|ceph\w*|weka\w*|beegfs|panfs|afs|gluster\w*|juicefs|"
     r"netscratch|network|nas|s3\w*|goofys|hdfs|cfs|filestore|content/drive)(?:/|$)"
 )
-_MNT = re.compile(r"^/(?:mnt|media)/(?P<rest>.+)")
-_LOCAL_MNT = re.compile(
+_MNT = regex.compile(r"^/(?:mnt|media)/(?P<rest>.+)")
+_LOCAL_MNT = regex.compile(
     r"(^|[/_.-])(local\w*|nvme\w*|ssds?|tmp|temp|scratch|ramdisk|tmpfs|shm|disks?|[a-z])(?=$|[/_.-])", re.IGNORECASE
 )
-_LOCAL = re.compile(r"^/(?:tmp|var/tmp|dev/shm|local\w*|localscratch|localdisk|nvme\w*|ssd|run/shm|opt/ml)(?:/|$)")
-_LOCAL_VARIABLE = re.compile(r"^\$\{?(?:TMPDIR|TMP|TEMP|SLURM_TMPDIR|PBS_JOBFS|LOCALDIR|L_SCRATCH|LOCAL_SCRATCH)\b")
+_LOCAL = regex.compile(r"^/(?:tmp|var/tmp|dev/shm|local\w*|localscratch|localdisk|nvme\w*|ssd|run/shm|opt/ml)(?:/|$)")
+_LOCAL_VARIABLE = regex.compile(r"^\$\{?(?:TMPDIR|TMP|TEMP|SLURM_TMPDIR|PBS_JOBFS|LOCALDIR|L_SCRATCH|LOCAL_SCRATCH)\b")
 _REMOTE_VARIABLES = frozenset(
     (
         "AMLT_OUTPUT_DIR AMLT_DATA_DIR PT_OUTPUT_DIR PT_DATA_DIR AIP_MODEL_DIR AIP_CHECKPOINT_DIR "
@@ -34,7 +35,7 @@ _REMOTE_VARIABLES = frozenset(
     ).split()
 )
 """Variables that a platform sets to a mounted bucket or blob container."""
-_REMOTE_VARIABLE = re.compile(r"^\$\{?(\w+)")
+_REMOTE_VARIABLE = regex.compile(r"^\$\{?(\w+)")
 _TEMPORARY = frozenset(
     (
         "tempfile.mkdtemp tempfile.gettempdir tempfile.TemporaryDirectory tempfile.NamedTemporaryFile "

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-import re
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.facts.conditions import conditions
 from gpulint.facts.loops import Context
@@ -18,7 +18,7 @@ from gpulint.facts.scopes import FUNCTIONS, LOOPS, FunctionNode, LoopNode, Modul
 if TYPE_CHECKING:
     from gpulint.project import Project
 
-_WHOLE = re.compile(r"(^|[_(, ])(fold|seed|trial)(_?(i|idx|id|num|no|number))?($|[), ])")
+_WHOLE = regex.compile(r"(^|[_(, ])(fold|seed|trial)(_?(i|idx|id|num|no|number))?($|[), ])")
 """What loops over whole trainings count."""
 _DEFERRING = frozenset(
     (

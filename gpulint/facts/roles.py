@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import TYPE_CHECKING, TypeVar
 
+from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.facts.iterables import holds_several, is_loader_name, is_of_parts, unwrap_iterable
 from gpulint.facts.memo import Memo
@@ -20,19 +21,19 @@ if TYPE_CHECKING:
 Node = TypeVar("Node", ast.Call, LoopNode)
 
 _BACKWARD = frozenset({"backward", "manual_backward", "train_on_batch", "apply_gradients", "minimize"})
-_STEPPED = re.compile(r"optim|scaler|engine|^opt$|^opt_|_opt$|^optimi[sz]er", re.IGNORECASE)
-_FETCHED = re.compile(r"^(train|optimi[sz]e|minimize)(r|_op)?$|_(train|optimi[sz]e|minimize)(r|_op)$")
+_STEPPED = regex.compile(r"optim|scaler|engine|^opt$|^opt_|_opt$|^optimi[sz]er", re.IGNORECASE)
+_FETCHED = regex.compile(r"^(train|optimi[sz]e|minimize)(r|_op)?$|_(train|optimi[sz]e|minimize)(r|_op)$")
 """Names of operations that a TensorFlow session runs to take a step: ``session.run([loss, model.optimize])``."""
-_STEP_CALL = re.compile(
+_STEP_CALL = regex.compile(
     r"^_?(train|training|update|optimi[sz]e)_?(step|batch|iter|iteration|one_batch|one_step)$|^_?step_train$"
 )
-_EVAL_NAME = re.compile(
+_EVAL_NAME = regex.compile(
     r"(^|_)(eval|evaluate|evaluation|valid|validate|validation|val|test|infer|inference|predict|prediction|accuracy)(_|$)"
 )
-_EVAL_STEP = re.compile(
+_EVAL_STEP = regex.compile(
     r"^_?(eval|evaluation|val|valid|validation|test|infer|inference|predict)_?(step|batch|iter|iteration)(_fn)?$"
 )
-_EPOCH_NAME = re.compile(r"(^|_)(epoch|epochs|ep)(_|$|\d)|^epoch")
+_EPOCH_NAME = regex.compile(r"(^|_)(epoch|epochs|ep)(_|$|\d)|^epoch")
 _FORWARD = ("forward", "__call__")
 _TRAINING_WORDS = b"backward minimize gradient train_on_batch value_and_grad epoch optim scaler train_ _step".split()
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.facts.feeding import COLLATE_POSITION
 from gpulint.facts.loader_classes import Loader
@@ -15,14 +16,14 @@ from gpulint.facts.scopes import FUNCTIONS, FunctionNode, Ref, last_name
 if TYPE_CHECKING:
     from gpulint.project import Project
 
-_TOY = re.compile(
+_TOY = regex.compile(
     r"mock|dummy|synthetic|fake|random(data|token|image)|toy|TensorDataset|TUDataset|Planetoid|KarateClub|^PPI(Dataset)?$",
     re.IGNORECASE,
 )
 """Data sets that hold little, or make their samples from nothing."""
 _LOADED = frozenset({"torch.load", "numpy.load", "pickle.load", "joblib.load"})
 """Functions that read a whole data set into memory."""
-_LIST_OF_TENSORS = re.compile(r"^(typing\.)?(List|list|Sequence)\[.*Tensor\b")
+_LIST_OF_TENSORS = regex.compile(r"^(typing\.)?(List|list|Sequence)\[.*Tensor\b")
 _PARTS = frozenset({"random_split", "Subset", "ConcatDataset", "shuffle", "train_test_split"})
 _BUILDS = frozenset({"build", "create", "get", "load"})
 """Methods of builders, which are named after what they build."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
+from gpulint import regex
 from gpulint.documents.shell import Directive, Script
 from gpulint.documents.tasks import Count, Resources
 from gpulint.numerals import whole
+from gpulint.records import dataclass, field
 from gpulint.source import Span
 
 _SYSTEMS = {"#SBATCH": "slurm", "#PBS": "pbs", "#BSUB": "lsf", "#$": "sge"}
@@ -45,7 +47,7 @@ def request(script: Script) -> Request:
     return Request()
 
 
-_TOKEN = re.compile(r"""(?:[^\s'"]|'[^']*'|"[^"]*")+""")
+_TOKEN = regex.compile(r"""(?:[^\s'"]|'[^']*'|"[^"]*")+""")
 
 
 def _flags(script: Script, directive: Directive) -> Iterator[Flag]:
@@ -90,7 +92,7 @@ def _last(flags: list[Flag], *names: str) -> Flag | None:
     return next((flag for flag in reversed(flags) if flag.name in names), None)
 
 
-_NVIDIA_MODEL = re.compile(r"[A-Za-z]")
+_NVIDIA_MODEL = regex.compile(r"[A-Za-z]")
 
 
 def _gpu_spec(text: str) -> tuple[int | None, str | None] | None:

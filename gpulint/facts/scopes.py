@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 import enum
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from gpulint.documents.python import PythonModule
 from gpulint.facts.once import Answers, once
+from gpulint.records import dataclass, field
 
 if TYPE_CHECKING:
     from gpulint.facts.passing import HandedOver

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
+from gpulint import regex
 from gpulint.documents.shell.nested import SHELLS
 from gpulint.facts.launch_options import passed_option
 from gpulint.facts.launches import innermost, launch
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _SERVERS = (("vllm", "serve"), ("trl", "vllm-serve"), ("text-generation-launcher",), ("lmdeploy", "serve"))
 _MODULES = frozenset({"vllm.entrypoints.openai.api_server", "vllm.entrypoints.api_server", "sglang.launch_server"})
-_PYTHON = re.compile(r"python[\d.]*$")
+_PYTHON = regex.compile(r"python[\d.]*$")
 _MODEL = ("--model", "--model-path", "--model-id")
 _ENDS = frozenset({"kill", "pkill", "killall", "scancel", "trap"})
 """Commands by which a script may end its servers."""

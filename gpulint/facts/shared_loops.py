@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.facts.conditions import conditions
 from gpulint.facts.scopes import FUNCTIONS, ModuleScopes, Ref, last_name, written
@@ -14,7 +15,7 @@ from gpulint.facts.scopes import FUNCTIONS, ModuleScopes, Ref, last_name, writte
 if TYPE_CHECKING:
     from gpulint.project import Project
 
-_SWITCH = re.compile(r"train|optim|phase|mode|split|eval|valid|backward|grad", re.IGNORECASE)
+_SWITCH = regex.compile(r"train|optim|phase|mode|split|eval|valid|backward|grad", re.IGNORECASE)
 """Words of a test that tells training from evaluation."""
 MAX_CALLS = 40
 """Most calls of a loop that are looked into for the step."""

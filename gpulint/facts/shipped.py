@@ -6,11 +6,12 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gpulint import regex
 from gpulint.facts.scopes import FUNCTIONS, ModuleScopes, last_name
 from gpulint.finding import Place
+from gpulint.records import dataclass
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -19,8 +20,8 @@ _PACKAGES = "packages_to_install"
 _RESOURCES = frozenset({"resources_per_node", "resources_per_worker"})
 _ASKS = ("set_gpu_limit", "set_accelerator_limit", "set_accelerator_type")
 """Methods by which a task of a pipeline asks for GPUs."""
-_TPU = re.compile(r"(?<![A-Za-z])TPU", re.IGNORECASE)
-_SETS = re.compile(r"(set|add|with)_|after$|ignore_")
+_TPU = regex.compile(r"(?<![A-Za-z])TPU", re.IGNORECASE)
+_SETS = regex.compile(r"(set|add|with)_|after$|ignore_")
 """Methods of tasks that return the task."""
 
 

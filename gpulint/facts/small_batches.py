@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from gpulint import regex
 from gpulint.facts.scopes import ModuleScopes
 from gpulint.numerals import whole
 from gpulint.rule import Kind
@@ -25,42 +26,44 @@ MANY_TOKENS = 16384
 LARGE_GLOBAL = 512
 """Batch over all processes from which on it is the optimizer that bounds it, not the GPU."""
 
-_NAME = re.compile(
+_NAME = regex.compile(
     r"^-{0,2}(train(ing)?|per[-_]?device[-_]train|per[-_]?gpu[-_]train|local|input|infer(ence)?)?[-_]?"
     r"(batch[-_]?size|bsz|minibatch[-_]?size)([-_]?(per[-_]\w+|train(ing)?))?$",
     re.IGNORECASE,
 )
-_ACCUMULATES = re.compile(r"accum|^\W*ga[-_]?steps?$", re.IGNORECASE)
-_UPDATES = re.compile(r"(^--|\.)update[-_]freq(\.0)?$")
+_ACCUMULATES = regex.compile(r"accum|^\W*ga[-_]?steps?$", re.IGNORECASE)
+_UPDATES = regex.compile(r"(^--|\.)update[-_]freq(\.0)?$")
 """What fairseq calls accumulation; elsewhere the name says how often logs or target networks are renewed."""
-_LENGTH = re.compile(
+_LENGTH = regex.compile(
     r"(^|[-_.])(max[-_](len|length)|(seq|sequence|context|token|pack|cutoff)[-_]?(len|length)|model[-_]max[-_]length"
     r"|block[-_]size)$",
     re.IGNORECASE,
 )
 """Names of the tokens in a sample."""
-_PER_SAMPLE = re.compile(r"^-{0,2}train[-_](group[-_]size|n[-_]passages)$")
+_PER_SAMPLE = regex.compile(r"^-{0,2}train[-_](group[-_]size|n[-_]passages)$")
 """How many texts retrievers and rerankers make one sample of."""
-_FILLED = re.compile(r"(^|_)((seq|sequence|context)_?(len|length)|block_size)$", re.IGNORECASE)
+_FILLED = regex.compile(r"(^|_)((seq|sequence|context)_?(len|length)|block_size)$", re.IGNORECASE)
 """Those of samples that are cut to one length; a tokenizer's ``max_length`` bounds what may be far shorter."""
-_LARGE = re.compile(
+_LARGE = regex.compile(
     r"(?<![\w.])(?:[3-9]|\d{2,3})(?:\.\d+)?[bB](?![a-zA-Z])|[-_](?:[3-9]|\d{2,3})(?:\.\d+)?[bB](?![a-zA-Z])"
     r"|(?<=[a-z])\d{2,3}b(?![a-z0-9])|[-_]xx?l\b|llama|mi[sx]tral|falcon|qwen|deepseek|vicuna|chatglm|baichuan|internlm|(?<![a-z])phi[-_]?[34](?!\d)"
     r"|stable[-_]?diffusion|sdxl|neox|gpt-?j\b",
     re.IGNORECASE,
 )
-_REASON = re.compile(r"\b(paper|memory|v?ram|oom|(for|to) (test|debug)\w*|only (test|debug)\w*|smoke)\b", re.IGNORECASE)
+_REASON = regex.compile(
+    r"\b(paper|memory|v?ram|oom|(for|to) (test|debug)\w*|only (test|debug)\w*|smoke)\b", re.IGNORECASE
+)
 """Words of a comment that gives a reason for a batch size."""
-_REASON_IN_COMMENT = re.compile(
+_REASON_IN_COMMENT = regex.compile(
     rf"^[^\S\n]*#(?=[^\n]*(?-i:batch))[^\n]*{_REASON.pattern}", re.IGNORECASE | re.MULTILINE
 )
 """A whole line that is such a comment."""
-_TRAINING = re.compile(r"train(ing)?$", re.IGNORECASE)
-_TASK = re.compile(r"(^|\.)dataset\.task$")
+_TRAINING = regex.compile(r"train(ing)?$", re.IGNORECASE)
+_TASK = regex.compile(r"(^|\.)dataset\.task$")
 _ONE_GRAPH = ("node", "edge", "link_pred")
 """Tasks of GraphGym and its descendants on the parts of a graph, which is one sample."""
-_GPUS = re.compile(r"(^|\.)(num_?|n_?)gpus?$")
-_TOY = re.compile(r"mnist", re.IGNORECASE)
+_GPUS = regex.compile(r"(^|\.)(num_?|n_?)gpus?$")
+_TOY = regex.compile(r"mnist", re.IGNORECASE)
 
 
 def is_batch_size(name: str) -> bool:

@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpulint import regex
 from gpulint.facts.downloads import OFFLINE_VARIABLES, Download
 from gpulint.facts.hub_ids import is_model_id
 from gpulint.facts.servers import served_model
@@ -20,10 +21,10 @@ if TYPE_CHECKING:
     from gpulint.project import Project
 
 _COPIES = frozenset({"cp", "rsync", "tar", "unzip", "mv", "ln", "scp", "pigz"})
-_FETCHES = re.compile(
+_FETCHES = regex.compile(
     r"(^|[_-])(download|downloads|downloader|fetch|prefetch|prepare|stage|cache)([_-]|$)", re.IGNORECASE
 )
-_BUILDS = re.compile(r"^\s*RUN\b(?:[^\n]*\\\n)*[^\n]*python[\d.]*\s+(?:-c|-m)\s[^\n]*", re.MULTILINE)
+_BUILDS = regex.compile(r"^\s*RUN\b(?:[^\n]*\\\n)*[^\n]*python[\d.]*\s+(?:-c|-m)\s[^\n]*", re.MULTILINE)
 """What the build of an image runs by Python."""
 _OFF = frozenset({"", "0", "false", "no", "off"})
 

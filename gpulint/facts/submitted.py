@@ -8,32 +8,33 @@ from __future__ import annotations
 
 import ast
 import posixpath
-import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpulint import regex
 from gpulint.documents.notebook import NotebookDocument
 from gpulint.facts.launch_options import passed_option
 from gpulint.facts.launches import launches
 from gpulint.facts.locating import Locator
 from gpulint.facts.scopes import ModuleScopes
 from gpulint.finding import Place
+from gpulint.records import dataclass
 from gpulint.words import word_of
 
 if TYPE_CHECKING:
     from gpulint.documents.shell import ArgWord
     from gpulint.project import Project
 
-_CELL_RUNS = re.compile(rb"[!%][^\n]{0,300}\.py\b|%%(bash|sh|script|!)")
+_CELL_RUNS = regex.compile(rb"[!%][^\n]{0,300}\.py\b|%%(bash|sh|script|!)")
 """A notebook without it starts no program from a cell."""
 _SUBMITS = (b"entry_point", b"entry_script")
 _ESTIMATORS = frozenset({"HuggingFace", "PyTorch", "TensorFlow", "Estimator", "MXNet", "ModelTrainer"})
-_WITHOUT_GPU = re.compile(r"ml\.[acmrtx]\d\w*\.|local$")
+_WITHOUT_GPU = regex.compile(r"ml\.[acmrtx]\d\w*\.|local$")
 """Instance types, and SageMaker's local mode, in which a program meets no GPU."""
-_INTERPOLATED = re.compile(r"\{([A-Za-z_]\w*)\}|\$([A-Za-z_]\w*)")
+_INTERPOLATED = regex.compile(r"\{([A-Za-z_]\w*)\}|\$([A-Za-z_]\w*)")
 _NO_PROGRAM = frozenset({"sbatch", "source", "shell"})
 _SET = "set by what submits it"
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import ast
 import enum
-import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.facts.reaching import reaching
 from gpulint.facts.scopes import COMPREHENSIONS, FUNCTIONS, Binding, Bound, LoopNode, ModuleScopes, Ref, last_name
 from gpulint.facts.tensors import Tensors
 from gpulint.facts.type_tests import gets_no_tensor
+from gpulint.records import dataclass
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -28,9 +28,9 @@ _LOGGERS = frozenset({"add_scalar", "add_scalars"})
 _MASKS = frozenset({"bool", "eq", "ne", "gt", "ge", "lt", "le", "isnan", "isinf", "isfinite", "logical_not", "isin"})
 """Methods and functions that give a mask."""
 _KEEPS = frozenset("to cuda view reshape squeeze unsqueeze flatten expand expand_as clone contiguous detach".split())
-_TERMS = re.compile(r"losses$|metrics$|scores$")
+_TERMS = regex.compile(r"losses$|metrics$|scores$")
 """Names of what holds the few numbers of a batch, not its samples."""
-_MASK_NAME = re.compile(r"(^|_)mask$")
+_MASK_NAME = regex.compile(r"(^|_)mask$")
 _ORDERS = (ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 _TESTS = frozenset({"isnan", "isinf", "isfinite", "any", "all", "allclose", "equal"})
 

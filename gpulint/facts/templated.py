@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
+from gpulint import regex
 from gpulint.documents.yamlvalues import flatten
 
 if TYPE_CHECKING:
     from gpulint.documents.base import Document
     from gpulint.project import Project
 
-_ZERO = re.compile(r"""\|\s*default[\s(]+["']?0["']?[\s)|}]|\{\{-?\s*default\s+["']?0["']?\s""")
+_ZERO = regex.compile(r"""\|\s*default[\s(]+["']?0["']?[\s)|}]|\{\{-?\s*default\s+["']?0["']?\s""")
 """``{{ gpus | default(0) }}`` of Jinja, ``{{ default 0 .Values.gpus }}`` of Helm."""
-_CHART_VALUE = re.compile(r"\.Values\.([\w.]+)")
+_CHART_VALUE = regex.compile(r"\.Values\.([\w.]+)")
 _CHART_FILE = "values.yaml"
 
 

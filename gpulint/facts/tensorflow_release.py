@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpulint import regex
 from gpulint.facts.scopes import ModuleScopes
 from gpulint.numerals import whole
 
@@ -25,17 +26,17 @@ https://www.tensorflow.org/versions/r2.12/api_docs/python/tf/data/experimental/O
 
 Release = tuple[int, int]
 
-_FIRST = re.compile(
+_FIRST = regex.compile(
     r"\b(?:tf|tensorflow)\.(?:contrib|placeholder|(?:Interactive)?Session|ConfigProto|get_variable|variable_scope|app\.run"
     r"|flags\.|global_variables_initializer|enable_eager_execution|train\.\w+(?:Optimizer|Session))\b"
 )
 """Names that only TensorFlow 1 has."""
-_PIN = re.compile(
+_PIN = regex.compile(
     r"(?<![\w-])tensorflow(?:-gpu|-cpu|_gpu|-macos)?(?:\[[\w,-]+\])?[\"' ]*(?P<how>==|~=|<=|<|=|:)[\"' ]*"
     r"v?(?P<major>\d)(?:\.(?P<minor>\d+))?"
 )
 """``tensorflow-gpu==2.3``, ``tensorflow<2.11``, ``FROM tensorflow/tensorflow:2.4.1-gpu``."""
-_LISTS = re.compile(
+_LISTS = regex.compile(
     r"(?:requirements[\w-]*\.txt|environment\.ya?ml|setup\.(?:py|cfg)|pyproject\.toml|Dockerfile[\w.-]*)", re.IGNORECASE
 )
 

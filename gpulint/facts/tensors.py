@@ -6,6 +6,7 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
+from gpulint import regex
 from gpulint.facts.memo import Memo
 from gpulint.facts.passing import argument_of
 from gpulint.facts.reaching import reaching
@@ -14,20 +15,20 @@ from gpulint.facts.scopes import FUNCTIONS, Bound, FunctionNode, ModuleScopes, l
 if TYPE_CHECKING:
     from gpulint.project import Project
 
-_LOSS = re.compile(r"(^|_|[a-z])(loss|losses|err[A-Z]?|nll|kld|bce|elbo)(_|\d|$)|^loss", re.IGNORECASE)
-_TENSOR_NAME = re.compile(
+_LOSS = regex.compile(r"(^|_|[a-z])(loss|losses|err[A-Z]?|nll|kld|bce|elbo)(_|\d|$)|^loss", re.IGNORECASE)
+_TENSOR_NAME = regex.compile(
     r"loss|logit|^(out|outs|output|outputs|pred|preds|grad_norm|total_norm)$|mloss", re.IGNORECASE
 )
-_TELLS = re.compile(r"_?(format|print|log|str|show|display|describe)_|to_str")
+_TELLS = regex.compile(r"_?(format|print|log|str|show|display|describe)_|to_str")
 """Functions that make text of what they are given."""
-_MAKES = re.compile(
+_MAKES = regex.compile(
     r"(^|_)(model|net|network|criterion|critic|discriminator|generator|encoder|decoder|module|loss|loss_?fn|loss_?func)$"
     r"|loss|^net[DG]$|^forward$|cross_entropy|clip_grad_norm_?$",
     re.IGNORECASE,
 )
-_STEP = re.compile(r"(^|_)(step|batch|iter|iteration|train|update|optimize)(_|$)")
+_STEP = regex.compile(r"(^|_)(step|batch|iter|iteration|train|update|optimize)(_|$)")
 """Functions of a program's own that do a step and hand back its loss."""
-_REDUCES = re.compile(r"(^|_)(all_?)?reduced?(_|$)|^reduce[A-Z]")
+_REDUCES = regex.compile(r"(^|_)(all_?)?reduced?(_|$)|^reduce[A-Z]")
 """Functions of a program's own that average a value over its processes."""
 _HOST_ROOTS = frozenset({"numpy", "np", "random", "math", "cv2", "pandas", "time", "os", "sklearn", "scipy"})
 _ENDS = frozenset(
@@ -48,8 +49,8 @@ _PAIRS = frozenset({"max", "min", "topk", "sort", "median", "mode", "kthvalue", 
 """What returns values and their places, two tensors."""
 _PLACED = frozenset({"training_step", "validation_step", "test_step"})
 _NO_VALUES = (ast.Is, ast.IsNot, ast.In, ast.NotIn)
-_SETTING = re.compile(r"scale|weight|fn|func|coef|type|name|lambda|alpha|interval", re.IGNORECASE)
-_FACTOR = re.compile(r"(scale|scaler|weight|weights|coef|coeff|factor|schedule)$", re.IGNORECASE)
+_SETTING = regex.compile(r"scale|weight|fn|func|coef|type|name|lambda|alpha|interval", re.IGNORECASE)
+_FACTOR = regex.compile(r"(scale|scaler|weight|weights|coef|coeff|factor|schedule)$", re.IGNORECASE)
 _FLOATS = frozenset({"float", "int", "Optional[float]", "float | None", "Optional[int]", "int | None"})
 
 

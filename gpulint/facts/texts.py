@@ -4,9 +4,9 @@ take from tables (``MODELS[args.model]``)."""
 from __future__ import annotations
 
 import ast
-import re
 from typing import TYPE_CHECKING
 
+from gpulint import regex
 from gpulint.facts.scopes import ModuleScopes, Ref
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _METHODS = frozenset(
     {"format", "replace", "lower", "upper", "strip", "lstrip", "rstrip", "removeprefix", "removesuffix"}
 )
-_WIDE = re.compile(r"\d{4}|\{[^}]*\{|\*")
+_WIDE = regex.compile(r"\d{4}|\{[^}]*\{|\*")
 """A pattern that may ask for a text of any length."""
 
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from gpulint import regex
 from gpulint.documents.base import Document
 from gpulint.rule import Kind
 from gpulint.source import Span
@@ -14,17 +15,17 @@ if TYPE_CHECKING:
     from gpulint.documents.yamlvalues import Scalar
     from gpulint.project import Project
 
-_TRAINS = re.compile(
+_TRAINS = regex.compile(
     r"(^|[._])(epochs?|num_epochs|number_of_epochs|lr|learning_rate|max_steps|optimizer|batch_size)(\.|$)"
 )
-_NO_TRAINING = re.compile(
+_NO_TRAINING = regex.compile(
     r"debug|smoke|tiny|mock|infer|eval|predict|cpu|(^|/)hparams\.ya?ml$"
     r"|(^|/)(dvclive|wandb|mlruns|lightning_logs|\.hydra|multirun)/",
     re.IGNORECASE,
 )
 """Configurations of something else than training, and what a run has noted down (``hparams.yaml``: Lightning)."""
-_REASON = re.compile(r"debug|mac|windows|issue|not work|deadlock|hang|because|must", re.IGNORECASE)
-_DEVICE = re.compile(r"(^|\.)(device|accelerator)$")
+_REASON = regex.compile(r"debug|mac|windows|issue|not work|deadlock|hang|because|must", re.IGNORECASE)
+_DEVICE = regex.compile(r"(^|\.)(device|accelerator)$")
 
 
 def settings(

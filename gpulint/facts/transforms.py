@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import ast
-import re
 from typing import TYPE_CHECKING
 
+from gpulint import regex
 from gpulint.facts.collected import elements, held
 from gpulint.facts.scopes import ModuleScopes, Ref
 
 if TYPE_CHECKING:
     from gpulint.project import Project
 
-_RESIZES = re.compile(
+_RESIZES = regex.compile(
     r"(RandomResizedCrop|Resize|CenterCrop|RandomCrop|RandAugment|AutoAugment|TrivialAugment|ColorJitter"
     r"|\bresize|(center|random|resized)_crop)"
 )

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from gpulint import regex
 from gpulint.facts.passing import argument_of
 from gpulint.facts.scopes import Bound, FunctionNode, ModuleScopes, branches
 from gpulint.words import word_of
@@ -16,9 +17,9 @@ if TYPE_CHECKING:
 
 MAX_MENTIONING = 40
 """Most files that are asked whether they call such a method."""
-_SETS_UP = re.compile(r"load|restore|resume|init|state|build|config|save|setup|hook|step$|log", re.IGNORECASE)
-_NO_BATCH = re.compile(r"state|checkpoint|ckpt|conf|kwargs|model|weight|param|opt|arg|loss|out|net", re.IGNORECASE)
-_MOVERS = re.compile(r"Lightning|Callback|Trainer|Brain|Learner|Engine|keras")
+_SETS_UP = regex.compile(r"load|restore|resume|init|state|build|config|save|setup|hook|step$|log", re.IGNORECASE)
+_NO_BATCH = regex.compile(r"state|checkpoint|ckpt|conf|kwargs|model|weight|param|opt|arg|loss|out|net", re.IGNORECASE)
+_MOVERS = regex.compile(r"Lightning|Callback|Trainer|Brain|Learner|Engine|keras")
 """Classes of frameworks that move batches before their hooks see them."""
 
 

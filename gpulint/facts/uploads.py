@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gpulint import regex
 from gpulint.facts.scopes import AtCall, ModuleScopes, Ref, last_name
+from gpulint.records import dataclass
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -21,18 +22,18 @@ _CALLS = frozenset(
     ).split()
 )
 _METHODS = {
-    "log_artifact": re.compile(r"wandb|run|mlflow|experiment|client", re.IGNORECASE),
-    "log_artifacts": re.compile(r"mlflow|client|run|experiment", re.IGNORECASE),
-    "push_to_hub": re.compile(r""),
-    "upload_file": re.compile(r"s3|client|api|bucket|hub|storage", re.IGNORECASE),
-    "upload_fileobj": re.compile(r""),
-    "upload_folder": re.compile(r"api|hub", re.IGNORECASE),
-    "put_object": re.compile(r"s3|client|oss|minio", re.IGNORECASE),
-    "upload_from_filename": re.compile(r""),
-    "upload_from_file": re.compile(r""),
-    "upload_from_string": re.compile(r""),
-    "upload_blob": re.compile(r""),
-    "fput_object": re.compile(r""),
+    "log_artifact": regex.compile(r"wandb|run|mlflow|experiment|client", re.IGNORECASE),
+    "log_artifacts": regex.compile(r"mlflow|client|run|experiment", re.IGNORECASE),
+    "push_to_hub": regex.compile(r""),
+    "upload_file": regex.compile(r"s3|client|api|bucket|hub|storage", re.IGNORECASE),
+    "upload_fileobj": regex.compile(r""),
+    "upload_folder": regex.compile(r"api|hub", re.IGNORECASE),
+    "put_object": regex.compile(r"s3|client|oss|minio", re.IGNORECASE),
+    "upload_from_filename": regex.compile(r""),
+    "upload_from_file": regex.compile(r""),
+    "upload_from_string": regex.compile(r""),
+    "upload_blob": regex.compile(r""),
+    "fput_object": regex.compile(r""),
 }
 """Method -> what the name of its receiver looks like."""
 _COPIES = frozenset(
@@ -44,7 +45,7 @@ _COPIES = frozenset(
 _RUNNERS = frozenset(
     "os.system os.popen subprocess.run subprocess.call subprocess.check_call subprocess.check_output".split()
 )
-_SENDS = re.compile(
+_SENDS = regex.compile(
     "|".join(
         # What the command reads, its first argument, is not on the server.
         rf"^{command}(?:\s+-\S+)*\s+(?!['\"]?{scheme})[^\s-].*\s['\"]?{scheme}"

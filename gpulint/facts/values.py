@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpulint.documents.python import walk
@@ -16,6 +15,7 @@ from gpulint.facts.options import Options
 from gpulint.facts.scopes import ModuleScopes, Ref
 from gpulint.finding import Place
 from gpulint.numerals import MAX_DIGITS
+from gpulint.records import dataclass
 
 if TYPE_CHECKING:
     from gpulint.project import Project

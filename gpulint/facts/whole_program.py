@@ -12,20 +12,21 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpulint import regex
 from gpulint.facts.gpuuse import MAX_MODULES, Program
 from gpulint.facts.scopes import ModuleScopes
 
 if TYPE_CHECKING:
     from gpulint.project import Project
 
-LOWER_PRECISION = re.compile(
+LOWER_PRECISION = regex.compile(
     r"autocast|(?<![a-z])amp(?![a-z])|apex|fp16|bf16|fp8|float16|(?<![a-z])half(?![a-z])|half_?precision|HalfTensor"
     r"|tf32|matmul_precision|mixed|[-\"'.]precision\b|precision\s*=\s*[\"'\d]|grad_?scal|loss_?scal|native_?scaler"
     r"|quanti[sz]|load_in_[48]bit|bitsandbytes|transformer_engine",
     re.IGNORECASE,
 )
 """Words of arithmetic in fewer bits than float32, or of a choice of it."""
-DOUBLE_PRECISION = re.compile(r"float64|\.double\(|torch\.double|DoubleTensor", re.IGNORECASE)
+DOUBLE_PRECISION = regex.compile(r"float64|\.double\(|torch\.double|DoubleTensor", re.IGNORECASE)
 
 
 class WholeProgram:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import posixpath
-import re
 from collections.abc import Mapping
 from itertools import islice
 
+from gpulint import regex
 from gpulint.documents.shell import SCRIPT_DIR, START_DIR, ArgWord, Command
 from gpulint.documents.shell.flow import TooMany, backwards
 
@@ -14,7 +14,7 @@ MAX_CHANGES = 50
 """Changes of the folder that are followed back from a command; what was before them is unknown."""
 SOMEWHERE = "<somewhere>"
 """Start of a path whose first folders come from a variable that nobody sets."""
-_FILE_IN_FOLDER = re.compile(r"(/[\w.+-]+)+/[\w+-]+\.(py|sh)")
+_FILE_IN_FOLDER = regex.compile(r"(/[\w.+-]+)+/[\w+-]+\.(py|sh)")
 
 
 def working_dir(command: Command, env: Mapping[str, str] | None = None, base: str | None = ".") -> str | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from lsprotocol.types import CodeAction, CodeActionKind, Range
@@ -13,6 +12,7 @@ from gpulint.engine import Result
 from gpulint.fix import Edit, Fix, Safety
 from gpulint.lsp.diagnostics import Checked, diagnostic
 from gpulint.lsp.places import Places
+from gpulint.records import dataclass
 from gpulint.source import SourceText
 
 FIX_ALL = "source.fixAll.gpulint"

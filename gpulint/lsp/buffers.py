@@ -5,7 +5,6 @@ from __future__ import annotations
 import codecs
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from lsprotocol import types
 
 from gpulint.documents.base import Unreadable, decode
 from gpulint.lsp.positions import Positions
+from gpulint.records import dataclass, field
 from gpulint.rule import Kind
 from gpulint.source import SourceText
 

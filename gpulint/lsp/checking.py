@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import gc
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from gpulint.documents.notebook import NotebookDocument
@@ -13,6 +12,7 @@ from gpulint.engine import Report
 from gpulint.lsp.diagnostics import Checked
 from gpulint.lsp.workspace import IsStale, Superseded, Workspace, Workspaces
 from gpulint.project import Project
+from gpulint.records import dataclass, field
 
 
 @dataclass

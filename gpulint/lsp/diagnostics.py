@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from lsprotocol.types import (
@@ -19,6 +18,7 @@ from gpulint.finding import Finding, Problem, Severity
 from gpulint.fix import Declined, Fix, Safety
 from gpulint.lsp.places import Places
 from gpulint.project import Project
+from gpulint.records import dataclass
 from gpulint.source import Span
 from gpulint.suppress import UNUSED_IGNORE
 

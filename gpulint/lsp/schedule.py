@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
+
+from gpulint.records import dataclass
 
 FIRST_S = 8.0
 """Length of a document's first turn. Each further one is twice as long."""

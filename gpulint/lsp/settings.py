@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from gpulint.config import suggestion
 from gpulint.finding import Severity
+from gpulint.records import dataclass
 
 SECTION = "gpulint"
 

@@ -7,12 +7,12 @@ import io
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpulint.escaping import json_escapes, path_first
 from gpulint.fix import Edit
+from gpulint.records import dataclass, field
 from gpulint.source import Fragment, SourceText, Span
 
 if TYPE_CHECKING:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
+from gpulint import regex
 from gpulint.engine import Report
 from gpulint.escaping import printable
 from gpulint.finding import Finding
 from gpulint.reporters import Context
 
-_NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_NOT_XML = regex.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def render(report: Report, context: Context) -> str:
@@ -73,4 +73,4 @@ def _count(target: Element, within: Element) -> None:
 
 def _text(text: str) -> str:
     """``text`` without the characters that XML cannot hold."""
-    return _NOT_XML.sub("\ufffd", printable(text, keep="\n\t"))
+    return _NOT_XML.sub("\ufffd", printable(text, keep="\n"))

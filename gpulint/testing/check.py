@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from gpulint import config, engine, fixing
 from gpulint.fix import Fix, Safety
+from gpulint.libraries.sources import merged
 from gpulint.outcomes import State
 from gpulint.plugins import Plugins
 from gpulint.project import Project
@@ -42,16 +44,17 @@ def _failures(plugins: Plugins) -> str:
 
 
 def _scan(case: Case, plugins: Plugins, rules: tuple[Rule, ...], folder: Path) -> engine.Report:
-    project, files = _project(case, folder)
+    project, files = _project(case, plugins, folder)
     report = engine.run(project, files, rules, fixers=plugins.fixers)
     errors = "\n".join(f"{error.where} on {error.path.name}: {error.error}\n{error.trace}" for error in report.errors)
     assert not errors, f"{_where(case)}: internal error\n{errors}"
     return report
 
 
-def _project(case: Case, folder: Path) -> tuple[Project, list[Path]]:
+def _project(case: Case, plugins: Plugins, folder: Path) -> tuple[Project, list[Path]]:
     settings = folder / "gpulint.toml"
     options = config.load(folder, explicit=settings) if settings.is_file() else config.Config(base=folder)
+    options = replace(options, models=merged(options.models, plugins.models))
     files = sorted(folder / name for name in case.files)
     project = Project(folder, files, options)
     project.named = frozenset(files)  # what a fix breaks must be seen even if no rule can fire there any more
@@ -98,7 +101,7 @@ def _check_safety(case: Case, report: engine.Report) -> None:
 
 def _check_fixes(case: Case, plugins: Plugins, rules: tuple[Rule, ...], folder: Path) -> None:
     """All fixes, safe or not, give the declared text, which can be read again, is silent, and needs no further fix."""
-    project, files = _project(case, folder)
+    project, files = _project(case, plugins, folder)
     fixed = fixing.fix(project, files, rules, plugins.fixers, unsafe=True)
     errors = "\n".join(
         f"{error.where} on {error.path.name}: {error.error}\n{error.trace}" for error in fixed.report.errors

@@ -25,15 +25,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 
+from gpulint import regex
+from gpulint.records import dataclass, field
 from gpulint.selection import slug
 
-_TITLE = re.compile(r"# ([A-Z]+\d+) ([a-z0-9-]+)\s*$")
-_FENCE = re.compile(r"(`{3,})\s*(\S*)\s*(.*?)\s*$")
-_MARKER = re.compile(r'[ \t]*#\s*error:\s*\[([^\]]+)\](?:\s*"([^"]*)")?[ \t]*$')
-_EXPECT = re.compile(r'expect:\s*(\S+?):(?:cell (\d+):)?(\d+)\s*\[([^\]]+)\](?:\s*"([^"]*)")?\s*$')
+_TITLE = regex.compile(r"# ([A-Z]+\d+) ([a-z0-9-]+)\s*$")
+_FENCE = regex.compile(r"(`{3,})\s*(\S*)\s*(.*?)\s*$")
+_MARKER = regex.compile(r'[ \t]*#\s*error:\s*\[([^\]]+)\](?:\s*"([^"]*)")?[ \t]*$')
+_EXPECT = regex.compile(r'expect:\s*(\S+?):(?:cell (\d+):)?(\d+)\s*\[([^\]]+)\](?:\s*"([^"]*)")?\s*$')
 _KINDS = ("Bad", "Good", "Silent")
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from gpulint import catalogue
 from gpulint.hooks import Failure, hookimpl
-from gpulint.plugins import collect
 from gpulint.rule import Rule
 
 
 @hookimpl
 def gpulint_rules() -> Iterable[Rule | Failure]:
-    """Every ``RULE`` of the modules in the dimension folders."""
-    return collect(__name__, __path__, "RULE")
+    """The rules of the modules in the dimension folders; ``scripts/generate_docs.py`` writes their catalogue."""
+    return catalogue.rules(__name__, __path__)

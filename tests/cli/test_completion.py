@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from gpulint.cli import COMMANDS, main
+from gpulint.cli import main
+from gpulint.cli.parser import COMMANDS
 from gpulint.reporters import FORMATS
 
 

@@ -120,6 +120,7 @@ def install(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Callable[[], obje
 
     call("words", WordPlugin)
     monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: installed if group == "gpulint" else [])
+    monkeypatch.setattr("gpulint.installed.may_name", lambda group: True)
     return call
 
 

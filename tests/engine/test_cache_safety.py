@@ -340,11 +340,11 @@ def _sign(text: bytes, key: str, secret: bytes) -> bytes:
 
 def _keys(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The keys that scans look for from now on."""
-    from gpulint.cli import caching
+    from gpulint import cache
 
     found: list[str] = []
-    real = caching.key_of
-    monkeypatch.setattr(caching, "key_of", lambda *args: (found.append(real(*args)), found[-1])[1])
+    real = cache.key_of
+    monkeypatch.setattr(cache, "key_of", lambda *args: (found.append(real(*args)), found[-1])[1])
     return found
 
 

@@ -92,6 +92,7 @@ FILES: dict[str, Mapping[str | bytes, bytes]] = {
     },
     "merged with itself": {"a.yaml": b"kind: Job\ncontainers: &a\n- &b\n  image: nvidia\n  <<: *b\n  x: *a\n"},
     "sums of 5,000 terms": {"a.py": LOOP + b"x = " + b"+".join([b"a"] * 5000) + b"\n"},
+    "a redirection of nothing": {"a.sh": JOB + b"a) |x|)=1.#"},
     "nested shell": {"a.sh": JOB + b"$(" * 3000 + b"python a.py" + b")" * 3000, "b.sh": JOB + b"if a; then\n" * 2000},
     "two byte order marks": {"a.py": b"\xef\xbb\xbf" * 2 + LOOP, "a.sh": b"\xef\xbb\xbf" * 2 + JOB + b"python a.py\n"},
     "a mark inside": {"a.py": b"x = 1\n\xef\xbb\xbf" + LOOP},

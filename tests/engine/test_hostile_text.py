@@ -167,6 +167,8 @@ def test_machine_formats_stay_valid(scan: Any, names: list[str], form: str) -> N
         assert len(list(ElementTree.fromstring(out).iter("failure"))) == len(names)
         return
     content = json.loads(out)
+    assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u202e]", out)
+    assert form == "gitlab" or json.dumps(EVIL.removesuffix("\udcff"))[1:-1] in json.dumps(content)
     assert not re.search(r"[\ud800-\udfff]|\\ud[89a-f]", out)  # which strict readers refuse
     if form == "sarif":
         jsonschema.validate(

@@ -183,6 +183,25 @@ def test_version_imports_next_to_nothing(capsys: pytest.CaptureFixture[str]) -> 
     assert not {"libcst", "rich", "yaml", "pluggy", "pathspec", "tree_sitter", "astroid"} & set(out.split())
 
 
+def test_a_small_scan_imports_only_what_it_needs(tmp_path: Path) -> None:
+    import subprocess
+    import sys
+
+    (tmp_path / "train.py").write_text("import torch\n\ntorch.cuda.empty_cache()\n")
+    code = "import sys; from gpulint.cli import main; main(['scan', '--no-cache']); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
+    imported = set(done.stdout.split())
+    assert not imported & {
+        *("asyncio", "ctypes", "difflib", "email", "hashlib", "importlib.metadata", "libcst", "multiprocessing"),
+        *("pathspec", "platformdirs", "pygls", "rich", "shtab", "socket", "subprocess", "tempfile", "tree_sitter"),
+        *("yaml", "gpulint.cache", "gpulint.fingerprint", "gpulint.lsp", "gpulint.origins"),
+    }
+    rules = {name.rpartition(".")[2][:6] for name in imported if name.startswith("gpulint_rules.")}
+    assert "gpu207" in rules
+    assert not rules & {"gpu101", "gpu103", "gpu201", "gpu301", "gpu302", "gpu311", "gpu401", "gpu411"}
+    assert not any(name.startswith("gpulint_fixers.") for name in imported)
+
+
 def test_no_command_shows_usage(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 2
     assert "usage: gpulint" in capsys.readouterr().err

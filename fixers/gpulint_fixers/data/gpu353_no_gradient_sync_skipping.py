@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-import re
 
 from gpulint_rules.data.gpu353_no_gradient_sync_skipping import HorovodOptimizer
 
+from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.facts.accumulation import Accumulation
 from gpulint.facts.conditions import conditions
@@ -19,7 +19,7 @@ from gpulint_fixers.calls import set_keyword
 from gpulint_fixers.statements import insert_above
 
 _ROUNDED = "their sums are rounded differently"
-_GRADIENTS = re.compile(r"^unscale_$|clip_grad|grad(ient)?s?_norm")
+_GRADIENTS = regex.compile(r"^unscale_$|clip_grad|grad(ient)?s?_norm")
 _COMPRESSING = ("horovod.torch.", "horovod.tensorflow.", "horovod.keras.")
 
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
-
 from gpulint_rules.job.gpu103_gpu_oversubscription import TooFew
 
+from gpulint import regex
 from gpulint.finding import Finding
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
 from gpulint.project import Project
 
-_NUMBER = re.compile(r"""((?:--[\w-]+[=\s]\s*|num_processes:\s*)?)(?:("?\$\{?\w+(?::-\d+)?\}?"?)|(\d+))""")
+_NUMBER = regex.compile(r"""((?:--[\w-]+[=\s]\s*|num_processes:\s*)?)(?:("?\$\{?\w+(?::-\d+)?\}?"?)|(\d+))""")
 """An option's name, then a variable or a number."""
 
 

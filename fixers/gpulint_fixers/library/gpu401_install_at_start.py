@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 import shlex
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
 from gpulint_rules.library.gpu401_install_at_start import Installed, installs
 
+from gpulint import regex
 from gpulint.documents import Document
 from gpulint.documents.shell.wrappers import unwrap
 from gpulint.facts.fetch_commands import words_of
@@ -18,6 +18,7 @@ from gpulint.finding import Finding, Place
 from gpulint.fix import Declined, Edit, Fix, Fixer, NewFile, Safety
 from gpulint.jobs import Job
 from gpulint.project import Project
+from gpulint.records import dataclass
 from gpulint.rule import Kind
 from gpulint.source import Span
 from gpulint_fixers.entries import remove_entry
@@ -34,7 +35,7 @@ _PATHS = frozenset({"PATH", "PYTHONPATH", "PYTHONUSERBASE", "VIRTUAL_ENV", "COND
 _FILES = ("-r", "--requirement", "-c", "--constraint")
 _MAX_MOVED = 100
 _MAX_LINE = 5000
-_IMAGE = re.compile(r"[\w.:/@-]+")
+_IMAGE = regex.compile(r"[\w.:/@-]+")
 
 
 def fix(finding: Finding, project: Project) -> Fix | Declined:

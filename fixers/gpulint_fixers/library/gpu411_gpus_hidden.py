@@ -7,6 +7,7 @@ import re
 
 from gpulint_rules.library.gpu411_gpus_hidden import Hidden
 
+from gpulint import regex
 from gpulint.documents import Document
 from gpulint.documents.python import PythonModule
 from gpulint.finding import Finding, Place
@@ -15,7 +16,7 @@ from gpulint.project import Project
 from gpulint_fixers.entries import remove_entry, remove_variable
 from gpulint_fixers.statements import remove_assignment, remove_statement, with_own_comment
 
-_ON_PURPOSE = re.compile(r"#.*\b(ignore|hide|disable|without|no|not|force|only)\b.*\b(GPUs?|CPU)\b", re.IGNORECASE)
+_ON_PURPOSE = regex.compile(r"#.*\b(ignore|hide|disable|without|no|not|force|only)\b.*\b(GPUs?|CPU)\b", re.IGNORECASE)
 
 
 def fix(finding: Finding, project: Project) -> Fix | Declined:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from gpulint_rules.library.gpu413_missing_data_parallel import Unwrapped
 
+from gpulint import regex
 from gpulint.documents.python import PythonModule, walk
 from gpulint.facts.passing import argument_of
 from gpulint.facts.scopes import FUNCTIONS, ModuleScopes, Ref, last_name
@@ -25,7 +26,7 @@ _NAMING = frozenset(
     "state_dict load_state_dict named_parameters named_modules named_buffers named_children children".split()
 )
 """Those that the wrapper has, but that name parameters ``module.*`` there."""
-_LOSS = re.compile(r"loss|criteri|cost|objective", re.IGNORECASE)
+_LOSS = regex.compile(r"loss|criteri|cost|objective", re.IGNORECASE)
 _MAX_CALLS = 3
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 
+from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.facts.inference import Inference
 from gpulint.facts.once import once
@@ -16,7 +17,7 @@ from gpulint.project import Project
 from gpulint.source import Span
 from gpulint_fixers.structural import wrap
 
-_EXPLAINING = re.compile(
+_EXPLAINING = regex.compile(
     r"(^|_)(grad_?)?cam(_|$)|saliency|attribut|explain|(^|_)shap(_|$)|GradCAM|hessian|jacobian", re.I
 )
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 from gpulint.budget import size
 from gpulint.documents.shell.words import Word
+from gpulint.records import dataclass
 from gpulint.source import Fragment, Span
 
 

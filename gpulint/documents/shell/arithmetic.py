@@ -7,7 +7,9 @@ import operator
 import re
 from collections.abc import Callable
 
-_ALLOWED = re.compile(r"[\w\s+*/%()$\{\}-]{1,200}")
+from gpulint import regex
+
+_ALLOWED = regex.compile(r"[\w\s+*/%()$\{\}-]{1,200}")
 _OVERFLOW = 2**63
 """Where the shell's own numbers wrap around."""
 _OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {

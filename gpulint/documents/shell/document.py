@@ -30,7 +30,9 @@ class ShellDocument(Document):
         from gpulint.documents.tasks import Task
         from gpulint.facts.schedulers import request
 
-        script = self.scripts[0]
+        if not self.scripts:  # it could not be read
+            return ()
+        (script,) = self.scripts
         found = request(script)
         span = self.source.span(0, len(self.source.text.rstrip()))
         return (

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
+from gpulint import regex
 from gpulint.documents.shell.nested import whole_script
 from gpulint.documents.shell.script import Command, Script
 from gpulint.documents.shell.words import Literal, Part, Variable, Word
@@ -15,10 +16,10 @@ from gpulint.source import Fragment
 if TYPE_CHECKING:
     from tree_sitter import Parser, Tree
 
-_KUBERNETES_VARIABLE = re.compile(r"\$\(([A-Za-z_]\w*)\)")
+_KUBERNETES_VARIABLE = regex.compile(r"\$\(([A-Za-z_]\w*)\)")
 
 # ``DATA=<your data path>``: to be filled in by the user, so an unknown value rather than a redirection.
-_PLACEHOLDER = re.compile(
+_PLACEHOLDER = regex.compile(
     r"""(?:(?<==)|(?<=="))<[A-Za-z][^<>"'\n]*>|(?<=[\s:])<[A-Za-z](?:[\w./ -]*[\w.])?>(?=[\s/"',:]|$)""", re.M
 )
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import re
-
+from gpulint import regex
 from gpulint.documents.shell.words import Arithmetic, Literal, Part, RawAssignment, Substitution, Variable, Word
 from gpulint.source import Fragment
 
-_ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(\[[^\]]*\])?(\+?=)")
-_PLAIN = re.compile(r"""[^\s\\'"$`;&|<>()]+""")
-_DOUBLE = re.compile(r'[^\\"$`]+')
-_ANY = re.compile(r"""[^\\'"$`]+""")
-_BRACE_LIST = re.compile(r"\{[^{}\s,]*(?:,[^{}\s]*|\.\.[^{}\s]+)\}")
-_NAME = re.compile(r"[A-Za-z_]\w*|[0-9@*#?$!-]")
-_BRACED = re.compile(r"([A-Za-z_]\w*|[0-9]+|[@*?$!-])(\[[^\]]*\])?(:?[-=+?])?")
+_ASSIGNMENT = regex.compile(r"([A-Za-z_]\w*)(\[[^\]]*\])?(\+?=)")
+_PLAIN = regex.compile(r"""[^\s\\'"$`;&|<>()]+""")
+_DOUBLE = regex.compile(r'[^\\"$`]+')
+_ANY = regex.compile(r"""[^\\'"$`]+""")
+_BRACE_LIST = regex.compile(r"\{[^{}\s,]*(?:,[^{}\s]*|\.\.[^{}\s]+)\}")
+_NAME = regex.compile(r"[A-Za-z_]\w*|[0-9@*#?$!-]")
+_BRACED = regex.compile(r"([A-Za-z_]\w*|[0-9]+|[@*?$!-])(\[[^\]]*\])?(:?[-=+?])?")
 _CLOSERS = {"(": ")", "{": "}"}
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v", "e": "\x1b"}
 _MAX_NESTING = 20

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from gpulint import regex
 from gpulint.documents.shell.script import Assignment, Block, Command, Comment, Directive
 from gpulint.documents.shell.simple import Simple
 from gpulint.documents.shell.words import RawAssignment, Variable, Word
@@ -14,7 +15,7 @@ from gpulint.source import Fragment
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-_DIRECTIVE = re.compile(r"(#SBATCH|#PBS|#BSUB|#\$|#COBALT|#FLUX:|#flux:|#PJM)(?=\s|$)\s*(.*)")
+_DIRECTIVE = regex.compile(r"(#SBATCH|#PBS|#BSUB|#\$|#COBALT|#FLUX:|#flux:|#PJM)(?=\s|$)\s*(.*)")
 
 
 class Recorder:

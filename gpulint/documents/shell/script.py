@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from gpulint.documents.shell.words import Word
+from gpulint.records import dataclass, field
 from gpulint.source import Fragment, Span
 
 if TYPE_CHECKING:

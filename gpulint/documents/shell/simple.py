@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
-
+from gpulint import regex
 from gpulint.documents.shell.reader import WordReader
 from gpulint.documents.shell.script import Redirect
 from gpulint.documents.shell.words import RawAssignment, Word
+from gpulint.records import dataclass
 
-_REDIRECT = re.compile(r"(\d*|\{\w+\})(<<<|<<-|<<|<>|<&|<(?!\()|>>|>\||>&|>(?!\()|&>>|&>)")
+_REDIRECT = regex.compile(r"(\d*|\{\w+\})(<<<|<<-|<<|<>|<&|<(?!\()|>>|>\||>&|>(?!\()|&>>|&>)")
 _DECLARING = frozenset({"export", "declare", "local", "readonly", "typeset"})
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Final
+
+from gpulint import regex
 
 ALL_GPUS: Final = "<all-gpus>"
 """Stands for "as many as the node has GPUs"."""
@@ -14,28 +15,30 @@ START_DIR: Final = "<start-dir>"
 """Stands for the folder the job was started in."""
 
 _COUNT_GPUS = (
-    re.compile(r"nvidia-smi\s+(-L|--list-gpus)\s*(2>\s*/dev/null\s*)?\|\s*wc\s+(-l|--lines)(\s*\|\s*tr.*)?"),
-    re.compile(r"nvidia-smi\s+--query-gpu=\S+\s+--format=csv,noheader(,nounits)?\s*(2>\s*/dev/null\s*)?\|\s*wc\s+-l"),
-    re.compile(r"nvidia-smi\s+(-L|--list-gpus)\s*\|\s*grep\s+-c\s+\S+"),
-    re.compile(r"python3?\s+-c\s+(['\"])\s*import torch;\s*print\(torch\.cuda\.device_count\(\)\);?\s*\1"),
+    regex.compile(r"nvidia-smi\s+(-L|--list-gpus)\s*(2>\s*/dev/null\s*)?\|\s*wc\s+(-l|--lines)(\s*\|\s*tr.*)?"),
+    regex.compile(
+        r"nvidia-smi\s+--query-gpu=\S+\s+--format=csv,noheader(,nounits)?\s*(2>\s*/dev/null\s*)?\|\s*wc\s+-l"
+    ),
+    regex.compile(r"nvidia-smi\s+(-L|--list-gpus)\s*\|\s*grep\s+-c\s+\S+"),
+    regex.compile(r"python3?\s+-c\s+(['\"])\s*import torch;\s*print\(torch\.cuda\.device_count\(\)\);?\s*\1"),
 )
 _HERE = r"""(?:--\s+)?["']?(?:\$0|\$\{?BASH_SOURCE(?:\[0\])?\}?|\$\{0\}|\$\{BASH_SOURCE\[0\]:-\$0\})["']?"""
 _DIRNAME = rf"""(?:\$\(\s*dirname\s+{_HERE}\s*\)|`dirname\s+{_HERE}`|\$\{{(?:0|BASH_SOURCE(?:\[0\])?)%/\*\}})"""
 _SCRIPT_DIR = (
-    re.compile(rf"dirname\s+{_HERE}"),
-    re.compile(rf"""dirname\s+(?:--\s+)?["']?\$\(\s*(?:realpath|readlink\s+-f)\s+{_HERE}\s*\)["']?"""),
-    re.compile(
+    regex.compile(rf"dirname\s+{_HERE}"),
+    regex.compile(rf"""dirname\s+(?:--\s+)?["']?\$\(\s*(?:realpath|readlink\s+-f)\s+{_HERE}\s*\)["']?"""),
+    regex.compile(
         rf"""cd\s+(?:-P\s+)?(?:--\s+)?["']?{_DIRNAME}["']?\s*(?:>\s*/dev/null(?:\s+2>&1)?|&>\s*/dev/null)?\s*(?:&&|;)\s*pwd(?:\s+-P)?"""
     ),
-    re.compile(rf"""(?:realpath|readlink\s+-f)\s+["']?{_DIRNAME}["']?"""),
+    regex.compile(rf"""(?:realpath|readlink\s+-f)\s+["']?{_DIRNAME}["']?"""),
 )
-_SCRIPT_PARENT = re.compile(
+_SCRIPT_PARENT = regex.compile(
     rf"""cd\s+(?:-P\s+)?(?:--\s+)?["']?{_DIRNAME}((?:/\.\.)+(?:/[\w./-]*)?)["']?\s*(?:>\s*/dev/null(?:\s+2>&1)?)?\s*(?:&&|;)\s*pwd(?:\s+-P)?"""
 )
-_COUNT_LIST = re.compile(
+_COUNT_LIST = regex.compile(
     r"""echo\s+["']?\$\{?(\w+)\}?["']?\s*\|\s*(?:tr\s+["']?,["']?\s+["']?\\?n["']?\s*\|\s*wc\s+-[lw]|awk\s+-F["']?,["']?\s+["']\{\s*print\s+NF\s*\}["'])"""
 )
-_TOOLS = re.compile(r"(?:which|command\s+-v|type\s+-p)\s+([\w.-]+)")
+_TOOLS = regex.compile(r"(?:which|command\s+-v|type\s+-p)\s+([\w.-]+)")
 
 
 def known_output(command: str, variable: Callable[[str], str | None], *, moved: bool) -> str | None:

@@ -6,6 +6,7 @@ import re
 from bisect import bisect_left
 from typing import TYPE_CHECKING
 
+from gpulint import regex
 from gpulint.documents.shell.parse import syntax_tree
 from gpulint.documents.shell.reader import WordReader
 from gpulint.documents.shell.record import Recorder, followed, read_comments
@@ -23,11 +24,11 @@ _MAX_TEXT = 2000
 """Characters of a condition or a loop's header that are kept."""
 _MAX_HEREDOCS = 100
 """Here-documents that one line may open: tree-sitter's time grows with the square of their number."""
-_TESTS = re.compile(r"\s*!?\s*(\[|\(\(|test\b|grep\b|command\b|which\b|type\b|hash\b|false\b|nvidia-smi\b)")
+_TESTS = regex.compile(r"\s*!?\s*(\[|\(\(|test\b|grep\b|command\b|which\b|type\b|hash\b|false\b|nvidia-smi\b)")
 _STATEMENTS = frozenset(
     {"command", "declaration_command", "unset_command", "variable_assignment", "variable_assignments"}
 )
-_ARITHMETIC_NAME = re.compile(r"(?:\+\+|--)?\b([A-Za-z_]\w*)\s*(?:\+\+|--|[-+*/%]?=(?!=))?")
+_ARITHMETIC_NAME = regex.compile(r"(?:\+\+|--)?\b([A-Za-z_]\w*)\s*(?:\+\+|--|[-+*/%]?=(?!=))?")
 
 
 class Walker:
@@ -113,7 +114,7 @@ class Walker:
             self.comments.append((self.at(node.start_byte), self.at(node.end_byte)))
         elif not node.is_named or depth > _MAX_DEPTH:
             pass
-        elif kind in _STATEMENTS or (kind == "test_command" and node.children[0].type == "["):
+        elif kind in _STATEMENTS or (kind == "test_command" and [part.type for part in node.children[:1]] == ["["]):
             self.simple(node, node, blocks, depth, background, negated)
         elif kind == "redirected_statement":
             self.redirected(node, blocks, depth, background)
@@ -200,7 +201,7 @@ class Walker:
 
     def redirection(self, node: Node, blocks: tuple[Block, ...], depth: int, background: bool) -> None:
         """``cat <<EOF | bash`` and ``cat <<EOF && next`` hang the rest of the line below the redirection."""
-        first_is_right = node.field_name_for_child(0) == "right"
+        first_is_right = node.child_count > 0 and node.field_name_for_child(0) == "right"  # none behind a syntax error
         for child, ended in followed(node.children):
             if child.type in ("pipeline", "list", "command", "redirected_statement") or first_is_right:
                 self.visit(child, blocks, depth + 1, background or ended)

@@ -6,8 +6,7 @@ spans and fixes need exact quote removal and a place for every literal character
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from gpulint.records import dataclass
 from gpulint.source import Fragment, Span
 
 

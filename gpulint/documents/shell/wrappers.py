@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
-
+from gpulint import regex
 from gpulint.documents.shell.expand import ArgWord
+from gpulint.records import dataclass
 
-_ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=")
+_ASSIGNMENT = regex.compile(r"([A-Za-z_]\w*)=")
 # Options with a value, and how many plain words stand before the command that is run.
 _WRAPPERS: dict[str, tuple[frozenset[str], int]] = {
     "env": (frozenset({"-u", "--unset", "-C", "--chdir", "-S"}), 0),

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-
+from gpulint import regex
 from gpulint.documents.specs.common import count
 from gpulint.documents.tasks import Count
 from gpulint.documents.yamltree import Node
@@ -15,11 +14,11 @@ _WHOLE = {
     "gpu.intel.com/i915": "intel",
     "gpu.intel.com/xe": "intel",
 }
-_PARTS = re.compile(
+_PARTS = regex.compile(
     r"nvidia\.com/(mig-|gpu\.shared|gpumem|gpucores)|aliyun\.com/gpu|volcano\.sh/v?gpu|tencent\.com/vcuda|amd\.com/gpu-"
 )
 """Slices, memory and core shares of a GPU: the NVIDIA, Alibaba Cloud, Volcano, Tencent and HAMi device plugins."""
-_COUNTED_PARTS = re.compile(r"nvidia\.com/(mig-|gpu\.shared)|volcano\.sh/v?gpu-number")
+_COUNTED_PARTS = regex.compile(r"nvidia\.com/(mig-|gpu\.shared)|volcano\.sh/v?gpu-number")
 """Those of them whose number counts devices; the others count memory or per cent."""
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
 from typing import TYPE_CHECKING, TypeVar
 
+from gpulint import regex
 from gpulint.documents.tasks import Count, EnvVar
 from gpulint.documents.yamltree import MISSING, Node, YamlError, parse
 from gpulint.numerals import whole
@@ -15,7 +15,7 @@ from gpulint.source import Fragment, Span
 if TYPE_CHECKING:
     from gpulint.documents.shell import Script
 
-_CPUS = re.compile(r"(\d+)(?:\.\d*)?(m?)")
+_CPUS = regex.compile(r"(\d+)(?:\.\d*)?(m?)")
 
 
 Made = TypeVar("Made")

@@ -1,19 +1,22 @@
 """Kubernetes objects: whatever holds pods or containers, whichever controller owns them.
 
 Jobs, Deployments, Kubeflow and Volcano jobs, JobSets, Ray clusters, Argo and Kubeflow pipelines all nest the same pod
-and container maps, so the tree is searched for those; what is special to a controller is in ``kubeflow`` and ``ray``.
+and container maps, so the tree is searched for those; rows of job formats, and
+``ray``, have what is special to a controller.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from gpulint.documents.specs.accelerators import gpu_request
 from gpulint.documents.specs.common import argv, count, cpus, env_list, shell
 from gpulint.documents.tasks import Count, Resources, Task
 from gpulint.documents.yamltree import MISSING, Node
+from gpulint.records import dataclass
 
+_MPI = frozenset({"mpirun", "mpiexec", "mpiexec.hydra", "horovodrun", "orterun", "prun"})
 _SHELLS = ("bash", "sh", "zsh", "dash")
 _SHARED_NODES = (
     "cloud.google.com/gke-gpu-partition-size",
@@ -45,6 +48,30 @@ def read(root: Node) -> list[Task]:
     if root.at("kind").text in {"CustomResourceDefinition", "ConfigMap"}:
         return []
     return [task for group in _containers(root, _Around()) for task in group]
+
+
+def with_mpi_launcher(tasks: list[Task], per_worker: Count | None) -> list[Task]:
+    """Tasks of an MPI job: a launcher without GPUs starts its processes on the workers, and uses what one of them has.
+
+    ``per_worker`` is the number of GPUs that the operator gives each worker, where no container says so.
+    """
+    workers = [task for task in tasks if task.role == "main" and _holds_gpu(task)]
+    if len(workers) == 1:
+        resources = replace(workers[0].resources, nodes=workers[0].replicas, cpus=None)
+    elif not workers and per_worker is not None:
+        resources = Resources(gpus=per_worker)
+    else:
+        return tasks
+    return [
+        replace(task, resources=resources)
+        if task.role == "main" and not task.resources.gpus and _starts_mpi(task)
+        else task
+        for task in tasks
+    ]
+
+
+def _starts_mpi(task: Task) -> bool:
+    return any(command.name in _MPI for script in task.scripts for command in script.commands)
 
 
 def python_sources(root: Node) -> Iterator[Node]:

@@ -31,8 +31,8 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from gpulint import regex
 from gpulint.documents.base import Document
 from gpulint.facts import yacs
 from gpulint.facts.devices import Transfer
@@ -43,11 +43,12 @@ from gpulint.facts.training_configs import settings
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.project import Project
+from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 from gpulint.source import Span
 
-_OFF = re.compile(r"pin_mem(?:ory)?['\"]?:[ \t]*(?:false|no|off)\b", re.IGNORECASE)
-_PIN = re.compile(r"(^|\.)pin_mem(ory)?$", re.IGNORECASE)
+_OFF = regex.compile(r"pin_mem(?:ory)?['\"]?:[ \t]*(?:false|no|off)\b", re.IGNORECASE)
+_PIN = regex.compile(r"(^|\.)pin_mem(ory)?$", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)

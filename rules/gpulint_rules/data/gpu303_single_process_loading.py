@@ -30,9 +30,9 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
+from gpulint import regex
 from gpulint.documents.base import Document
 from gpulint.documents.python import walk
 from gpulint.facts import fastai
@@ -47,18 +47,19 @@ from gpulint.facts.training_configs import settings
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.project import Project
+from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 from gpulint.source import Span
 
-_ZERO = re.compile(r"workers['\"]?:(?:[ \t]*0\b|\s+train(?:ing)?:[ \t]*0\b)")
-_WORKERS = re.compile(r"(^|\.)(num_|n_)?((train_)?(data|dataloader|loader)_)?(num_)?workers(\.train(ing)?)?$")
-_OPTION = re.compile(r"--(dataloader[-_]|data[-_]?loader[-_])?(num[-_]?|n[-_]?)?workers|([\w.]+\.)?num_workers")
-_PREPARES = re.compile(r"prepare|preprocess|extract|convert|download|export", re.IGNORECASE)
+_ZERO = regex.compile(r"workers['\"]?:(?:[ \t]*0\b|\s+train(?:ing)?:[ \t]*0\b)")
+_WORKERS = regex.compile(r"(^|\.)(num_|n_)?((train_)?(data|dataloader|loader)_)?(num_)?workers(\.train(ing)?)?$")
+_OPTION = regex.compile(r"--(dataloader[-_]|data[-_]?loader[-_])?(num[-_]?|n[-_]?)?workers|([\w.]+\.)?num_workers")
+_PREPARES = regex.compile(r"prepare|preprocess|extract|convert|download|export", re.IGNORECASE)
 """Programs whose workers are no loaders'."""
-_ON_CPU = re.compile(r"(^|=)cpu$")
-_STAND_IN = re.compile(r"debug|smoke|tiny|mock|functional[-_]?test", re.IGNORECASE)
-_HELD_OUT = re.compile(r"val|test|eval|infer|predict", re.IGNORECASE)
-_STREAM = re.compile("iterable", re.IGNORECASE)
+_ON_CPU = regex.compile(r"(^|=)cpu$")
+_STAND_IN = regex.compile(r"debug|smoke|tiny|mock|functional[-_]?test", re.IGNORECASE)
+_HELD_OUT = regex.compile(r"val|test|eval|infer|predict", re.IGNORECASE)
+_STREAM = regex.compile("iterable", re.IGNORECASE)
 """Names of methods that make streams, which cannot be divided among workers."""
 
 

@@ -26,7 +26,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from gpulint.documents.base import Document
 from gpulint.facts.arguments import Passed
@@ -37,6 +36,7 @@ from gpulint.facts.scopes import ModuleScopes, Ref, last_name
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.project import Project
+from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 from gpulint.source import Span
 

@@ -31,6 +31,7 @@ import ast
 import re
 from collections.abc import Iterator
 
+from gpulint import regex
 from gpulint.documents.base import Document
 from gpulint.documents.python import walk
 from gpulint.facts.acting import moves_environment
@@ -51,8 +52,8 @@ from gpulint.gate import Gate
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 
-_EPOCH = re.compile(r"epoch|^ep$", re.IGNORECASE)
-_SAVES = re.compile(r"^_?(save|write|store)_\w*(checkpoint|ckpt|model|state|snapshot|weights)", re.IGNORECASE)
+_EPOCH = regex.compile(r"epoch|^ep$", re.IGNORECASE)
+_SAVES = regex.compile(r"^_?(save|write|store)_\w*(checkpoint|ckpt|model|state|snapshot|weights)", re.IGNORECASE)
 
 
 def check(document: Document, project: Project) -> Iterator[Finding]:
@@ -238,8 +239,8 @@ _METHODS = (
     ".item(", ".cpu(", ".tolist(", ".data[0]", "synchronize(", "get_scale(", "state_dict()[", "set_", ".is",
     ".info(", ".debug(", "wandb.log(", "masked_select(", "add_scalar",
 )  # fmt: skip
-_OTHERS = re.compile(rb"(?<![\w.])(?:float|int|bool|print)\(")
-_PICKS = re.compile(rb"[\w\])]\[(?:~|[A-Za-z_]\w*\]|[^\[\]\n:]*[=<>]|[^\[\]\n:]*\.(?:bool|isnan|isfinite)\()")
+_OTHERS = regex.compile(rb"(?<![\w.])(?:float|int|bool|print)\(")
+_PICKS = regex.compile(rb"[\w\])]\[(?:~|[A-Za-z_]\w*\]|[^\[\]\n:]*[=<>]|[^\[\]\n:]*\.(?:bool|isnan|isfinite)\()")
 
 
 def _may_fire(gate: Gate) -> bool:

@@ -27,8 +27,8 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from gpulint import regex
 from gpulint.documents.base import Document
 from gpulint.facts.devices import Device, Transfer
 from gpulint.facts.loops import Context
@@ -38,6 +38,7 @@ from gpulint.facts.scopes import ModuleScopes
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.project import Project
+from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 
 _CONSTANT = frozenset(
@@ -48,7 +49,7 @@ _RANDOM = frozenset(
     "torch.rand torch.randn torch.randint torch.randperm torch.normal "
     "torch.rand_like torch.randn_like torch.randint_like".split()
 )
-_TIME = re.compile(r"\brange\(|time|step|sigma", re.IGNORECASE)
+_TIME = regex.compile(r"\brange\(|time|step|sigma", re.IGNORECASE)
 """What a sampler goes through."""
 
 

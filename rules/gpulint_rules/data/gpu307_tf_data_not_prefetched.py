@@ -32,8 +32,8 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from gpulint import regex
 from gpulint.documents.base import Document
 from gpulint.facts.gpu_programs import computes, is_for_tpu
 from gpulint.facts.iterables import unwrap_iterable
@@ -44,6 +44,7 @@ from gpulint.facts.tensorflow_release import MAPS_IN_PARALLEL, PREFETCHES, relea
 from gpulint.finding import Finding, Severity
 from gpulint.fix import Safety
 from gpulint.project import Project
+from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 
 _FEW = 32
@@ -65,7 +66,7 @@ class Pipeline:
     is_map: bool
 
 
-_SERVES = re.compile(r"(^|_)(export|exporter|serve|serving)(_|$)", re.IGNORECASE)
+_SERVES = regex.compile(r"(^|_)(export|exporter|serve|serving)(_|$)", re.IGNORECASE)
 """Modules that read one request at a time."""
 
 

@@ -29,8 +29,8 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from gpulint import regex
 from gpulint.documents.base import Document
 from gpulint.documents.python import walk
 from gpulint.facts.corpus_passes import passes
@@ -40,6 +40,7 @@ from gpulint.facts.scopes import FUNCTIONS, FunctionNode, ModuleScopes, Ref, las
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.project import Project
+from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 from gpulint_rules.data.dali import pipeline
 
@@ -64,8 +65,8 @@ class Preprocessing:
     name: str
 
 
-_FEW = re.compile(r"^\w+\[:\d{1,3}\]$")
-_STAND_IN = re.compile(r"fake|dummy|mock|synthetic", re.IGNORECASE)
+_FEW = regex.compile(r"^\w+\[:\d{1,3}\]$")
+_STAND_IN = regex.compile(r"fake|dummy|mock|synthetic", re.IGNORECASE)
 
 
 def check(document: Document, project: Project) -> Iterator[Finding]:

@@ -27,6 +27,7 @@ import ast
 import re
 from collections.abc import Iterator
 
+from gpulint import regex
 from gpulint.documents.base import Document
 from gpulint.documents.jobspec import JobSpecDocument
 from gpulint.facts.collecting import collect_scopes
@@ -39,20 +40,20 @@ from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 
 _BUCKETS = ("s3://", "s3a://", "gs://", "gcs://", "wasb", "abfs", "hdfs://")
 _BUCKET = r"(?:s3a?|gs|gcs|wasbs?|abfss?|hdfs)://"
-_INPUT = re.compile(
+_INPUT = regex.compile(
     rf"--?[\w.-]*(?:input|data|train|record|image|corpus|"
     rf"file_?pattern|shard)[\w.-]*[=\s]+['\"]?(?:pipe:\s*(?:aws|gsutil|gcloud|s5cmd|hdfs|rclone)\s[^'\"]*?\s)?"
     rf"(?P<path>{_BUCKET}[^\s'\",\]]+)",
     re.IGNORECASE,
 )
-_OUTPUT = re.compile(r"output|out_dir|log|ckpt|checkpoint|result|save|staging|model", re.IGNORECASE)
+_OUTPUT = regex.compile(r"output|out_dir|log|ckpt|checkpoint|result|save|staging|model", re.IGNORECASE)
 _READS = frozenset(
     (
         "open urlopen get read_csv read_parquet read_json load imread read_image GFile NpzFile File "
         "ParquetFile get_object download_file"
     ).split()
 )
-_RAY = re.compile(r"^ray\.data\.(read_\w+)$")
+_RAY = regex.compile(r"^ray\.data\.(read_\w+)$")
 
 
 def check(document: Document, project: Project) -> Iterator[Finding]:

@@ -35,6 +35,7 @@ import ast
 import re
 from collections.abc import Iterator
 
+from gpulint import regex
 from gpulint.documents.base import Document
 from gpulint.documents.jobspec import JobSpecDocument
 from gpulint.documents.python import walk
@@ -246,9 +247,9 @@ def _command(document: Document, command: Command, tool: str, holder: str, *evid
 
 
 _FETCHING = ("ownload", "fetch", "Fetch")
-_FETCHES = re.compile(rb"download|fetch", re.IGNORECASE)
-_DOWNLOADS = re.compile(rb"\bdownload\s*=[^=]")
-_ASKS = re.compile(rb"\b(?:pretrained|weights|encoder_weights)\s*=[^=]")
+_FETCHES = regex.compile(rb"download|fetch", re.IGNORECASE)
+_DOWNLOADS = regex.compile(rb"\bdownload\s*=[^=]")
+_ASKS = regex.compile(rb"\b(?:pretrained|weights|encoder_weights)\s*=[^=]")
 _OWNERS = ("torchvision", "timm", "segmentation_models_pytorch", "torchaudio", "keras")
 _GENERAL = {
     "load": ("hub", "clip", "gensim", "tensorflow_datasets", "tensorflow_hub", "evaluate"),

@@ -28,6 +28,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from gpulint import regex
 from gpulint.documents.base import Document
 from gpulint.facts.fetch_commands import copy_tool
 from gpulint.facts.gpu_jobs import Held, may_skip, tests_existence
@@ -38,8 +39,8 @@ from gpulint.jobs import Job, JobLaunch
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 
-_CODE = re.compile(r"\.(py|sh|ya?ml|json|txt|toml|cfg|whl|deb)\b|/(code|src|scripts?|configs?)/?$")
-_PREPARES = re.compile(
+_CODE = regex.compile(r"\.(py|sh|ya?ml|json|txt|toml|cfg|whl|deb)\b|/(code|src|scripts?|configs?)/?$")
+_PREPARES = regex.compile(
     r"(prepare|preprocess|stage|download|extract|unpack)_?\w*|\w+_(prep|preprocess|prepare)$", re.IGNORECASE
 )
 

@@ -29,10 +29,9 @@ https://docs.python.org/3/library/concurrent.futures.html#threadpoolexecutor
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from gpulint import regex
 from gpulint.documents.base import Document
 from gpulint.facts.conditions import conditions
 from gpulint.facts.loops import Context
@@ -42,11 +41,12 @@ from gpulint.facts.uploads import Upload, Uploads
 from gpulint.finding import Finding, Severity
 from gpulint.fix import Safety
 from gpulint.project import Project
+from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 
 _PERIODS = frozenset({"epoch", "step", "global_step", "iteration", "epoch_idx", "current_epoch"})
-_AT_END = re.compile(r"train_end|fit_end|finish|final|close|teardown|exit|^end|_end$")
-_WITHIN = re.compile(r"epoch_end|batch_end|step_end|validation_end|eval_end")
+_AT_END = regex.compile(r"train_end|fit_end|finish|final|close|teardown|exit|^end|_end$")
+_WITHIN = regex.compile(r"epoch_end|batch_end|step_end|validation_end|eval_end")
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ import ast
 import re
 from collections.abc import Iterator
 
+from gpulint import regex
 from gpulint.documents.base import Document
 from gpulint.facts.conditions import conditions
 from gpulint.facts.scopes import ModuleScopes
@@ -47,7 +48,7 @@ _NAMES = frozenset(
     }
 )
 
-_COUNTS_GPUS = re.compile(r"gpu|device", re.IGNORECASE)
+_COUNTS_GPUS = regex.compile(r"gpu|device", re.IGNORECASE)
 
 
 def check(document: Document, project: Project) -> Iterator[Finding]:

@@ -27,8 +27,8 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from gpulint import regex
 from gpulint.documents.base import Document
 from gpulint.documents.python import walk
 from gpulint.facts.collectives import REDUCTIONS, wraps_in_ddp, wraps_itself
@@ -40,12 +40,13 @@ from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.jobs import Stated
 from gpulint.project import Project
+from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 from gpulint.source import Span
 
 _TRANSPORTS = {"NCCL_P2P_DISABLE": "peer-to-peer", "NCCL_IB_DISABLE": "InfiniBand", "NCCL_SHM_DISABLE": "shared memory"}
 _CHOICES = ("platform", "win32", "available", "nt", "darwin", "cuda", "gpu", "windows", "device")
-_GPU_COUNT = re.compile(r"--(num|n)?[-_]?gpus?")
+_GPU_COUNT = regex.compile(r"--(num|n)?[-_]?gpus?")
 _INIT = frozenset({"torch.distributed.init_process_group", "torch.distributed.distributed_c10d.init_process_group"})
 
 
@@ -57,11 +58,11 @@ class CpuBackend:
     node: ast.expr | None = None
 
 
-_OTHER_NETWORK = re.compile(r"\befa\b|FI_PROVIDER|[-_]efa\b|ethernet", re.IGNORECASE)
+_OTHER_NETWORK = regex.compile(r"\befa\b|FI_PROVIDER|[-_]efa\b|ethernet", re.IGNORECASE)
 """Signs of a network other than InfiniBand, for which NCCL brings a transport of its own."""
 
 
-_MEASURES = re.compile(
+_MEASURES = regex.compile(
     r"[nr]ccl[-_]tests|\b(all_reduce|all_gather|alltoall|broadcast|reduce|reduce_scatter|sendrecv)_perf\b"
 )
 """Programs that measure one transport, for which the others are switched off."""

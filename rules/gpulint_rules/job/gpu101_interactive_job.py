@@ -26,6 +26,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from gpulint import regex
 from gpulint.facts.gpu_libraries import PLAIN_COMMANDS
 from gpulint.facts.gpus import BATCH
 from gpulint.facts.idling import session, stays_open
@@ -34,9 +35,9 @@ from gpulint.jobs import Job, JobCommand
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule, Scope
 
-_MPI = re.compile(r"mpi(run|exec|job)?\b|hostfile|slotsPerWorker", re.IGNORECASE)
-_NOTEBOOK_IMAGE = re.compile(r"jupyter|notebook|code-server|rstudio", re.IGNORECASE)
-_DEV_KIND = re.compile(r"^kind:\s*[\"']?(?:Notebook|DevWorkspace|Workspace|Profile)\b", re.MULTILINE)
+_MPI = regex.compile(r"mpi(run|exec|job)?\b|hostfile|slotsPerWorker", re.IGNORECASE)
+_NOTEBOOK_IMAGE = regex.compile(r"jupyter|notebook|code-server|rstudio", re.IGNORECASE)
+_DEV_KIND = regex.compile(r"^kind:\s*[\"']?(?:Notebook|DevWorkspace|Workspace|Profile)\b", re.MULTILINE)
 _ADVICE = "submit the program as a batch job that holds GPUs only while it computes; develop on a machine without GPUs"
 
 

@@ -24,10 +24,9 @@ https://docs.python.org/3/library/pdb.html
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from gpulint import regex
 from gpulint.documents.base import Document
 from gpulint.documents.python import walk
 from gpulint.facts.roles import Role
@@ -36,6 +35,7 @@ from gpulint.finding import Finding, Severity
 from gpulint.fix import Safety
 from gpulint.gate import Gate
 from gpulint.project import Project
+from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 
 _DEBUGGERS = frozenset(
@@ -125,7 +125,7 @@ def _statement(scopes: ModuleScopes, call: ast.Call) -> ast.stmt | None:
     return parent if isinstance(parent, ast.Expr) else None
 
 
-_ASKS = re.compile(rb"(?<![\w.])(?:input|breakpoint)\s*\(")
+_ASKS = regex.compile(rb"(?<![\w.])(?:input|breakpoint)\s*\(")
 _OWNERS = ("pdb", "ipdb", "pudb", "debugpy", "IPython", "code", "distributed")
 
 

@@ -27,11 +27,10 @@ https://pytorch.org/docs/stable/elastic/run.html
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import PurePosixPath
 
+from gpulint import regex
 from gpulint.facts.gpu_libraries import Approach
 from gpulint.facts.gpus import PER_NODE, alone, counts_processes, processes, visible
 from gpulint.facts.gpuuse import Program, Use
@@ -39,12 +38,15 @@ from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.jobs import Job, JobLaunch, Stated
 from gpulint.project import Project
+from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule, Scope
 
 _DRIVES_SEVERAL = frozenset({Approach.ONE_PROCESS, Approach.MODEL, Approach.SPAWN})
 _OF_DEEP_LEARNING = frozenset({"torchrun", "accelerate", "deepspeed", "horovodrun", "composer"})
 """Launchers that start training processes whatever the program is."""
-_TRAINS = re.compile(r"(?:pre|fine)?_?-?t(?:rain|une)|main_(?:pre|fine)?t(?:rain|une)|run_(?:pre|fine)?t(?:rain|une)")
+_TRAINS = regex.compile(
+    r"(?:pre|fine)?_?-?t(?:rain|une)|main_(?:pre|fine)?t(?:rain|une)|run_(?:pre|fine)?t(?:rain|une)"
+)
 """Names of programs that train, which one process of a launcher for several does on one GPU."""
 _MODEL_NAMES = frozenset({"device_map", "world_size"})
 """Named by programs that keep a model on one GPU, too."""

@@ -25,7 +25,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from gpulint.facts.gpus import alone, devices, processes
 from gpulint.facts.scopes import ModuleScopes, last_name
@@ -34,6 +33,7 @@ from gpulint.fix import Safety
 from gpulint.jobs import Job, JobLaunch, Setting
 from gpulint.numerals import whole
 from gpulint.project import Project
+from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule, Scope
 
 _VISIBLE = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")

@@ -27,8 +27,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from gpulint import regex
 from gpulint.documents.base import Document
 from gpulint.documents.shell import Command, Script
 from gpulint.facts.after_training import last_statements
@@ -41,6 +41,7 @@ from gpulint.facts.servers import server, waits_for_server
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.project import Project
+from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 from gpulint.source import Span
 
@@ -50,12 +51,12 @@ _QUIET = (PLAIN_COMMANDS | {"sync", "kill", "pkill", "sleep", "tail", "read", ":
 _ARGUMENTS = ('"$@"', "$@", "$*", '"${@}"')
 """A wrapper's way to run whatever it is given."""
 _GPU_LAUNCHERS = ("torchrun", "deepspeed", "accelerate", "horovodrun")
-_SERVER = re.compile(
+_SERVER = regex.compile(
     r"^kind:\s*[\"']?(?:Deployment|InferenceService|RayService)\b"
     r"|^\s+type:\s*[\"']?(?:vs_code|jupyter_lab|ssh)\b",  # interactive services of an Azure ML job
     re.MULTILINE,
 )
-_TRAINS = re.compile(r"TF_CONFIG|CUDA|[Tt]rain")
+_TRAINS = regex.compile(r"TF_CONFIG|CUDA|[Tt]rain")
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from gpulint import regex
 from gpulint.facts.gpu_libraries import PLAIN_COMMANDS
 from gpulint.facts.gpuuse import Use
 from gpulint.facts.idling import session, stays_open
@@ -33,10 +34,10 @@ from gpulint.jobs import Job, JobCommand, Stated
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule, Scope
 
-_IDLE_IMAGES = re.compile(
+_IDLE_IMAGES = regex.compile(
     r"(^|/)(sleep|pause|hello-world|hello-app|agnhost|echo|busybox|nginx(-slim)?|redis|postgres)(:|@|$)"
 )
-_SCHEDULING_TEST = re.compile(
+_SCHEDULING_TEST = regex.compile(
     r"gpu[-_ ]?(?:scheduling|check|test|smoke|quota)|(?:check|test|smoke|verify)[-_ ]?gpu|fake[-_ ]gpu", re.IGNORECASE
 )
 """Says that handing out a GPU is what the job is for."""

@@ -29,10 +29,9 @@ https://docs.docker.com/build/cache/optimize/
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from gpulint import regex
 from gpulint.documents.base import Document
 from gpulint.documents.python import walk
 from gpulint.documents.shell.script import Block
@@ -43,6 +42,7 @@ from gpulint.facts.shipped import packages
 from gpulint.finding import Finding, Severity
 from gpulint.fix import Safety
 from gpulint.project import Project
+from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 from gpulint.source import Span
 
@@ -54,7 +54,7 @@ _RUNNERS = frozenset(
 )
 _PRESENCE = ("import ", "command -v", "which ", "pip show", "env list", " -d ", " -e ", " -f ")
 """Tests for what is there already."""
-_TOOLS_ONLY = re.compile(r"install (--?[\w-]+ )*(pip|setuptools|wheel)$")
+_TOOLS_ONLY = regex.compile(r"install (--?[\w-]+ )*(pip|setuptools|wheel)$")
 _SHELL_INSTALL = ("pip install", "pip3 install", "conda install", "apt-get install", "apt install", "mamba install")
 
 

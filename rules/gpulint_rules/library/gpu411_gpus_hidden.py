@@ -25,8 +25,8 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from gpulint import regex
 from gpulint.documents.base import Document
 from gpulint.facts.environment import EnvironmentSetting, settings
 from gpulint.facts.gpu_libraries import PLAIN_COMMANDS
@@ -36,21 +36,22 @@ from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.jobs import Job
 from gpulint.project import Project
+from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 
 NAMES = frozenset({"CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"})
 _NONE = frozenset({"", "-1", "none", "void", "nodevfiles", "no", "false", "null", "cpu"})
-_VALID = re.compile(r"\d+|GPU-[\w-]+|MIG-[\w/-]+|all", re.IGNORECASE)
-_ON_PURPOSE = re.compile(
+_VALID = regex.compile(r"\d+|GPU-[\w-]+|MIG-[\w/-]+|all", re.IGNORECASE)
+_ON_PURPOSE = regex.compile(
     r"\bcpu\b|cpu[-_ ]only|no[-_ ]gpu|without (?:a )?gpu|force"
     r"|(?:disable[sd]?|ignor(?:e[sd]?|ing)|hid(?:e[sd]?|ing)) (?:all )?(?:the )?gpu",
     re.IGNORECASE,
 )
-_GPU_IMAGE = re.compile(r"cuda|nvidia|gpu|pytorch|rocm|nemo|tensorrt", re.IGNORECASE)
-_APPLE = re.compile(r"""["']mps["']|backends\.mps\b""")
-_CUDA = re.compile(r"""["']cuda|\.cuda\(""")
-_GPU_WORDS = re.compile(r"cuda|gpu", re.IGNORECASE)
-_SERVES = re.compile(
+_GPU_IMAGE = regex.compile(r"cuda|nvidia|gpu|pytorch|rocm|nemo|tensorrt", re.IGNORECASE)
+_APPLE = regex.compile(r"""["']mps["']|backends\.mps\b""")
+_CUDA = regex.compile(r"""["']cuda|\.cuda\(""")
+_GPU_WORDS = regex.compile(r"cuda|gpu", re.IGNORECASE)
+_SERVES = regex.compile(
     r"(^|[_/-])(serv(e|er|ing)|dispatcher|worker|compute_service|actor|export|convert|preprocess\w*|prepare\w*|plot\w*|viz)([_.-]|$)"
 )
 

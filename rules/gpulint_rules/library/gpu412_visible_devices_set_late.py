@@ -24,7 +24,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from gpulint.documents.base import Document
 from gpulint.documents.python import walk
@@ -33,6 +32,7 @@ from gpulint.facts.scopes import FUNCTIONS, ModuleScopes
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.project import Project
+from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 
 _NAMES = frozenset({"CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"})

@@ -31,7 +31,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from gpulint.facts.gpus import alone, counts_processes, processes, visible
 from gpulint.facts.gpuuse import Program, Use
@@ -40,6 +39,7 @@ from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.jobs import Job
 from gpulint.project import Project
+from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule, Scope
 
 _WRAPPED = """\

@@ -30,7 +30,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from gpulint.documents.base import Document
 from gpulint.documents.python import walk
@@ -41,6 +40,7 @@ from gpulint.facts.scopes import ModuleScopes, last_name
 from gpulint.finding import Finding, Severity
 from gpulint.fix import Safety
 from gpulint.project import Project
+from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 
 _ANOMALY = frozenset(

@@ -30,22 +30,23 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from gpulint import regex
 from gpulint.facts.gpuuse import Use
 from gpulint.facts.scopes import ModuleScopes
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.jobs import Job, JobLaunch, Launched
 from gpulint.project import Project
+from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule, Scope
 
 _DEVICE = frozenset({"--device", "--accelerator", "--dev", "--device_type", "--device-type"})
 _SWITCHES = frozenset(
     {"--cuda", "--gpu", "--use_cuda", "--use-cuda", "--use_gpu", "--use-gpu", "--with-cuda", "--enable-cuda"}
 )
-_CPU_WHEELS = re.compile(r"download\.pytorch\.org/whl/(?:nightly/)?cpu\b")
-_CPU_PACKAGE = re.compile(r"(?:tensorflow-cpu|tensorflow_cpu|jax\[cpu\]|onnxruntime==|faiss-cpu)")
+_CPU_WHEELS = regex.compile(r"download\.pytorch\.org/whl/(?:nightly/)?cpu\b")
+_CPU_PACKAGE = regex.compile(r"(?:tensorflow-cpu|tensorflow_cpu|jax\[cpu\]|onnxruntime==|faiss-cpu)")
 _PLATFORMS = {"JAX_PLATFORMS": "cpu", "JAX_PLATFORM_NAME": "cpu", "ACCELERATE_USE_CPU": "true"}
 
 

@@ -32,6 +32,7 @@ import ast
 import re
 from collections.abc import Iterator
 
+from gpulint import regex
 from gpulint.documents.base import Document
 from gpulint.facts.scopes import ModuleScopes
 from gpulint.facts.whole_program import DOUBLE_PRECISION, LOWER_PRECISION, whole_program
@@ -40,10 +41,10 @@ from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 
 _TF32 = frozenset({"torch.backends.cuda.matmul.allow_tf32", "torch.backends.cudnn.allow_tf32"})
-_REPRODUCIBLE = re.compile(r"seed|repr[eo]duc|use_deterministic_algorithms|CUBLAS_WORKSPACE_CONFIG", re.IGNORECASE)
-_EXACT = re.compile(r"numeric|accura(cy|te) (differ|drop|loss)|parity|exact|bitwise|full precision", re.IGNORECASE)
-_ONE_SIZE = re.compile(r"(Random|Center)?(Resized)?Crop\(|CIFAR|ImageNet|\bResize\(\(")
-_PRETRAINED = re.compile(r"glove|word2vec|fasttext|from_pretrained|load_state_dict|pretrained", re.IGNORECASE)
+_REPRODUCIBLE = regex.compile(r"seed|repr[eo]duc|use_deterministic_algorithms|CUBLAS_WORKSPACE_CONFIG", re.IGNORECASE)
+_EXACT = regex.compile(r"numeric|accura(cy|te) (differ|drop|loss)|parity|exact|bitwise|full precision", re.IGNORECASE)
+_ONE_SIZE = regex.compile(r"(Random|Center)?(Resized)?Crop\(|CIFAR|ImageNet|\bResize\(\(")
+_PRETRAINED = regex.compile(r"glove|word2vec|fasttext|from_pretrained|load_state_dict|pretrained", re.IGNORECASE)
 _LAYERS = {
     f"torch.nn.{name}": names
     for name, names in {

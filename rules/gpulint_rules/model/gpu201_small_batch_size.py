@@ -30,10 +30,10 @@ import dataclasses
 import math
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 from pathlib import PurePath
 
+from gpulint import regex
 from gpulint.documents.base import Document
 from gpulint.documents.tasks import Task
 from gpulint.estimates import BatchSizes
@@ -63,6 +63,7 @@ from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.numerals import whole
 from gpulint.project import Project
+from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 from gpulint.source import Span
 
@@ -74,25 +75,25 @@ _FRAMEWORKS = frozenset(
 )
 _BOUND_BY_MEMORY = 8
 """A configuration file that asks for fewer was tuned to a model that fills the memory."""
-_BATCH_SIZE = re.compile(r"batch[-_]?size|bsz", re.IGNORECASE)
-_TRAINS = re.compile(
+_BATCH_SIZE = regex.compile(r"batch[-_]?size|bsz", re.IGNORECASE)
+_TRAINS = regex.compile(
     r"(^|[._])((base_|max_|num_|number_of_)?(epochs?|lr)|learning_rate|max_steps|optimizer)(\.|$)", re.IGNORECASE
 )
-_NO_TRAINING = re.compile(
+_NO_TRAINING = regex.compile(
     r"(^|_)(prepare|preprocess|extract|convert|download|export|eval|evaluate|evaluation|generate|predict)(_|$)",
     re.IGNORECASE,
 )
 """Programs that make data or evaluate: their batches are no training's."""
 
 
-_INFERS = re.compile(r"(^|_)(infer|inference)(_|$)", re.IGNORECASE)
+_INFERS = regex.compile(r"(^|_)(infer|inference)(_|$)", re.IGNORECASE)
 """Scripts that apply a model, often one sample at a time to tell how long that takes."""
-_SAYS_TRAINING = re.compile(
+_SAYS_TRAINING = regex.compile(
     r"train|tun(e|ing)|sft|dpo|epoch|learning[-_]?rate|(^|[-_.])lr\b|max[-_]?(steps|iters)|optim|weight[-_]decay",
     re.IGNORECASE,
 )
 """Words of a command that trains; without one, what a program from elsewhere does with its batches is not known."""
-_REINFORCES = re.compile(r"(^|_)(ppo|grpo|rloo|reinforce|rlhf)(_|$)", re.IGNORECASE)
+_REINFORCES = regex.compile(r"(^|_)(ppo|grpo|rloo|reinforce|rlhf)(_|$)", re.IGNORECASE)
 """Programs whose batches are bound by what they sample themselves."""
 
 

@@ -27,12 +27,11 @@ from __future__ import annotations
 
 import ast
 import dataclasses
-import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
+from gpulint import regex
 from gpulint.documents.base import Document
 from gpulint.estimates import BatchSizes
 from gpulint.facts import paired_sizes
@@ -45,6 +44,7 @@ from gpulint.facts.scopes import ModuleScopes, Ref
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.project import Project
+from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 
 _SAMPLES = 2
@@ -288,7 +288,7 @@ def _compared(size: int, train: int) -> str:
     return f"uses the training batch size ({train})" if size == train else f"is {size}, training uses {train}"
 
 
-_ITEM = re.compile(r"[\w.]+(\[[^\[\]()]+\]|\([^()]*\))")
+_ITEM = regex.compile(r"[\w.]+(\[[^\[\]()]+\]|\([^()]*\))")
 """``params["batch_size"]``, ``int(size)``"""
 
 

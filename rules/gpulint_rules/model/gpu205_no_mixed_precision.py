@@ -30,6 +30,7 @@ import ast
 import re
 from collections.abc import Iterator
 
+from gpulint import regex
 from gpulint.documents.base import Document
 from gpulint.documents.python import walk
 from gpulint.facts.roles import Role
@@ -44,22 +45,22 @@ from gpulint.source import Span
 _MANY_LAYERS, _WIDE = 12, 1024
 """A transformer of that many layers, or of that width, is a large one."""
 _TRANSFORMERS = frozenset({"Transformer", "TransformerEncoder", "TransformerDecoder", "MultiheadAttention"})
-_LARGE = re.compile(
+_LARGE = regex.compile(
     r"(wide_)?resnet(101|152)|resnext101|vit_(base|large|huge|giant|[blhg]_)|swin_(base|large|b$|l$)|convnext_(base|large)"
     r"|efficientnet_(b[5-7]|v2_[ml])|regnet_[xy]_(16|32|128)",
     re.IGNORECASE,
 )
 """Models of the libraries that fill a GPU."""
-_LARGE_PRETRAINED = re.compile(r"[-_/](large|x+l|huge|giant)([-_/]|$)", re.IGNORECASE)
+_LARGE_PRETRAINED = regex.compile(r"[-_/](large|x+l|huge|giant)([-_/]|$)", re.IGNORECASE)
 _LIBRARIES = ("torchvision.models", "timm", "segmentation_models_pytorch")
 _CHOOSES = (
     "accelerate deepspeed lightning pytorch_lightning lightning_fabric fairseq megatron nemo colossalai composer mmcv "
     "mmengine detectron2 fastai ultralytics speechbrain catalyst ignite gym gymnasium torch_geometric dgl"
 ).split()
 """Packages that choose the precision out of sight, or whose models are small."""
-_TOY = re.compile(r"mnist|omniglot|\btoy\b|\bdebug_model\b", re.IGNORECASE)
+_TOY = regex.compile(r"mnist|omniglot|\btoy\b|\bdebug_model\b", re.IGNORECASE)
 _ON_PURPOSE = frozenset({"a test", "reinforcement learning", "made-up data"})
-_GPU = re.compile(r"cuda|\bgpus?\b", re.IGNORECASE)
+_GPU = regex.compile(r"cuda|\bgpus?\b", re.IGNORECASE)
 
 
 def check(document: Document, project: Project) -> Iterator[Finding]:

@@ -29,6 +29,7 @@ import ast
 import re
 from collections.abc import Iterator
 
+from gpulint import regex
 from gpulint.documents.base import Document
 from gpulint.facts.batches import Split
 from gpulint.facts.hub_ids import is_model_id
@@ -38,11 +39,11 @@ from gpulint.finding import Finding, Place, Severity
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 
-_BILLIONS = re.compile(r"(?:^|[-_/])(\d+(?:\.\d+)?)b(?:$|[-_.])", re.IGNORECASE)
-_LARGE = re.compile(r"[-_](large|xl|xxl|xlarge|xxlarge|huge|giant)(?:$|[-_.])", re.IGNORECASE)
+_BILLIONS = regex.compile(r"(?:^|[-_/])(\d+(?:\.\d+)?)b(?:$|[-_.])", re.IGNORECASE)
+_LARGE = regex.compile(r"[-_](large|xl|xxl|xlarge|xxlarge|huge|giant)(?:$|[-_.])", re.IGNORECASE)
 _SMALL = 4
 """Largest batch that memory must have forced: nobody wants fewer samples of a transformer."""
-_SAVES_MEMORY = re.compile(
+_SAVES_MEMORY = regex.compile(
     r"(gradient|activation|grad|act)_?checkpoint|use_checkpoint|utils\.checkpoint|checkpoint_sequential|checkpoint_wrapper"
     r"|recompute|deepspeed|(?<![a-z])zero_?[123]|zero_?stage|ZeroRedundancy|fsdp|FullyShard|fully_shard|offload|lora|peft|adapter"
     r"|load_in_[48]bit|bitsandbytes|quanti[sz]|requires_grad|freeze|frozen|unsloth|megatron|colossalai|device_map"

@@ -35,8 +35,8 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from gpulint import regex
 from gpulint.documents.base import Document
 from gpulint.facts.checkpoints import Save
 from gpulint.facts.conditions import conditions
@@ -50,9 +50,10 @@ from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.gate import Gate
 from gpulint.project import Project
+from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 
-_TPU = re.compile(r"(^|_|\b)(tpu|xla|xm)(_|\b)", re.IGNORECASE)
+_TPU = regex.compile(r"(^|_|\b)(tpu|xla|xm)(_|\b)", re.IGNORECASE)
 _LONGEST = 120
 """Characters of arguments that a snippet repeats."""
 
@@ -175,7 +176,7 @@ def _statement(context: Context) -> ast.stmt:
 
 _SAVERS = ("ModelCheckpoint", "BackupAndRestore", "RayTrainReport", "TrainingArguments", "SFTConfig", "DPOConfig")
 _SAVING = ("ave", "ump", "heckpoint", "napshot", "rite", "tore", "xport")
-_SAVES = re.compile(
+_SAVES = regex.compile(
     rb"save|dump|^_?(?:make_)?(?:checkpoint|snapshot)$|(?:write|store|export)\w*(?:checkpoint|ckpt|model|"
     rb"state|weight|snapshot|on_master|optimizer|pretrained|recovery|best|last|peft|lora|adapter)",
     re.IGNORECASE | re.MULTILINE,

@@ -88,6 +88,7 @@ def repairs(monkeypatch: pytest.MonkeyPatch) -> dict[str, Repair]:
     }
     entry = types.SimpleNamespace(name="words", load=lambda: Plugin(fixers))
     monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: [entry] if group == "gpulint" else [])
+    monkeypatch.setattr("gpulint.installed.may_name", lambda group: True)
     return fixers
 
 

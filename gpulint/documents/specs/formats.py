@@ -1,0 +1,152 @@
+"""Tasks of the job formats that are rows of data (:mod:`gpulint.libraries.jobs`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from gpulint.documents.specs import kubernetes
+from gpulint.documents.specs.common import argv, cpus, env_list, env_map, join, pair_span, shell
+from gpulint.documents.specs.gpu_syntax import PARSERS, GpuRequest, counted
+from gpulint.documents.specs.lookup import Found, every, first, holds, text
+from gpulint.documents.tasks import Count, EnvVar, Resources, Task
+from gpulint.source import Span
+
+if TYPE_CHECKING:
+    from gpulint.documents.shell import Script
+    from gpulint.documents.yamltree import Node
+    from gpulint.libraries.jobs import Command, Format
+
+
+def read(row: Format, root: Node) -> list[Task]:
+    """Tasks of a document; empty if it is not of this format."""
+    document = Found(root)
+    if not all(holds(document, condition) for condition in row.requires):
+        return []
+    if row.pods:
+        return [_overlaid(row, document, task) for task in _pods(row, document)]
+    items = (item for path in row.each for item in every(document, path))
+    return [
+        task for item in items if all(holds(item, condition) for condition in row.where) for task in _tasks(row, item)
+    ]
+
+
+def _tasks(row: Format, item: Found) -> Iterator[Task]:
+    """A task for each command of an item, or one without."""
+    found = [(command, places) for command in row.commands if (places := _places(command, item))]
+    task = Task(
+        name=text(item, row.task) or row.name,
+        span=pair_span(item.key, item.node) if item.key and item.node.kind == "map" else item.node.span,
+        resources=_resources(row, item),
+        env=_environment(row, item),
+        image=_text(item, row.image).removeprefix(row.image_prefix) or None,
+        working_dir=_text(item, row.working_dir) or None,
+        replicas=_count(item, row.replicas or row.nodes),
+        interactive=_span(item, row.interactive),
+        system=row.system or row.name,
+    )
+    for command, places in found:
+        span = places[0].node.span if item.outer is None else task.span
+        yield replace(task, span=span, role=command.role, scripts=_scripts(command, places))
+    if not found:
+        yield task
+
+
+def _places(command: Command, item: Found) -> list[Found]:
+    return [place for path in command.at if (place := first(item, path)) is not None]
+
+
+def _scripts(command: Command, places: list[Found]) -> tuple[Script, ...]:
+    """Shell text, or lists of words; texts in place of lists are words of one shell line."""
+    nodes = [place.node for place in places]
+    if command.syntax == "shell":
+        return shell(nodes[0])
+    if any(node.elements for node in nodes):
+        return argv(*nodes)
+    from gpulint.documents.shell import parse_script
+
+    fragments = [node.fragment for node in nodes if node.kind == "scalar"]
+    return (parse_script(join(fragments, " ")),) if fragments else ()
+
+
+def _resources(row: Format, item: Found) -> Resources:
+    request = _gpus(row, item)
+    numbers = Resources(
+        nodes=_count(item, row.nodes),
+        tasks_per_node=_count(item, row.processes_per_node),
+        cpus=_cpus(item, row.cpus),
+        gpu_model=_text(item, row.gpu_model).lower() or None,
+    )
+    if request is None:
+        return numbers
+    return replace(
+        numbers,
+        gpus=request.count,
+        gpu_model=request.model or numbers.gpu_model,
+        fractional=request.fractional,
+        vendor=request.vendor,
+    )
+
+
+def _gpus(row: Format, item: Found) -> GpuRequest | None:
+    for place in row.gpus:
+        for found in every(item, place.at):
+            request = PARSERS[place.syntax](found)
+            if request is not None:
+                value = request.count.value
+                if place.most is not None and value is not None and value > place.most:
+                    return replace(request, count=replace(request.count, value=None))
+                return request
+    return None
+
+
+def _count(item: Found, path: str | None) -> Count | None:
+    found = first(item, path) if path is not None else None
+    return None if found is None else counted(found, found.node.integer)
+
+
+def _cpus(item: Found, path: str | None) -> Count | None:
+    found = first(item, path) if path is not None else None
+    if found is None or found.outer is None or not found.key:
+        return None
+    return cpus(found.outer.node, found.key.value)
+
+
+def _text(item: Found, path: str | None) -> str:
+    return "" if path is None else text(item, path)
+
+
+def _span(item: Found, path: str | None) -> Span | None:
+    found = first(item, path) if path is not None else None
+    return None if found is None else pair_span(found.key, found.node) if found.key else found.node.span
+
+
+def _environment(row: Format, item: Found) -> tuple[EnvVar, ...]:
+    found = first(item, row.env) if row.env is not None else None
+    variables: tuple[EnvVar, ...] = ()
+    if found is not None:
+        is_named = any(element.at("name") for element in found.node.elements)
+        variables = env_list(found.node) if is_named else env_map(found.node)
+    for name, path in row.env_from.items():
+        if (place := first(item, path)) is not None:
+            span = pair_span(place.key, place.node) if place.key else place.node.span
+            variables += (EnvVar(name, place.node.text or None, span),)
+    return variables
+
+
+def _pods(row: Format, document: Found) -> list[Task]:
+    tasks = kubernetes.read(document.node)
+    if row.pods != "mpi":
+        return tasks
+    gpus = _gpus(row, document)
+    return kubernetes.with_mpi_launcher(tasks, None if gpus is None else gpus.count)
+
+
+def _overlaid(row: Format, document: Found, task: Task) -> Task:
+    """A pod's task with what the operator's own fields say of the main containers."""
+    if task.role != "main":
+        return task
+    processes = _count(document, row.processes_per_node)
+    resources = task.resources if processes is None else replace(task.resources, tasks_per_node=processes)
+    return replace(task, env=(*task.env, *_environment(row, document)), resources=resources)

@@ -1,0 +1,85 @@
+"""Rows that say how a system's job files are written: where GPUs, nodes, processes, commands and environment are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from gpulint.libraries.paths import parse_condition, parse_path
+from gpulint.records import dataclass, field
+
+Path = Annotated[str, parse_path]
+Condition = Annotated[str, parse_condition]
+GpuSyntax = Literal[
+    "number", "some", "count-of-model", "dstack", "k8s-resources", "machine-type", "named-for-gpus", "lightning",
+    "compose-device",
+]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Gpus:
+    """Where a task's GPUs per node are written, and how."""
+
+    at: Path
+    syntax: GpuSyntax = "number"
+    most: int | None = None
+    """A greater number is spread over nodes in an unknown way."""
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """Where a task's command is: shell text (a list is lines of one script), or words that run without a shell."""
+
+    at: tuple[Path, ...]
+    """Words of several places follow one another (``entrypoint``, ``command``)."""
+    role: Literal["main", "init", "sidecar"] = "main"
+    syntax: Literal["shell", "words"] = "shell"
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """One system's job files. Paths count from the item that is a task; a task is made of each command found.
+
+    Conditions of ``requires`` hold at the document's root; the keys of the first one are what files are searched for
+    before they are parsed. An item without any command is one task, too.
+    """
+
+    name: str
+    requires: tuple[Condition, ...]
+    system: str = ""
+    """What the tasks are said to be written for; the name if nothing is given."""
+    extends: str = ""
+    """The format whose fields count where this row has none."""
+    pods: Literal["", "plain", "mpi"] = ""
+    """Tasks are the containers of a Kubernetes object; ``mpi``: a launcher uses the GPUs of its workers. What the other
+    fields give is laid over the main containers."""
+    each: tuple[Path, ...] = (".",)
+    where: tuple[Condition, ...] = ()
+    task: Path = "name"
+    gpus: tuple[Gpus, ...] = ()
+    """The first that is found counts."""
+    gpu_model: Path | None = None
+    nodes: Path | None = None
+    replicas: Path | None = None
+    """As many as nodes if nothing is given."""
+    processes_per_node: Path | None = None
+    cpus: Path | None = None
+    commands: tuple[Command, ...] = ()
+    env: Path | None = None
+    """A map, a list of ``NAME=value``, or a list of maps with ``name`` and ``value``."""
+    env_from: Mapping[str, Path] = field(default_factory=dict)
+    """Variables that the system sets to what is written elsewhere."""
+    image: Path | None = None
+    image_prefix: str = ""
+    """What precedes the name of an image."""
+    working_dir: Path | None = None
+    interactive: Path | None = None
+    """What makes the task an interactive session by declaration."""
+
+    @property
+    def label(self) -> str:
+        """What tells the row from others of its kind."""
+        return self.name
+
+
+KINDS = {"format": Format}

@@ -1,0 +1,35 @@
+"""The examples of the page on models are complete: with the row, gpulint reports what the page says."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from gpulint.cli import main
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "models.md"
+_SECTION = re.compile(r"^## (Teach .*)\n((?:(?!## ).*\n)*)", re.MULTILINE)
+_BLOCK = re.compile(r'^```\w+ title="([^"]+)"\n(.*?)^```$', re.MULTILINE | re.DOTALL)
+SECTIONS = {title: dict(_BLOCK.findall(text)) for title, text in _SECTION.findall(PAGE.read_text())}
+
+
+@pytest.mark.parametrize("title", SECTIONS)
+def test_the_example_reports_what_the_page_says(
+    title: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = dict(SECTIONS[title])
+    expected = files.pop("output")
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    monkeypatch.chdir(tmp_path)
+    assert main(["scan", "--output-format", "concise"]) == 1
+    assert capsys.readouterr().out.strip().splitlines()[0] == expected.strip()
+    (tmp_path / "gpulint.toml").unlink()
+    assert main(["scan", "--output-format", "concise"]) == 0
+
+
+def test_every_section_has_an_example() -> None:
+    assert all({"gpulint.toml", "output"} <= set(files) for files in SECTIONS.values())
+    assert SECTIONS
