@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from gpulint import disk
 from gpulint.finding import Severity
 from gpulint.records import dataclass, field
 from gpulint.settings import SETTINGS
+from gpulint.workspace import disk
 
 
 class ConfigError(Exception):

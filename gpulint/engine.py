@@ -126,7 +126,12 @@ class Run:
             if kind is None:
                 return report
             rules = self.rules_for(path, kind, report)
-            if not rules and kind is Kind.PYTHON and path not in self.project.named and self.project.gated:
+            if (
+                not rules
+                and kind is Kind.PYTHON
+                and path not in self.project.explicit_files
+                and self.project.use_byte_gate
+            ):
                 report.problems += undecodable(path, data)
                 return report
             document = self.project.document(path)
@@ -134,7 +139,7 @@ class Run:
                 return report
             if not document.problems:
                 # Read here, not when some rule happens to ask, so that problems do not depend on who asks first.
-                _ = document.python, document.scripts, document.tasks, self.project.scopes(document)
+                _ = document.python, document.scripts, document.tasks, self.project.module(document)
         except Exception as error:
             report.record(Failure(path, "reader", error))
             return report
@@ -150,13 +155,13 @@ class Run:
         if self.skips(path):
             return []
         rules = [rule for rule in self.rules if rule.scope is Scope.DOCUMENT and kind in rule.kinds]
-        if not self.project.gated:
+        if not self.project.use_byte_gate:
             return rules
         gate = Gate(self.project, path, kind)
         passed = []
         for rule in rules:
             try:
-                if gate.lets(rule):
+                if gate.admits(rule):
                     passed.append(rule)
             except PluginError as error:
                 report.record(Failure(path, rule.code, error))

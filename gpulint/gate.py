@@ -11,7 +11,7 @@ from gpulint.rule import Kind
 
 if TYPE_CHECKING:
     from gpulint.rule import Rule
-    from gpulint.tree import Tree
+    from gpulint.workspace.tree import Tree
 
 CODE = (Kind.PYTHON, Kind.NOTEBOOK)
 
@@ -25,10 +25,10 @@ class Gate:
         self.path = path
         self._data = tree.utf8(path)
         # An identifier is found faster among the file's identifiers than in the whole file.
-        self._words = tree.words.vocabulary(path) if kind in CODE else self._data
+        self._words = tree.word_index.vocabulary(path) if kind in CODE else self._data
         self._known: dict[str, bool] = {}
 
-    def lets(self, rule: Rule) -> bool:
+    def admits(self, rule: Rule) -> bool:
         """May the rule fire in this file?"""
         if self._kind not in rule.kinds:
             return False

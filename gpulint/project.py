@@ -7,37 +7,37 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from gpulint.facts.memo import Memo
+from gpulint.memo import Memo
 from gpulint.rule import Kind
-from gpulint.tree import Tree
-from gpulint.words import word_of
+from gpulint.workspace.tree import Tree
+from gpulint.workspace.word_index import word_of
 
 if TYPE_CHECKING:
     from gpulint.config import Config
     from gpulint.estimates import BatchSizes, Estimates
-    from gpulint.facts.arguments import Arguments
-    from gpulint.facts.batch_bounds import BatchBounds
-    from gpulint.facts.batches import Batches
-    from gpulint.facts.checkpoints import Checkpoints
-    from gpulint.facts.devices import Devices
-    from gpulint.facts.downloads import Downloads
-    from gpulint.facts.draws import Draws
-    from gpulint.facts.feeding import Feeding
-    from gpulint.facts.gpu_jobs import GpuJobs
-    from gpulint.facts.gpu_programs import GpuPrograms
-    from gpulint.facts.gpuuse import GpuUse
-    from gpulint.facts.guards import Guards
-    from gpulint.facts.loaders import Loaders
-    from gpulint.facts.loops import Loops
-    from gpulint.facts.once import Answers
-    from gpulint.facts.own_batches import OwnBatches
-    from gpulint.facts.remote import Paths
-    from gpulint.facts.resolve import Resolver
-    from gpulint.facts.staging import Staging
-    from gpulint.facts.syncs import Syncs
-    from gpulint.facts.values import Values
-    from gpulint.jobs import Job, Launched
+    from gpulint.launch.job import Job, Launched
+    from gpulint.once import Answers
+    from gpulint.placement.batch_classes import BatchClasses
+    from gpulint.placement.batch_flow import BatchFlow
+    from gpulint.placement.devices import Devices
+    from gpulint.placement.host_to_device import HostToDevice
+    from gpulint.placement.synchronization import SyncPoints
+    from gpulint.programs.gpu_jobs import GpuJobs
+    from gpulint.programs.gpu_programs import GpuPrograms
+    from gpulint.programs.multi_gpu_use import MultiGpuUse
+    from gpulint.semantic.points_to import Resolver
     from gpulint.source import Span
+    from gpulint.training.guards import Guards
+    from gpulint.training.loader_flow import LoaderFlow
+    from gpulint.training.loop_contexts import LoopContexts
+    from gpulint.transfers.checkpoints import Checkpoints
+    from gpulint.transfers.downloads import Downloads
+    from gpulint.transfers.prefetching import Prefetching
+    from gpulint.transfers.storage import StorageLocations
+    from gpulint.values.arguments import Arguments
+    from gpulint.values.constants import Constants
+    from gpulint.workload.batch_size_limits import BatchSizeLimits
+    from gpulint.workload.batch_sources import BatchSources
 
 _NO_LAUNCHERS = (Kind.PYTHON, Kind.NOTEBOOK, None)
 """Kinds of files that no job starts from."""
@@ -52,7 +52,7 @@ class Project(Tree):
         """Answers of functions that follow calls and keep none themselves."""
         self._inherited: dict[Path, tuple[Launched, ...]] = {}
         self.answers: Answers = {}
-        """Kept for :func:`gpulint.facts.once.once`."""
+        """Kept for :func:`gpulint.once.once`."""
         self.estimates: Estimates | None = None
         """Batch sizes that fit, if the user asked for them to be estimated."""
 
@@ -70,123 +70,123 @@ class Project(Tree):
 
     @cached_property
     def resolver(self) -> Resolver:
-        from gpulint.facts.resolve import Resolver
+        from gpulint.semantic.points_to import Resolver
 
         return Resolver(self)
 
     @cached_property
-    def values(self) -> Values:
-        from gpulint.facts.values import Values
+    def constants(self) -> Constants:
+        from gpulint.values.constants import Constants
 
-        return Values(self)
+        return Constants(self)
 
     @cached_property
     def arguments(self) -> Arguments:
-        from gpulint.facts.arguments import Arguments
+        from gpulint.values.arguments import Arguments
 
         return Arguments(self)
 
     @cached_property
     def guards(self) -> Guards:
-        from gpulint.facts.guards import Guards
+        from gpulint.training.guards import Guards
 
         return Guards(self)
 
     @cached_property
-    def loops(self) -> Loops:
-        from gpulint.facts.loops import Loops
+    def loops(self) -> LoopContexts:
+        from gpulint.training.loop_contexts import LoopContexts
 
-        return Loops(self)
-
-    @cached_property
-    def loaders(self) -> Loaders:
-        from gpulint.facts.loaders import Loaders
-
-        return Loaders(self)
+        return LoopContexts(self)
 
     @cached_property
-    def draws(self) -> Draws:
-        from gpulint.facts.draws import Draws
+    def loaders(self) -> LoaderFlow:
+        from gpulint.training.loader_flow import LoaderFlow
 
-        return Draws(self)
-
-    @cached_property
-    def feeding(self) -> Feeding:
-        from gpulint.facts.feeding import Feeding
-
-        return Feeding(self)
+        return LoaderFlow(self)
 
     @cached_property
-    def own_batches(self) -> OwnBatches:
-        from gpulint.facts.own_batches import OwnBatches
+    def batch_flow(self) -> BatchFlow:
+        from gpulint.placement.batch_flow import BatchFlow
 
-        return OwnBatches(self)
+        return BatchFlow(self)
+
+    @cached_property
+    def host_to_device(self) -> HostToDevice:
+        from gpulint.placement.host_to_device import HostToDevice
+
+        return HostToDevice(self)
+
+    @cached_property
+    def batch_classes(self) -> BatchClasses:
+        from gpulint.placement.batch_classes import BatchClasses
+
+        return BatchClasses(self)
 
     @cached_property
     def devices(self) -> Devices:
-        from gpulint.facts.devices import Devices
+        from gpulint.placement.devices import Devices
 
         return Devices(self)
 
     @cached_property
-    def batches(self) -> Batches:
-        from gpulint.facts.batches import Batches
+    def batch_sources(self) -> BatchSources:
+        from gpulint.workload.batch_sources import BatchSources
 
-        return Batches(self)
-
-    @cached_property
-    def batch_bounds(self) -> BatchBounds:
-        from gpulint.facts.batch_bounds import BatchBounds
-
-        return BatchBounds(self)
+        return BatchSources(self)
 
     @cached_property
-    def syncs(self) -> Syncs:
-        from gpulint.facts.syncs import Syncs
+    def batch_size_limits(self) -> BatchSizeLimits:
+        from gpulint.workload.batch_size_limits import BatchSizeLimits
 
-        return Syncs(self)
+        return BatchSizeLimits(self)
+
+    @cached_property
+    def sync_points(self) -> SyncPoints:
+        from gpulint.placement.synchronization import SyncPoints
+
+        return SyncPoints(self)
 
     @cached_property
     def checkpoints(self) -> Checkpoints:
-        from gpulint.facts.checkpoints import Checkpoints
+        from gpulint.transfers.checkpoints import Checkpoints
 
         return Checkpoints(self)
 
     @cached_property
-    def paths(self) -> Paths:
-        from gpulint.facts.remote import Paths
+    def storage_locations(self) -> StorageLocations:
+        from gpulint.transfers.storage import StorageLocations
 
-        return Paths(self)
+        return StorageLocations(self)
 
     @cached_property
     def downloads(self) -> Downloads:
-        from gpulint.facts.downloads import Downloads
+        from gpulint.transfers.downloads import Downloads
 
         return Downloads(self)
 
     @cached_property
-    def staging(self) -> Staging:
-        from gpulint.facts.staging import Staging
+    def prefetching(self) -> Prefetching:
+        from gpulint.transfers.prefetching import Prefetching
 
-        return Staging(self)
+        return Prefetching(self)
 
     @cached_property
     def gpu_programs(self) -> GpuPrograms:
-        from gpulint.facts.gpu_programs import GpuPrograms
+        from gpulint.programs.gpu_programs import GpuPrograms
 
         return GpuPrograms(self)
 
     @cached_property
     def gpu_jobs(self) -> GpuJobs:
-        from gpulint.facts.gpu_jobs import GpuJobs
+        from gpulint.programs.gpu_jobs import GpuJobs
 
         return GpuJobs(self)
 
     @cached_property
-    def gpu_use(self) -> GpuUse:
-        from gpulint.facts.gpuuse import GpuUse
+    def multi_gpu_use(self) -> MultiGpuUse:
+        from gpulint.programs.multi_gpu_use import MultiGpuUse
 
-        return GpuUse(self)
+        return MultiGpuUse(self)
 
     def launched(self, program: Path) -> tuple[Launched, ...]:
         """How launchers of the tree start a program, or the programs that import this module for their options."""
@@ -194,7 +194,7 @@ class Project(Tree):
 
     @cached_property
     def _launched(self) -> dict[Path, tuple[Launched, ...]]:
-        from gpulint.jobs import launched
+        from gpulint.launch.job import launched
 
         return launched(self.jobs)
 
@@ -204,7 +204,7 @@ class Project(Tree):
 
     @cached_property
     def _launched_at(self) -> dict[tuple[Path, Span], tuple[Launched, ...]]:
-        from gpulint.jobs import started_at
+        from gpulint.launch.job import started_at
 
         return started_at(self.jobs)
 
@@ -214,7 +214,7 @@ class Project(Tree):
 
     @cached_property
     def _launched_in(self) -> dict[Path, tuple[Launched, ...]]:
-        from gpulint.jobs import launched_in
+        from gpulint.launch.job import launched_in
 
         return launched_in(self.jobs)
 
@@ -224,7 +224,7 @@ class Project(Tree):
 
     @cached_property
     def _jobs_setting(self) -> dict[tuple[Path, Span], tuple[Job, ...]]:
-        from gpulint.jobs import setting_at
+        from gpulint.launch.job import setting_at
 
         return setting_at(self.jobs)
 
@@ -232,7 +232,7 @@ class Project(Tree):
         """Launches of the programs that import a module."""
         if module not in self._inherited:
             stem = word_of((module.parent if module.name == "__init__.py" else module).stem)
-            programs = [path for path in self._launched if self.words.holds(path, stem)]
+            programs = [path for path in self._launched if self.word_index.holds(path, stem)]
             found = [self._launched[path] for path in programs if module in self.imported(path)]
             self._inherited[module] = tuple(start for starts in found for start in starts)
         return self._inherited[module]
@@ -241,7 +241,7 @@ class Project(Tree):
     def jobs(self) -> tuple[Job, ...]:
         if all(self.kind(path) in _NO_LAUNCHERS for path in self.files):
             return ()
-        from gpulint.jobs import build_jobs
+        from gpulint.launch.job import build_jobs
 
         with self.containing(self.root, "job linking"):
             return build_jobs(self)

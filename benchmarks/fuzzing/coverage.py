@@ -119,11 +119,11 @@ def _reader(reader: str, folder: Path) -> Callable[[bytes], None]:
     """What reads one file as far as that goes without any rule."""
     from gpulint import documents
     from gpulint.config import Config, ConfigError, load
-    from gpulint.facts import linking  # noqa: F401 - to be instrumented
+    from gpulint.launch import job_graph  # noqa: F401 - to be instrumented
     from gpulint.project import Project
 
-    for module in pkgutil.walk_packages(documents.__path__, "gpulint.documents."):
-        importlib.import_module(module.name)
+    for syntax in pkgutil.walk_packages(documents.__path__, "gpulint.documents."):
+        importlib.import_module(syntax.name)
 
     path = folder / "tree" / FILES[reader]
     path.parent.mkdir(exist_ok=True)
@@ -139,7 +139,7 @@ def _reader(reader: str, folder: Path) -> Callable[[bytes], None]:
         read = project.document(path)
         if read is not None:
             _ = read.python, read.scripts, read.tasks, read.optional_parts
-            project.scopes(read)
+            project.module(read)
             _ = project.jobs
 
     return settings if reader == "toml" else document

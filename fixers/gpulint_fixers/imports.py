@@ -5,65 +5,65 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-from gpulint.facts.once import once
-from gpulint.facts.scopes import ModuleScopes
 from gpulint.fix import Declined, Edit
+from gpulint.once import once
 from gpulint.project import Project
-from gpulint.words import word_of
+from gpulint.semantic.module_index import ModuleIndex
+from gpulint.workspace.word_index import word_of
 from gpulint_fixers.statements import insert_below, start_of
 
 
-def add_import(scopes: ModuleScopes, name: str) -> tuple[Edit, ...]:
+def add_import(module: ModuleIndex, name: str) -> tuple[Edit, ...]:
     """``import name`` above the first import (or statement) of the module; nothing if it is there already."""
-    if any(binding.target == name for binding in scopes.top.bindings.get(name, [])):
+    if any(binding.target == name for binding in module.top.bindings.get(name, [])):
         return ()
-    module = scopes.module
-    first = _first(scopes)
+    syntax = module.syntax
+    first = _first(module)
     if first is None:
         return ()
-    start = start_of(module, first)
-    return (Edit(module.path, module.span_at(start, start), f"import {name}\n"),)
+    start = start_of(syntax, first)
+    return (Edit(syntax.path, syntax.span_at(start, start), f"import {name}\n"),)
 
 
 @once
-def _first(scopes: ModuleScopes) -> ast.stmt | None:
+def _first(module: ModuleIndex) -> ast.stmt | None:
     """The first import of a module, else its first statement."""
-    body = [node for node in scopes.module.tree.body if not _stays_first(node)]
+    body = [node for node in module.syntax.tree.body if not _stays_first(node)]
     return next((node for node in body if isinstance(node, ast.Import | ast.ImportFrom)), body[0] if body else None)
 
 
-def import_sibling(project: Project, scopes: ModuleScopes, sibling: str, name: str) -> tuple[Edit, ...] | Declined:
+def import_sibling(project: Project, module: ModuleIndex, sibling: str, name: str) -> tuple[Edit, ...] | Declined:
     """``from sibling import name`` below the leading imports, the way that modules of this folder are imported here."""
-    if any(binding.target.endswith(f"{sibling}.{name}") for binding in scopes.top.bindings.get(name, [])):
+    if any(binding.target.endswith(f"{sibling}.{name}") for binding in module.top.bindings.get(name, [])):
         return ()
-    if name in scopes.top.bindings:
+    if name in module.top.bindings:
         return Declined(f"the name {name!r} is already in use")
-    package = _package(project, scopes)
+    package = _package(project, module)
     if isinstance(package, Declined):
         return package
     home = f"{package}{sibling}" if package in ("", ".") else f"{package}.{sibling}"
-    module = scopes.module
+    syntax = module.syntax
     last = None
-    for node in module.tree.body:
+    for node in syntax.tree.body:
         if isinstance(node, ast.Import | ast.ImportFrom):
             last = node
         elif not _stays_first(node):
             break
     if last is None:
         return Declined("the module has no import at the top to add another one below")
-    edit = insert_below(module, last, f"from {home} import {name}")
+    edit = insert_below(syntax, last, f"from {home} import {name}")
     return (
         (edit,) if edit is not None else Declined("the last import at the top shares its line with another statement")
     )
 
 
-def _package(project: Project, scopes: ModuleScopes) -> str | Declined:
+def _package(project: Project, module: ModuleIndex) -> str | Declined:
     """What an import puts before the name of a module beside this one: "." or a package's name, "" for a script."""
-    if any(binding.target.startswith(".") for binding in scopes.imports):
+    if any(binding.target.startswith(".") for binding in module.imports):
         return "."
-    path = scopes.path
+    path = module.path
     prefixes = {prefix for importer in _importers(project, path) for prefix in _prefixes(project, importer, path)}
-    is_program = bool(project.launched(path)) or "__main__" in scopes.module.source.text
+    is_program = bool(project.launched(path)) or "__main__" in module.syntax.source.text
     if is_program or not prefixes:
         prefixes |= {""} if is_program or not project.exists(path.parent / "__init__.py") else {"."}
     if len(prefixes) > 1:
@@ -71,13 +71,13 @@ def _package(project: Project, scopes: ModuleScopes) -> str | Declined:
     return prefixes.pop()
 
 
-def _importers(project: Project, path: Path) -> list[ModuleScopes]:
-    mentions = project.words.mentioning(word_of(path.stem))
-    found = [project.scopes_at(other) for other in mentions if other != path and path in project.imported(other)]
-    return [scopes for scopes in found if scopes is not None]
+def _importers(project: Project, path: Path) -> list[ModuleIndex]:
+    mentions = project.word_index.mentioning(word_of(path.stem))
+    found = [project.module_at(other) for other in mentions if other != path and path in project.imported(other)]
+    return [module for module in found if module is not None]
 
 
-def _prefixes(project: Project, importer: ModuleScopes, path: Path) -> set[str]:
+def _prefixes(project: Project, importer: ModuleIndex, path: Path) -> set[str]:
     """The packages by which a module names the one at ``path``."""
     found = set()
     for binding in importer.imports:

@@ -6,13 +6,13 @@ import ast
 import re
 
 from gpulint import regex
-from gpulint.facts.conditions import conditions
-from gpulint.facts.devices import Device, Transfer
-from gpulint.facts.loader_classes import Loader
-from gpulint.facts.once import once
-from gpulint.facts.scopes import ModuleScopes
 from gpulint.fix import Declined, Edit
+from gpulint.once import once
+from gpulint.placement.devices import Device, Transfer
 from gpulint.project import Project
+from gpulint.semantic.module_index import ModuleIndex
+from gpulint.semantic.path_conditions import conditions
+from gpulint.training.loader_calls import Loader
 from gpulint_fixers.calls import add_keyword
 
 _IS_AVAILABLE = "torch.cuda.is_available()"
@@ -28,25 +28,25 @@ _CUDA = regex.compile(r"cuda|gpu", re.IGNORECASE)
 
 def pin(project: Project, loader: Loader) -> Edit | Declined:
     """Pass ``pin_memory``: ``True``, or the program's own test for a GPU where it may run without one."""
-    module = loader.scopes.module
-    if _may_be_sparse(loader.scopes):
+    syntax = loader.module.syntax
+    if _may_be_sparse(loader.module):
         return Declined("batches may contain sparse tensors, which older versions of PyTorch cannot pin")
     value = _value(project, loader)
-    if value == _IS_AVAILABLE and _forks(project, loader.scopes):
+    if value == _IS_AVAILABLE and _forks(project, loader.module):
         return Declined(f"the module forks processes, which could not use the GPU after `{_IS_AVAILABLE}`")
-    argument = project.feeding.argument(loader, "pin_memory", 7)
+    argument = project.host_to_device.argument(loader, "pin_memory", 7)
     if not argument.refs:
-        return add_keyword(module, loader.node, f"pin_memory={value}")
+        return add_keyword(syntax, loader.node, f"pin_memory={value}")
     passed = argument.refs[0].node
     own = [*loader.node.args, *(keyword.value for keyword in loader.node.keywords)]
     if isinstance(passed, ast.Constant) and any(passed is argument for argument in own):
-        return Edit(module.path, module.span(passed), value)
+        return Edit(syntax.path, syntax.span(passed), value)
     return Declined("`pin_memory` is set elsewhere; enable it there")
 
 
 @once
-def _may_be_sparse(scopes: ModuleScopes) -> bool:
-    return _SPARSE.search(scopes.module.source.text) is not None
+def _may_be_sparse(module: ModuleIndex) -> bool:
+    return _SPARSE.search(module.syntax.source.text) is not None
 
 
 @once
@@ -58,62 +58,62 @@ def _value(project: Project, loader: Loader) -> str:
     if tests == {None} and all(transfer.devices == {Device.CUDA} for transfer in transfers):
         return "True"
     # Without CUDA PyTorch only warns of it, so True does no harm where torch has no name of its own.
-    imported = any(binding.target == "torch" for binding in loader.scopes.top.bindings.get("torch", []))
+    imported = any(binding.target == "torch" for binding in loader.module.top.bindings.get("torch", []))
     return _IS_AVAILABLE if imported else "True"
 
 
 @once
-def _forks(project: Project, scopes: ModuleScopes) -> bool:
+def _forks(project: Project, module: ModuleIndex) -> bool:
     """May a module that makes loaders start processes by fork, as Python on Linux did by default before 3.14?"""
-    if not project.resolver.calls_to(scopes, _STARTS):
+    if not project.resolver.calls_to(module, _STARTS):
         return False
-    methods = project.resolver.calls_to(scopes, _METHODS)
+    methods = project.resolver.calls_to(module, _METHODS)
     return not any(isinstance(n, ast.Constant) and n.value in ("spawn", "forkserver") for m in methods for n in m.args)
 
 
 def _test(project: Project, loader: Loader, transfer: Transfer) -> str | None:
     """How the program itself says, where the loader is made, that a transfer goes to a GPU; None if it does not."""
-    scopes = transfer.call.scopes
-    for test, holds in conditions(scopes, transfer.node):
+    module = transfer.call.module
+    for test, holds in conditions(module, transfer.node):
         if holds and isinstance(test, ast.Name | ast.Attribute) and _CUDA.search(ast.unparse(test)):
-            if project.values.of(scopes, test).every(lambda value: not value):
+            if project.constants.of(module, test).every(lambda value: not value):
                 return None  # an option that is off by default: the loader would be one that does not pin
-            return ast.unparse(test) if _means_the_same(scopes, test, loader) else None
+            return ast.unparse(test) if _means_the_same(module, test, loader) else None
     if transfer.devices == {Device.CUDA} or not isinstance(transfer.node.func, ast.Attribute):
         return None
     given = [*transfer.node.args, *(keyword.value for keyword in transfer.node.keywords if keyword.arg == "device")]
     device = given[0] if given and transfer.node.func.attr == "to" else None
-    if not isinstance(device, ast.Name | ast.Attribute) or not _means_the_same(scopes, device, loader):
+    if not isinstance(device, ast.Name | ast.Attribute) or not _means_the_same(module, device, loader):
         return None
-    made = [ref.node for ref in project.resolver.origins(scopes, device)]
+    made = [ref.node for ref in project.resolver.points_to(module, device)]
     if not made or not all(isinstance(node, ast.Call) and ast.unparse(node.func) == "torch.device" for node in made):
         return None
     return f'{ast.unparse(device)}.type == "cuda"'
 
 
-def _means_the_same(scopes: ModuleScopes, value: ast.Name | ast.Attribute, loader: Loader) -> bool:
+def _means_the_same(module: ModuleIndex, value: ast.Name | ast.Attribute, loader: Loader) -> bool:
     """Is the value known by the same name, and certainly set, where the loader is made?"""
     base = value.value if isinstance(value, ast.Attribute) else value
-    if scopes is not loader.scopes or not isinstance(base, ast.Name) or base.id == "self":
+    if module is not loader.module or not isinstance(base, ast.Name) or base.id == "self":
         return False
-    bindings = scopes.scope(loader.node).lookup(base.id)
-    if not bindings or bindings != scopes.scope(base).lookup(base.id):
+    bindings = module.scope(loader.node).lookup(base.id)
+    if not bindings or bindings != module.scope(base).lookup(base.id):
         return False
     if any(getattr(binding.node, "lineno", 0) >= loader.node.lineno for binding in bindings):
         return False
-    return not isinstance(value, ast.Attribute) or _is_option(scopes, value, loader)
+    return not isinstance(value, ast.Attribute) or _is_option(module, value, loader)
 
 
-def _is_option(scopes: ModuleScopes, value: ast.Attribute, loader: Loader) -> bool:
+def _is_option(module: ModuleIndex, value: ast.Attribute, loader: Loader) -> bool:
     """Is ``args.cuda`` an option of a parser in the module, set nowhere else than above the loader?"""
     text = ast.unparse(value)
-    stores = [target for target, _, _ in scopes.stores.get(ast.unparse(value.value), []) if ast.unparse(target) == text]
-    function = scopes.function(loader.node)
+    stores = [target for target, _, _ in module.stores.get(ast.unparse(value.value), []) if ast.unparse(target) == text]
+    function = module.function(loader.node)
     if stores:
-        return all(store.lineno < loader.node.lineno and scopes.function(store) is function for store in stores)
+        return all(store.lineno < loader.node.lineno and module.function(store) is function for store in stores)
     flags = {
         argument.value.lstrip("-").replace("-", "_")
-        for call in scopes.calls_by_name.get("add_argument", [])
+        for call in module.calls_by_name.get("add_argument", [])
         for argument in call.args
         if isinstance(argument, ast.Constant) and isinstance(argument.value, str)
     }

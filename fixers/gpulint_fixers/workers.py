@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gpulint.documents.python import walk
-from gpulint.facts.gpus import processes
-from gpulint.facts.loader_classes import Loader
-from gpulint.facts.scopes import Ref
-from gpulint.jobs import Launched
+from gpulint.launch.gpu_counts import processes
+from gpulint.launch.job import Launched
 from gpulint.project import Project
+from gpulint.semantic.module_index import NodeRef
+from gpulint.training.loader_calls import Loader
 
 MOST = 16
 """More workers than this seldom help one GPU, whatever the node has."""
@@ -24,25 +24,25 @@ _MAX_CALLERS = 4
 
 def may_have_no_workers(project: Project, loader: Loader) -> bool:
     """Is the loader made in a daemonic process, of a ``multiprocessing.Pool`` say? Those may not have children."""
-    return any(_handed_to_daemon(ref) for ref in _around(project, Ref(loader.scopes, loader.node), 0))
+    return any(_handed_to_daemon(ref) for ref in _around(project, NodeRef(loader.module, loader.node), 0))
 
 
-def _around(project: Project, at: Ref, depth: int) -> Iterator[Ref]:
+def _around(project: Project, at: NodeRef, depth: int) -> Iterator[NodeRef]:
     """The functions that lead to a place."""
-    function = at.scopes.function(at.node)
+    function = at.module.function(at.node)
     if function is not None:
-        yield Ref(at.scopes, function)
+        yield NodeRef(at.module, function)
         if depth < _MAX_CALLERS:
-            for site in project.resolver.call_sites(at.scopes, function):
+            for site in project.resolver.call_sites(at.module, function):
                 yield from _around(project, site, depth + 1)
 
 
-def _handed_to_daemon(function: Ref) -> bool:
+def _handed_to_daemon(function: NodeRef) -> bool:
     """Does its module hand it to a pool's method, or to a process that it makes a daemon?"""
-    name, scopes = getattr(function.node, "name", ""), function.scopes
-    pools = "Pool" in scopes.calls_by_name
+    name, module = getattr(function.node, "name", ""), function.module
+    pools = "Pool" in module.calls_by_name
     for called in (*(_POOL if pools else ()), "Process"):
-        for call in scopes.calls_by_name.get(called, []):
+        for call in module.calls_by_name.get(called, []):
             daemon = any(k.arg == "daemon" and getattr(k.value, "value", True) for k in call.keywords)
             given = [*call.args[: 1 if called != "Process" else 0], *(k.value for k in call.keywords)]
             if (pools if called != "Process" else daemon) and any(

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from gpulint.config import Config
     from gpulint.engine import Report
     from gpulint.rule import Rule
-    from gpulint.tree import Tree
+    from gpulint.workspace.tree import Tree
 
 MAX_BYTES = 50_000_000
 """Of one entry; a longer report is not kept."""
@@ -62,7 +62,7 @@ class Cache:
         from gpulint.cache.entries import entry_of
 
         with contextlib.suppress(OSError, ValueError):
-            asked = {"asked": tree.asked(), "code": {str(folder): code_of(folder) for folder in code}}
+            asked = {"asked": tree.disk_queries(), "code": {str(folder): code_of(folder) for folder in code}}
             text = json.dumps(asked | entry_of(report, rules), separators=(",", ":")).encode()
             data = self._code(key, text) + b"\n" + text
             if len(data) <= MAX_BYTES:
@@ -134,6 +134,6 @@ def code_of(folder: Path) -> str:
 
 def _still_holds(asked: Mapping[str, Mapping[str, Any]]) -> bool:
     """Does the disk answer as it did when the entry was made?"""
-    from gpulint.files import ANSWERS
+    from gpulint.workspace.files import ANSWERS
 
     return all(ANSWERS[kind](path) == answer for kind, answers in asked.items() for path, answer in answers.items())

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from gpulint.engine import Report
 
 
-class _Kept(Rule):
+class _CachedRule(Rule):
     """A rule as far as reports tell of it; its module is not imported."""
 
     @property
@@ -78,7 +78,7 @@ def _rule(made: dict[str, Any]) -> Rule:
         "references": tuple(made["references"]),
     }
     text = fields.pop("text")
-    rule = _Kept(**fields, check=lambda subject, project: iter(()))
+    rule = _CachedRule(**fields, check=lambda subject, project: iter(()))
     rule.__dict__["text"] = text
     return rule
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, cast
 
-from gpulint.cli.inputs import Inputs, Seen
+from gpulint.cli.inputs import Inputs, ScanInputs
 from gpulint.escaping import say
 from gpulint.settings import CACHE_VARIABLE
 
@@ -32,7 +32,7 @@ def add_arguments(group: argparse._ArgumentGroup) -> None:
 class Kept:
     """The cache as one scan may use it."""
 
-    def __init__(self, args: argparse.Namespace, seen: Seen, fixes: bool) -> None:
+    def __init__(self, args: argparse.Namespace, seen: ScanInputs, fixes: bool) -> None:
         self._seen = seen
         self._location: Location | None = None
         if not _is_off(args, seen):
@@ -93,7 +93,7 @@ class Kept:
             yield cache
 
 
-def _is_off(args: argparse.Namespace, seen: Seen) -> bool:
+def _is_off(args: argparse.Namespace, seen: ScanInputs) -> bool:
     others = args.profile, args.add_ignores, args.diff, args.estimate, args.estimate_with, seen.stdin is not None
     return bool(args.no_cache or any(others))
 

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpulint import disk
 from gpulint.config import Config, ConfigError, load
 from gpulint.finding import Severity
 from gpulint.records import dataclass
+from gpulint.workspace import disk
 
 if TYPE_CHECKING:
     from gpulint.discover import Discovery
@@ -93,7 +93,7 @@ def _jobs(text: str) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ScanInputs:
     """What can be told without any plugin: settings, and the files to report on (``found``) and to read."""
 
     paths: tuple[Path, ...]
@@ -105,7 +105,7 @@ class Seen:
     files: tuple[Path, ...]
 
 
-def see(args: argparse.Namespace, paths: Sequence[Path], stdin: bytes | None) -> Seen:
+def discover_inputs(args: argparse.Namespace, paths: Sequence[Path], stdin: bytes | None) -> ScanInputs:
     """Settings and files.
 
     Raises:
@@ -113,18 +113,18 @@ def see(args: argparse.Namespace, paths: Sequence[Path], stdin: bytes | None) ->
     """
     settings, config = configuration(args, paths)
     found, root = _discover(paths, config, stdin, args.force_exclude)
-    return Seen(
+    return ScanInputs(
         tuple(paths), stdin, settings, config, found, root, tuple(_surroundings(paths, found.files, config, root))
     )
 
 
-def read(args: argparse.Namespace, *, report_unused_ignores: bool = False, seen: Seen | None = None) -> Inputs:
+def read(args: argparse.Namespace, *, report_unused_ignores: bool = False, seen: ScanInputs | None = None) -> Inputs:
     """Find what the arguments mean, as far as ``seen`` does not say so already.
 
     Raises:
         ConfigError: paths that do not exist, selectors that name nothing, settings that cannot be meant.
     """
-    return _load(args, seen or see(args, *given_paths(args)), report_unused_ignores)
+    return _load(args, seen or discover_inputs(args, *given_paths(args)), report_unused_ignores)
 
 
 def gather(
@@ -135,10 +135,10 @@ def gather(
     Raises:
         ConfigError: selectors that name nothing, settings that cannot be meant.
     """
-    return _load(args, see(args, paths, stdin), report_unused_ignores)
+    return _load(args, discover_inputs(args, paths, stdin), report_unused_ignores)
 
 
-def _load(args: argparse.Namespace, seen: Seen, report_unused_ignores: bool) -> Inputs:
+def _load(args: argparse.Namespace, seen: ScanInputs, report_unused_ignores: bool) -> Inputs:
     from gpulint import plugins
     from gpulint.project import Project
 
@@ -151,8 +151,8 @@ def _load(args: argparse.Namespace, seen: Seen, report_unused_ignores: bool) -> 
 
         config = dataclasses.replace(config, models=merged(config.models, loaded.models))
     project = Project(seen.root, seen.files, config)
-    project.named = frozenset(seen.paths)
-    project.gated = not args.no_gate
+    project.explicit_files = frozenset(seen.paths)
+    project.use_byte_gate = not args.no_gate
     if args.estimate or args.estimate_with:
         _estimate(args, project, loaded, seen.found)
     if seen.stdin is not None:

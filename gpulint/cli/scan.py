@@ -84,7 +84,7 @@ def scan(args: argparse.Namespace) -> int:
 
 def _scanned(args: argparse.Namespace, wanted: list[Output]) -> tuple[Inputs, Narrowing, Report]:
     clock = [time.process_time()]
-    seen = inputs.see(args, *inputs.given_paths(args))
+    seen = inputs.discover_inputs(args, *inputs.given_paths(args))
     clock.append(time.process_time())
     fixes = not all(output.format in WITHOUT_FIXES for output in wanted)
     outputs.check(wanted, seen.found.files, seen.root)

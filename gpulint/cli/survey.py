@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpulint import regex
-from gpulint.facts.remote import Storage, storage_of
 from gpulint.records import dataclass, field
 from gpulint.rule import Kind
+from gpulint.transfers.storage import Storage, storage_of
 
 if TYPE_CHECKING:
     from gpulint.config import Config

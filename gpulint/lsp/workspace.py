@@ -119,7 +119,7 @@ class Workspace:
             fixers=self._inputs.plugins.fixers,
             report_unused_ignores=self._inputs.unused_ignores,
         )
-        self._stamp(self._project.seen)
+        self._stamp(self._project.loaded_files)
         if self._baseline is not None:
             report.results = self._baseline.split(report.results, self._project).new
         return report

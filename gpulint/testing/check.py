@@ -57,7 +57,7 @@ def _project(case: Case, plugins: Plugins, folder: Path) -> tuple[Project, list[
     options = replace(options, models=merged(options.models, plugins.models))
     files = sorted(folder / name for name in case.files)
     project = Project(folder, files, options)
-    project.named = frozenset(files)  # what a fix breaks must be seen even if no rule can fire there any more
+    project.explicit_files = frozenset(files)  # what a fix breaks must be seen even if no rule can fire there any more
     return project, files
 
 

@@ -10,7 +10,7 @@ from gpulint.documents import load
 from gpulint.documents.base import Document
 from gpulint.documents.shell import Script, parse_script
 from gpulint.documents.shell.walk import MAX_COMMANDS
-from gpulint.facts.workdir import MAX_CHANGES, working_dir
+from gpulint.launch.working_directory import MAX_CHANGES, working_dir
 from gpulint.rule import Kind
 from gpulint.source import Fragment, SourceText
 

@@ -12,7 +12,7 @@ import pytest
 
 from gpulint import engine
 from gpulint.cli import main
-from gpulint.files import Files
+from gpulint.workspace.files import Files
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SIGNATURE = "Signature: 8a477f597d28d172789f06886806bc55"
@@ -286,7 +286,7 @@ def test_a_folder_that_appears_where_one_was_looked_for_is_noticed(tmp_path: Pat
         files = Files(tmp_path, [])
         for asked in (tmp_path, tmp_path / "here", tmp_path / "a-file", *absent):
             files.entries(asked)
-        answers = files.asked()
+        answers = files.disk_queries()
         assert len(answers["entries"]) < 3 + len(absent)
         assert _still_holds(answers)
         if folder.parent.name == "a-file":

@@ -20,9 +20,9 @@ import pytest
 from gpulint.cli import main
 from gpulint.config import Config
 from gpulint.discover import discover
-from gpulint.facts.draws import Draws
-from gpulint.facts.linking import Linker
+from gpulint.launch.job_graph import JobLinker
 from gpulint.patterns import compiled
+from gpulint.placement.batch_flow import BatchFlow
 
 GOOD = Path(__file__).parents[2] / "examples/half-the-gpus"
 JOB = b"#!/bin/bash\n#SBATCH --gres=gpu:1\n"
@@ -175,9 +175,9 @@ def scan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
 
 
 def test_every_hostile_file_is_contained(scan: Scan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    linked: list[Linker] = []
-    jobs = Linker.jobs
-    monkeypatch.setattr(Linker, "jobs", lambda linker: linked.append(linker) or jobs(linker))
+    linked: list[JobLinker] = []
+    jobs = JobLinker.jobs
+    monkeypatch.setattr(JobLinker, "jobs", lambda linker: linked.append(linker) or jobs(linker))
     for name, files in FILES.items():
         _write(tmp_path / name, files)
     code, _, errors = scan()
@@ -196,15 +196,15 @@ def test_a_defect_in_one_launcher_costs_that_launcher(
     scan: Scan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _write(tmp_path / "bad", {"a.sh": JOB + b"python a.py\n", "b.sh": JOB + b"bash a.sh\n", "a.py": LOOP})
-    job, tried = Linker.job, list[Path]()
+    job, tried = JobLinker.job, list[Path]()
 
-    def broken(linker: Linker, document: Any, task: Any) -> Any:
+    def broken(linker: JobLinker, document: Any, task: Any) -> Any:
         if document.path.parent.name == "bad":
             tried.append(document.path)
             raise KeyError("a defect")
         return job(linker, document, task)
 
-    monkeypatch.setattr(Linker, "job", broken)
+    monkeypatch.setattr(JobLinker, "job", broken)
     code, _, errors = scan()
     assert code == 3
     assert len(tried) == 2
@@ -218,15 +218,15 @@ def test_a_script_that_cannot_be_followed_leaves_its_callers_their_jobs(
 ) -> None:
     callers = {f"{number}.sh": JOB + b"#SBATCH --gres=gpu:8\nbash a.sh\npython t.py\n" for number in range(20)}
     _write(tmp_path / "bad", {"a.sh": b"python t.py\n", "t.py": LOOP, **callers})
-    script, tried = Linker.script, list[Path]()
+    script, tried = JobLinker.script, list[Path]()
 
-    def broken(linker: Linker, walk: Any, document: Any, *rest: Any) -> None:
+    def broken(linker: JobLinker, walk: Any, document: Any, *rest: Any) -> None:
         if document.path.name == "a.sh":
             tried.append(document.path)
             raise RecursionError
         script(linker, walk, document, *rest)
 
-    monkeypatch.setattr(Linker, "script", broken)
+    monkeypatch.setattr(JobLinker, "script", broken)
     code, _, errors = scan()
     assert code == 1
     assert errors == ["bad/a.sh: error: nested too deeply to be checked completely"]
@@ -237,14 +237,14 @@ def test_a_defect_in_a_fact_about_one_module_costs_that_module(
     scan: Scan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _write(tmp_path / "bad", {"a.py": LOOP, "b.py": LOOP})
-    known = Draws._known_draw
+    known = BatchFlow._known_read
 
-    def broken(draws: Draws, scopes: Any, *rest: Any) -> Any:
-        if scopes.path.parent.name == "bad":
+    def broken(draws: BatchFlow, module: Any, *rest: Any) -> Any:
+        if module.path.parent.name == "bad":
             raise KeyError("a defect")
-        return known(draws, scopes, *rest)
+        return known(draws, module, *rest)
 
-    monkeypatch.setattr(Draws, "_known_draw", broken)
+    monkeypatch.setattr(BatchFlow, "_known_read", broken)
     code, _, errors = scan()
     assert code == 3
     for name in ("a.py", "b.py"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpulint.importing import imported_names
+from gpulint.workspace.imports import imported_names
 
 
 @pytest.mark.parametrize(

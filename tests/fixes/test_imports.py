@@ -9,7 +9,7 @@ from gpulint_fixers.imports import add_import
 
 from gpulint.documents.python import PythonModule
 from gpulint.edits import apply
-from gpulint.facts.collecting import collect_scopes
+from gpulint.semantic.index_builder import index_module
 from gpulint.source import SourceText
 
 
@@ -30,5 +30,5 @@ from gpulint.source import SourceText
     ],
 )  # fmt: skip
 def test_where_an_import_goes(before: str, after: str) -> None:
-    scopes = collect_scopes(PythonModule(Path("a.py"), before, SourceText(before).span))
-    assert apply(before, add_import(scopes, "os")) == after
+    module = index_module(PythonModule(Path("a.py"), before, SourceText(before).span))
+    assert apply(before, add_import(module, "os")) == after

@@ -7,14 +7,14 @@ import ast
 from gpulint_rules.data.gpu302_blocking_transfer import Blocking
 
 from gpulint.documents.python import PythonModule, walk
-from gpulint.facts.devices import Device, Transfer
-from gpulint.facts.loader_classes import Loader
-from gpulint.facts.own_batches import is_collated, is_whole
-from gpulint.facts.passing import RECEIVERS, argument_of, parameters
-from gpulint.facts.scopes import FunctionNode, Ref, last_name
 from gpulint.finding import Finding
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
+from gpulint.placement.batch_classes import is_collated, is_whole
+from gpulint.placement.devices import Device, Transfer
 from gpulint.project import Project
+from gpulint.semantic.argument_binding import RECEIVERS, argument_of, parameters
+from gpulint.semantic.module_index import FunctionNode, NodeRef, last_name
+from gpulint.training.loader_calls import Loader
 from gpulint_fixers.calls import set_keyword
 from gpulint_fixers.pinning import pin
 
@@ -32,10 +32,11 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         )
     loaders = {loader.node: loader for transfer in payload.transfers for loader in _loaders(transfer)}
     pinned = [_pinned(project, loader) for loader in loaders.values()]
-    module = payload.transfers[0].call.scopes.module
-    edits = [_unblock(module, transfer.node) for transfer in payload.transfers]
+    syntax = payload.transfers[0].call.module.syntax
+    edits = [_unblock(syntax, transfer.node) for transfer in payload.transfers]
     if any(
-        is_collated(project, transfer) and (is_whole(transfer.value, transfer.draw) or _strict_class(project, transfer))
+        is_collated(project, transfer)
+        and (is_whole(transfer.value, transfer.batch_read) or _strict_class(project, transfer))
         for transfer in payload.transfers
     ):
         note = "a batch of a custom class (such as BatchEncoding of older transformers) may not accept the option"
@@ -43,7 +44,7 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     if Device.UNKNOWN in elsewhere:
         note = "results that the function copies to the CPU need synchronisation before they are read"
         return Fix(f"copy without blocking the host; {note}", Safety.UNSAFE, tuple(edits))
-    if any(transfer.draw is not None and transfer.draw.arrays for transfer in payload.transfers):
+    if any(transfer.batch_read is not None and transfer.batch_read.arrays for transfer in payload.transfers):
         note = "it takes effect only if the tensors are pinned first (`.pin_memory()`)"
         return Fix(f"copy without blocking the host; {note}", Safety.UNSAFE, tuple(edits))
     if pinned and None not in pinned:
@@ -63,25 +64,25 @@ def _elsewhere(project: Project, transfer: Transfer) -> set[Device]:
 
     A copy back to the host that nobody waits for is read before it is there.
     """
-    call, scopes = transfer.node, transfer.call.scopes
+    call, module = transfer.node, transfer.call.module
     target = [*call.args[:1], *(keyword.value for keyword in call.keywords if keyword.arg == "device")]
-    function = scopes.function(call)
+    function = module.function(call)
     if function is None or not target or not isinstance(call.func, ast.Attribute) or call.func.attr != "to":
         return set()
     value, device = _parameter(function, transfer.value), _parameter(function, target[0])
     if value is None or device is None:
         return set()
     found = set[Device]()
-    sites = project.resolver.call_sites(scopes, function)
+    sites = project.resolver.call_sites(module, function)
     for site in sites:
         assert isinstance(site.node, ast.Call)
         moved = argument_of(function, site.node, value)
-        if site.scopes.function(site.node) is function or moved is None or isinstance(moved, ast.Starred):
+        if site.module.function(site.node) is function or moved is None or isinstance(moved, ast.Starred):
             continue
-        if project.draws.batch(site.scopes, moved) is None:
+        if project.batch_flow.batch_of(site.module, moved) is None:
             named = argument_of(function, site.node, device)
-            found |= _named(project, Ref(scopes, target[0]) if named is None else Ref(site.scopes, named))
-    return found if sites else {*project.devices.of(scopes, target[0])} - {Device.CPU}
+            found |= _named(project, NodeRef(module, target[0]) if named is None else NodeRef(site.module, named))
+    return found if sites else {*project.devices.of(module, target[0])} - {Device.CPU}
 
 
 def _parameter(function: FunctionNode, value: ast.expr) -> str | None:
@@ -90,24 +91,24 @@ def _parameter(function: FunctionNode, value: ast.expr) -> str | None:
     return next((part.id for part in walk(value) if isinstance(part, ast.Name) and part.id in names), None)
 
 
-def _named(project: Project, device: Ref) -> set[Device]:
+def _named(project: Project, device: NodeRef) -> set[Device]:
     """The devices that a caller may name; the CPU alone if that is what some caller or default says."""
-    for ref in project.resolver.origins(device.scopes, device.node):
-        parent = ref.scopes.module.parents.get(ref.node)
+    for ref in project.resolver.points_to(device.module, device.node):
+        parent = ref.module.syntax.parents.get(ref.node)
         said = parent is None or ref.node is device.node or isinstance(parent, ast.Call | ast.keyword | ast.arguments)
-        if said and project.devices.of(ref.scopes, ref.node) == {Device.CPU}:
+        if said and project.devices.of(ref.module, ref.node) == {Device.CPU}:
             return {Device.CPU}
-    named = project.devices.of(device.scopes, device.node)
+    named = project.devices.of(device.module, device.node)
     return {Device.CUDA} if Device.CUDA in named else set(named)
 
 
 def _strict_class(project: Project, transfer: Transfer) -> bool:
     """Has the program a class whose own method of that name takes no ``non_blocking``?"""
     name = last_name(transfer.node.func)
-    program = project.gpu_use.of(transfer.call.scopes.path)
+    program = project.multi_gpu_use.of(transfer.call.module.path)
     for path, text in program.texts.items():
-        scopes = project.scopes_at(path) if f"def {name}(" in text else None
-        for owner in scopes.classes if scopes is not None else ():
+        module = project.module_at(path) if f"def {name}(" in text else None
+        for owner in module.classes if module is not None else ():
             for method in owner.body:
                 if isinstance(method, ast.FunctionDef) and method.name == name and method.args.kwarg is None:
                     taken = (*method.args.args, *method.args.kwonlyargs)
@@ -117,12 +118,12 @@ def _strict_class(project: Project, transfer: Transfer) -> bool:
 
 
 def _loaders(transfer: Transfer) -> tuple[Loader, ...]:
-    return transfer.draw.loaders if transfer.draw is not None else ()
+    return transfer.batch_read.loaders if transfer.batch_read is not None else ()
 
 
 def _pinned(project: Project, loader: Loader) -> list[Edit] | None:
     """Edits after which the loader pins its memory; None if that cannot be told or done."""
-    feeding = project.feeding
+    feeding = project.host_to_device
     state = feeding.is_pinned(loader)
     if state is not False:
         return [] if state else None
@@ -130,12 +131,12 @@ def _pinned(project: Project, loader: Loader) -> list[Edit] | None:
     return None if isinstance(edit, Declined) else [edit]
 
 
-def _unblock(module: PythonModule, call: ast.Call) -> Edit:
+def _unblock(syntax: PythonModule, call: ast.Call) -> Edit:
     """Set ``non_blocking``, also where a plain False is passed by position."""
     for argument in call.args:
         if isinstance(argument, ast.Constant) and argument.value is False:
-            return Edit(module.path, module.span(argument), "True")
-    return set_keyword(module, call, "non_blocking", "True")
+            return Edit(syntax.path, syntax.span(argument), "True")
+    return set_keyword(syntax, call, "non_blocking", "True")
 
 
 FIXER = Fixer("GPU302", fix)

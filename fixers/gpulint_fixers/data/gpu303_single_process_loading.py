@@ -6,11 +6,11 @@ import ast
 
 from gpulint_rules.data.gpu303_single_process_loading import SingleProcess
 
-from gpulint.facts.loader_classes import Loader
-from gpulint.facts.scopes import FUNCTIONS
 from gpulint.finding import Finding
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
 from gpulint.project import Project
+from gpulint.semantic.module_index import FUNCTIONS
+from gpulint.training.loader_calls import Loader
 from gpulint_fixers.calls import add_keyword
 from gpulint_fixers.imports import add_import
 from gpulint_fixers.workers import may_have_no_workers, worker_count
@@ -26,9 +26,9 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     loader = payload.loader
     if may_have_no_workers(project, loader):
         return Declined("the loader is created in a process of a multiprocessing pool, which may not start workers")
-    module = loader.scopes.module
-    workers, why = worker_count(project, loader.scopes.path)
-    imports = () if workers.isdecimal() else add_import(loader.scopes, "os")
+    syntax = loader.module.syntax
+    workers, why = worker_count(project, loader.module.path)
+    imports = () if workers.isdecimal() else add_import(loader.module, "os")
     persistent = (
         ""
         if any(keyword.arg == "persistent_workers" for keyword in loader.node.keywords)
@@ -36,15 +36,15 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     )
     edits: tuple[Edit, ...]
     if payload.workers is None:
-        edits = (add_keyword(module, loader.node, *filter(None, (f"num_workers={workers}", persistent))),)
+        edits = (add_keyword(syntax, loader.node, *filter(None, (f"num_workers={workers}", persistent))),)
     else:
         passed = payload.workers.node
         own = [*loader.node.args, *(keyword.value for keyword in loader.node.keywords)]
         if not isinstance(passed, ast.Constant) or not any(passed is argument for argument in own):
             return Declined("`num_workers` is set elsewhere; raise it there")
-        edits = (Edit(module.path, module.span(passed), workers),)
+        edits = (Edit(syntax.path, syntax.span(passed), workers),)
         if persistent:
-            edits += (add_keyword(module, loader.node, persistent),)
+            edits += (add_keyword(syntax, loader.node, persistent),)
     unguarded = "" if _guarded(loader) else "; needs an `if __name__ == '__main__'` where processes are spawned"
     return Fix(
         f"load with workers ({why}), which have their own random states and stay alive, so later epochs are "
@@ -57,10 +57,10 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
 def _not_pickled(loader: Loader) -> str:
     """What spawned workers could not be sent, as Python 3.14 starts them on Linux unless told otherwise."""
     for keyword in loader.node.keywords:
-        value, scopes = keyword.value, loader.scopes
-        bound = scopes.scope(value).lookup(value.id) if isinstance(value, ast.Name) else []
+        value, module = keyword.value, loader.module
+        bound = module.scope(value).lookup(value.id) if isinstance(value, ast.Name) else []
         nodes = [value, *(part for binding in bound for part in (binding.node, binding.value))]
-        nested = any(isinstance(node, FUNCTIONS) and scopes.function(node) is not None for node in nodes)
+        nested = any(isinstance(node, FUNCTIONS) and module.function(node) is not None for node in nodes)
         if keyword.arg in _SENT and (nested or any(isinstance(node, ast.Lambda) for node in nodes)):
             return f"; `{keyword.arg}` has to be a function of the module where processes are not forked"
     return ""
@@ -68,10 +68,10 @@ def _not_pickled(loader: Loader) -> str:
 
 def _guarded(loader: Loader) -> bool:
     """Is the loader made in a function, or behind a main guard? Spawned workers run the module's top level again."""
-    scopes = loader.scopes
-    ups = list(scopes.module.ancestors(loader.node))
+    module = loader.module
+    ups = list(module.syntax.ancestors(loader.node))
     tests = [ast.unparse(up.test) for up in ups if isinstance(up, ast.If)]
-    return scopes.function(loader.node) is not None or any("__name__" in test for test in tests)
+    return module.function(loader.node) is not None or any("__name__" in test for test in tests)
 
 
 FIXER = Fixer("GPU303", fix)

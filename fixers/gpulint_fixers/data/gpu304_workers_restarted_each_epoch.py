@@ -17,7 +17,7 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     payload = finding.payload
     assert isinstance(payload, Restarted)
     loader, workers = payload.loader, payload.workers.node
-    module = loader.scopes.module
+    syntax = loader.module.syntax
     own = [*loader.node.args, *(keyword.value for keyword in loader.node.keywords)]
     value = "True"
     if not isinstance(workers, ast.Constant):
@@ -25,8 +25,8 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
             workers is part for part in own
         ):
             return Declined("the number of workers is set elsewhere; pass `persistent_workers` there")
-        value = f"{module.text(workers)} > 0"
-    edit = set_keyword(module, loader.node, "persistent_workers", value)
+        value = f"{syntax.text(workers)} > 0"
+    edit = set_keyword(syntax, loader.node, "persistent_workers", value)
     return Fix(
         "keep workers alive between epochs, with their random state and data; later epochs are shuffled differently",
         Safety.UNSAFE,

@@ -7,10 +7,10 @@ import ast
 from gpulint_rules.data.gpu306_tensor_created_on_host import OnHost
 
 from gpulint.documents.python import PythonModule
-from gpulint.facts.scopes import last_name
 from gpulint.finding import Finding
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
 from gpulint.project import Project
+from gpulint.semantic.module_index import last_name
 from gpulint_fixers.calls import add_keyword
 
 _COMPUTED = frozenset({"linspace", "logspace"})
@@ -20,20 +20,20 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     """Pass ``device=`` to the call that makes the tensor and take the transfer away."""
     payload = finding.payload
     assert isinstance(payload, OnHost)
-    module = payload.transfer.call.scopes.module
+    syntax = payload.transfer.call.module.syntax
     move, made = payload.transfer.node, payload.made
-    device = _device(module, move)
+    device = _device(syntax, move)
     if device is None:
         return Declined("the transfer does more than select a device")
     if any(keyword.arg == "requires_grad" for keyword in made.keywords):
         return Declined("creating it on the GPU would make it a leaf tensor")
-    start = module.offsets(payload.transfer.value)[1]
-    tail = module.source.text[start : module.offsets(move)[1]]
+    start = syntax.offsets(payload.transfer.value)[1]
+    tail = syntax.source.text[start : syntax.offsets(move)[1]]
     if "#" in tail or tail.lstrip()[:1] != ".":
         return Declined("there is a comment or a parenthesis between the two calls")
     edits = (
-        add_keyword(module, made, f"device={device}"),
-        Edit(module.path, module.span_at(start, module.offsets(move)[1]), ""),
+        add_keyword(syntax, made, f"device={device}"),
+        Edit(syntax.path, syntax.span_at(start, syntax.offsets(move)[1]), ""),
     )
     if payload.random:
         return Fix("create it on the GPU, whose generator draws different numbers", Safety.UNSAFE, edits)
@@ -42,7 +42,7 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     return Fix("create it on the GPU", Safety.SAFE, edits)
 
 
-def _device(module: PythonModule, move: ast.Call) -> str | None:
+def _device(syntax: PythonModule, move: ast.Call) -> str | None:
     """The text of the device of a plain ``.to(device)`` or ``.cuda(index)``; None if it carries anything else."""
     assert isinstance(move.func, ast.Attribute)
     values = [*move.args, *(keyword.value for keyword in move.keywords if keyword.arg == "device")]
@@ -50,7 +50,7 @@ def _device(module: PythonModule, move: ast.Call) -> str | None:
         return None
     if move.func.attr == "cuda" and not values:
         return '"cuda"'
-    return module.text(values[0]) if values and move.func.attr in ("to", "cuda") else None
+    return syntax.text(values[0]) if values and move.func.attr in ("to", "cuda") else None
 
 
 FIXER = Fixer("GPU306", fix)

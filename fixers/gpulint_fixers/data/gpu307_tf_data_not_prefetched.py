@@ -7,10 +7,10 @@ import re
 
 from gpulint_rules.data.gpu307_tf_data_not_prefetched import Pipeline
 
-from gpulint.facts.scopes import ModuleScopes
 from gpulint.finding import Finding
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
 from gpulint.project import Project
+from gpulint.semantic.module_index import ModuleIndex
 from gpulint_fixers.calls import add_keyword
 
 _OLD = (
@@ -25,36 +25,36 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     """Append ``prefetch`` to the pipeline, or pass ``num_parallel_calls`` to its ``map``."""
     payload = finding.payload
     assert isinstance(payload, Pipeline)
-    scopes, call = payload.call.scopes, payload.call.node
+    module, call = payload.call.module, payload.call.node
     assert isinstance(call, ast.Call)
-    tensorflow = _tensorflow(scopes)
+    tensorflow = _tensorflow(module)
     if tensorflow is None:
         return Declined("TensorFlow is not imported as a module here")
-    module = scopes.module
-    old = _may_be_old(scopes, tensorflow)
+    syntax = module.syntax
+    old = _may_be_old(module, tensorflow)
     if payload.is_map:
         autotune = "experimental.AUTOTUNE" if old else "AUTOTUNE"
-        edit = add_keyword(module, call, f"num_parallel_calls={tensorflow}.data.{autotune}")
+        edit = add_keyword(syntax, call, f"num_parallel_calls={tensorflow}.data.{autotune}")
         note = "; it needs TensorFlow 1.13 or later" if old else ""
         return Fix(
             f"map samples on all cores; a function with internal state may give other results{note}",
             Safety.UNSAFE,
             (edit,),
         )
-    end = module.offsets(call)[1]
+    end = syntax.offsets(call)[1]
     size = "1" if old else f"{tensorflow}.data.AUTOTUNE"
-    edit = Edit(module.path, module.span_at(end, end), f".prefetch({size})")
+    edit = Edit(syntax.path, syntax.span_at(end, end), f".prefetch({size})")
     return Fix("prepare batches while the GPU computes", Safety.SAFE, (edit,))
 
 
-def _may_be_old(scopes: ModuleScopes, tensorflow: str) -> bool:
+def _may_be_old(module: ModuleIndex, tensorflow: str) -> bool:
     """Does the module use what only TensorFlow 1 has, or ask for the version? ``tf.data.AUTOTUNE`` came with 2.4."""
-    return re.search(rf"\b{re.escape(tensorflow)}\.({_OLD})\b", scopes.module.source.text) is not None
+    return re.search(rf"\b{re.escape(tensorflow)}\.({_OLD})\b", module.syntax.source.text) is not None
 
 
-def _tensorflow(scopes: ModuleScopes) -> str | None:
+def _tensorflow(module: ModuleIndex) -> str | None:
     """The name that tensorflow has in the module."""
-    for name, bindings in scopes.top.bindings.items():
+    for name, bindings in module.top.bindings.items():
         if any(binding.target == "tensorflow" for binding in bindings):
             return name
     return None

@@ -6,10 +6,10 @@ import ast
 
 from gpulint_rules.data.gpu341_blocking_upload import Uploaded
 
-from gpulint.facts.scopes import last_name
 from gpulint.finding import Finding
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
 from gpulint.project import Project
+from gpulint.semantic.module_index import last_name
 from gpulint_fixers.background import MODULE, bring_module
 from gpulint_fixers.calls import opening
 
@@ -26,27 +26,27 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     payload = finding.payload
     if not isinstance(payload, Uploaded):
         return Declined("the logger uploads on its own; what it keeps, and where, is your decision")
-    call, scopes = payload.upload.node, payload.upload.call.scopes
-    module = scopes.module
+    call, module = payload.upload.node, payload.upload.call.module
+    syntax = module.syntax
     name = last_name(call.func)
     if name not in _SOURCE_FIRST:
         return Declined(f"`{name}` cannot run in a thread on a copy of its file")
-    if not isinstance(module.parents.get(call), ast.Expr):
+    if not isinstance(syntax.parents.get(call), ast.Expr):
         return Declined("the call's value is used")
     if not call.args or isinstance(call.args[0], ast.Starred):
         return Declined("the local path is not the call's first argument")
-    brought = bring_module(project, scopes, _NAME)
+    brought = bring_module(project, module, _NAME)
     if isinstance(brought, Declined):
         return brought
     imports, files = brought
     # Not where the first argument starts: that may be inside of parentheses of its own.
-    inside = opening(module.source.text, module.offsets(call.func)[1]) + 1
-    rest = module.source.text[inside : module.offsets(call)[1]]
+    inside = opening(syntax.source.text, syntax.offsets(call.func)[1]) + 1
+    rest = syntax.source.text[inside : syntax.offsets(call)[1]]
     gap = rest[: len(rest) - len(rest.lstrip())]
     first = inside + len(gap)
     edits = (
-        Edit(scopes.path, module.span(call.func), _NAME),
-        Edit(scopes.path, module.span_at(first, first), f"{module.text(call.func)},{gap or ' '}"),
+        Edit(module.path, syntax.span(call.func), _NAME),
+        Edit(module.path, syntax.span_at(first, first), f"{syntax.text(call.func)},{gap or ' '}"),
     )
     return Fix(_DESCRIPTION, Safety.UNSAFE, (*imports, *edits), files)
 

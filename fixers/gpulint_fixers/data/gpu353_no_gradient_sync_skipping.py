@@ -8,13 +8,13 @@ from gpulint_rules.data.gpu353_no_gradient_sync_skipping import HorovodOptimizer
 
 from gpulint import regex
 from gpulint.documents.python import walk
-from gpulint.facts.accumulation import Accumulation
-from gpulint.facts.conditions import conditions
-from gpulint.facts.roles import Role
-from gpulint.facts.scopes import ModuleScopes, last_name
 from gpulint.finding import Finding
 from gpulint.fix import Declined, Fix, Fixer, Safety
 from gpulint.project import Project
+from gpulint.semantic.module_index import ModuleIndex, last_name
+from gpulint.semantic.path_conditions import conditions
+from gpulint.training.gradient_accumulation import Accumulation
+from gpulint.training.loop_roles import Role
 from gpulint_fixers.calls import set_keyword
 from gpulint_fixers.statements import insert_above
 
@@ -24,74 +24,74 @@ _COMPRESSING = ("horovod.torch.", "horovod.tensorflow.", "horovod.keras.")
 
 
 def fix(finding: Finding, project: Project) -> Fix | Declined:
-    scopes, found = project.scopes_at(finding.path), finding.payload
-    if scopes is not None and isinstance(found, HorovodOptimizer):
-        return _horovod(project, scopes, found)
-    if scopes is not None and isinstance(found, Accumulation):
-        return _skip(project, scopes, found)
+    module, found = project.module_at(finding.path), finding.payload
+    if module is not None and isinstance(found, HorovodOptimizer):
+        return _horovod(project, module, found)
+    if module is not None and isinstance(found, Accumulation):
+        return _skip(project, module, found)
     return Declined("the finding does not say what exchanges the gradients")
 
 
-def _horovod(project: Project, scopes: ModuleScopes, found: HorovodOptimizer) -> Fix | Declined:
-    call, module = found.call, scopes.module
-    passes = _passes(project, scopes, call)
+def _horovod(project: Project, module: ModuleIndex, found: HorovodOptimizer) -> Fix | Declined:
+    call, syntax = found.call, module.syntax
+    passes = _passes(project, module, call)
     if passes is not None and any(name.startswith("horovod.torch.") for name in found.names):
-        edit = set_keyword(module, call, "backward_passes_per_step", passes)
+        edit = set_keyword(syntax, call, "backward_passes_per_step", passes)
         return Fix(
             "exchange gradients once for each update; their sums are rounded differently", Safety.UNSAFE, (edit,)
         )
     horovod = call.func.value if isinstance(call.func, ast.Attribute) else None
     if not isinstance(horovod, ast.Name) or not any(name.startswith(_COMPRESSING) for name in found.names):
         return Declined("Horovod is not imported as a module here, or has no compression for this library")
-    edit = set_keyword(module, call, "compression", f"{horovod.id}.Compression.fp16")
+    edit = set_keyword(syntax, call, "compression", f"{horovod.id}.Compression.fp16")
     return Fix("exchange gradients as float16, to which they are rounded", Safety.UNSAFE, (edit,))
 
 
-def _passes(project: Project, scopes: ModuleScopes, optimizer: ast.Call) -> str | None:
+def _passes(project: Project, module: ModuleIndex, optimizer: ast.Call) -> str | None:
     """The N of ``if step % N == 0: optimizer.step()`` in the module, if it can be named where the optimizer is made."""
-    for call in scopes.calls_by_name.get("step", []):
+    for call in module.calls_by_name.get("step", []):
         if not isinstance(call.func, ast.Attribute) or "optim" not in last_name(call.func.value).lower():
             continue
-        for loop in project.loops.around(scopes, call):
-            if project.loops.role(scopes, loop) is not Role.STEP:
+        for loop in project.loops.around(module, call):
+            if project.loops.role(module, loop) is not Role.STEP:
                 continue
-            for up in scopes.module.ancestors(call):
+            for up in module.syntax.ancestors(call):
                 if up is loop:
                     break
                 if isinstance(up, ast.If):
                     for part in walk(up.test):
                         if isinstance(part, ast.BinOp) and isinstance(part.op, ast.Mod):
-                            return _named_at(scopes, part.right, optimizer)
+                            return _named_at(module, part.right, optimizer)
     return None
 
 
-def _named_at(scopes: ModuleScopes, value: ast.expr, place: ast.expr) -> str | None:
+def _named_at(module: ModuleIndex, value: ast.expr, place: ast.expr) -> str | None:
     """The text of a value that means the same at ``place``."""
     for name in walk(value):
         if isinstance(name, ast.Call):
             return None
-        if isinstance(name, ast.Name) and scopes.scope(name).lookup(name.id) != scopes.scope(place).lookup(name.id):
+        if isinstance(name, ast.Name) and module.scope(name).lookup(name.id) != module.scope(place).lookup(name.id):
             return None
     return ast.unparse(value)
 
 
-def _skip(project: Project, scopes: ModuleScopes, found: Accumulation) -> Fix | Declined:
+def _skip(project: Project, module: ModuleIndex, found: Accumulation) -> Fix | Declined:
     """Tell DDP at the start of each iteration whether its gradients are due."""
-    module, loop, model = scopes.module, found.loop, found.model
+    syntax, loop, model = module.syntax, found.loop, found.model
     if model is None or found.last is None or not isinstance(loop, ast.For):
         return Declined("the loop does not show which model is wrapped or when its parameters are updated")
-    origins = [ref.node for ref in project.resolver.origins(scopes, model)]
+    origins = [ref.node for ref in project.resolver.points_to(module, model)]
     made = {last_name(node.func) for node in origins if isinstance(node, ast.Call)}
-    if not made <= {"DistributedDataParallel", "DDP"} or "torch.compile" in module.source.text:
+    if not made <= {"DistributedDataParallel", "DDP"} or "torch.compile" in syntax.source.text:
         return Declined("this fix is offered for plain DDP only; under FSDP it increases memory use")
     if changed := _changed(loop, found.last):
         return Declined(f"`{changed}` is changed in the loop before the parameters are updated")
-    if early := _reads_gradients(scopes, loop, found.last):
+    if early := _reads_gradients(module, loop, found.last):
         return Declined(
             f"`{early}` uses the gradients of every micro-step, which would no longer be averaged over the processes"
         )
     text = f"{ast.unparse(model)}.require_backward_grad_sync = {ast.unparse(found.last)}"
-    edit = insert_above(module, loop.body[0], text)
+    edit = insert_above(syntax, loop.body[0], text)
     if edit is None:
         return Declined("the loop's body is on the same line as its header")
     return Fix(
@@ -101,13 +101,13 @@ def _skip(project: Project, scopes: ModuleScopes, found: Accumulation) -> Fix | 
     )
 
 
-def _reads_gradients(scopes: ModuleScopes, loop: ast.For, last: ast.expr) -> str | None:
+def _reads_gradients(module: ModuleIndex, loop: ast.For, last: ast.expr) -> str | None:
     """What clips, unscales or measures gradients in micro-steps that are not the last one of an update."""
     due = ast.unparse(last)
-    for call in scopes.calls:
-        if not _GRADIENTS.search(last_name(call.func)) or loop not in scopes.module.ancestors(call):
+    for call in module.calls:
+        if not _GRADIENTS.search(last_name(call.func)) or loop not in module.syntax.ancestors(call):
             continue
-        if not any(holds and due in ast.unparse(test) for test, holds in conditions(scopes, call, loop)):
+        if not any(holds and due in ast.unparse(test) for test, holds in conditions(module, call, loop)):
             return ast.unparse(call.func)
     return None
 

@@ -12,11 +12,11 @@ from gpulint_rules.library.gpu401_install_at_start import Installed, installs
 from gpulint import regex
 from gpulint.documents import Document
 from gpulint.documents.shell.wrappers import unwrap
-from gpulint.facts.fetch_commands import words_of
-from gpulint.facts.gpu_jobs import Held
 from gpulint.finding import Finding, Place
 from gpulint.fix import Declined, Edit, Fix, Fixer, NewFile, Safety
-from gpulint.jobs import Job
+from gpulint.launch.job import Job
+from gpulint.launch.transfer_commands import words_of
+from gpulint.programs.gpu_jobs import GpuJobCommand
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Kind
@@ -50,9 +50,9 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
 
 
 @lru_cache(maxsize=1)
-def _installs(project: Project, document: Document) -> dict[int, list[tuple[Held, str]]]:
+def _installs(project: Project, document: Document) -> dict[int, list[tuple[GpuJobCommand, str]]]:
     """The installs in a document by the identity of the task that runs them."""
-    found: dict[int, list[tuple[Held, str]]] = {}
+    found: dict[int, list[tuple[GpuJobCommand, str]]] = {}
     for held, tool in installs(document, project):
         found.setdefault(id(held.job.task), []).append((held, tool))
     return found
@@ -110,7 +110,7 @@ def _around(project: Project, document: Document, job: Job) -> _Around:
     )
 
 
-def _stays(around: _Around, held: Held, tool: str) -> str | None:
+def _stays(around: _Around, held: GpuJobCommand, tool: str) -> str | None:
     """Why an install has to stay where it is; None if it can move."""
     document = around.document
     command, words = held.command, words_of(held.command)
@@ -150,7 +150,7 @@ def _local(around: _Around, words: list[str]) -> str | None:
     return None
 
 
-def _text(document: Document, held: Held) -> str:
+def _text(document: Document, held: GpuJobCommand) -> str:
     """The command as written, on one line."""
     span, source = held.command.span, document.source
     text = source.text[source.offset(span.line, span.column) : source.offset(span.end_line, span.end_column)]
@@ -164,11 +164,11 @@ def _split(text: str) -> list[str]:
         return []
 
 
-def _written(held: Held) -> list[str]:
+def _written(held: GpuJobCommand) -> list[str]:
     return [word.text for word in held.command.argv]
 
 
-def _removal(document: Document, held: Held) -> Edit | None:
+def _removal(document: Document, held: GpuJobCommand) -> Edit | None:
     span, source, path = held.command.span, document.source, document.path
     if span.cell is not None or span.end_column > _MAX_LINE:
         return None
@@ -190,7 +190,7 @@ def _has_company(document: Document, span: Span) -> bool:
     return any(line.strip() and len(line) - len(line.lstrip()) == span.column - 1 for line in near)
 
 
-def _line(document: Document, held: Held, tool: str) -> list[str]:
+def _line(document: Document, held: GpuJobCommand, tool: str) -> list[str]:
     """The instructions that do the command's work in an image."""
     text = re.sub(r"^sudo\s+(-\w+\s+)*", "", _text(document, held))
     words = words_of(held.command)

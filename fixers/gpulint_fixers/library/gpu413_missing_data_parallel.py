@@ -10,11 +10,11 @@ from gpulint_rules.library.gpu413_missing_data_parallel import Unwrapped
 
 from gpulint import regex
 from gpulint.documents.python import PythonModule, walk
-from gpulint.facts.passing import argument_of
-from gpulint.facts.scopes import FUNCTIONS, ModuleScopes, Ref, last_name
 from gpulint.finding import Finding
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
 from gpulint.project import Project
+from gpulint.semantic.argument_binding import argument_of
+from gpulint.semantic.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name
 from gpulint_fixers.statements import insert_below
 
 _SAME = frozenset(
@@ -35,29 +35,29 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     found = finding.payload
     if not isinstance(found, Unwrapped):
         return Declined("the place where the model is moved to the GPU is unknown")
-    scopes, module = found.scopes, found.scopes.module
-    torch = _data_parallel(scopes)
+    module, syntax = found.module, found.module.syntax
+    torch = _data_parallel(module)
     if torch is None:
         return Declined("torch is not imported as a module where the model is moved to the GPU")
-    statement = next((up for up in module.ancestors(found.call) if isinstance(up, ast.stmt)), None)
+    statement = next((up for up in syntax.ancestors(found.call) if isinstance(up, ast.stmt)), None)
     model = _variable(found.call, statement)
     if statement is None or model is None:
         return Declined("the model is not assigned to a variable where it is moved to the GPU")
     name = ast.unparse(model)
-    if reason := _not_here(project, scopes, statement, model):
+    if reason := _not_here(project, module, statement, model):
         return Declined(reason)
-    uses = list(_uses(scopes, statement, model))
-    own = [node for node in uses if _wants_module(module.parents.get(node))]
-    saved = [node for node in uses if _is_saved(scopes, node)]
-    if (own or saved) and project.guards.conditional(scopes, statement):
+    uses = list(_uses(module, statement, model))
+    own = [node for node in uses if _wants_module(syntax.parents.get(node))]
+    saved = [node for node in uses if _is_saved(module, node)]
+    if (own or saved) and project.guards.is_conditional(module, statement):
         return Declined("the model is moved to the GPU conditionally, and its attributes are used elsewhere")
-    elsewhere = {attribute for node in uses for attribute in _handed_on(project, scopes, node, 0)} - _SAME
+    elsewhere = {attribute for node in uses for attribute in _handed_on(project, module, node, 0)} - _SAME
     if lacking := sorted(elsewhere - _NAMING):
         return Declined(f"functions that receive the model use `.{lacking[0]}`, which the wrapper lacks")
-    insertion = insert_below(module, statement, f"{name} = {torch}({name})")
+    insertion = insert_below(syntax, statement, f"{name} = {torch}({name})")
     if insertion is None:
         return Declined("the statement that moves the model to the GPU shares its line with another one")
-    moved = [_insert(module, node, ".module") for node in (*own, *saved)]
+    moved = [_insert(syntax, node, ".module") for node in (*own, *saved)]
     renamed = "; functions that get the model save and load keys that start with `module.`" if elsewhere else ""
     return Fix(
         f"split every batch over the {found.gpus} GPUs along its first dimension: multiply the batch size to fill them"
@@ -67,13 +67,13 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     )
 
 
-def _insert(module: PythonModule, node: ast.expr, text: str) -> Edit:
-    end = module.offsets(node)[1]
-    return Edit(module.path, module.span_at(end, end), text)
+def _insert(syntax: PythonModule, node: ast.expr, text: str) -> Edit:
+    end = syntax.offsets(node)[1]
+    return Edit(syntax.path, syntax.span_at(end, end), text)
 
 
-def _data_parallel(scopes: ModuleScopes) -> str | None:
-    for name, bindings in scopes.top.bindings.items():
+def _data_parallel(module: ModuleIndex) -> str | None:
+    for name, bindings in module.top.bindings.items():
         for binding in bindings:
             if binding.target == "torch":
                 return f"{name}.nn.DataParallel"
@@ -104,58 +104,58 @@ def _is_chain(value: ast.expr, call: ast.Call) -> bool:
 
 
 def _not_here(
-    project: Project, scopes: ModuleScopes, statement: ast.stmt, model: ast.Name | ast.Attribute
+    project: Project, module: ModuleIndex, statement: ast.stmt, model: ast.Name | ast.Attribute
 ) -> str | None:
     """Why the model cannot be wrapped at this place."""
-    function, name = scopes.function(statement), ast.unparse(model)
-    if any(isinstance(up, ast.For | ast.While | ast.ClassDef) for up in _up_to_function(scopes, statement)):
+    function, name = module.function(statement), ast.unparse(model)
+    if any(isinstance(up, ast.For | ast.While | ast.ClassDef) for up in _up_to_function(module, statement)):
         return "the model is moved to the GPU in a loop"
     if function is not None and any(
         ast.unparse(part) == name for value in project.resolver.returns(function) for part in walk(value)
     ):
         return "the function returns the model; wrap it where it is trained"
     if isinstance(model, ast.Name):
-        for binding in scopes.scope(statement).lookup(model.id):
+        for binding in module.scope(statement).lookup(model.id):
             line = getattr(binding.node, "lineno", 0)
-            if line > (statement.end_lineno or 0) and scopes.function(binding.node) is function:
+            if line > (statement.end_lineno or 0) and module.function(binding.node) is function:
                 return f"`{name}` is reassigned later"
-    elif any(_is_outside(scopes, statement, node, model.attr) for node in scopes.module.nodes):
+    elif any(_is_outside(module, statement, node, model.attr) for node in module.syntax.nodes):
         return f"`.{model.attr}` is used outside of its class"
-    if any(_returns_loss(project, where, call, name) for where, call in _backwards(project, scopes)):
+    if any(_returns_loss(project, where, call, name) for where, call in _backwards(project, module)):
         return "the model returns its loss; the wrapper would return one per GPU"
     return None
 
 
-def _up_to_function(scopes: ModuleScopes, node: ast.AST) -> Iterator[ast.AST]:
-    for up in scopes.module.ancestors(node):
+def _up_to_function(module: ModuleIndex, node: ast.AST) -> Iterator[ast.AST]:
+    for up in module.syntax.ancestors(node):
         if isinstance(up, FUNCTIONS):
             return
         yield up
 
 
-def _is_outside(scopes: ModuleScopes, statement: ast.stmt, node: ast.AST, attribute: str) -> bool:
+def _is_outside(module: ModuleIndex, statement: ast.stmt, node: ast.AST, attribute: str) -> bool:
     """``trainer.model.encode(...)`` in a place that is not the class of ``self.model``."""
     inner = node.value if isinstance(node, ast.Attribute) else None
     return (
         isinstance(inner, ast.Attribute)
         and inner.attr == attribute
-        and scopes.class_of(node) is not scopes.class_of(statement)
+        and module.class_of(node) is not module.class_of(statement)
     )
 
 
 def _uses(
-    scopes: ModuleScopes, statement: ast.stmt, model: ast.Name | ast.Attribute
+    module: ModuleIndex, statement: ast.stmt, model: ast.Name | ast.Attribute
 ) -> Iterator[ast.Name | ast.Attribute]:
     """Where the same variable is read once it may be wrapped."""
-    function, text = scopes.function(statement), ast.unparse(model)
-    bindings = scopes.scope(statement).lookup(model.id) if isinstance(model, ast.Name) else None
-    home = scopes.class_of(statement)
-    for node in scopes.module.nodes:
+    function, text = module.function(statement), ast.unparse(model)
+    bindings = module.scope(statement).lookup(model.id) if isinstance(model, ast.Name) else None
+    home = module.class_of(statement)
+    for node in module.syntax.nodes:
         if not isinstance(node, type(model)) or not isinstance(node.ctx, ast.Load) or ast.unparse(node) != text:
             continue
-        if scopes.function(node) is function and node.lineno <= (statement.end_lineno or 0):
+        if module.function(node) is function and node.lineno <= (statement.end_lineno or 0):
             continue
-        if scopes.class_of(node) is home if bindings is None else scopes.scope(node).lookup(text) is bindings:
+        if module.class_of(node) is home if bindings is None else module.scope(node).lookup(text) is bindings:
             yield node
 
 
@@ -163,21 +163,21 @@ def _wants_module(parent: ast.AST | None) -> bool:
     return isinstance(parent, ast.Attribute) and parent.attr not in _SAME
 
 
-def _is_saved(scopes: ModuleScopes, node: ast.expr) -> bool:
+def _is_saved(module: ModuleIndex, node: ast.expr) -> bool:
     """Is it the model itself that ``torch.save`` gets?"""
-    up: ast.AST | None = scopes.module.parents.get(node)
+    up: ast.AST | None = module.syntax.parents.get(node)
     while isinstance(up, ast.Dict | ast.Tuple | ast.List):
-        up = scopes.module.parents.get(up)
+        up = module.syntax.parents.get(up)
     return isinstance(up, ast.Call) and ast.unparse(up.func) == "torch.save"
 
 
-def _handed_on(project: Project, scopes: ModuleScopes, node: ast.expr, depth: int) -> Iterator[str]:
+def _handed_on(project: Project, module: ModuleIndex, node: ast.expr, depth: int) -> Iterator[str]:
     """Attributes that functions of the tree ask of the model when they get it as an argument."""
-    call = scopes.module.parents.get(node)
-    call = scopes.module.parents.get(call) if isinstance(call, ast.keyword) else call
+    call = module.syntax.parents.get(node)
+    call = module.syntax.parents.get(call) if isinstance(call, ast.keyword) else call
     if not isinstance(call, ast.Call) or call.func is node or depth >= _MAX_CALLS:
         return
-    for callee in project.resolver.callees(scopes, call):
+    for callee in project.resolver.callees(module, call):
         if not isinstance(callee.node, FUNCTIONS):
             continue
         arguments = callee.node.args
@@ -187,41 +187,41 @@ def _handed_on(project: Project, scopes: ModuleScopes, node: ast.expr, depth: in
                 continue
             for inner in walk(callee.node):
                 if isinstance(inner, ast.Name) and inner.id == name and isinstance(inner.ctx, ast.Load):
-                    parent = callee.scopes.module.parents.get(inner)
+                    parent = callee.module.syntax.parents.get(inner)
                     if isinstance(parent, ast.Attribute):
                         yield parent.attr
-                    yield from _handed_on(project, callee.scopes, inner, depth + 1)
+                    yield from _handed_on(project, callee.module, inner, depth + 1)
 
 
-def _backwards(project: Project, scopes: ModuleScopes) -> Iterator[tuple[ModuleScopes, ast.expr]]:
+def _backwards(project: Project, module: ModuleIndex) -> Iterator[tuple[ModuleIndex, ast.expr]]:
     """What ``.backward()`` is called on in the program."""
-    for where in project.gpu_use.of(scopes.path).modules:
+    for where in project.multi_gpu_use.of(module.path).modules:
         for call in where.calls_by_name.get("backward", []):
             if isinstance(call.func, ast.Attribute):
                 yield where, call.func.value
             yield from ((where, argument) for argument in call.args[:1])
 
 
-def _returns_loss(project: Project, scopes: ModuleScopes, node: ast.expr, model: str, depth: int = 0) -> bool:
+def _returns_loss(project: Project, module: ModuleIndex, node: ast.expr, model: str, depth: int = 0) -> bool:
     """Is the value an output of the model that nothing has reduced since?"""
     if depth > 5:
         return False
-    for ref in project.resolver.origins(scopes, node):
+    for ref in project.resolver.points_to(module, node):
         match ref.node:
             case ast.Call(func=func) if last_name(func) == model.rpartition(".")[2] or _is_module(project, ref):
                 return True
             case ast.Attribute(value=inner) | ast.Subscript(value=inner) | ast.BinOp(left=inner):
-                if _returns_loss(project, ref.scopes, inner, model, depth + 1):
+                if _returns_loss(project, ref.module, inner, model, depth + 1):
                     return True
     return False
 
 
-def _is_module(project: Project, ref: Ref) -> bool:
+def _is_module(project: Project, ref: NodeRef) -> bool:
     """Does the call run the ``forward`` of a class of the tree that is no loss function?"""
     assert isinstance(ref.node, ast.Call)
     if _LOSS.search(last_name(ref.node.func)):
         return False
-    callees = project.resolver.callees(ref.scopes, ref.node)
+    callees = project.resolver.callees(ref.module, ref.node)
     return any(isinstance(callee.node, FUNCTIONS) and callee.node.name == "forward" for callee in callees)
 
 

@@ -8,7 +8,7 @@ from gpulint_rules.library.gpu415_cpu_device_by_default import OnCpu
 
 from gpulint.finding import Finding, Place
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
-from gpulint.jobs import JobLaunch
+from gpulint.launch.job import JobLaunch
 from gpulint.project import Project
 from gpulint.rule import Kind
 from gpulint.source import Span

@@ -11,12 +11,12 @@ from dataclasses import replace
 from gpulint_rules.model.gpu202_eval_batch_size import EvalBatch, double
 
 from gpulint.documents.python import walk
-from gpulint.facts.batches import Split, split_of
-from gpulint.facts.scopes import Bound, ModuleScopes
 from gpulint.finding import Finding
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
 from gpulint.project import Project
+from gpulint.semantic.module_index import BindingKind, ModuleIndex
 from gpulint.source import Span
+from gpulint.workload.batch_sources import Split, split_of
 from gpulint_fixers.statements import insert_below
 
 
@@ -24,7 +24,7 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     found, made = finding.payload, _enlarge(finding, project)
     if not isinstance(found, EvalBatch) or not isinstance(made, Fix):
         return made
-    drops = project.arguments.of(found.evaluation.call.scopes, found.evaluation.node, "drop_last")
+    drops = project.arguments.of(found.evaluation.call.module, found.evaluation.node, "drop_last")
     if any(isinstance(ref.node, ast.Constant) and ref.node.value is True for ref in drops.refs):
         return replace(made, description=f"{made.description}; more samples fall to drop_last")
     return made
@@ -35,32 +35,32 @@ def _enlarge(finding: Finding, project: Project) -> Fix | Declined:
     if not isinstance(found, EvalBatch):
         return Declined("training and evaluation share one batch size; separating them is your decision")
     source = found.evaluation
-    if _counts_batches(source.call.scopes) or _divides(source.call.scopes, source.text):
+    if _counts_batches(source.call.module) or _divides(source.call.module, source.text):
         return Declined("evaluation reads a fixed number of batches; larger batches would change which samples it sees")
     if found.size:
-        if project.values.of(source.batch.scopes, source.batch.node).any(lambda value: value == 1):
+        if project.constants.of(source.batch.module, source.batch.node).any(lambda value: value == 1):
             return Declined("the evaluation code may expect one sample at a time")
-        known = project.values.of(source.batch.scopes, source.batch.node)
+        known = project.constants.of(source.batch.module, source.batch.node)
         if all(value.place.span == finding.span and value.place.path == finding.path for value in known.values):
             return _replace(finding, finding.span, str(found.fits or 2 * found.size), found.fits)
         if not isinstance(source.batch.node, ast.Constant):
             return _raise_setting(project, found)
     node = source.batch.node
-    module = source.call.scopes.module
+    syntax = source.call.module.syntax
     if "kwargs" in source.keyword or "opt" in source.keyword or not isinstance(node, ast.expr):
         return Declined("the batch size is in a dictionary of options")
-    if source.call.node not in set(module.ancestors(node)):
+    if source.call.node not in set(syntax.ancestors(node)):
         return Declined("the batch size is set elsewhere and may also apply to training")
-    if not found.size and (named := _named(source.call.scopes, source.node, node, found.fits)):
-        return _fix((*named[0], Edit(finding.path, module.span(node), named[1])), found.fits)
+    if not found.size and (named := _named(source.call.module, source.node, node, found.fits)):
+        return _fix((*named[0], Edit(finding.path, syntax.span(node), named[1])), found.fits)
     twice = double(str(found.size) if found.size else found.training.text)
-    return _replace(finding, module.span(node), str(found.fits) if found.fits else twice, found.fits)
+    return _replace(finding, syntax.span(node), str(found.fits) if found.fits else twice, found.fits)
 
 
 def _raise_setting(project: Project, found: EvalBatch) -> Fix | Declined:
     """Another number where the size is set: put in the place of its name, it would make an option do nothing."""
     source = found.evaluation
-    places = {value.place for value in project.values.of(source.batch.scopes, source.batch.node).values}
+    places = {value.place for value in project.constants.of(source.batch.module, source.batch.node).values}
     place = places.pop() if len(places) == 1 else None
     document = project.document(place.path) if place is not None else None
     if place is None or document is None or split_of(source.text) is not Split.EVAL:
@@ -71,19 +71,19 @@ def _raise_setting(project: Project, found: EvalBatch) -> Fix | Declined:
     return _fix((Edit(place.path, place.span, str(found.fits or 2 * found.size)),), found.fits)
 
 
-def _counts_batches(scopes: ModuleScopes) -> bool:
+def _counts_batches(module: ModuleIndex) -> bool:
     """Does the module tell Keras a number of evaluation batches?"""
     return any(
         keyword.arg in ("validation_steps", "steps") and getattr(keyword.value, "value", 0) is not None
         for name in ("fit", "fit_generator", "evaluate", "evaluate_generator")
-        for call in scopes.calls_by_name.get(name, [])
+        for call in module.calls_by_name.get(name, [])
         for keyword in call.keywords
     )
 
 
-def _divides(scopes: ModuleScopes, size: str) -> bool:
+def _divides(module: ModuleIndex, size: str) -> bool:
     """Is a number of evaluation steps worked out from the size (``steps_per_eval = samples // batch_size``)?"""
-    for node in scopes.module.nodes:
+    for node in module.syntax.nodes:
         if not isinstance(node, ast.Assign) or split_of(ast.unparse(node.targets[0])) is not Split.EVAL:
             continue
         for part in walk(node.value):
@@ -94,16 +94,16 @@ def _divides(scopes: ModuleScopes, size: str) -> bool:
     return False
 
 
-def _named(scopes: ModuleScopes, call: ast.Call, size: ast.expr, fits: int) -> tuple[tuple[Edit, ...], str] | None:
+def _named(module: ModuleIndex, call: ast.Call, size: ast.expr, fits: int) -> tuple[tuple[Edit, ...], str] | None:
     """Edits that declare a batch size for evaluation in the user's style, and the expression that reads it."""
     if isinstance(size, ast.Attribute) and isinstance(size.value, ast.Name):
-        return _option(scopes, size, fits)
-    return _constant(scopes, call, size, fits) if isinstance(size, ast.Name) else None
+        return _option(module, size, fits)
+    return _constant(module, call, size, fits) if isinstance(size, ast.Name) else None
 
 
-def _option(scopes: ModuleScopes, size: ast.Attribute, fits: int) -> tuple[tuple[Edit, ...], str] | None:
+def _option(module: ModuleIndex, size: ast.Attribute, fits: int) -> tuple[tuple[Edit, ...], str] | None:
     """``--eval-batch-size`` below ``--batch-size``; without it evaluation takes twice what training does."""
-    declared = {_flag(call): call for call in scopes.calls_by_name.get("add_argument", [])}
+    declared = {_flag(call): call for call in module.calls_by_name.get("add_argument", [])}
     flag = next((flag for flag in declared if flag and _destination(flag) == size.attr), None)
     if flag is None:
         return None
@@ -112,14 +112,14 @@ def _option(scopes: ModuleScopes, size: ast.Attribute, fits: int) -> tuple[tuple
     text = f"{ast.unparse(size.value)}.{_destination(mine)} or {fits or double(ast.unparse(size))}"
     if mine in declared:
         return (), text
-    call, module = declared[flag], scopes.module
-    statement = module.parents.get(call)
+    call, syntax = declared[flag], module.syntax
+    statement = syntax.parents.get(call)
     if not isinstance(statement, ast.Expr) or not isinstance(call.func, ast.Attribute):
         return None
-    quote = module.text(call.args[0])[-1]
+    quote = syntax.text(call.args[0])[-1]
     default = fits or f"twice {flag}"
-    line = f"{module.text(call.func)}({quote}{mine}{quote}, type=int, help={quote}default: {default}{quote})"
-    edit = insert_below(module, statement, line)
+    line = f"{syntax.text(call.func)}({quote}{mine}{quote}, type=int, help={quote}default: {default}{quote})"
+    edit = insert_below(syntax, statement, line)
     return None if edit is None else ((edit,), text)
 
 
@@ -143,21 +143,21 @@ def _styled(name: str) -> str:
     return f"eval{name[0].upper()}{name[1:]}" if "_" not in name and any(map(str.isupper, name)) else f"eval_{name}"
 
 
-def _constant(scopes: ModuleScopes, call: ast.Call, size: ast.Name, fits: int) -> tuple[tuple[Edit, ...], str] | None:
+def _constant(module: ModuleIndex, call: ast.Call, size: ast.Name, fits: int) -> tuple[tuple[Edit, ...], str] | None:
     """``EVAL_BATCH_SIZE = 2 * BATCH_SIZE`` below the only assignment of ``BATCH_SIZE``."""
     name, value = _styled(size.id), str(fits) if fits else double(size.id)
-    bindings = scopes.scope(call).lookup(size.id)
-    if len(bindings) != 1 or bindings[0].kind is not Bound.ASSIGN:
+    bindings = module.scope(call).lookup(size.id)
+    if len(bindings) != 1 or bindings[0].kind is not BindingKind.ASSIGN:
         return None
     bound = bindings[0].node
-    statement = next((up for up in (bound, *scopes.module.ancestors(bound)) if isinstance(up, ast.stmt)), None)
-    taken = scopes.scope(call).lookup(name)
+    statement = next((up for up in (bound, *module.syntax.ancestors(bound)) if isinstance(up, ast.stmt)), None)
+    taken = module.scope(call).lookup(name)
     if taken:
         same = len(taken) == 1 and taken[0].value is not None and ast.unparse(taken[0].value) == value
         return ((), name) if same else None
     if not isinstance(statement, ast.Assign) or [ast.unparse(target) for target in statement.targets] != [size.id]:
         return None
-    edit = insert_below(scopes.module, statement, f"{name} = {value}")
+    edit = insert_below(module.syntax, statement, f"{name} = {value}")
     return None if edit is None else ((edit,), name)
 
 

@@ -7,14 +7,14 @@ import re
 
 from gpulint import regex
 from gpulint.documents.python import walk
-from gpulint.facts.inference import Inference
-from gpulint.facts.once import once
-from gpulint.facts.roles import Role
-from gpulint.facts.scopes import LOOPS, FunctionNode, ModuleScopes, last_name
 from gpulint.finding import Finding
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
+from gpulint.once import once
 from gpulint.project import Project
+from gpulint.semantic.module_index import LOOPS, FunctionNode, ModuleIndex, last_name
 from gpulint.source import Span
+from gpulint.training.inference_loops import InferenceLoop
+from gpulint.training.loop_roles import Role
 from gpulint_fixers.structural import wrap
 
 _EXPLAINING = regex.compile(
@@ -24,8 +24,8 @@ _EXPLAINING = regex.compile(
 
 def fix(finding: Finding, project: Project) -> Fix | Declined:
     found = finding.payload
-    assert isinstance(found, Inference)
-    if not any(binding.target == "torch" for binding in found.scopes.top.bindings.get("torch", [])):
+    assert isinstance(found, InferenceLoop)
+    if not any(binding.target == "torch" for binding in found.module.top.bindings.get("torch", [])):
         return Declined("`torch` is not imported under the name `torch`")
     function = found.function
     if explains := _explains(found, function or found.loop):
@@ -35,38 +35,38 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     return _wrap(project, found)
 
 
-def _explains(found: Inference, region: ast.AST) -> str | None:
+def _explains(found: InferenceLoop, region: ast.AST) -> str | None:
     """What looks into the model by its gradients (class activation maps, attributions), as far as names tell."""
-    calls = (call for call in _explaining(found.scopes) if region in found.scopes.module.ancestors(call))
+    calls = (call for call in _explaining(found.module) if region in found.module.syntax.ancestors(call))
     return next((ast.unparse(call.func) for call in calls), None)
 
 
 @once
-def _explaining(scopes: ModuleScopes) -> list[ast.Call]:
-    return [call for call in scopes.calls if _EXPLAINING.search(last_name(call.func))]
+def _explaining(module: ModuleIndex) -> list[ast.Call]:
+    return [call for call in module.calls if _EXPLAINING.search(last_name(call.func))]
 
 
-def _trains(project: Project, found: Inference, function: FunctionNode) -> bool:
+def _trains(project: Project, found: InferenceLoop, function: FunctionNode) -> bool:
     """Does the function train as well, so that only the loop may run without gradients?"""
-    scopes = found.scopes
+    module = found.module
     inside = walk(function)
-    return any(isinstance(part, ast.Call) and project.loops.is_step(scopes, part) for part in inside) or any(
-        isinstance(part, LOOPS) and project.loops.role(scopes, part) in (Role.STEP, Role.EPOCH) for part in inside
+    return any(isinstance(part, ast.Call) and project.loops.is_training_step(module, part) for part in inside) or any(
+        isinstance(part, LOOPS) and project.loops.role(module, part) in (Role.STEP, Role.EPOCH) for part in inside
     )
 
 
-def _decorate(finding: Finding, project: Project, found: Inference, function: FunctionNode) -> Fix | Declined:
+def _decorate(finding: Finding, project: Project, found: InferenceLoop, function: FunctionNode) -> Fix | Declined:
     if any(isinstance(node, ast.Yield | ast.YieldFrom | ast.Await) for node in walk(function)):
         return Declined("a decorator does not cover generators and coroutines")
-    module = found.scopes.module
-    head = module.head(function)
-    indent = module.source.line(function.lineno)[: head.column - 1]
+    syntax = found.module.syntax
+    head = syntax.head(function)
+    indent = syntax.source.line(function.lineno)[: head.column - 1]
     if indent.strip():
         return Declined("the function does not start its line")
     at = Span(head.line, head.column, head.line, head.column, head.cell)
-    sites = project.resolver.call_sites(found.scopes, function)
+    sites = project.resolver.call_sites(found.module, function)
     returns = project.resolver.returns(function)
-    training = any(project.loops.in_role(site.scopes, site.node, Role.STEP) for site in sites)
+    training = any(project.loops.in_role(site.module, site.node, Role.STEP) for site in sites)
     proved = (bool(sites) and not training) or not returns
     return Fix(
         f"decorate {function.name!r} with `@torch.no_grad()`",
@@ -75,8 +75,8 @@ def _decorate(finding: Finding, project: Project, found: Inference, function: Fu
     )
 
 
-def _wrap(project: Project, found: Inference) -> Fix | Declined:
-    document = project.document(found.scopes.path)
+def _wrap(project: Project, found: InferenceLoop) -> Fix | Declined:
+    document = project.document(found.module.path)
     assert document is not None
     edits = wrap(document, found.loop, "with torch.no_grad():")
     if isinstance(edits, Declined):

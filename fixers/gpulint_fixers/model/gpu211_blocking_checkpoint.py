@@ -6,10 +6,10 @@ import ast
 
 from gpulint_rules.model.gpu211_blocking_checkpoint import BlockingCheckpoint
 
-from gpulint.facts.scopes import Ref, last_name
 from gpulint.finding import Finding
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
 from gpulint.project import Project
+from gpulint.semantic.module_index import NodeRef, last_name
 from gpulint_fixers.background import MODULE, bring_module, touched_later
 
 _NAME = "save_in_background"
@@ -23,8 +23,8 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     """Call the background module instead of ``torch.save`` where the file is not needed at once."""
     payload = finding.payload
     assert isinstance(payload, BlockingCheckpoint)
-    save, scopes = payload.save, payload.save.call.scopes
-    if "torch.save" not in project.resolver.call_names(scopes, save.node):
+    save, module = payload.save, payload.save.call.module
+    if "torch.save" not in project.resolver.call_names(module, save.node):
         return Declined("only `torch.save` calls can be moved to the background automatically")
     if not payload.location.is_remote:
         return Declined(
@@ -32,18 +32,18 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         )
     if "://" in payload.location.text:
         return Declined("the target is a URL, which needs the storage provider's client library")
-    if not isinstance(scopes.module.parents.get(save.node), ast.Expr):
+    if not isinstance(module.syntax.parents.get(save.node), ast.Expr):
         return Declined("the call's value is used")
     path = _path(save.node)
-    if path is None or _is_buffer(project, Ref(scopes, path)):
+    if path is None or _is_buffer(project, NodeRef(module, path)):
         return Declined("the target is not a path")
     if (user := touched_later(project, save.call, path, payload.contexts)) is not None:
         return Declined(f"the file, or one beside it, is used later: `{user}` might read it before it is complete")
-    brought = bring_module(project, scopes, _NAME)
+    brought = bring_module(project, module, _NAME)
     if isinstance(brought, Declined):
         return brought
     imports, files = brought
-    call = Edit(scopes.path, scopes.module.span(save.node.func), _NAME)
+    call = Edit(module.path, module.syntax.span(save.node.func), _NAME)
     return Fix(_DESCRIPTION, Safety.UNSAFE, (*imports, call), files)
 
 
@@ -56,9 +56,9 @@ def _path(call: ast.Call) -> ast.expr | None:
     return next((keyword.value for keyword in call.keywords if keyword.arg == "f"), None)
 
 
-def _is_buffer(project: Project, path: Ref) -> bool:
+def _is_buffer(project: Project, path: NodeRef) -> bool:
     """May the value be an open file?"""
-    calls = [ref.node for ref in project.resolver.origins(path.scopes, path.node) if isinstance(ref.node, ast.Call)]
+    calls = [ref.node for ref in project.resolver.points_to(path.module, path.node) if isinstance(ref.node, ast.Call)]
     return any(last_name(call.func) in ("open", "BytesIO", "GFile", "TemporaryFile") for call in calls)
 
 

@@ -28,7 +28,7 @@ class ShellDocument(Document):
 
     def read_tasks(self) -> tuple[Task, ...]:
         from gpulint.documents.tasks import Task
-        from gpulint.facts.schedulers import request
+        from gpulint.launch.scheduler_directives import request
 
         if not self.scripts:  # it could not be read
             return ()

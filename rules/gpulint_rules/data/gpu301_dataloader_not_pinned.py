@@ -34,18 +34,18 @@ from collections.abc import Iterator
 
 from gpulint import regex
 from gpulint.documents.base import Document
-from gpulint.facts import yacs
-from gpulint.facts.devices import Transfer
-from gpulint.facts.feeding import PIN_POSITION
-from gpulint.facts.loader_classes import Loader
-from gpulint.facts.scopes import ModuleScopes, dotted
-from gpulint.facts.training_configs import settings
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
+from gpulint.placement.devices import Transfer
+from gpulint.placement.host_to_device import PIN_POSITION
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
+from gpulint.semantic.module_index import ModuleIndex, dotted
 from gpulint.source import Span
+from gpulint.training.loader_calls import Loader
+from gpulint.values import yacs_defaults
+from gpulint.values.training_configs import settings
 
 _OFF = regex.compile(r"pin_mem(?:ory)?['\"]?:[ \t]*(?:false|no|off)\b", re.IGNORECASE)
 _PIN = regex.compile(r"(^|\.)pin_mem(ory)?$", re.IGNORECASE)
@@ -61,20 +61,20 @@ class NotPinned:
 
 
 def check(document: Document, project: Project) -> Iterator[Finding]:
-    scopes = project.scopes(document)
-    if scopes is None:
+    module = project.module(document)
+    if module is None:
         yield from _configuration(document, project)
         return
-    yield from _arguments(document, scopes, project)
-    yield from _defaults(document, scopes, project)
-    feeding = project.feeding
-    for loader in project.loaders.in_module(scopes):
+    yield from _arguments(document, module, project)
+    yield from _defaults(document, module, project)
+    feeding = project.host_to_device
+    for loader in project.loaders.in_module(module):
         if feeding.is_pinned(loader) is not False:
             continue
         transfers = tuple(
             transfer
             for transfer in project.devices.transfers_of(loader)
-            if transfer.draw is None or not transfer.draw.arrays
+            if transfer.batch_read is None or not transfer.batch_read.arrays
         )
         mover = feeding.mover(loader)
         if not transfers and (mover is None or feeding.only_regroups(loader)):
@@ -86,7 +86,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         name = loader.variable
         yield RULE.finding(
             document.path,
-            scopes.module.span(loader.node),
+            module.syntax.span(loader.node),
             f"DataLoader '{name}' does not pin memory" if name else "DataLoader does not pin memory",
             help=f"add `pin_memory=True` to {f'`{name}`' if name else 'it'}"
             + (" and move its batches with `non_blocking=True`" if transfers else ""),
@@ -95,16 +95,16 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         )
 
 
-def _arguments(document: Document, scopes: ModuleScopes, project: Project) -> Iterator[Finding]:
+def _arguments(document: Document, module: ModuleIndex, project: Project) -> Iterator[Finding]:
     """``TrainingArguments(dataloader_pin_memory=False)``: Hugging Face trainers pin unless they are told not to."""
-    for call in scopes.calls:
+    for call in module.calls:
         for keyword in call.keywords:
             if keyword.arg != "dataloader_pin_memory" or not isinstance(keyword.value, ast.Constant):
                 continue
-            if keyword.value.value is False and project.gpu_programs.runs(scopes):
+            if keyword.value.value is False and project.gpu_programs.runs_on_gpu(module):
                 yield RULE.finding(
                     document.path,
-                    scopes.module.span(keyword),
+                    module.syntax.span(keyword),
                     "the trainer's loaders do not pin memory (dataloader_pin_memory is False)",
                     help="remove it; pinning is the default",
                 )
@@ -112,17 +112,17 @@ def _arguments(document: Document, scopes: ModuleScopes, project: Project) -> It
 
 def _configuration(document: Document, project: Project) -> Iterator[Finding]:
     """``pin_memory: false`` in the configuration file of a training."""
-    if project.words.mentioning(b"pin_memory"):
+    if project.word_index.mentioning(b"pin_memory"):
         for key, value, span in settings(document, project, _OFF, _PIN):
             if value is False:
                 yield _switched_off(document, span, key)
 
 
-def _defaults(document: Document, scopes: ModuleScopes, project: Project) -> Iterator[Finding]:
+def _defaults(document: Document, module: ModuleIndex, project: Project) -> Iterator[Finding]:
     """``_C.DATA.PIN_MEMORY = False`` among the defaults of yacs that a loader follows."""
-    for target in yacs.switched_off(project, scopes, _PIN):
-        if yacs.is_followed(project, target, "pin_memory", PIN_POSITION):
-            yield _switched_off(document, scopes.module.span(target), dotted(target))
+    for target in yacs_defaults.switched_off(project, module, _PIN):
+        if yacs_defaults.is_followed(project, target, "pin_memory", PIN_POSITION):
+            yield _switched_off(document, module.syntax.span(target), dotted(target))
 
 
 def _switched_off(document: Document, span: Span, key: str) -> Finding:
@@ -136,7 +136,7 @@ def _switched_off(document: Document, span: Span, key: str) -> Finding:
 
 def _evidence(transfers: tuple[Transfer, ...], mover: Place | None) -> tuple[Place, ...]:
     seen = [
-        Place(t.call.scopes.path, t.call.scopes.module.span(t.node), "its batches move to the GPU here")
+        Place(t.call.module.path, t.call.module.syntax.span(t.node), "its batches move to the GPU here")
         for t in transfers[:3]
     ]
     return tuple(seen) or ((mover,) if mover is not None else ())

@@ -32,13 +32,13 @@ import ast
 from collections.abc import Iterator
 
 from gpulint.documents.base import Document
-from gpulint.facts.devices import Transfer
-from gpulint.facts.scopes import ModuleScopes
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
+from gpulint.placement.devices import Transfer
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
+from gpulint.semantic.module_index import ModuleIndex
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,30 +49,34 @@ class Blocking:
 
 
 def check(document: Document, project: Project) -> Iterator[Finding]:
-    scopes = project.scopes(document)
-    if scopes is None:
+    module = project.module(document)
+    if module is None:
         return
     statements: dict[ast.AST, list[Transfer]] = {}
-    for transfer in project.devices.batch_transfers(scopes):
-        if not transfer.non_blocking and not project.own_batches.moves_itself(transfer):
-            statements.setdefault(_statement(scopes, transfer.node), []).append(transfer)
+    for transfer in project.devices.batch_transfers(module):
+        if not transfer.non_blocking and not project.batch_classes.moves_itself(transfer):
+            statements.setdefault(_statement(module, transfer.node), []).append(transfer)
     for transfers in statements.values():
         first = transfers[0]
-        pin = "the tensor first (`.pin_memory()`)" if first.draw and first.draw.arrays else "the loader's memory"
-        names = list(dict.fromkeys(scopes.module.text(transfer.value) for transfer in transfers))
+        pin = (
+            "the tensor first (`.pin_memory()`)"
+            if first.batch_read and first.batch_read.arrays
+            else "the loader's memory"
+        )
+        names = list(dict.fromkeys(module.syntax.text(transfer.value) for transfer in transfers))
         yield RULE.finding(
             document.path,
-            scopes.module.span(first.node),
+            module.syntax.span(first.node),
             f"the host waits while {_listed(names)} {'is' if len(names) == 1 else 'are'} copied to the GPU",
-            help=f"pass `non_blocking=True` to `{_shortened(scopes.module.text(first.node))}` and pin {pin}",
+            help=f"pass `non_blocking=True` to `{_shortened(module.syntax.text(first.node))}` and pin {pin}",
             payload=Blocking(tuple(transfers)),
             related=tuple(_sources(first)),
         )
 
 
-def _statement(scopes: ModuleScopes, call: ast.Call) -> ast.AST:
+def _statement(module: ModuleIndex, call: ast.Call) -> ast.AST:
     """The simple statement around a call; the call itself in the header of a compound one."""
-    for up in scopes.module.ancestors(call):
+    for up in module.syntax.ancestors(call):
         if isinstance(up, ast.stmt):
             return call if hasattr(up, "body") else up
     return call
@@ -89,11 +93,11 @@ def _shortened(text: str) -> str:
 
 
 def _sources(transfer: Transfer) -> Iterator[Place]:
-    draw = transfer.draw
-    if draw is None:
+    batch_read = transfer.batch_read
+    if batch_read is None:
         return
-    for loader in draw.loaders[:3]:
-        yield Place(loader.scopes.path, loader.scopes.module.span(loader.node), "the loader of these batches")
+    for loader in batch_read.loaders[:3]:
+        yield Place(loader.module.path, loader.module.syntax.span(loader.node), "the loader of these batches")
 
 
 RULE = Rule(

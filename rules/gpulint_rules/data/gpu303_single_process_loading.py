@@ -35,21 +35,21 @@ from pathlib import Path
 from gpulint import regex
 from gpulint.documents.base import Document
 from gpulint.documents.python import walk
-from gpulint.facts import fastai
-from gpulint.facts.arguments import Passed
-from gpulint.facts.conditions import conditions
-from gpulint.facts.feeding import WORKERS_POSITION
-from gpulint.facts.launches import launches
-from gpulint.facts.loader_classes import Loader
-from gpulint.facts.sample_work import divides_stream, works_per_sample
-from gpulint.facts.scopes import ModuleScopes, Ref, last_name
-from gpulint.facts.training_configs import settings
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
+from gpulint.launch.program_launches import launches
+from gpulint.placement.host_to_device import WORKERS_POSITION
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
+from gpulint.semantic.module_index import ModuleIndex, NodeRef, last_name
+from gpulint.semantic.path_conditions import conditions
 from gpulint.source import Span
+from gpulint.training import fastai_loaders
+from gpulint.training.loader_calls import Loader
+from gpulint.values.arguments import ArgumentState
+from gpulint.values.training_configs import settings
+from gpulint.workload.dataset_work import divides_stream, works_per_sample
 
 _ZERO = regex.compile(r"workers['\"]?:(?:[ \t]*0\b|\s+train(?:ing)?:[ \t]*0\b)")
 _WORKERS = regex.compile(r"(^|\.)(num_|n_)?((train_)?(data|dataloader|loader)_)?(num_)?workers(\.train(ing)?)?$")
@@ -68,25 +68,25 @@ class SingleProcess:
     """The loader, and the expression that says 0 workers if there is one."""
 
     loader: Loader
-    workers: Ref | None
+    workers: NodeRef | None
 
 
 def check(document: Document, project: Project) -> Iterator[Finding]:
     yield from _commands(document, project)
-    scopes = project.scopes(document)
-    if scopes is None:
+    module = project.module(document)
+    if module is None:
         yield from _configuration(document, project)
         return
-    yield from _fastai(document, scopes, project)
-    yield from _arguments(document, scopes, project)
-    feeding = project.feeding
-    for loader in project.loaders.in_module(scopes):
+    yield from _fastai(document, module, project)
+    yield from _arguments(document, module, project)
+    feeding = project.host_to_device
+    for loader in project.loaders.in_module(module):
         argument = feeding.argument(loader, "num_workers", WORKERS_POSITION)
-        if argument.passed is Passed.UNKNOWN or argument.unknown:
+        if argument.passed is ArgumentState.UNKNOWN or argument.unknown:
             continue
-        if argument.passed is Passed.SOMETIMES and not argument.refs:
+        if argument.passed is ArgumentState.SOMETIMES and not argument.refs:
             continue
-        known = [project.values.of(ref.scopes, ref.node) for ref in argument.refs]
+        known = [project.constants.of(ref.module, ref.node) for ref in argument.refs]
         if not all(value.every(lambda number: number == 0) for value in known):
             continue
         if any(_divides(ref) or _is_excluded(ref) for ref in argument.refs):
@@ -100,7 +100,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         name = loader.variable
         yield RULE.finding(
             document.path,
-            scopes.module.span(loader.node),
+            module.syntax.span(loader.node),
             (f"DataLoader '{name}'" if name else "DataLoader")
             + " loads in the training process"
             + (" by default" if default else " (num_workers is 0)" if known else ""),
@@ -111,9 +111,9 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         )
 
 
-def _divides(workers: Ref) -> bool:
+def _divides(workers: NodeRef) -> bool:
     """Is something divided by the number of workers in its function (``math.ceil(samples / (batch * workers))``)?"""
-    function = workers.scopes.function(workers.node)
+    function = workers.module.function(workers.node)
     if function is None or not isinstance(workers.node, ast.Name):
         return False
     return any(
@@ -124,7 +124,7 @@ def _divides(workers: Ref) -> bool:
     )
 
 
-def _is_excluded(workers: Ref) -> bool:
+def _is_excluded(workers: NodeRef) -> bool:
     """Does the loader stand in the branch for workers (``if args.workers > 0:``)?"""
     text = ast.unparse(workers.node)
     return any(
@@ -132,34 +132,34 @@ def _is_excluded(workers: Ref) -> bool:
         and holds
         and isinstance(test.ops[0], ast.Gt | ast.NotEq)
         and ast.unparse(test) in (f"{text} > 0", f"{text} != 0")
-        for test, holds in conditions(workers.scopes, workers.node)
+        for test, holds in conditions(workers.module, workers.node)
     )
 
 
-def _fastai(document: Document, scopes: ModuleScopes, project: Project) -> Iterator[Finding]:
+def _fastai(document: Document, module: ModuleIndex, project: Project) -> Iterator[Finding]:
     """fastai starts a worker per core unless it is told not to, and moves the batches to the GPU itself."""
-    for call in fastai.calls(scopes):
-        argument = project.arguments.of(scopes, call, "num_workers")
-        known = project.arguments.value(scopes, call, "num_workers")
+    for call in fastai_loaders.calls(module):
+        argument = project.arguments.of(module, call, "num_workers")
+        known = project.arguments.value(module, call, "num_workers")
         if argument.is_absent or not known.every(lambda number: number == 0):
             continue
         yield RULE.finding(
             document.path,
-            scopes.module.span(call),
+            module.syntax.span(call),
             "fastai's DataLoaders load in the training process (num_workers is 0)",
             help="remove `num_workers`; fastai then uses the machine's cores",
-            payload=SingleProcess(Loader(Ref(scopes, call), "fastai.DataLoaders"), argument.refs[0]),
+            payload=SingleProcess(Loader(NodeRef(module, call), "fastai.DataLoaders"), argument.refs[0]),
         )
 
 
-def _arguments(document: Document, scopes: ModuleScopes, project: Project) -> Iterator[Finding]:
+def _arguments(document: Document, module: ModuleIndex, project: Project) -> Iterator[Finding]:
     """``TrainingArguments(dataloader_num_workers=0)`` and the configurations that are like it."""
-    for call in scopes.calls:
+    for call in module.calls:
         for keyword in call.keywords:
             if keyword.arg != "dataloader_num_workers" or not isinstance(keyword.value, ast.Constant):
                 continue
-            if keyword.value.value == 0 and project.gpu_programs.runs(scopes):
-                yield _written(document, scopes.module.span(keyword), "dataloader_num_workers is 0")
+            if keyword.value.value == 0 and project.gpu_programs.runs_on_gpu(module):
+                yield _written(document, module.syntax.span(keyword), "dataloader_num_workers is 0")
 
 
 def _commands(document: Document, project: Project) -> Iterator[Finding]:
@@ -203,15 +203,15 @@ def _needs_one_process(project: Project, loader: Loader) -> bool:
     """Does the loader read a stream, hold its data on the GPU, or sample on the GPU itself?"""
     if any(keyword.arg in ("device", "use_uva") for keyword in loader.node.keywords):
         return True
-    for source in project.feeding.sources(loader):
+    for source in project.host_to_device.sources(loader):
         assert isinstance(source.node, ast.expr)
-        for where, owner in project.resolver.classes_of(source.scopes, source.node):
+        for where, owner in project.resolver.classes_of(source.module, source.node):
             if any(base.endswith("IterableDataset") for base in project.resolver.base_names(where, owner)):
-                return not divides_stream(project, Ref(where, owner))
-        made = project.resolver.origins(source.scopes, source.node)
+                return not divides_stream(project, NodeRef(where, owner))
+        made = project.resolver.points_to(source.module, source.node)
         if any(isinstance(ref.node, ast.Call) and _STREAM.search(last_name(ref.node.func)) for ref in made):
             return True
-    return project.feeding.yields_gpu_tensors(loader)
+    return project.host_to_device.yields_gpu_tensors(loader)
 
 
 RULE = Rule(

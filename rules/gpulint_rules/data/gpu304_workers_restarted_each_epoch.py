@@ -28,17 +28,17 @@ import ast
 from collections.abc import Iterator
 
 from gpulint.documents.base import Document
-from gpulint.facts.arguments import Passed
-from gpulint.facts.feeding import WORKERS_POSITION
-from gpulint.facts.loader_classes import Loader
-from gpulint.facts.roles import Role
-from gpulint.facts.scopes import ModuleScopes, Ref, last_name
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
+from gpulint.placement.host_to_device import WORKERS_POSITION
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
+from gpulint.semantic.module_index import ModuleIndex, NodeRef, last_name
 from gpulint.source import Span
+from gpulint.training.loader_calls import Loader
+from gpulint.training.loop_roles import Role
+from gpulint.values.arguments import ArgumentState
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,75 +46,75 @@ class Restarted:
     """The loader, and the expression for its number of workers."""
 
     loader: Loader
-    workers: Ref
+    workers: NodeRef
 
 
 def check(document: Document, project: Project) -> Iterator[Finding]:
-    scopes = project.scopes(document)
-    if scopes is None or not project.gpu_programs.runs(scopes):
+    module = project.module(document)
+    if module is None or not project.gpu_programs.runs_on_gpu(module):
         return
-    feeding = project.feeding
-    for loader in project.loaders.in_module(scopes):
+    feeding = project.host_to_device
+    for loader in project.loaders.in_module(module):
         workers = feeding.argument(loader, "num_workers", WORKERS_POSITION)
-        if workers.passed is not Passed.ALWAYS or workers.unknown or not _several(project, workers.refs):
+        if workers.passed is not ArgumentState.ALWAYS or workers.unknown or not _several(project, workers.refs):
             continue
         kept = feeding.argument(loader, "persistent_workers")
         if not kept.is_absent and not all(
-            project.values.of(ref.scopes, ref.node).every(lambda value: value is False) for ref in kept.refs
+            project.constants.of(ref.module, ref.node).every(lambda value: value is False) for ref in kept.refs
         ):
             continue
-        if kept.passed is Passed.UNKNOWN or project.loops.in_role(scopes, loader.node, Role.EPOCH) is not None:
+        if kept.passed is ArgumentState.UNKNOWN or project.loops.in_role(module, loader.node, Role.EPOCH) is not None:
             continue
         epochs = _epochs(project, loader)
-        if epochs is None or _is_refreshed(scopes) or _is_refreshed(epochs.scopes):
+        if epochs is None or _is_refreshed(module) or _is_refreshed(epochs.module):
             continue
         name = loader.variable
         yield RULE.finding(
             document.path,
-            scopes.module.span(loader.node),
+            module.syntax.span(loader.node),
             (f"the workers of DataLoader '{name}'" if name else "the loader's workers") + " start anew in every epoch",
             help=f"pass `persistent_workers=True` to {f'`{name}`' if name else 'it'}",
             payload=Restarted(loader, workers.refs[0]),
-            related=(Place(epochs.scopes.path, _header(epochs), "the loop over epochs"),),
+            related=(Place(epochs.module.path, _header(epochs), "the loop over epochs"),),
         )
 
 
-def _several(project: Project, refs: tuple[Ref, ...]) -> bool:
+def _several(project: Project, refs: tuple[NodeRef, ...]) -> bool:
     """Is the number of workers known, and more than none?"""
-    known = [project.values.of(ref.scopes, ref.node) for ref in refs]
+    known = [project.constants.of(ref.module, ref.node) for ref in refs]
     return bool(known) and all(value.every(lambda number: isinstance(number, int) and number > 0) for value in known)
 
 
-def _epochs(project: Project, loader: Loader) -> Ref | None:
+def _epochs(project: Project, loader: Loader) -> NodeRef | None:
     """The loop over several epochs in which the batches of a loader are drawn."""
     loops = project.loops
-    for draw in project.draws.by_loader.get(loader.node, []):
-        where = draw.where
-        for loop in loops.around(where.scopes, where.node):
+    for batch_read in project.batch_flow.by_loader.get(loader.node, []):
+        where = batch_read.where
+        for loop in loops.around(where.module, where.node):
             if (
                 loop is not where.node
-                and loops.role(where.scopes, loop) is Role.EPOCH
-                and _repeats(project, where.scopes, loop)
+                and loops.role(where.module, loop) is Role.EPOCH
+                and _repeats(project, where.module, loop)
             ):
-                return Ref(where.scopes, loop)
-        function = where.scopes.function(where.node)
-        for context in loops.function_contexts(where.scopes, function) if function is not None else ():
+                return NodeRef(where.module, loop)
+        function = where.module.function(where.node)
+        for context in loops.enclosing_loops_of_function(where.module, function) if function is not None else ():
             if (
                 context.role is Role.EPOCH
-                and _repeats(project, context.loop.scopes, context.loop.node)
-                and project.draws.hands(loader, draw, context)
+                and _repeats(project, context.loop.module, context.loop.node)
+                and project.batch_flow.passes_loader(loader, batch_read, context)
             ):
                 return context.loop
     return None
 
 
-def _repeats(project: Project, scopes: ModuleScopes, loop: ast.AST) -> bool:
+def _repeats(project: Project, module: ModuleIndex, loop: ast.AST) -> bool:
     """Is the loop one over epochs that is not known to run once?"""
     if not isinstance(loop, ast.For):
         return isinstance(loop, ast.While)
     source = loop.iter
     if isinstance(source, ast.Call) and last_name(source.func) in ("range", "trange") and source.args:
-        bounds = [project.values.of(scopes, argument) for argument in source.args[:2]]
+        bounds = [project.constants.of(module, argument) for argument in source.args[:2]]
         if all(bound.complete and len(bound.values) == 1 for bound in bounds):
             first, last = ([0] if len(bounds) == 1 else []) + [bound.values[0].value for bound in bounds]
             if isinstance(first, int) and isinstance(last, int):
@@ -122,25 +122,25 @@ def _repeats(project: Project, scopes: ModuleScopes, loop: ast.AST) -> bool:
     return True
 
 
-def _is_refreshed(scopes: ModuleScopes) -> bool:
+def _is_refreshed(module: ModuleIndex) -> bool:
     """Does a module change its data set between epochs, by a known method or by one of its own
     (``loader.dataset.sample_negatives()``) that nobody asks for a result?"""
     return any(
         isinstance(call.func, ast.Attribute) and "dataset" in last_name(call.func.value).lower()
         for method in ("set_epoch", "resample", "refresh", "update", "reshuffle", "on_epoch_end")
-        for call in scopes.calls_by_name.get(method, [])
+        for call in module.calls_by_name.get(method, [])
     ) or any(
         isinstance(call.func, ast.Attribute)
         and isinstance(call.func.value, ast.Attribute)
         and call.func.value.attr == "dataset"
-        and isinstance(scopes.module.parents.get(call), ast.Expr)
-        for call in scopes.calls
+        and isinstance(module.syntax.parents.get(call), ast.Expr)
+        for call in module.calls
     )
 
 
-def _header(loop: Ref) -> Span:
+def _header(loop: NodeRef) -> Span:
     node = loop.node
-    return loop.scopes.module.span(node.iter if isinstance(node, ast.For | ast.AsyncFor) else node.test)  # type: ignore[attr-defined]
+    return loop.module.syntax.span(node.iter if isinstance(node, ast.For | ast.AsyncFor) else node.test)  # type: ignore[attr-defined]
 
 
 RULE = Rule(

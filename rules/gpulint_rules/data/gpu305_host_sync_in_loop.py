@@ -34,121 +34,127 @@ from collections.abc import Iterator
 from gpulint import regex
 from gpulint.documents.base import Document
 from gpulint.documents.python import walk
-from gpulint.facts.acting import moves_environment
-from gpulint.facts.conditions import conditions, is_ending
-from gpulint.facts.glances import FEW, looks_at_few
-from gpulint.facts.guards import is_benchmark
-from gpulint.facts.host_models import trains_on_host
-from gpulint.facts.input_path import is_held_out
-from gpulint.facts.iterables import is_loader_name, unwrap_iterable
-from gpulint.facts.loops import Context
-from gpulint.facts.modes import is_for_a_kind, is_for_absent, is_of_another_mode, only_evaluates
-from gpulint.facts.roles import Role
-from gpulint.facts.scopes import FUNCTIONS, LOOPS, ModuleScopes, Ref, last_name
-from gpulint.facts.syncs import Kind as SyncKind
-from gpulint.facts.syncs import Sync, Syncs
 from gpulint.finding import Finding, Place, Severity
 from gpulint.gate import Gate
+from gpulint.placement.cpu_models import trains_on_host
+from gpulint.placement.environment_actions import feeds_rl_environment
+from gpulint.placement.synchronization import SyncKind, SyncPoint, SyncPoints
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
+from gpulint.semantic.module_index import FUNCTIONS, LOOPS, ModuleIndex, NodeRef, last_name
+from gpulint.semantic.path_conditions import conditions, is_ending
+from gpulint.training.bounded_loops import FEW, reads_few_batches
+from gpulint.training.guards import is_benchmark
+from gpulint.training.loop_contexts import LoopContext
+from gpulint.training.loop_iterables import is_loader_name, unwrap_iterable
+from gpulint.training.loop_roles import Role
+from gpulint.training.phases import (
+    belongs_to_other_phase,
+    handles_missing_argument,
+    is_model_variant_branch,
+    only_evaluates,
+)
+from gpulint.workload.sample_preprocessing import is_held_out
 
 _EPOCH = regex.compile(r"epoch|^ep$", re.IGNORECASE)
 _SAVES = regex.compile(r"^_?(save|write|store)_\w*(checkpoint|ckpt|model|state|snapshot|weights)", re.IGNORECASE)
 
 
 def check(document: Document, project: Project) -> Iterator[Finding]:
-    scopes = project.scopes(document)
-    if scopes is None or is_benchmark(scopes.path):
+    module = project.module(document)
+    if module is None or is_benchmark(module.path):
         return
-    statements: dict[ast.AST, list[tuple[Sync, Context]]] = {}
-    syncs = project.syncs
-    for sync in syncs.in_module(scopes):
-        if not project.gpu_programs.runs(scopes):
+    statements: dict[ast.AST, list[tuple[SyncPoint, LoopContext]]] = {}
+    syncs = project.sync_points
+    for sync in syncs.in_module(module):
+        if not project.gpu_programs.runs_on_gpu(module):
             return
-        context = _every_step(project, scopes, syncs, sync) or _every_element(project, scopes, syncs, sync)
+        context = _every_step(project, module, syncs, sync) or _every_element(project, module, syncs, sync)
         if context is not None:
-            statements.setdefault(_statement(scopes, sync.node), []).append((sync, context))
+            statements.setdefault(_statement(module, sync.node), []).append((sync, context))
     for found in statements.values():
         sync, context = min(found, key=lambda item: (item[0].node.lineno, item[0].node.col_offset))
         yield RULE.finding(
             document.path,
-            scopes.module.span(sync.node),
-            _message(scopes, sync, context),
+            module.syntax.span(sync.node),
+            _message(module, sync, context),
             help=_help(sync, context),
             severity=Severity.INFO if sync.kind is SyncKind.TEST else None,
             related=_way(context),
         )
 
 
-def _every_step(project: Project, scopes: ModuleScopes, syncs: Syncs, sync: Sync) -> Context | None:
+def _every_step(project: Project, module: ModuleIndex, syncs: SyncPoints, sync: SyncPoint) -> LoopContext | None:
     """The training loop whose every iteration reaches the primitive."""
     guards = project.guards
-    without_gradients = guards.no_grad(scopes, sync.node) and not _in_step_loop(project, scopes, sync)
-    if without_gradients and not _is_meter(project, scopes, sync):
+    without_gradients = guards.is_without_gradients(module, sync.node) and not _in_step_loop(project, module, sync)
+    if without_gradients and not _is_meter(project, module, sync):
         return None
     if (
-        guards.periodic(scopes, sync.node)
-        or guards.debug(scopes, sync.node)
-        or is_ending(scopes, sync.node)
-        or guards.leaving(scopes, sync.node)
-        or guards.exceptional(scopes, sync.node)
-        or guards.once(scopes, sync.node)
+        guards.is_periodic(module, sync.node)
+        or guards.is_debugging(module, sync.node)
+        or is_ending(module, sync.node)
+        or guards.is_before_loop_exit(module, sync.node)
+        or guards.is_error_path(module, sync.node)
+        or guards.runs_once(module, sync.node)
     ):
         return None
-    if is_for_a_kind(project, scopes, sync.node) or only_evaluates(scopes, sync.node):
+    if is_model_variant_branch(project, module, sync.node) or only_evaluates(module, sync.node):
         return None
-    if project.gpu_programs.tries_itself(scopes, sync.node):
+    if project.gpu_programs.tries_itself(module, sync.node):
         return None
-    for context in project.loops.contexts(scopes, sync.node):
+    for context in project.loops.enclosing_loops(module, sync.node):
         if context.role is not Role.STEP or _is_full_batch(context):
             continue
         # What is off around the whole loop (`if args.do_train`) says nothing of its iterations.
-        if guards.off_by_default(scopes, sync.node, context.loop.node):
+        if guards.is_off_by_default(module, sync.node, context.loop.node):
             continue
         if without_gradients and not context.calls:
             continue  # a hook of a framework
         if any(
-            guards.periodic(site.scopes, site.node)
-            or (without_gradients and guards.no_grad(site.scopes, site.node))
-            or guards.off_by_default(site.scopes, site.node, context.loop.node)
-            or guards.exceptional(site.scopes, site.node)
-            or guards.once(site.scopes, site.node)
-            or is_for_a_kind(project, site.scopes, site.node)
-            or only_evaluates(site.scopes, site.node)
+            guards.is_periodic(site.module, site.node)
+            or (without_gradients and guards.is_without_gradients(site.module, site.node))
+            or guards.is_off_by_default(site.module, site.node, context.loop.node)
+            or guards.is_error_path(site.module, site.node)
+            or guards.runs_once(site.module, site.node)
+            or is_model_variant_branch(project, site.module, site.node)
+            or only_evaluates(site.module, site.node)
             for site in context.calls
         ):
             continue
-        if moves_environment(scopes, sync.node, context.calls) or _writes_checkpoint(context):
+        if feeds_rl_environment(module, sync.node, context.calls) or _writes_checkpoint(context):
             continue
-        if syncs.gets_numbers(scopes, sync, context.calls):
+        if syncs.gets_numbers(module, sync, context.calls):
             continue
-        if context.calls and is_for_absent(scopes, sync.node, context.calls[-1]):
+        if context.calls and handles_missing_argument(module, sync.node, context.calls[-1]):
             continue
         loop = context.loop
-        if isinstance(loop.node, LOOPS) and trains_on_host(project, loop.scopes, loop.node):
+        if isinstance(loop.node, LOOPS) and trains_on_host(project, loop.module, loop.node):
             continue
-        if is_of_another_mode(project, context.loop, context.calls[0] if context.calls else Ref(scopes, sync.node)):
+        if belongs_to_other_phase(
+            project, context.loop, context.calls[0] if context.calls else NodeRef(module, sync.node)
+        ):
             continue
         return context
     return None
 
 
-def _every_element(project: Project, scopes: ModuleScopes, syncs: Syncs, sync: Sync) -> Context | None:
+def _every_element(project: Project, module: ModuleIndex, syncs: SyncPoints, sync: SyncPoint) -> LoopContext | None:
     """The loop over evaluation batches that reads the elements of a tensor one by one."""
     guards = project.guards
     if (
         sync.kind not in (SyncKind.READ, SyncKind.TEST)
-        or not (loops := syncs.read_one_by_one(scopes, sync))
-        or guards.periodic(scopes, sync.node)
-        or guards.debug(scopes, sync.node)
-        or guards.exceptional(scopes, sync.node)
-        or guards.off_by_default(scopes, sync.node)
-        or any(_is_below_few(test) for test, holds in conditions(scopes, sync.node) if holds)
+        or not (loops := syncs.read_one_by_one(module, sync))
+        or guards.is_periodic(module, sync.node)
+        or guards.is_debugging(module, sync.node)
+        or guards.is_error_path(module, sync.node)
+        or guards.is_off_by_default(module, sync.node)
+        or any(_is_below_few(test) for test, holds in conditions(module, sync.node) if holds)
     ):
         return None
-    for context in project.loops.contexts(scopes, sync.node):
+    for context in project.loops.enclosing_loops(module, sync.node):
         inside = bool(context.calls) or isinstance(context.loop.node, FUNCTIONS) or context.loop.node not in loops
-        if context.role is Role.EVAL and inside and not looks_at_few(project, context.loop):
+        if context.role is Role.EVAL and inside and not reads_few_batches(project, context.loop):
             return context
     return None
 
@@ -165,22 +171,22 @@ def _is_below_few(test: ast.expr) -> bool:
     )
 
 
-def _writes_checkpoint(context: Context) -> bool:
+def _writes_checkpoint(context: LoopContext) -> bool:
     """Does a call on the way save the model? What it reads back is the checkpoint, however often it is written."""
     return any(isinstance(site.node, ast.Call) and _SAVES.search(last_name(site.node.func)) for site in context.calls)
 
 
-def _in_step_loop(project: Project, scopes: ModuleScopes, sync: Sync) -> bool:
-    return any(project.loops.role(scopes, loop) is Role.STEP for loop in project.loops.around(scopes, sync.node))
+def _in_step_loop(project: Project, module: ModuleIndex, sync: SyncPoint) -> bool:
+    return any(project.loops.role(module, loop) is Role.STEP for loop in project.loops.around(module, sync.node))
 
 
-def _is_meter(project: Project, scopes: ModuleScopes, sync: Sync) -> bool:
+def _is_meter(project: Project, module: ModuleIndex, sync: SyncPoint) -> bool:
     """Does the sync stand in a function without a loop that is not there to evaluate?"""
-    function = scopes.function(sync.node)
-    return function is not None and not is_held_out(function.name) and not any(project.loops.around(scopes, sync.node))
+    function = module.function(sync.node)
+    return function is not None and not is_held_out(function.name) and not any(project.loops.around(module, sync.node))
 
 
-def _is_full_batch(context: Context) -> bool:
+def _is_full_batch(context: LoopContext) -> bool:
     """One step per epoch: a wait per epoch does no harm."""
     loop = context.loop.node
     if not isinstance(loop, ast.For) or is_loader_name(last_name(unwrap_iterable(loop.iter))):
@@ -197,22 +203,22 @@ def _counts_epochs(source: ast.expr) -> bool:
     return isinstance(source, ast.Name | ast.Attribute) and bool(_EPOCH.search(last_name(source)))
 
 
-def _statement(scopes: ModuleScopes, node: ast.expr) -> ast.AST:
-    for up in scopes.module.ancestors(node):
+def _statement(module: ModuleIndex, node: ast.expr) -> ast.AST:
+    for up in module.syntax.ancestors(node):
         if isinstance(up, ast.stmt):
             return node if hasattr(up, "body") else up
     return node
 
 
-def _message(scopes: ModuleScopes, sync: Sync, context: Context) -> str:
-    text = " ".join(scopes.module.text(sync.node).split())
+def _message(module: ModuleIndex, sync: SyncPoint, context: LoopContext) -> str:
+    text = " ".join(module.syntax.text(sync.node).split())
     text = text if len(text) <= 60 else f"{text[:57]}..."
     if context.role is Role.EVAL:
         return f"'{text}' makes the host wait for the GPU for each element of an evaluation batch"
     return f"'{text}' makes the host wait for the GPU on every training iteration"
 
 
-def _help(sync: Sync, context: Context) -> str:
+def _help(sync: SyncPoint, context: LoopContext) -> str:
     if context.role is Role.EVAL:
         return "copy the whole tensor once, before the loop over its elements (`values = tensor.tolist()`)"
     if sync.kind is SyncKind.BARRIER:
@@ -226,10 +232,10 @@ def _help(sync: Sync, context: Context) -> str:
     return "accumulate with `.detach()` on the GPU and read the sum every N iterations or after the epoch"
 
 
-def _way(context: Context) -> tuple[Place, ...]:
+def _way(context: LoopContext) -> tuple[Place, ...]:
     """The calls that lead from the loop to the primitive."""
     return tuple(
-        Place(site.scopes.path, site.scopes.module.span(site.node), "called from the training loop here")
+        Place(site.module.path, site.module.syntax.span(site.node), "called from the training loop here")
         for site in context.calls
         if isinstance(site.node, ast.Call)
     )

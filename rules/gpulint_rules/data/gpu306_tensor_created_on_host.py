@@ -30,16 +30,16 @@ from collections.abc import Iterator
 
 from gpulint import regex
 from gpulint.documents.base import Document
-from gpulint.facts.devices import Device, Transfer
-from gpulint.facts.loops import Context
-from gpulint.facts.rearranging import made_by
-from gpulint.facts.roles import Role
-from gpulint.facts.scopes import ModuleScopes
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
+from gpulint.placement.container_helpers import made_by
+from gpulint.placement.devices import Device, Transfer
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
+from gpulint.semantic.module_index import ModuleIndex
+from gpulint.training.loop_contexts import LoopContext
+from gpulint.training.loop_roles import Role
 
 _CONSTANT = frozenset(
     "torch.zeros torch.ones torch.full torch.empty torch.eye torch.arange torch.linspace torch.tensor "
@@ -63,68 +63,68 @@ class OnHost:
 
 
 def check(document: Document, project: Project) -> Iterator[Finding]:
-    scopes = project.scopes(document)
-    if scopes is None:
+    module = project.module(document)
+    if module is None:
         return
-    for transfer in project.devices.transfers(scopes):
+    for transfer in project.devices.transfers(module):
         made = made_by(transfer.value)
         if not isinstance(made, ast.Call) or (Device.CUDA not in transfer.devices and not transfer.to_gpu):
             continue
-        names = project.resolver.call_names(scopes, made)
+        names = project.resolver.call_names(module, made)
         random = bool(names & _RANDOM)
         if not random and not names & _CONSTANT:
             continue
-        if any(name.endswith("_like") for name in names) and not _is_on_host(project, scopes, made):
+        if any(name.endswith("_like") for name in names) and not _is_on_host(project, module, made):
             continue
         if any(keyword.arg in ("device", "generator", None) for keyword in made.keywords):
             continue
-        context = _loop(project, scopes, transfer)
+        context = _loop(project, module, transfer)
         if context is None:
             continue
-        text = _shortened(scopes.module.text(made))
+        text = _shortened(module.syntax.text(made))
         yield RULE.finding(
             document.path,
-            scopes.module.span(transfer.node),
+            module.syntax.span(transfer.node),
             f"'{text}' is made on the host and copied to the GPU at every iteration",
             help="create it there: pass `device=...` to the call that creates it",
             payload=OnHost(made, transfer, random),
             related=tuple(
-                Place(site.scopes.path, site.scopes.module.span(site.node), "called from the loop here")
+                Place(site.module.path, site.module.syntax.span(site.node), "called from the loop here")
                 for site in context.calls
                 if isinstance(site.node, ast.Call)
             ),
         )
 
 
-def _is_on_host(project: Project, scopes: ModuleScopes, made: ast.Call) -> bool:
+def _is_on_host(project: Project, module: ModuleIndex, made: ast.Call) -> bool:
     """Is the tensor that ``torch.zeros_like(x)`` is like a batch fresh from a loader? It is made where that one is."""
-    draw = project.draws.batch(scopes, made.args[0]) if made.args else None
-    return draw is not None and not draw.prepared
+    batch_read = project.batch_flow.batch_of(module, made.args[0]) if made.args else None
+    return batch_read is not None and not batch_read.prepared
 
 
-def _loop(project: Project, scopes: ModuleScopes, transfer: Transfer) -> Context | None:
+def _loop(project: Project, module: ModuleIndex, transfer: Transfer) -> LoopContext | None:
     guards = project.guards
-    if guards.periodic(scopes, transfer.node) or guards.debug(scopes, transfer.node):
+    if guards.is_periodic(module, transfer.node) or guards.is_debugging(module, transfer.node):
         return None
-    if guards.exceptional(scopes, transfer.node) or project.gpu_programs.tries_itself(scopes, transfer.node):
+    if guards.is_error_path(module, transfer.node) or project.gpu_programs.tries_itself(module, transfer.node):
         return None
-    for context in project.loops.contexts(scopes, transfer.node):
-        seldom = any(guards.periodic(site.scopes, site.node) for site in context.calls)
+    for context in project.loops.enclosing_loops(module, transfer.node):
+        seldom = any(guards.is_periodic(site.module, site.node) for site in context.calls)
         if (
             context.role in (Role.STEP, Role.EVAL)
             and not seldom
-            and not _once_per_sample(project, scopes, transfer, context)
+            and not _once_per_sample(project, module, transfer, context)
         ):
             return context
     return None
 
 
-def _once_per_sample(project: Project, scopes: ModuleScopes, transfer: Transfer, context: Context) -> bool:
+def _once_per_sample(project: Project, module: ModuleIndex, transfer: Transfer, context: LoopContext) -> bool:
     """Does an evaluation step through time after this, as the sampler of a diffusion model does? Once counts little."""
-    innermost = next(project.loops.around(scopes, transfer.node), None)
+    innermost = next(project.loops.around(module, transfer.node), None)
     if context.role is not Role.EVAL or (innermost is not None and innermost is not context.loop.node):
         return False
-    beside = project.loops.inner_loops(scopes, innermost or scopes.function(transfer.node))
+    beside = project.loops.inner_loops(module, innermost or module.function(transfer.node))
     return any(
         isinstance(loop, ast.For)
         and loop is not context.loop.node

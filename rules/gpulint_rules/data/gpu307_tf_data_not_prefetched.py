@@ -35,17 +35,17 @@ from collections.abc import Iterator
 
 from gpulint import regex
 from gpulint.documents.base import Document
-from gpulint.facts.gpu_programs import computes, is_for_tpu
-from gpulint.facts.iterables import unwrap_iterable
-from gpulint.facts.mapped import has_state, is_idle
-from gpulint.facts.roles import Role
-from gpulint.facts.scopes import ModuleScopes, Ref, last_name
-from gpulint.facts.tensorflow_release import MAPS_IN_PARALLEL, PREFETCHES, release
 from gpulint.finding import Finding, Severity
 from gpulint.fix import Safety
+from gpulint.programs.gpu_programs import computes, is_for_tpu
+from gpulint.programs.tensorflow_version import MAPS_IN_PARALLEL, PREFETCHES, release
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
+from gpulint.semantic.module_index import ModuleIndex, NodeRef, last_name
+from gpulint.training.loop_iterables import unwrap_iterable
+from gpulint.training.loop_roles import Role
+from gpulint.workload.map_functions import has_state, is_idle
 
 _FEW = 32
 """Batches that are looked at rather than trained on."""
@@ -62,7 +62,7 @@ _FITTERS = ("fit", "evaluate", "predict", "train_on_dataset")
 class Pipeline:
     """``call`` is the last call of the pipeline, or its ``map`` without ``num_parallel_calls``."""
 
-    call: Ref
+    call: NodeRef
     is_map: bool
 
 
@@ -71,13 +71,13 @@ _SERVES = regex.compile(r"(^|_)(export|exporter|serve|serving)(_|$)", re.IGNOREC
 
 
 def check(document: Document, project: Project) -> Iterator[Finding]:
-    scopes = project.scopes(document)
-    if scopes is None or _SERVES.search(document.path.stem) or is_for_tpu(scopes):
+    module = project.module(document)
+    if module is None or _SERVES.search(document.path.stem) or is_for_tpu(module):
         return
-    found = [*_unprefetched(project, scopes), *_serial_maps(document, project, scopes)]
-    if not found or _only_makes_data(document, project, scopes):
+    found = [*_unprefetched(project, module), *_serial_maps(document, project, module)]
+    if not found or _only_makes_data(document, project, module):
         return
-    newest = release(project, scopes)
+    newest = release(project, module)
     for finding in found:
         assert isinstance(finding.payload, Pipeline)
         if finding.payload.is_map:
@@ -87,16 +87,16 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             yield finding
 
 
-def _unprefetched(project: Project, scopes: ModuleScopes) -> Iterator[Finding]:
+def _unprefetched(project: Project, module: ModuleIndex) -> Iterator[Finding]:
     seen: set[ast.AST] = set()
-    for read in _reads(scopes):
-        if _is_glance(project, scopes, read) or _is_for_records(scopes, read):
+    for read in _reads(module):
+        if _is_glance(project, module, read) or _is_for_records(module, read):
             continue
-        calls = [call for call in _pipeline(project, scopes, read) if not _ends_with(call, *_ITERATORS)]
+        calls = [call for call in _pipeline(project, module, read) if not _ends_with(call, *_ITERATORS)]
         if not calls or any(_ends_with(call, "prefetch") for call in calls):
             continue
         if not any(_ends_with(call, "batch", "padded_batch") for call in calls) and not (
-            any(_ends_with(call, "map") for call in calls) and _is_for_training(project, scopes, read)
+            any(_ends_with(call, "map") for call in calls) and _is_for_training(project, module, read)
         ):
             continue
         last = calls[0]
@@ -105,75 +105,75 @@ def _unprefetched(project: Project, scopes: ModuleScopes) -> Iterator[Finding]:
             continue
         seen.add(last.node)
         yield RULE.finding(
-            last.scopes.path,
-            last.scopes.module.span(last.node),
-            f"the tf.data pipeline that '{scopes.module.text(read)[:40]}' reads prepares no batch ahead",
+            last.module.path,
+            last.module.syntax.span(last.node),
+            f"the tf.data pipeline that '{module.syntax.text(read)[:40]}' reads prepares no batch ahead",
             help="end it with `.prefetch(tf.data.AUTOTUNE)`",
             payload=Pipeline(last, is_map=False),
         )
 
 
-def _serial_maps(document: Document, project: Project, scopes: ModuleScopes) -> Iterator[Finding]:
-    for call in scopes.calls_by_name.get("map", []):
-        if _is_serial_map(project, scopes, call):
+def _serial_maps(document: Document, project: Project, module: ModuleIndex) -> Iterator[Finding]:
+    for call in module.calls_by_name.get("map", []):
+        if _is_serial_map(project, module, call):
             yield RULE.finding(
                 document.path,
-                scopes.module.span(call),
+                module.syntax.span(call),
                 "this map of a tf.data pipeline runs on one core",
                 help="pass `num_parallel_calls=tf.data.AUTOTUNE`",
-                payload=Pipeline(Ref(scopes, call), is_map=True),
+                payload=Pipeline(NodeRef(module, call), is_map=True),
             )
 
 
-def _only_makes_data(document: Document, project: Project, scopes: ModuleScopes) -> bool:
+def _only_makes_data(document: Document, project: Project, module: ModuleIndex) -> bool:
     """Is it a program that neither trains nor evaluates (it converts records, or shows them), nor is a part of one?"""
     text = document.source.text
     if document.kind is not Kind.NOTEBOOK and "__main__" not in text:
         return False
-    return not computes(text.encode("utf-8", "replace")) and not project.gpu_programs.runs(scopes)
+    return not computes(text.encode("utf-8", "replace")) and not project.gpu_programs.runs_on_gpu(module)
 
 
-def _reads(scopes: ModuleScopes) -> Iterator[ast.expr]:
+def _reads(module: ModuleIndex) -> Iterator[ast.expr]:
     """Expressions that a loop or Keras draws batches from."""
-    for loop in scopes.loops:
+    for loop in module.loops:
         if isinstance(loop, ast.For | ast.AsyncFor):
             yield unwrap_iterable(loop.iter)
     for name in _FITTERS:
-        for call in scopes.calls_by_name.get(name, []):
+        for call in module.calls_by_name.get(name, []):
             if isinstance(call.func, ast.Attribute):
                 yield from call.args[:1]
                 yield from (keyword.value for keyword in call.keywords if keyword.arg in ("x", "validation_data"))
 
 
-def _is_glance(project: Project, scopes: ModuleScopes, read: ast.expr) -> bool:
+def _is_glance(project: Project, module: ModuleIndex, read: ast.expr) -> bool:
     """``dataset.take(1)``: a look at a few batches, or the warm-up of a model."""
     if not isinstance(read, ast.Call) or last_name(read.func) != "take" or not read.args:
         return False
-    known = project.values.of(scopes, read.args[0])
+    known = project.constants.of(module, read.args[0])
     return known.every(lambda count: isinstance(count, int) and 0 <= count <= _FEW)
 
 
-def _is_for_records(scopes: ModuleScopes, read: ast.expr) -> bool:
+def _is_for_records(module: ModuleIndex, read: ast.expr) -> bool:
     """Does the function that draws the samples write them to records?"""
-    function = scopes.function(read)
-    return any(scopes.function(writer) is function for writer in scopes.calls_by_name.get("TFRecordWriter", []))
+    function = module.function(read)
+    return any(module.function(writer) is function for writer in module.calls_by_name.get("TFRecordWriter", []))
 
 
-def _is_for_training(project: Project, scopes: ModuleScopes, read: ast.expr) -> bool:
+def _is_for_training(project: Project, module: ModuleIndex, read: ast.expr) -> bool:
     """Are the samples drawn by Keras, or by a loop that trains or evaluates? Others may only count or collect them."""
-    for up in scopes.module.ancestors(read):
+    for up in module.syntax.ancestors(read):
         if isinstance(up, ast.For | ast.AsyncFor):
-            return project.loops.role(scopes, up) is not Role.OTHER
+            return project.loops.role(module, up) is not Role.OTHER
         if isinstance(up, ast.stmt):
             return True
     return True
 
 
-def _pipeline(project: Project, scopes: ModuleScopes, read: ast.expr) -> list[Ref]:
+def _pipeline(project: Project, module: ModuleIndex, read: ast.expr) -> list[NodeRef]:
     """Calls of the pipeline behind an expression, the last one first; [] unless it starts in ``tf.data``."""
-    found: list[Ref] = []
+    found: list[NodeRef] = []
     continued: set[ast.AST] = set()
-    todo = list(project.resolver.origins(scopes, read))
+    todo = list(project.resolver.points_to(module, read))
     rooted = False
     seen: set[ast.AST] = set()
     while todo and len(seen) < MAX_STEPS:
@@ -183,10 +183,10 @@ def _pipeline(project: Project, scopes: ModuleScopes, read: ast.expr) -> list[Re
         seen.add(ref.node)
         if _is_source(project, ref):
             rooted = True
-            found.append(Ref(ref.scopes, ref.node))
+            found.append(NodeRef(ref.module, ref.node))
         elif isinstance(ref.node.func, ast.Attribute):
-            found.append(Ref(ref.scopes, ref.node))
-            before = project.resolver.origins(ref.scopes, ref.node.func.value)
+            found.append(NodeRef(ref.module, ref.node))
+            before = project.resolver.points_to(ref.module, ref.node.func.value)
             continued |= {origin.node for origin in before if origin.node is not ref.node}
             todo += before
     # A name that is bound anew step by step leads, from within a function, to each of the steps.
@@ -198,29 +198,29 @@ def _takes_one(call: ast.Call) -> bool:
     return last_name(call.func) == "take" and any(isinstance(n, ast.Constant) and n.value == 1 for n in call.args)
 
 
-def _is_source(project: Project, ref: Ref) -> bool:
+def _is_source(project: Project, ref: NodeRef) -> bool:
     assert isinstance(ref.node, ast.Call)
-    return any(name.startswith(_SOURCES) for name in project.resolver.call_names(ref.scopes, ref.node))
+    return any(name.startswith(_SOURCES) for name in project.resolver.call_names(ref.module, ref.node))
 
 
-def _ends_with(call: Ref, *names: str) -> bool:
+def _ends_with(call: NodeRef, *names: str) -> bool:
     return isinstance(call.node, ast.Call) and last_name(call.node.func) in names
 
 
-def _keeps_state(project: Project, call: Ref) -> bool:
+def _keeps_state(project: Project, call: NodeRef) -> bool:
     """Does the mapped function draw random numbers or run Python, so that no TensorFlow spreads it over the cores?"""
     assert isinstance(call.node, ast.Call)
-    return bool(call.node.args) and has_state(project, call.scopes, call.node.args[0])
+    return bool(call.node.args) and has_state(project, call.module, call.node.args[0])
 
 
-def _is_serial_map(project: Project, scopes: ModuleScopes, call: ast.Call) -> bool:
+def _is_serial_map(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
     if not isinstance(call.func, ast.Attribute) or len(call.args) > 1:
         return False
     if any(keyword.arg in ("num_parallel_calls", None) for keyword in call.keywords):
         return False
-    if not _pipeline(project, scopes, call.func.value):
+    if not _pipeline(project, module, call.func.value):
         return False
-    return not (call.args and is_idle(project, scopes, call.args[0]))
+    return not (call.args and is_idle(project, module, call.args[0]))
 
 
 RULE = Rule(

@@ -33,15 +33,15 @@ from collections.abc import Iterator
 from gpulint import regex
 from gpulint.documents.base import Document
 from gpulint.documents.python import walk
-from gpulint.facts.corpus_passes import passes
-from gpulint.facts.image_sets import IMAGE_SETS, image_sets
-from gpulint.facts.input_path import TOKENISES, InputPaths, is_held_out
-from gpulint.facts.scopes import FUNCTIONS, FunctionNode, ModuleScopes, Ref, last_name
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
+from gpulint.semantic.module_index import FUNCTIONS, FunctionNode, ModuleIndex, NodeRef, last_name
+from gpulint.workload.corpus_passes import corpus_passes
+from gpulint.workload.image_datasets import IMAGE_SETS, image_sets
+from gpulint.workload.sample_preprocessing import TOKENISES, SamplePreprocessing, is_held_out
 from gpulint_rules.data.dali import pipeline
 
 _IMAGES = "decodes and transforms images"
@@ -70,34 +70,34 @@ _STAND_IN = regex.compile(r"fake|dummy|mock|synthetic", re.IGNORECASE)
 
 
 def check(document: Document, project: Project) -> Iterator[Finding]:
-    scopes = project.scopes(document)
-    if scopes is None:
+    module = project.module(document)
+    if module is None:
         return
     found = [
-        *_per_item(scopes, project),
-        *_sets(scopes, project),
-        *_maps(scopes, project),
-        *_passes(scopes, project),
+        *_per_item(module, project),
+        *_sets(module, project),
+        *_maps(module, project),
+        *_passes(module, project),
     ]
-    if found and project.gpu_programs.runs(scopes):
+    if found and project.gpu_programs.runs_on_gpu(module):
         yield from found
 
 
-def _per_item(scopes: ModuleScopes, project: Project) -> Iterator[Finding]:
-    for heavy in InputPaths(project).per_item(scopes):
-        owner = scopes.class_of(heavy.function)
+def _per_item(module: ModuleIndex, project: Project) -> Iterator[Finding]:
+    for heavy in SamplePreprocessing(project).per_item(module):
+        owner = module.class_of(heavy.function)
         if owner is not None and _STAND_IN.search(owner.name):
             continue
         name = f"{owner.name}.{heavy.function.name}" if owner is not None else heavy.function.name
         streams = heavy.function.name == "__iter__"
         unit = "item" if streams or heavy.function.name == "__getitem__" else "batch"
         yield RULE.finding(
-            scopes.path,
-            scopes.module.span(heavy.call if streams else heavy.function),
+            module.path,
+            module.syntax.span(heavy.call if streams else heavy.function),
             f"{name} {heavy.work} on the CPU for every {unit}",
             help=_advice(heavy.work, owner, heavy.function),
             payload=Preprocessing(heavy.work, name),
-            related=(Place(scopes.path, scopes.module.span(heavy.call), "here"),),
+            related=(Place(module.path, module.syntax.span(heavy.call), "here"),),
         )
 
 
@@ -107,25 +107,25 @@ def _advice(work: str, owner: ast.ClassDef | None, function: FunctionNode) -> st
     return f"{_WORK_ADVICE[work]}; with DALI instead of {owner.name}:\n{pipeline(owner.name, function)}"
 
 
-def _sets(scopes: ModuleScopes, project: Project) -> Iterator[Finding]:
-    for made in image_sets(scopes, project):
+def _sets(module: ModuleIndex, project: Project) -> Iterator[Finding]:
+    for made in image_sets(module, project):
         yield RULE.finding(
-            scopes.path,
-            scopes.module.span(made.call),
+            module.path,
+            module.syntax.span(made.call),
             made.does,
             help=_WORK_ADVICE[_IMAGES],
             payload=Preprocessing(_IMAGES, made.name),
         )
 
 
-def _maps(scopes: ModuleScopes, project: Project) -> Iterator[Finding]:
+def _maps(module: ModuleIndex, project: Project) -> Iterator[Finding]:
     """``dataset.map(tokenise)`` over the whole set, in one process."""
-    for call in () if _few(scopes) else scopes.calls_by_name.get("map", []):
-        mapped = _mapped(scopes, project, call)
-        if mapped is None or not isinstance(call.func, ast.Attribute) or _maps_held_out(scopes, call):
+    for call in () if _few(module) else module.calls_by_name.get("map", []):
+        mapped = _mapped(module, project, call)
+        if mapped is None or not isinstance(call.func, ast.Attribute) or _maps_held_out(module, call):
             continue
-        workers = project.arguments.of(scopes, call, "num_proc")
-        if not workers.is_absent and not project.arguments.value(scopes, call, "num_proc").every(
+        workers = project.arguments.of(module, call, "num_proc")
+        if not workers.is_absent and not project.arguments.value(module, call, "num_proc").every(
             lambda value: value in (None, 0, 1)
         ):
             continue
@@ -133,70 +133,70 @@ def _maps(scopes: ModuleScopes, project: Project) -> Iterator[Finding]:
         work, function = mapped
         name = function.node.name if isinstance(function.node, FUNCTIONS) else "lambda"
         yield RULE.finding(
-            scopes.path,
-            scopes.module.span(call),
+            module.path,
+            module.syntax.span(call),
             f"{base}.map {work} of the whole data set in one process before training".replace("text of", "the text of"),
             help=(
                 f"add `num_proc=` with the CPU cores of the job to {base}.map, or map once in a CPU step and "
                 "load the result"
             ),
             payload=Preprocessing(work, name),
-            related=(project.values.place(function, "the function that is mapped"),),
+            related=(project.constants.place(function, "the function that is mapped"),),
         )
 
 
-def _mapped(scopes: ModuleScopes, project: Project, call: ast.Call) -> tuple[str, Ref] | None:
+def _mapped(module: ModuleIndex, project: Project, call: ast.Call) -> tuple[str, NodeRef] | None:
     """The heavy work that ``.map`` applies, and the function that does it; None for the ``map`` of TensorFlow, JAX,
     pools and builtins."""
     argument = call.args[0] if call.args else next((k.value for k in call.keywords if k.arg == "function"), None)
     if (
         argument is None
-        or "datasets" not in scopes.module.source.text
+        or "datasets" not in module.syntax.source.text
         or any(k.arg in ("num_parallel_calls", "chunksize") for k in call.keywords)
     ):
         return None
-    paths = InputPaths(project)
-    for ref in _functions(scopes, project, argument):
-        if isinstance(ref.node, FUNCTIONS) and (found := paths.heavy(ref.scopes, ref.node)):
+    paths = SamplePreprocessing(project)
+    for ref in _functions(module, project, argument):
+        if isinstance(ref.node, FUNCTIONS) and (found := paths.heavy(ref.module, ref.node)):
             return found.work, ref
-        if isinstance(ref.node, ast.Lambda) and (work := paths.work_of(ref.scopes, ref.node)):
+        if isinstance(ref.node, ast.Lambda) and (work := paths.work_of(ref.module, ref.node)):
             return work, ref
     return None
 
 
-def _functions(scopes: ModuleScopes, project: Project, node: ast.expr) -> Iterator[Ref]:
+def _functions(module: ModuleIndex, project: Project, node: ast.expr) -> Iterator[NodeRef]:
     """What is called by a function value: the function itself, or the one inside ``partial(f, ...)``."""
-    for ref in project.resolver.origins(scopes, node):
+    for ref in project.resolver.points_to(module, node):
         if isinstance(ref.node, ast.Call) and last_name(ref.node.func) == "partial" and ref.node.args:
-            yield from project.resolver.origins(ref.scopes, ref.node.args[0])
+            yield from project.resolver.points_to(ref.module, ref.node.args[0])
         else:
             yield ref
 
 
-def _few(scopes: ModuleScopes) -> bool:
+def _few(module: ModuleIndex) -> bool:
     """Does the module load a handful of rows (``split="train[:100]"``)?"""
-    return any(_FEW.search(text) for text in scopes.strings)
+    return any(_FEW.search(text) for text in module.strings)
 
 
-def _maps_held_out(scopes: ModuleScopes, call: ast.Call) -> bool:
+def _maps_held_out(module: ModuleIndex, call: ast.Call) -> bool:
     assert isinstance(call.func, ast.Attribute)
     words = [
         part.value for part in walk(call.func.value) if isinstance(part, ast.Constant) and isinstance(part.value, str)
     ]
     if "train" in words:  # of `train_val["train"]`, or of both splits put together
-        return "streaming=True" in scopes.module.source.text
+        return "streaming=True" in module.syntax.source.text
     words += [part.id for part in walk(call.func.value) if isinstance(part, ast.Name)]
-    statement = next((up for up in scopes.module.ancestors(call) if isinstance(up, ast.stmt)), None)
+    statement = next((up for up in module.syntax.ancestors(call) if isinstance(up, ast.stmt)), None)
     words += map(last_name, statement.targets) if isinstance(statement, ast.Assign) else []
-    return any(is_held_out(word) for word in words) or "streaming=True" in scopes.module.source.text
+    return any(is_held_out(word) for word in words) or "streaming=True" in module.syntax.source.text
 
 
-def _passes(scopes: ModuleScopes, project: Project) -> Iterator[Finding]:
+def _passes(module: ModuleIndex, project: Project) -> Iterator[Finding]:
     """``[tokenizer.encode(s) for s in train_texts]`` in the program that then trains."""
-    for found in passes(project, scopes):
+    for found in corpus_passes(project, module):
         yield RULE.finding(
-            scopes.path,
-            scopes.module.span(found.node),
+            module.path,
+            module.syntax.span(found.node),
             f"`{found.texts}` is tokenised text by text in one process before training",
             help=_WORK_ADVICE[TOKENISES],
             payload=Preprocessing(TOKENISES, found.texts),

@@ -30,13 +30,13 @@ from collections.abc import Iterator
 from gpulint import regex
 from gpulint.documents.base import Document
 from gpulint.documents.jobspec import JobSpecDocument
-from gpulint.facts.collecting import collect_scopes
-from gpulint.facts.scopes import ModuleScopes, last_name
 from gpulint.finding import Finding, Severity
 from gpulint.fix import Safety
 from gpulint.gate import Gate
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
+from gpulint.semantic.index_builder import index_module
+from gpulint.semantic.module_index import ModuleIndex, last_name
 
 _BUCKETS = ("s3://", "s3a://", "gs://", "gcs://", "wasb", "abfs", "hdfs://")
 _BUCKET = r"(?:s3a?|gs|gcs|wasbs?|abfss?|hdfs)://"
@@ -57,64 +57,64 @@ _RAY = regex.compile(r"^ray\.data\.(read_\w+)$")
 
 
 def check(document: Document, project: Project) -> Iterator[Finding]:
-    scopes = project.scopes(document)
-    if scopes is not None:
-        found = [*_ray(document, scopes, project), *_per_item(document, scopes, project)]
-        if found and project.gpu_programs.runs(scopes):
+    module = project.module(document)
+    if module is not None:
+        found = [*_ray(document, module, project), *_per_item(document, module, project)]
+        if found and project.gpu_programs.runs_on_gpu(module):
             yield from found
         return
     if isinstance(document, JobSpecDocument) and any(job.document is document for job, _ in project.gpu_jobs.held):
-        for module in document.modules:
-            yield from _ray(document, collect_scopes(module, module.path.stem), project)
+        for syntax in document.modules:
+            yield from _ray(document, index_module(syntax, syntax.path.stem), project)
     yield from _arguments(document, project)
 
 
-def _ray(document: Document, scopes: ModuleScopes, project: Project) -> Iterator[Finding]:
-    for call in scopes.calls:
+def _ray(document: Document, module: ModuleIndex, project: Project) -> Iterator[Finding]:
+    for call in module.calls:
         if not last_name(call.func).startswith("read_") or not call.args:
             continue
-        if any(_RAY.match(name) for name in project.resolver.call_names(scopes, call)):
-            where = project.paths.of(scopes, call.args[0])
+        if any(_RAY.match(name) for name in project.resolver.call_names(module, call)):
+            where = project.storage_locations.of(module, call.args[0])
             if where.is_remote and "://" in where.text:
                 yield _finding(
                     document,
-                    scopes,
+                    module,
                     call,
                     f"ray.data.{last_name(call.func)} reads {where.text} while GPUs are held",
                 )
 
 
-def _per_item(document: Document, scopes: ModuleScopes, project: Project) -> Iterator[Finding]:
+def _per_item(document: Document, module: ModuleIndex, project: Project) -> Iterator[Finding]:
     """Files opened from a bucket for each item or step."""
-    for name in sorted(_READS & scopes.calls_by_name.keys()):
-        for call in scopes.calls_by_name[name]:
-            function = scopes.function(call)
+    for name in sorted(_READS & module.calls_by_name.keys()):
+        for call in module.calls_by_name[name]:
+            function = module.function(call)
             per_item = (
                 function is not None
                 and function.name in ("__getitem__", "__iter__")
-                and scopes.class_of(call) is not None
+                and module.class_of(call) is not None
             )
-            if not call.args or _is_builtin_open(scopes, call, project):
+            if not call.args or _is_builtin_open(module, call, project):
                 continue
-            where = project.paths.of(scopes, call.args[0])
+            where = project.storage_locations.of(module, call.args[0])
             if not where.is_remote or not (re.match(_BUCKET, where.text) or (per_item and "://" in where.text)):
                 continue
-            if per_item or project.loops.contexts(scopes, call):
+            if per_item or project.loops.enclosing_loops(module, call):
                 unit = "every item" if per_item else "every iteration"
-                yield _finding(document, scopes, call, f"{last_name(call.func)} reads {where.text} for {unit}")
+                yield _finding(document, module, call, f"{last_name(call.func)} reads {where.text} for {unit}")
 
 
-def _is_builtin_open(scopes: ModuleScopes, call: ast.Call, project: Project) -> bool:
+def _is_builtin_open(module: ModuleIndex, call: ast.Call, project: Project) -> bool:
     """Python's own ``open`` knows no URLs: what it is given stands on a disk, whatever else the path is used for."""
     if not isinstance(call.func, ast.Name) or call.func.id != "open":
         return False
-    return project.resolver.call_names(scopes, call) <= {"open", "builtins.open", "io.open"}
+    return project.resolver.call_names(module, call) <= {"open", "builtins.open", "io.open"}
 
 
-def _finding(document: Document, scopes: ModuleScopes, call: ast.Call, message: str) -> Finding:
+def _finding(document: Document, module: ModuleIndex, call: ast.Call, message: str) -> Finding:
     return RULE.finding(
         document.path,
-        scopes.module.span(call),
+        module.syntax.span(call),
         message,
         help="copy the data to local disk in a step before the job, or read through a cache on local disk",
     )

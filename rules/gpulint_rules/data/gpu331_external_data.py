@@ -40,23 +40,23 @@ from gpulint.documents.base import Document
 from gpulint.documents.jobspec import JobSpecDocument
 from gpulint.documents.python import walk
 from gpulint.documents.shell import Command
-from gpulint.facts import escapes
-from gpulint.facts.collecting import collect_scopes
-from gpulint.facts.conditions import conditions, ends_after_repair
-from gpulint.facts.download_tables import HUB
-from gpulint.facts.downloads import Download
-from gpulint.facts.fetch_commands import download_tool
-from gpulint.facts.fetching import LIBRARIES, NAMES
-from gpulint.facts.gpu_jobs import Held, tests_existence
-from gpulint.facts.gpus import BATCH
-from gpulint.facts.opted_in import opted_in
-from gpulint.facts.scopes import ModuleScopes, last_name
-from gpulint.facts.unused import is_unused
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.gate import Gate
+from gpulint.launch.gpu_counts import BATCH
+from gpulint.launch.transfer_commands import download_tool
+from gpulint.libraries.downloads import HUB
+from gpulint.programs.gpu_jobs import GpuJobCommand, tests_existence
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
+from gpulint.semantic.index_builder import index_module
+from gpulint.semantic.module_index import ModuleIndex, last_name
+from gpulint.semantic.path_conditions import conditions, ends_after_repair
+from gpulint.semantic.unused_symbols import is_unused
+from gpulint.transfers import notebook_downloads
+from gpulint.transfers.download_calls import LIBRARIES, NAMES
+from gpulint.transfers.downloads import Download
+from gpulint.transfers.opt_in import requires_opt_in
 
 _FROM_HUB = """download it before the job, and forbid downloads in the job:
 hf download {}  # on the login node or in the image, with HF_HOME on storage that the job sees
@@ -65,54 +65,54 @@ _EXISTS = frozenset({"isdir", "isfile", "exists", "is_dir", "is_file"})
 
 
 def check(document: Document, project: Project) -> Iterator[Finding]:
-    scopes = project.scopes(document)
-    if scopes is not None and project.downloads.in_module(scopes):
-        if project.gpu_programs.runs(scopes):
-            yield from _python(document, scopes, project, ())
+    module = project.module(document)
+    if module is not None and project.downloads.in_module(module):
+        if project.gpu_programs.runs_on_gpu(module):
+            yield from _python(document, module, project, ())
         elif (held := project.gpu_jobs.holding_part(document.path)) is not None:
-            yield from _python(document, scopes, project, (held,))
+            yield from _python(document, module, project, (held,))
     if isinstance(document, JobSpecDocument):
         yield from _embedded(document, project)
     if document.kind is not Kind.NOTEBOOK:
         yield from _commands(document, project)
     else:
-        for command, tool in escapes.downloads(document, scopes, project):
+        for command, tool in notebook_downloads.downloads(document, module, project):
             yield _command(document, command, tool, "notebook")
 
 
-def _python(document: Document, scopes: ModuleScopes, project: Project, held: tuple[Place, ...]) -> Iterator[Finding]:
+def _python(document: Document, module: ModuleIndex, project: Project, held: tuple[Place, ...]) -> Iterator[Finding]:
     """Downloads of a program, if it is one for GPUs or a job has asked for them (``held``) that starts it."""
-    offline = project.staging.is_offline(document.path)
-    for item in _distinct(project.downloads.in_module(scopes)):
-        if (offline and HUB in item.origin) or project.staging.of(item) is not None or _is_asked_for(scopes, item):
+    offline = project.prefetching.is_offline(document.path)
+    for item in _distinct(project.downloads.in_module(module)):
+        if (offline and HUB in item.origin) or project.prefetching.of(item) is not None or _is_asked_for(module, item):
             continue
-        if _is_named(project, scopes, item) or project.guards.switched_off(scopes, item.node):
+        if _is_named(project, module, item) or project.guards.is_switched_off(module, item.node):
             continue
-        if item.kind == "data" and (_stands_on_disk(scopes, item) or ends_after_repair(scopes, item.node)):
+        if item.kind == "data" and (_stands_on_disk(module, item) or ends_after_repair(module, item.node)):
             continue
-        if project.guards.without_gpu(scopes, item.node):
+        if project.guards.is_without_gpu(module, item.node):
             continue
-        if not (held or project.gpu_programs.runs_at(scopes, item.node)):
+        if not (held or project.gpu_programs.runs_on_gpu_at(module, item.node)):
             continue
-        if not is_unused(project, scopes, item.node) and not opted_in(project, scopes, item.node):
-            yield _finding(document, scopes, item, *held)
+        if not is_unused(project, module, item.node) and not requires_opt_in(project, module, item.node):
+            yield _finding(document, module, item, *held)
 
 
-def _is_asked_for(scopes: ModuleScopes, item: Download) -> bool:
+def _is_asked_for(module: ModuleIndex, item: Download) -> bool:
     """Does the program only fetch when its user passes a URL (``if args.resume.startswith("https")``), or no path that
     it can read (``if path.startswith("gs://"): ... else: get_file(path)``)?"""
     given = {ast.unparse(value) for value in (*item.node.args, *(keyword.value for keyword in item.node.keywords))}
     return "://" not in item.what and any(
         (holds and "http" in ast.unparse(part)) or (not holds and ast.unparse(part.func.value) in given)
-        for test, holds in conditions(scopes, item.node)
+        for test, holds in conditions(module, item.node)
         for part in walk(test)
         if isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute) and part.func.attr == "startswith"
     )
 
 
-def _stands_on_disk(scopes: ModuleScopes, item: Download) -> bool:
+def _stands_on_disk(module: ModuleIndex, item: Download) -> bool:
     """Does the function refuse to go on without its folder (``if not os.path.isdir(path): raise``)?"""
-    for test, holds in conditions(scopes, item.node):
+    for test, holds in conditions(module, item.node):
         match test:
             case ast.UnaryOp(op=ast.Not(), operand=ast.Call(func=asked)) if not holds:
                 pass
@@ -125,15 +125,15 @@ def _stands_on_disk(scopes: ModuleScopes, item: Download) -> bool:
     return False
 
 
-def _is_named(project: Project, scopes: ModuleScopes, item: Download) -> bool:
+def _is_named(project: Project, module: ModuleIndex, item: Download) -> bool:
     """Does the program only fetch what its user names, and not by default (``if args.model == "org/name"``)?
 
     Data sets are all somebody's choice; of the weights, those of another model than the default are not needed.
     """
-    for test, holds in conditions(scopes, item.node):
+    for test, holds in conditions(module, item.node):
         match test:
             case ast.Compare(left=asked, ops=[ast.Eq()], comparators=[ast.Constant(value=name)]) if holds:
-                known = project.values.of(scopes, asked)
+                known = project.constants.of(module, asked)
                 others = item.kind == "weights" and known.complete and known.values
                 if (name == item.what or others) and name not in [value.value for value in known.values]:
                     return True
@@ -145,31 +145,31 @@ def _distinct(downloads: tuple[Download, ...]) -> Iterator[Download]:
     that picks one of many classes for an id that it is given."""
     seen: dict[tuple[str, str], Download] = {}
     told = list[Download]()
-    for item in sorted(downloads, key=lambda item: item.call.scopes.function(item.node) is not None):
+    for item in sorted(downloads, key=lambda item: item.call.module.function(item.node) is not None):
         others = [other for other in downloads if _excludes(item, other)] if item.place is not None else []
         if len(others) >= _MANY:
             if any(other in told for other in others):
                 continue
             told.append(item)
-        function = item.call.scopes.function(item.node)
-        key = (item.name, item.call.scopes.module.text(item.node.args[0]) if item.node.args else "")
+        function = item.call.module.function(item.node)
+        key = (item.name, item.call.module.syntax.text(item.node.args[0]) if item.node.args else "")
         first = seen.setdefault(key, item)
         if (
             first is item
             or item.kind != "data"
             or function is None
-            or first.call.scopes.function(first.node) is not None
+            or first.call.module.function(first.node) is not None
         ):
             yield item
 
 
 def _excludes(one: Download, other: Download) -> bool:
     """Are two downloads of the same thing branches of one choice?"""
-    scopes = one.call.scopes
-    if one.what != other.what or scopes.function(one.node) is not scopes.function(other.node):
+    module = one.call.module
+    if one.what != other.what or module.function(one.node) is not module.function(other.node):
         return False
-    tests = {id(test): holds for test, holds in conditions(scopes, one.node)}
-    return any(tests.get(id(test), holds) is not holds for test, holds in conditions(scopes, other.node))
+    tests = {id(test): holds for test, holds in conditions(module, one.node)}
+    return any(tests.get(id(test), holds) is not holds for test, holds in conditions(module, other.node))
 
 
 _MANY = 3
@@ -180,18 +180,18 @@ def _embedded(document: JobSpecDocument, project: Project) -> Iterator[Finding]:
     """Python that a job spec carries (a ConfigMap's files), if one of its tasks asks for GPUs."""
     if not any(job.document is document for job, _ in project.gpu_jobs.held):
         return
-    for module in document.modules:
-        scopes = collect_scopes(module, module.path.stem)
-        for item in project.downloads.in_module(scopes):
-            yield _finding(document, scopes, item)
+    for syntax in document.modules:
+        module = index_module(syntax, syntax.path.stem)
+        for item in project.downloads.in_module(module):
+            yield _finding(document, module, item)
 
 
-def _finding(document: Document, scopes: ModuleScopes, item: Download, *held: Place) -> Finding:
+def _finding(document: Document, module: ModuleIndex, item: Download, *held: Place) -> Finding:
     what = f" {item.what!r}" if item.what and item.what != item.name else ""
     origin = f" {item.origin}" if item.origin else ""
     return RULE.finding(
         document.path,
-        scopes.module.span(item.node),
+        module.syntax.span(item.node),
         f"{item.name} downloads{what}{origin} in the GPU job",
         help=_advice(item),
         related=(*((item.place,) if item.place is not None else ()), *held),
@@ -218,11 +218,11 @@ def _commands(document: Document, project: Project) -> Iterator[Finding]:
         tool = download_tool(held.command)
         if tool and not tests_existence(held.command):
             yield _command(document, held.command, tool, "job", held.evidence)
-        elif held.job.task.system in BATCH and (model := project.staging.served(held)) is not None:
+        elif held.job.task.system in BATCH and (model := project.prefetching.served(held)) is not None:
             yield _served(document, held, model)
 
 
-def _served(document: Document, held: Held, model: str) -> Finding:
+def _served(document: Document, held: GpuJobCommand, model: str) -> Finding:
     return RULE.finding(
         document.path,
         held.command.span,
@@ -262,7 +262,7 @@ _GENERAL = {
 
 
 def _may_fire(gate: Gate) -> bool:
-    if gate.path.suffix == ".ipynb" and gate.matches(escapes.TOOLS):
+    if gate.path.suffix == ".ipynb" and gate.matches(notebook_downloads.TOOLS):
         return True
     if gate.calls(NAMES - _GENERAL.keys()) or any(map(gate.has, LIBRARIES)):
         return True

@@ -30,12 +30,12 @@ from collections.abc import Iterator
 
 from gpulint import regex
 from gpulint.documents.base import Document
-from gpulint.facts.fetch_commands import copy_tool
-from gpulint.facts.gpu_jobs import Held, may_skip, tests_existence
-from gpulint.facts.local_copies import stages
 from gpulint.finding import Finding, Severity
 from gpulint.fix import Safety
-from gpulint.jobs import Job, JobLaunch
+from gpulint.launch.job import Job, JobLaunch
+from gpulint.launch.local_copies import stages
+from gpulint.launch.transfer_commands import copy_tool
+from gpulint.programs.gpu_jobs import GpuJobCommand, may_skip, tests_existence
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 
@@ -84,11 +84,11 @@ def _on_own_disk(document: Document, project: Project) -> Iterator[Finding]:
             )
 
 
-def _is_code(held: Held) -> bool:
+def _is_code(held: GpuJobCommand) -> bool:
     return any(_CODE.search(word.text) for word in held.command.argv[1:] if "://" in word.text or ":" in word.text)
 
 
-def _trains_later(held: Held) -> bool:
+def _trains_later(held: GpuJobCommand) -> bool:
     """Does the job start anything after the copy? (An upload of results at the end is no start.)"""
     job, here = held.job, held.command.span
     return not job.launches or job.starts_elsewhere or (job.last_start is not None and job.last_start > here)
@@ -119,8 +119,8 @@ def _preparations(document: Document, project: Project) -> Iterator[Finding]:
 def _prepares(start: JobLaunch, job: Job, project: Project) -> bool:
     if start.program is None or not _PREPARES.fullmatch(start.program.stem):
         return False
-    scopes = project.scopes_at(start.program)
-    if scopes is None or b"cuda" in project.words.of(start.program) or project.loops.trains(scopes):
+    module = project.module_at(start.program)
+    if module is None or b"cuda" in project.word_index.of(start.program) or project.loops.has_training_step(module):
         return False
     last = project.gpu_jobs.last_uses(job)
     return any(number > job.numbers[start] for program, number in last.items() if program != start.program)

@@ -33,16 +33,16 @@ from collections.abc import Iterator
 
 from gpulint import regex
 from gpulint.documents.base import Document
-from gpulint.facts.conditions import conditions
-from gpulint.facts.loops import Context
-from gpulint.facts.roles import Role
-from gpulint.facts.scopes import FunctionNode, ModuleScopes
-from gpulint.facts.uploads import Upload, Uploads
 from gpulint.finding import Finding, Severity
 from gpulint.fix import Safety
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
+from gpulint.semantic.module_index import FunctionNode, ModuleIndex
+from gpulint.semantic.path_conditions import conditions
+from gpulint.training.loop_contexts import LoopContext
+from gpulint.training.loop_roles import Role
+from gpulint.transfers.uploads import Upload, Uploads
 
 _PERIODS = frozenset({"epoch", "step", "global_step", "iteration", "epoch_idx", "current_epoch"})
 _AT_END = regex.compile(r"train_end|fit_end|finish|final|close|teardown|exit|^end|_end$")
@@ -54,54 +54,54 @@ class Uploaded:
     """The upload and the loop that waits for it, None where a parameter names the epoch instead."""
 
     upload: Upload
-    context: Context | None
+    context: LoopContext | None
 
 
 def check(document: Document, project: Project) -> Iterator[Finding]:
-    scopes = project.scopes(document)
-    if scopes is None:
+    module = project.module(document)
+    if module is None:
         return
-    for upload in Uploads(project).in_module(scopes):
-        if project.guards.off_by_default(scopes, upload.node) or project.guards.debug(scopes, upload.node):
+    for upload in Uploads(project).in_module(module):
+        if project.guards.is_off_by_default(module, upload.node) or project.guards.is_debugging(module, upload.node):
             continue
-        contexts = [c for c in project.loops.contexts(scopes, upload.node) if c.role is not Role.OTHER]
+        contexts = [c for c in project.loops.enclosing_loops(module, upload.node) if c.role is not Role.OTHER]
         context = next((c for c in contexts if _is_taken(project, c)), None)
         if context is None and contexts:
             continue
-        if context is None and not _is_periodic(scopes, upload.node, project):
+        if context is None and not _is_periodic(module, upload.node, project):
             continue
-        if project.gpu_programs.runs(scopes):
-            yield _finding(document, project, scopes, upload, context)
-    yield from _writers(document, scopes, project)
-    yield from _loggers(document, scopes, project)
+        if project.gpu_programs.runs_on_gpu(module):
+            yield _finding(document, project, module, upload, context)
+    yield from _writers(document, module, project)
+    yield from _loggers(document, module, project)
 
 
-def _is_taken(project: Project, context: Context) -> bool:
+def _is_taken(project: Project, context: LoopContext) -> bool:
     """Do the loop's calls lead to the upload by default (not ``else`` of ``if self.in_background``), and no thread?"""
     return not any(
-        project.guards.off_by_default(call.scopes, call.node) or Uploads.in_thread(call.scopes, call.node)
+        project.guards.is_off_by_default(call.module, call.node) or Uploads.in_thread(call.module, call.node)
         for call in context.calls
     )
 
 
-def _is_periodic(scopes: ModuleScopes, node: ast.AST, project: Project, depth: int = 3) -> bool:
+def _is_periodic(module: ModuleIndex, node: ast.AST, project: Project, depth: int = 3) -> bool:
     """``def log_model(self, path, epoch)`` runs once for each epoch, unless its calls say otherwise."""
-    function = scopes.function(node)
+    function = module.function(node)
     if function is None or not depth or (_AT_END.search(function.name) and not _WITHIN.search(function.name)):
         return False
     if not any(arg.arg in _PERIODS for arg in (*function.args.args, *function.args.kwonlyargs)):
         return False
-    sites = project.resolver.call_sites(scopes, function)
+    sites = project.resolver.call_sites(module, function)
     if not sites:
-        return not _depends_on_caller(scopes, node, function)
+        return not _depends_on_caller(module, node, function)
     return project.memo.ask(
         ("periodic", function, depth),
-        lambda: any(_is_periodic(site.scopes, site.node, project, depth - 1) for site in sites),
+        lambda: any(_is_periodic(site.module, site.node, project, depth - 1) for site in sites),
         False,
     )
 
 
-def _depends_on_caller(scopes: ModuleScopes, node: ast.AST, function: FunctionNode) -> bool:
+def _depends_on_caller(module: ModuleIndex, node: ast.AST, function: FunctionNode) -> bool:
     """``if kind == "model"``: does a parameter say whether the place is reached at all?"""
     names = {arg.arg for arg in (*function.args.args, *function.args.kwonlyargs)}
     return any(
@@ -111,12 +111,12 @@ def _depends_on_caller(scopes: ModuleScopes, node: ast.AST, function: FunctionNo
         and test.left.id in names
         and isinstance(test.ops[0], ast.Eq)
         and isinstance(test.comparators[0], ast.Constant)
-        for test, holds in conditions(scopes, node)
+        for test, holds in conditions(module, node)
     )
 
 
 def _finding(
-    document: Document, project: Project, scopes: ModuleScopes, upload: Upload, context: Context | None
+    document: Document, project: Project, module: ModuleIndex, upload: Upload, context: LoopContext | None
 ) -> Finding:
     when = (
         {Role.STEP: "step", Role.EPOCH: "epoch", Role.EVAL: "evaluation"}[context.role]
@@ -125,7 +125,7 @@ def _finding(
     )
     return RULE.finding(
         document.path,
-        scopes.module.span(upload.node),
+        module.syntax.span(upload.node),
         f"{upload.name} uploads while the training loop waits, in the {when} loop",
         help=(
             f"hand {upload.name} to one background worker (`ThreadPoolExecutor(max_workers=1).submit(...)`) "
@@ -133,23 +133,23 @@ def _finding(
         ),
         payload=Uploaded(upload, context),
         related=tuple(
-            project.values.place(call, "called from the loop here")
+            project.constants.place(call, "called from the loop here")
             for call in (context.calls[:1] if context is not None else ())
         ),
     )
 
 
-def _writers(document: Document, scopes: ModuleScopes, project: Project) -> Iterator[Finding]:
+def _writers(document: Document, module: ModuleIndex, project: Project) -> Iterator[Finding]:
     """A TensorBoard writer whose events go to a bucket."""
-    for call in scopes.calls_by_name.get("SummaryWriter", []):
-        for ref in project.arguments.of(scopes, call, "log_dir", 0).refs:
+    for call in module.calls_by_name.get("SummaryWriter", []):
+        for ref in project.arguments.of(module, call, "log_dir", 0).refs:
             if not isinstance(ref.node, ast.expr):
                 continue
-            where = project.paths.of(ref.scopes, ref.node)
-            if where.is_remote and "://" in where.text and project.gpu_programs.runs(scopes):
+            where = project.storage_locations.of(ref.module, ref.node)
+            if where.is_remote and "://" in where.text and project.gpu_programs.runs_on_gpu(module):
                 yield RULE.finding(
                     document.path,
-                    scopes.module.span(call),
+                    module.syntax.span(call),
                     f"SummaryWriter sends its events to {where.text} from the training loop",
                     help="write events to a local folder and sync it in the background",
                     severity=Severity.INFO,
@@ -158,20 +158,20 @@ def _writers(document: Document, scopes: ModuleScopes, project: Project) -> Iter
                 break
 
 
-def _loggers(document: Document, scopes: ModuleScopes, project: Project) -> Iterator[Finding]:
+def _loggers(document: Document, module: ModuleIndex, project: Project) -> Iterator[Finding]:
     """A logger of Lightning that uploads every checkpoint as soon as it is written."""
-    if "fit" not in scopes.calls_by_name:
+    if "fit" not in module.calls_by_name:
         return
-    for call in scopes.calls_by_name.get("WandbLogger", []):
-        names = project.resolver.call_names(scopes, call)
+    for call in module.calls_by_name.get("WandbLogger", []):
+        names = project.resolver.call_names(module, call)
         if not any(name.startswith(("lightning.", "pytorch_lightning.")) for name in names):
             continue
-        offline = project.arguments.value(scopes, call, "offline").every(lambda value: value is True)
-        every = project.arguments.value(scopes, call, "log_model").any(lambda value: value == "all")
-        if every and not offline and project.gpu_programs.runs(scopes):
+        offline = project.arguments.value(module, call, "offline").every(lambda value: value is True)
+        every = project.arguments.value(module, call, "log_model").any(lambda value: value == "all")
+        if every and not offline and project.gpu_programs.runs_on_gpu(module):
             yield RULE.finding(
                 document.path,
-                scopes.module.span(call),
+                module.syntax.span(call),
                 'WandbLogger(log_model="all") uploads every checkpoint while training goes on',
                 help="log_model=True uploads the best checkpoint once, after training",
                 severity=Severity.INFO,

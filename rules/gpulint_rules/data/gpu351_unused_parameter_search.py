@@ -27,13 +27,13 @@ from collections.abc import Iterator
 
 from gpulint.documents.base import Document
 from gpulint.documents.python import walk
-from gpulint.facts.scopes import ModuleScopes, last_name
-from gpulint.facts.wrapped import only_infers
 from gpulint.finding import Finding, Severity
 from gpulint.fix import Safety
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
+from gpulint.semantic.module_index import ModuleIndex, last_name
+from gpulint.training.parallel_wrappers import only_infers
 
 _OWNERS = frozenset(
     {
@@ -67,43 +67,43 @@ class UnusedSearch:
 
 
 def check(document: Document, project: Project) -> Iterator[Finding]:
-    scopes = project.scopes(document)
-    if scopes is None:
+    module = project.module(document)
+    if module is None:
         return
-    for call in scopes.calls:
+    for call in module.calls:
         name = last_name(call.func)
         wanted, on, off = _SWITCHES.get(name, ("", True, ""))
         keyword = next((keyword for keyword in call.keywords if keyword.arg == wanted), None)
         if keyword is None:
             continue
-        known = project.values.of(scopes, keyword.value)
+        known = project.constants.of(module, keyword.value)
         if not known.complete or any(value.value != on or value.source != "literal" for value in known.values):
             continue
-        if _needs_search(scopes, call, project) or project.guards.without_gpu(scopes, call):
+        if _needs_search(module, call, project) or project.guards.is_without_gpu(module, call):
             continue
-        if only_infers(project, scopes, call):
+        if only_infers(project, module, call):
             continue
         yield RULE.finding(
             document.path,
-            scopes.module.span(call),
+            module.syntax.span(call),
             f"{name} searches the graph for unused parameters in every step",
-            help=f"remove `{scopes.module.text(keyword)}`; keep it if DDP then reports unused parameters",
+            help=f"remove `{module.syntax.text(keyword)}`; keep it if DDP then reports unused parameters",
             payload=UnusedSearch(call, keyword, off),
         )
 
 
-def _needs_search(scopes: ModuleScopes, call: ast.Call, project: Project) -> bool:
+def _needs_search(module: ModuleIndex, call: ast.Call, project: Project) -> bool:
     """Several optimizers, or a model whose forward pass takes different ways."""
     stepped = {
         ast.unparse(step.func.value)
-        for step in scopes.calls_by_name.get("step", [])
+        for step in module.calls_by_name.get("step", [])
         if isinstance(step.func, ast.Attribute) and "opt" in last_name(step.func.value).lower()
     }
     if len(stepped) > 1:
         return True
     if not call.args or last_name(call.func).endswith("Kwargs"):
         return False
-    for where, owner in project.resolver.classes_of(scopes, call.args[0]):
+    for where, owner in project.resolver.classes_of(module, call.args[0]):
         forward = project.resolver.method(where, owner, "forward")
         if forward is not None and any(isinstance(node, ast.If | ast.IfExp) for node in walk(forward.node)):
             return True

@@ -29,12 +29,12 @@ from collections.abc import Iterator
 
 from gpulint import regex
 from gpulint.documents.base import Document
-from gpulint.facts.conditions import conditions
-from gpulint.facts.scopes import ModuleScopes
-from gpulint.facts.wrapped import only_infers
 from gpulint.finding import Finding, Severity
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
+from gpulint.semantic.module_index import ModuleIndex
+from gpulint.semantic.path_conditions import conditions
+from gpulint.training.parallel_wrappers import only_infers
 
 _NAMES = frozenset(
     {
@@ -52,31 +52,35 @@ _COUNTS_GPUS = regex.compile(r"gpu|device", re.IGNORECASE)
 
 
 def check(document: Document, project: Project) -> Iterator[Finding]:
-    scopes = project.scopes(document)
-    if scopes is None:
+    module = project.module(document)
+    if module is None:
         return
-    for call in project.resolver.calls_to(scopes, _NAMES):
-        functional = any(name.endswith(".data_parallel") for name in project.resolver.call_names(scopes, call))
-        devices = project.arguments.value(scopes, call, "device_ids", 2 if functional else 1)
+    for call in project.resolver.calls_to(module, _NAMES):
+        functional = any(name.endswith(".data_parallel") for name in project.resolver.call_names(module, call))
+        devices = project.arguments.value(module, call, "device_ids", 2 if functional else 1)
         if devices.every(lambda value: isinstance(value, tuple) and len(value) == 1):
             continue
-        if project.guards.without_gpu(scopes, call) or _on_one_gpu(scopes, call) or only_infers(project, scopes, call):
+        if (
+            project.guards.is_without_gpu(module, call)
+            or _on_one_gpu(module, call)
+            or only_infers(project, module, call)
+        ):
             continue
-        if functional and project.guards.no_grad(scopes, call):
+        if functional and project.guards.is_without_gradients(module, call):
             continue  # the same, in one call
-        model = scopes.module.text(call.args[0]) if call.args else ""
+        model = module.syntax.text(call.args[0]) if call.args else ""
         wrapped = f"`{model}`" if 0 < len(model) < 40 else "the model"
         yield RULE.finding(
             document.path,
-            scopes.module.span(call),
+            module.syntax.span(call),
             f"{'data_parallel' if functional else 'DataParallel'} drives all GPUs for {wrapped} from one process",
             help=f"wrap {wrapped} in DistributedDataParallel and start `torchrun --nproc_per_node=gpu`",
         )
 
 
-def _on_one_gpu(scopes: ModuleScopes, call: ast.Call) -> bool:
+def _on_one_gpu(module: ModuleIndex, call: ast.Call) -> bool:
     """Is the call in the branch for a single GPU (``else`` of ``if len(gpu_ids) > 1``)?"""
-    for test, holds in conditions(scopes, call):
+    for test, holds in conditions(module, call):
         match test:
             case ast.Compare(left=count, ops=[ast.Gt()], comparators=[ast.Constant(value=1)]) if not holds:
                 if _COUNTS_GPUS.search(ast.unparse(count)):

@@ -33,16 +33,16 @@ import ast
 from collections.abc import Iterator
 
 from gpulint.documents.base import Document
-from gpulint.facts.accumulation import accumulations
-from gpulint.facts.arguments import Passed
-from gpulint.facts.collectives import wraps_in_ddp
-from gpulint.facts.gpu_programs import runs_elsewhere
-from gpulint.facts.scopes import ModuleScopes
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
+from gpulint.programs.gpu_programs import runs_elsewhere
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
+from gpulint.semantic.module_index import ModuleIndex
+from gpulint.training.collectives import wraps_in_ddp
+from gpulint.training.gradient_accumulation import accumulations
+from gpulint.values.arguments import ArgumentState
 
 _SKIPS = frozenset(
     {
@@ -75,17 +75,17 @@ class HorovodOptimizer:
 
 
 def check(document: Document, project: Project) -> Iterator[Finding]:
-    scopes = project.scopes(document)
-    if scopes is None or runs_elsewhere(scopes):
+    module = project.module(document)
+    if module is None or runs_elsewhere(module):
         return
-    yield from _horovod(document, scopes, project)
-    if project.words.of(document.path) & _SKIPS or "accumulate" in scopes.calls_by_name:
+    yield from _horovod(document, module, project)
+    if project.word_index.of(document.path) & _SKIPS or "accumulate" in module.calls_by_name:
         return
-    for found in accumulations(project, scopes):
-        if wraps_in_ddp(scopes, project):
+    for found in accumulations(project, module):
+        if wraps_in_ddp(module, project):
             yield RULE.finding(
                 document.path,
-                scopes.module.span(found.backward),
+                module.syntax.span(found.backward),
                 "gradients are exchanged in every micro-step of an accumulation",
                 help=_MICRO_STEP.format(
                     last=ast.unparse(found.last) if found.last is not None else "last",
@@ -93,27 +93,27 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
                     backward=ast.unparse(found.backward),
                 ),
                 payload=found,
-                related=(Place(document.path, scopes.module.span(found.step), "parameters are only updated here"),),
+                related=(Place(document.path, module.syntax.span(found.step), "parameters are only updated here"),),
             )
 
 
-def _horovod(document: Document, scopes: ModuleScopes, project: Project) -> Iterator[Finding]:
+def _horovod(document: Document, module: ModuleIndex, project: Project) -> Iterator[Finding]:
     for name in ("DistributedOptimizer", "DistributedGradientTape"):
-        for call in scopes.calls_by_name.get(name, []):
-            if not any(found.startswith("horovod.") for found in project.resolver.call_names(scopes, call)):
+        for call in module.calls_by_name.get(name, []):
+            if not any(found.startswith("horovod.") for found in project.resolver.call_names(module, call)):
                 continue
-            passes = project.arguments.of(scopes, call, "backward_passes_per_step")
-            once = passes.is_absent or project.arguments.value(scopes, call, "backward_passes_per_step").every(
+            passes = project.arguments.of(module, call, "backward_passes_per_step")
+            once = passes.is_absent or project.arguments.value(module, call, "backward_passes_per_step").every(
                 lambda value: value == 1
             )
-            if once and project.arguments.of(scopes, call, "compression").passed is Passed.NEVER:
+            if once and project.arguments.of(module, call, "compression").passed is ArgumentState.NEVER:
                 yield RULE.finding(
                     document.path,
-                    scopes.module.span(call),
+                    module.syntax.span(call),
                     f"hvd.{name} exchanges full-precision gradients after every backward pass",
                     help="pass `compression=hvd.Compression.fp16`, or accumulate with `backward_passes_per_step=N`",
                     severity=Severity.INFO,
-                    payload=HorovodOptimizer(call, frozenset(project.resolver.call_names(scopes, call))),
+                    payload=HorovodOptimizer(call, frozenset(project.resolver.call_names(module, call))),
                 )
 
 

@@ -26,81 +26,85 @@ import ast
 from collections.abc import Iterator
 
 from gpulint.documents.base import Document
-from gpulint.facts.collectives import BARRIERS, GATHERS, REDUCTIONS, collective
-from gpulint.facts.guards import is_benchmark
-from gpulint.facts.loops import Context
-from gpulint.facts.reduced import is_averaged, is_only_shown, only_logged
-from gpulint.facts.roles import Role
-from gpulint.facts.scopes import ModuleScopes, Ref, last_name
 from gpulint.finding import Finding, Place, Severity
 from gpulint.gate import Gate
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
+from gpulint.semantic.module_index import ModuleIndex, NodeRef, last_name
 from gpulint.source import Span
+from gpulint.training.collective_results import is_averaged, is_only_shown, only_logged
+from gpulint.training.collectives import BARRIERS, GATHERS, REDUCTIONS, collective
+from gpulint.training.guards import is_benchmark
+from gpulint.training.loop_contexts import LoopContext
+from gpulint.training.loop_roles import Role
 
 
 def check(document: Document, project: Project) -> Iterator[Finding]:
-    scopes = project.scopes(document)
-    if scopes is None or is_benchmark(scopes.path):
+    module = project.module(document)
+    if module is None or is_benchmark(module.path):
         return
     told = set[ast.AST]()
-    for call in scopes.calls:
-        if last_name(call.func) in GATHERS and not is_averaged(scopes, call):
+    for call in module.calls:
+        if last_name(call.func) in GATHERS and not is_averaged(module, call):
             continue  # it may well feed the loss or the metric
-        name = collective(scopes, call, project)
-        contexts = project.loops.contexts(scopes, call) if name else ()
-        found = [context for context in contexts if _wasteful(name, scopes, call, context, project)]
+        name = collective(module, call, project)
+        contexts = project.loops.enclosing_loops(module, call) if name else ()
+        found = [context for context in contexts if _wasteful(name, module, call, context, project)]
         if found and len(found) == len(contexts):
-            yield _finding(name, Ref(scopes, call), found)
+            yield _finding(name, NodeRef(module, call), found)
             continue
         # A helper that is also called where it does no harm: the calls in the loops are to blame.
         for context in found:
             if context.calls and context.calls[0].node in told:
                 continue  # it reaches several collectives
             told.update(call.node for call in context.calls[:1])
-            yield _finding(name, context.calls[0] if context.calls else Ref(scopes, call), [context], Ref(scopes, call))
+            yield _finding(
+                name, context.calls[0] if context.calls else NodeRef(module, call), [context], NodeRef(module, call)
+            )
 
 
-def _wasteful(name: str, scopes: ModuleScopes, call: ast.Call, context: Context, project: Project) -> bool:
-    place = context.calls[0] if context.calls else Ref(scopes, call)
+def _wasteful(name: str, module: ModuleIndex, call: ast.Call, context: LoopContext, project: Project) -> bool:
+    place = context.calls[0] if context.calls else NodeRef(module, call)
     loop = context.loop.node
     if context.role not in (Role.STEP, Role.EVAL) or isinstance(loop, ast.While):
         return False
-    for ref in (Ref(scopes, call), *context.calls):
-        if project.guards.periodic(ref.scopes, ref.node) or project.guards.off_by_default(ref.scopes, ref.node, loop):
+    for ref in (NodeRef(module, call), *context.calls):
+        if project.guards.is_periodic(ref.module, ref.node) or project.guards.is_off_by_default(
+            ref.module, ref.node, loop
+        ):
             return False
-        if project.guards.once(ref.scopes, ref.node) or _decides(ref):
+        if project.guards.runs_once(ref.module, ref.node) or _decides(ref):
             return False
     if name in BARRIERS:
-        return not project.guards.conditional(place.scopes, place.node, loop)
-    if not context.calls and project.guards.conditional(scopes, call, loop):
+        return not project.guards.is_conditional(place.module, place.node, loop)
+    if not context.calls and project.guards.is_conditional(module, call, loop):
         return False
     if name not in REDUCTIONS:
-        return context.role is Role.STEP and not context.calls and is_only_shown(scopes, call, context.loop, project)
-    return context.role is Role.EVAL or only_logged(scopes, call, place, context.loop, project)
+        return context.role is Role.STEP and not context.calls and is_only_shown(module, call, context.loop, project)
+    return context.role is Role.EVAL or only_logged(module, call, place, context.loop, project)
 
 
-def _decides(place: Ref) -> bool:
+def _decides(place: NodeRef) -> bool:
     """Is its result a condition that all processes must agree on (``if accelerator.check_trigger(): break``)?"""
-    up = place.scopes.module.parents.get(place.node)
+    up = place.module.syntax.parents.get(place.node)
     return isinstance(up, ast.If | ast.While) and up.test is place.node
 
 
-def _finding(name: str, place: Ref, contexts: list[Context], primitive: Ref | None = None) -> Finding:
+def _finding(name: str, place: NodeRef, contexts: list[LoopContext], primitive: NodeRef | None = None) -> Finding:
     related = [
-        Place(context.loop.scopes.path, _header(context.loop), f"in this {context.role.value} loop")
+        Place(context.loop.module.path, _header(context.loop), f"in this {context.role.value} loop")
         for context in contexts[:3]
     ]
     if primitive is not None and primitive.node is not place.node:
         assert isinstance(primitive.node, ast.expr)
         related.append(
-            Place(primitive.scopes.path, primitive.scopes.module.span(primitive.node), f"{name} happens here")
+            Place(primitive.module.path, primitive.module.syntax.span(primitive.node), f"{name} happens here")
         )
     every = "training step" if any(context.role is Role.STEP for context in contexts) else "evaluation batch"
     assert isinstance(place.node, ast.expr)
     return RULE.finding(
-        place.scopes.path,
-        place.scopes.module.span(place.node),
+        place.module.path,
+        place.module.syntax.span(place.node),
         f"{name} makes all processes wait in every {every}",
         help="remove the barrier"
         if name in BARRIERS
@@ -109,13 +113,13 @@ def _finding(name: str, place: Ref, contexts: list[Context], primitive: Ref | No
     )
 
 
-def _header(loop: Ref) -> Span:
+def _header(loop: NodeRef) -> Span:
     node = loop.node
-    module = loop.scopes.module
+    syntax = loop.module.syntax
     if isinstance(node, ast.For | ast.AsyncFor):
-        return module.span(node.iter)
+        return syntax.span(node.iter)
     assert isinstance(node, ast.stmt)
-    return module.span(node)
+    return syntax.span(node)
 
 
 def _may_fire(gate: Gate) -> bool:

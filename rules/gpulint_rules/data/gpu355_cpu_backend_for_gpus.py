@@ -31,18 +31,18 @@ from collections.abc import Iterator
 from gpulint import regex
 from gpulint.documents.base import Document
 from gpulint.documents.python import walk
-from gpulint.facts.collectives import REDUCTIONS, wraps_in_ddp, wraps_itself
-from gpulint.facts.conditions import conditions
-from gpulint.facts.environment import is_explained, settings
-from gpulint.facts.gpus import BATCH
-from gpulint.facts.scopes import ModuleScopes
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
-from gpulint.jobs import Stated
+from gpulint.launch.gpu_counts import BATCH
+from gpulint.launch.job import DeclaredCount
+from gpulint.programs.environment_variables import is_explained, settings
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
+from gpulint.semantic.module_index import ModuleIndex
+from gpulint.semantic.path_conditions import conditions
 from gpulint.source import Span
+from gpulint.training.collectives import REDUCTIONS, wraps_in_ddp, wraps_itself
 
 _TRANSPORTS = {"NCCL_P2P_DISABLE": "peer-to-peer", "NCCL_IB_DISABLE": "InfiniBand", "NCCL_SHM_DISABLE": "shared memory"}
 _CHOICES = ("platform", "win32", "available", "nt", "darwin", "cuda", "gpu", "windows", "device")
@@ -84,24 +84,24 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
                 help=f"remove `{setting.name}` unless this machine needs it",
                 payload=CpuBackend(setting.name),
             )
-    scopes = project.scopes(document)
-    if scopes is None:
+    module = project.module(document)
+    if module is None:
         return
-    for call in scopes.calls_by_name.get("init_process_group", []):
-        if not project.resolver.call_names(scopes, call) & _INIT:
+    for call in module.calls_by_name.get("init_process_group", []):
+        if not project.resolver.call_names(module, call) & _INIT:
             continue
-        known = project.arguments.value(scopes, call, "backend", 0)
+        known = project.arguments.value(module, call, "backend", 0)
         if not known.every(lambda value: value in ("gloo", "mpi")):
             continue
-        if _chosen(scopes, call) or _has_no_gpus(scopes) or not _moves_to_gpu(scopes, project):
+        if _chosen(module, call) or _has_no_gpus(module) or not _moves_to_gpu(module, project):
             continue
-        if not _exchanges_gradients(scopes, project):
+        if not _exchanges_gradients(module, project):
             continue
         backend = str(known.values[0].value)
         default = next((value for value in known.values if value.source == "default"), None)
         yield RULE.finding(
             document.path,
-            scopes.module.span(call),
+            module.syntax.span(call),
             f"the {backend} backend exchanges GPU tensors through host memory" + (" by default" if default else ""),
             help="use the `nccl` backend (or `cpu:gloo,cuda:nccl` if CPU tensors are exchanged as well)",
             severity=Severity.INFO if default else None,
@@ -130,43 +130,43 @@ def _is_unused(name: str, document: Document, span: Span, project: Project) -> b
     )
 
 
-def _is_one(count: Stated | None) -> bool:
+def _is_one(count: DeclaredCount | None) -> bool:
     return count is not None and count.value == 1
 
 
-def _chosen(scopes: ModuleScopes, call: ast.Call) -> bool:
+def _chosen(module: ModuleIndex, call: ast.Call) -> bool:
     """Is the call one branch of a choice by platform or availability, or does a comment in it name the choice?"""
-    comments = (line.partition("#")[2] for line in scopes.module.text(call).splitlines())
+    comments = (line.partition("#")[2] for line in module.syntax.text(call).splitlines())
     if any("nccl" in comment.lower() for comment in comments):
         return True
-    return any(any(word in ast.unparse(test).lower() for word in _CHOICES) for test, _ in conditions(scopes, call))
+    return any(any(word in ast.unparse(test).lower() for word in _CHOICES) for test, _ in conditions(module, call))
 
 
-def _has_no_gpus(scopes: ModuleScopes) -> bool:
+def _has_no_gpus(module: ModuleIndex) -> bool:
     """Is the number of GPUs an option of the program that stands for none unless somebody sets it?"""
     return any(
         any(isinstance(given, ast.Constant) and _GPU_COUNT.fullmatch(str(given.value)) for given in option.args[:2])
         and any(keyword.arg == "default" and ast.unparse(keyword.value) in ("0", "-1") for keyword in option.keywords)
-        for option in scopes.calls_by_name.get("add_argument", [])
+        for option in module.calls_by_name.get("add_argument", [])
     )
 
 
-def _exchanges_gradients(scopes: ModuleScopes, project: Project) -> bool:
+def _exchanges_gradients(module: ModuleIndex, project: Project) -> bool:
     """Does the program wrap its model for several processes, or reduce gradients itself? Others exchange what they
     have measured or made, which is little or lies in host memory."""
-    if project.loops.trains(scopes) and wraps_in_ddp(scopes, project):
+    if project.loops.has_training_step(module) and wraps_in_ddp(module, project):
         return True
-    return wraps_itself(scopes, project) or any(
+    return wraps_itself(module, project) or any(
         isinstance(part, ast.Attribute) and part.attr == "grad"
         for name in REDUCTIONS
-        for call in scopes.calls_by_name.get(name, [])
+        for call in module.calls_by_name.get(name, [])
         for argument in call.args[:1]
         for part in walk(argument)
     )
 
 
-def _moves_to_gpu(scopes: ModuleScopes, project: Project) -> bool:
-    return any(transfer.to_gpu for transfer in project.devices.transfers(scopes))
+def _moves_to_gpu(module: ModuleIndex, project: Project) -> bool:
+    return any(transfer.to_gpu for transfer in project.devices.transfers(module))
 
 
 RULE = Rule(

@@ -27,11 +27,11 @@ import re
 from collections.abc import Iterator
 
 from gpulint import regex
-from gpulint.facts.gpu_libraries import PLAIN_COMMANDS
-from gpulint.facts.gpus import BATCH
-from gpulint.facts.idling import session, stays_open
 from gpulint.finding import Finding, Place, Severity
-from gpulint.jobs import Job, JobCommand
+from gpulint.launch.gpu_counts import BATCH
+from gpulint.launch.idle_commands import session, stays_open
+from gpulint.launch.job import Job, JobCommand
+from gpulint.libraries.gpu_libraries import PLAIN_COMMANDS
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule, Scope
 

@@ -29,14 +29,14 @@ from collections.abc import Iterator
 from gpulint import regex
 from gpulint.documents.base import Document
 from gpulint.documents.python import walk
-from gpulint.facts.roles import Role
-from gpulint.facts.scopes import FUNCTIONS, FunctionNode, ModuleScopes, last_name
 from gpulint.finding import Finding, Severity
 from gpulint.fix import Safety
 from gpulint.gate import Gate
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
+from gpulint.semantic.module_index import FUNCTIONS, FunctionNode, ModuleIndex, last_name
+from gpulint.training.loop_roles import Role
 
 _DEBUGGERS = frozenset(
     """breakpoint pdb.set_trace ipdb.set_trace pudb.set_trace IPython.core.debugger.set_trace
@@ -54,38 +54,38 @@ class Stop:
 
 
 def check(document: Document, project: Project) -> Iterator[Finding]:
-    scopes = project.scopes(document)
-    if scopes is None:
+    module = project.module(document)
+    if module is None:
         return
-    for call in (call for name in _NAMES for call in scopes.calls_by_name.get(name, [])):
-        names = project.resolver.call_names(scopes, call)
+    for call in (call for name in _NAMES for call in module.calls_by_name.get(name, [])):
+        names = project.resolver.call_names(module, call)
         debugger, prompt = bool(names & _DEBUGGERS), bool(names & _PROMPTS)
-        asks = "input" in names and _in_training(project, scopes, call)
-        if not (debugger or prompt or asks) or _guarded(project, scopes, call):
+        asks = "input" in names and _in_training(project, module, call)
+        if not (debugger or prompt or asks) or _guarded(project, module, call):
             continue
-        if not project.gpu_programs.runs(scopes):
+        if not project.gpu_programs.runs_on_gpu(module):
             return
-        text = scopes.module.text(call).splitlines()[0]
+        text = module.syntax.text(call).splitlines()[0]
         yield RULE.finding(
             document.path,
-            scopes.module.span(call),
+            module.syntax.span(call),
             f"`{text}` stops a GPU program until somebody answers",
             help=f"remove `{text}`, or guard it with a debug option that is off by default",
-            payload=Stop(_statement(scopes, call) if debugger else None),
+            payload=Stop(_statement(module, call) if debugger else None),
         )
 
 
-def _guarded(project: Project, scopes: ModuleScopes, call: ast.Call) -> bool:
-    if project.guards.debug(scopes, call) or project.guards.off_by_default(scopes, call):
+def _guarded(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
+    if project.guards.is_debugging(module, call) or project.guards.is_off_by_default(module, call):
         return True
-    if _in_own_demo(project, scopes, call):
+    if _in_own_demo(project, module, call):
         return True
-    function = scopes.function(call)
+    function = module.function(call)
     if function is not None and (
-        _is_signal_handler(project, scopes, function.name) or _is_for_shell(project, scopes, function)
+        _is_signal_handler(project, module, function.name) or _is_for_shell(project, module, function)
     ):
         return True
-    for up in scopes.module.ancestors(call):
+    for up in module.syntax.ancestors(call):
         if isinstance(up, ast.ExceptHandler):
             return True
         if isinstance(up, ast.If) and "__debug__" in ast.unparse(up.test):
@@ -95,33 +95,33 @@ def _guarded(project: Project, scopes: ModuleScopes, call: ast.Call) -> bool:
     return False
 
 
-def _in_own_demo(project: Project, scopes: ModuleScopes, call: ast.Call) -> bool:
+def _in_own_demo(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
     """``if __name__ == "__main__"`` of a module that others import and that trains nothing itself."""
-    demo = any(isinstance(up, ast.If) and "__name__" in ast.unparse(up.test) for up in scopes.module.ancestors(call))
-    return demo and not project.loops.trains(scopes) and any(project.gpu_programs.users(scopes.path))
+    demo = any(isinstance(up, ast.If) and "__name__" in ast.unparse(up.test) for up in module.syntax.ancestors(call))
+    return demo and not project.loops.has_training_step(module) and any(project.gpu_programs.users(module.path))
 
 
-def _is_signal_handler(project: Project, scopes: ModuleScopes, name: str) -> bool:
+def _is_signal_handler(project: Project, module: ModuleIndex, name: str) -> bool:
     """Does ``signal.signal(signal.SIGUSR1, name)`` call the function, that is only when somebody asks for it?"""
     return any(
-        "signal.signal" in project.resolver.call_names(scopes, call) for call, _ in scopes.handed_over.get(name, [])
+        "signal.signal" in project.resolver.call_names(module, call) for call, _ in module.handed_over.get(name, [])
     )
 
 
-def _is_for_shell(project: Project, scopes: ModuleScopes, function: FunctionNode) -> bool:
+def _is_for_shell(project: Project, module: ModuleIndex, function: FunctionNode) -> bool:
     """Does a function do nothing but open a prompt, for whoever calls it?"""
     calls = [node for node in walk(function) if isinstance(node, ast.Call)]
     others = [call for call in calls if last_name(call.func) not in ("locals", "globals", "print")]
-    prompts = all(project.resolver.call_names(scopes, call) & _PROMPTS for call in others)
-    return prompts and not project.resolver.call_sites(scopes, function)
+    prompts = all(project.resolver.call_names(module, call) & _PROMPTS for call in others)
+    return prompts and not project.resolver.call_sites(module, function)
 
 
-def _in_training(project: Project, scopes: ModuleScopes, call: ast.Call) -> bool:
-    return any(context.role in (Role.STEP, Role.EPOCH) for context in project.loops.contexts(scopes, call))
+def _in_training(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
+    return any(context.role in (Role.STEP, Role.EPOCH) for context in project.loops.enclosing_loops(module, call))
 
 
-def _statement(scopes: ModuleScopes, call: ast.Call) -> ast.stmt | None:
-    parent = scopes.module.parents.get(call)
+def _statement(module: ModuleIndex, call: ast.Call) -> ast.stmt | None:
+    parent = module.syntax.parents.get(call)
     return parent if isinstance(parent, ast.Expr) else None
 
 

@@ -31,12 +31,12 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from gpulint import regex
-from gpulint.facts.gpu_libraries import Approach
-from gpulint.facts.gpus import PER_NODE, alone, counts_processes, processes, visible
-from gpulint.facts.gpuuse import Program, Use
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
-from gpulint.jobs import Job, JobLaunch, Stated
+from gpulint.launch.gpu_counts import PER_NODE, alone, counts_processes, processes, visible
+from gpulint.launch.job import DeclaredCount, Job, JobLaunch
+from gpulint.libraries.gpu_libraries import Approach
+from gpulint.programs.multi_gpu_use import Program, Use
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule, Scope
@@ -72,7 +72,7 @@ def check(job: Job, project: Project) -> Iterator[Finding]:
         counted = processes(project, job, start)
         if counted is None or not 0 < counted[0] < gpus.value:
             continue
-        program = project.gpu_use.started(start)
+        program = project.multi_gpu_use.started(start)
         if program is None:
             if start.launch.launcher in _OF_DEEP_LEARNING and counted[0] > 1:
                 yield _finding(start, gpus, counted, Severity.ERROR)
@@ -87,7 +87,7 @@ def _name(start: JobLaunch) -> str:
 
 
 def _of_program(
-    start: JobLaunch, gpus: Stated, counted: tuple[int, Place | None], program: Program, project: Project
+    start: JobLaunch, gpus: DeclaredCount, counted: tuple[int, Place | None], program: Program, project: Project
 ) -> Iterator[Finding]:
     ways = {sign.approach for sign in program.parallel if sign.name not in _MODEL_NAMES}
     spawned = _spawned(program, project)
@@ -111,18 +111,18 @@ def _may_hold_more(program: Program, count: int, ways: set[Approach]) -> bool:
 
 def _spawned(program: Program, project: Project) -> tuple[int, Place] | None:
     """Processes that the program starts with ``mp.spawn(nprocs=2)``, where that is a constant."""
-    for scopes in program.modules:
-        for call in scopes.calls_by_name.get("spawn", []):
+    for module in program.modules:
+        for call in module.calls_by_name.get("spawn", []):
             for keyword in call.keywords:
-                known = project.values.of(scopes, keyword.value) if keyword.arg == "nprocs" else None
+                known = project.constants.of(module, keyword.value) if keyword.arg == "nprocs" else None
                 numbers = [value for value in known.constants if isinstance(value, int)] if known else []
                 if known is not None and known.complete and len(numbers) == 1 == len(known.values):
-                    return numbers[0], Place(scopes.path, scopes.module.span(keyword.value))
+                    return numbers[0], Place(module.path, module.syntax.span(keyword.value))
     return None
 
 
 def _finding(
-    start: JobLaunch, gpus: Stated, counted: tuple[int, Place | None], severity: Severity,
+    start: JobLaunch, gpus: DeclaredCount, counted: tuple[int, Place | None], severity: Severity,
     *, where: Place | None = None, at: Place | None = None, evidence: Place | None = None,
 ) -> Finding:  # fmt: skip
     """``where`` the processes are started if not by the launch, ``at`` the place to report if not the number's."""

@@ -26,15 +26,15 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from gpulint.facts.gpus import alone, devices, processes
-from gpulint.facts.scopes import ModuleScopes, last_name
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
-from gpulint.jobs import Job, JobLaunch, Setting
+from gpulint.launch.gpu_counts import alone, devices, processes
+from gpulint.launch.job import Job, JobLaunch, Setting
 from gpulint.numerals import whole
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule, Scope
+from gpulint.semantic.module_index import ModuleIndex, last_name
 
 _VISIBLE = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
 _TRAINERS = {
@@ -101,38 +101,38 @@ def _short(job: Job, setting: Setting, gpus: int) -> Iterator[Finding]:
 
 def _in_program(job: Job, start: JobLaunch, gpus: int, project: Project) -> Iterator[Finding]:
     assert start.program is not None
-    scopes = project.scopes_at(start.program)
-    if scopes is None:
+    module = project.module_at(start.program)
+    if module is None:
         return
     for name, keywords in _TRAINERS.items():
-        for call in scopes.calls_by_name.get(name, []):
+        for call in module.calls_by_name.get(name, []):
             for keyword in call.keywords:
-                if keyword.arg in keywords and not _conditional(project, scopes, call):
-                    size = _size(project, scopes, keyword.value)
+                if keyword.arg in keywords and not _conditional(project, module, call):
+                    size = _size(project, module, keyword.value)
                     if size is not None and 0 < size < gpus:
-                        place = Place(scopes.path, scopes.module.span(keyword.value))
-                        text = scopes.module.text(keyword.value)
+                        place = Place(module.path, module.syntax.span(keyword.value))
+                        text = module.syntax.text(keyword.value)
                         message = f"{name}({keyword.arg}={text}) uses {_count(size)} of {gpus} requested"
                         yield _finding(job, place, message, gpus, "python", f"use all {gpus} GPUs, or request {size}")
-    for target, value, _ in scopes.stores.get("environ", []):
-        if isinstance(target, ast.Subscript) and value is not None and not _conditional(project, scopes, target):
+    for target, value, _ in module.stores.get("environ", []):
+        if isinstance(target, ast.Subscript) and value is not None and not _conditional(project, module, target):
             key = target.slice.value if isinstance(target.slice, ast.Constant) else None
-            known = project.values.of(scopes, value)
+            known = project.constants.of(module, value)
             listed = devices(str(known.constants[0])) if known.complete and len(known.values) == 1 else ()
             if key in _VISIBLE and 0 < len(set(listed)) == len(listed) < gpus:
-                place = Place(scopes.path, scopes.module.span(value))
+                place = Place(module.path, module.syntax.span(value))
                 message = f"{key}={known.constants[0]!r} uses {_count(len(listed))} of {gpus} requested"
                 yield _finding(job, place, message, gpus, "environ", f"list all {gpus} devices, or do not set {key}")
 
 
-def _conditional(project: Project, scopes: ModuleScopes, node: ast.AST) -> bool:
-    function = scopes.function(node)
-    return project.guards.conditional(scopes, node) or (function is not None and "test" in function.name)
+def _conditional(project: Project, module: ModuleIndex, node: ast.AST) -> bool:
+    function = module.function(node)
+    return project.guards.is_conditional(module, node) or (function is not None and "test" in function.name)
 
 
-def _size(project: Project, scopes: ModuleScopes, node: ast.expr) -> int | None:
+def _size(project: Project, module: ModuleIndex, node: ast.expr) -> int | None:
     """Number of devices that a constant names: ``1``, ``[0, 1]``, ``"0,1"``; None where it is unknown or "all"."""
-    known = project.values.of(scopes, node)
+    known = project.constants.of(module, node)
     if not known.complete or len(known.values) != 1:
         return None
     value = known.constants[0]

@@ -31,19 +31,19 @@ from collections.abc import Iterator
 from gpulint import regex
 from gpulint.documents.base import Document
 from gpulint.documents.shell import Command, Script
-from gpulint.facts.after_training import last_statements
-from gpulint.facts.gpu_libraries import PLAIN_COMMANDS
-from gpulint.facts.gpus import BATCH
-from gpulint.facts.gpuuse import Use
-from gpulint.facts.idling import endless, sleeps
-from gpulint.facts.launches import launch
-from gpulint.facts.servers import server, waits_for_server
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
+from gpulint.launch.gpu_counts import BATCH
+from gpulint.launch.idle_commands import endless, sleeps
+from gpulint.launch.model_servers import server, waits_for_server
+from gpulint.launch.program_launches import launch
+from gpulint.libraries.gpu_libraries import PLAIN_COMMANDS
+from gpulint.programs.multi_gpu_use import Use
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 from gpulint.source import Span
+from gpulint.training.post_training import last_statements
 
 _LEAST = 30
 """Seconds; shorter waits let logs be flushed."""
@@ -75,15 +75,15 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             yield _finding(document, wait.span, f"`{text}` keeps the GPUs after the work has ended", work.span, "shell")
         elif (stuck := waits_for_server(script)) is not None and _is_batch(document):
             yield _server_finding(document, *stuck)
-    scopes = project.scopes(document)
-    waits = list(last_statements(project, scopes)) if scopes is not None else []
-    if scopes is None or not waits or not project.gpu_programs.runs(scopes):
+    module = project.module(document)
+    waits = list(last_statements(project, module)) if module is not None else []
+    if module is None or not waits or not project.gpu_programs.runs_on_gpu(module):
         return
     for statement, work_node in waits:
-        text = scopes.module.text(statement).splitlines()[0]
-        span = scopes.module.span(statement)
+        text = module.syntax.text(statement).splitlines()[0]
+        span = module.syntax.span(statement)
         yield _finding(
-            document, span, f"`{text}` keeps the GPUs after training has ended", scopes.module.span(work_node), "python"
+            document, span, f"`{text}` keeps the GPUs after training has ended", module.syntax.span(work_node), "python"
         )
 
 
@@ -142,7 +142,7 @@ def _holds_gpus(document: Document, work: Command, project: Project) -> bool:
         return True
     if any(item.job.gpus is not None and item.job.gpus.value != 0 for item in linked):
         return True
-    programs = (project.gpu_use.started(item.start) for item in linked)
+    programs = (project.multi_gpu_use.started(item.start) for item in linked)
     return any(program is not None and program.use is Use.YES and program.trains for program in programs)
 
 

@@ -26,11 +26,11 @@ import re
 from collections.abc import Iterator
 
 from gpulint import regex
-from gpulint.facts.gpu_libraries import PLAIN_COMMANDS
-from gpulint.facts.gpuuse import Use
-from gpulint.facts.idling import session, stays_open
 from gpulint.finding import Finding, Place, Severity
-from gpulint.jobs import Job, JobCommand, Stated
+from gpulint.launch.idle_commands import session, stays_open
+from gpulint.launch.job import DeclaredCount, Job, JobCommand
+from gpulint.libraries.gpu_libraries import PLAIN_COMMANDS
+from gpulint.programs.multi_gpu_use import Use
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule, Scope
 
@@ -75,7 +75,7 @@ def check(job: Job, project: Project) -> Iterator[Finding]:
     )
 
 
-def _is_cluster(gpus: Stated) -> bool:
+def _is_cluster(gpus: DeclaredCount) -> bool:
     """Is it the cluster's name that speaks of GPUs (``compute: azureml:gpu-cluster``), not a number left open?"""
     return "compute:" in gpus.text
 
@@ -95,7 +95,7 @@ def _idle(job: Job, project: Project) -> str | None:
             return None
         builds = any(_is_build(item) for item in job.commands)
         return "the job only builds software" if builds else "its commands compute nothing on one"
-    if project.gpu_use.uses(job) is Use.NO and job.programs:
+    if project.multi_gpu_use.uses(job) is Use.NO and job.programs:
         names = ", ".join(path.name for path in job.programs[:3])
         return f"{names} uses no GPU library"
     return None

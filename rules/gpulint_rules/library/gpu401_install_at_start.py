@@ -35,15 +35,15 @@ from gpulint import regex
 from gpulint.documents.base import Document
 from gpulint.documents.python import walk
 from gpulint.documents.shell.script import Block
-from gpulint.facts.fetch_commands import install_tool
-from gpulint.facts.gpu_jobs import Held
-from gpulint.facts.scopes import ModuleScopes
-from gpulint.facts.shipped import packages
 from gpulint.finding import Finding, Severity
 from gpulint.fix import Safety
+from gpulint.launch.transfer_commands import install_tool
+from gpulint.programs.gpu_jobs import GpuJobCommand
+from gpulint.programs.remote_functions import packages
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
+from gpulint.semantic.module_index import ModuleIndex
 from gpulint.source import Span
 
 _RUNNERS = frozenset(
@@ -64,7 +64,7 @@ class Installed:
 
     tool: str
     lines: tuple[str, ...]
-    held: Held | None = None
+    held: GpuJobCommand | None = None
     """The command, None where packages are listed as data or installed by a program."""
 
 
@@ -72,15 +72,15 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
     if document.kind is not Kind.NOTEBOOK:
         yield from _commands(document, project)
         yield from _declared(document, project)
-    scopes = project.scopes(document)
-    if scopes is not None:
-        yield from _runtime_environments(document, scopes, project)
-        yield from _shipped(document, scopes, project)
+    module = project.module(document)
+    if module is not None:
+        yield from _runtime_environments(document, module, project)
+        yield from _shipped(document, module, project)
         if document.kind is not Kind.NOTEBOOK:
-            yield from _from_python(document, scopes, project)
+            yield from _from_python(document, module, project)
 
 
-def installs(document: Document, project: Project) -> Iterator[tuple[Held, str]]:
+def installs(document: Document, project: Project) -> Iterator[tuple[GpuJobCommand, str]]:
     """Commands of a document that install packages in a GPU job, with the name of the installer."""
     for held in project.gpu_jobs.commands_of(document):
         tool = install_tool(held.command)
@@ -100,7 +100,7 @@ def _commands(document: Document, project: Project) -> Iterator[Finding]:
         )
 
 
-def _only_if_missing(held: Held) -> bool:
+def _only_if_missing(held: GpuJobCommand) -> bool:
     """``python -c 'import x' || pip install x``: nothing is installed where the image has it."""
     command = held.command
     around = command.script.calls(command.in_function) if command.in_function else ()
@@ -137,12 +137,12 @@ def _declared(document: Document, project: Project) -> Iterator[Finding]:
         )
 
 
-def _runtime_environments(document: Document, scopes: ModuleScopes, project: Project) -> Iterator[Finding]:
+def _runtime_environments(document: Document, module: ModuleIndex, project: Project) -> Iterator[Finding]:
     """``runtime_env={"pip": [...]}`` of Ray in a program that asks for GPUs."""
-    if "runtime_env" not in scopes.module.source.text or not project.gpu_programs.runs(scopes):
+    if "runtime_env" not in module.syntax.source.text or not project.gpu_programs.runs_on_gpu(module):
         return
-    for node in scopes.module.of(ast.Dict):
-        if not _is_runtime_env(scopes, node):
+    for node in module.syntax.of(ast.Dict):
+        if not _is_runtime_env(module, node):
             continue
         for key, value in zip(node.keys, node.values, strict=True):
             if (
@@ -151,24 +151,24 @@ def _runtime_environments(document: Document, scopes: ModuleScopes, project: Pro
                 and not isinstance(value, ast.Constant)
             ):
                 names = _strings(value) or [
-                    name for ref in project.resolver.origins(scopes, value) for name in _strings(ref.node)
+                    name for ref in project.resolver.points_to(module, value) for name in _strings(ref.node)
                 ]
                 if names and not any("tpu" in name for name in names):
                     yield _finding(
                         document,
-                        scopes.module.span(key),
+                        module.syntax.span(key),
                         f"runtime_env installs {_listed(names)} on the GPU workers at start",
                         Installed(str(key.value), (_pip(names),)),
                     )
 
 
-def _shipped(document: Document, scopes: ModuleScopes, project: Project) -> Iterator[Finding]:
+def _shipped(document: Document, module: ModuleIndex, project: Project) -> Iterator[Finding]:
     """``CustomTrainer(func=train, packages_to_install=[...], resources_per_node={"gpu": 1})`` of Kubeflow."""
-    for shipped in packages(project, scopes):
+    for shipped in packages(project, module):
         names = list(shipped.packages)
         yield RULE.finding(
             document.path,
-            scopes.module.span(shipped.argument),
+            module.syntax.span(shipped.argument),
             f"packages_to_install installs {_listed(names)} on the GPU workers at start",
             help=_advice((_pip(names),)),
             payload=Installed("pip", (_pip(names),)),
@@ -176,8 +176,8 @@ def _shipped(document: Document, scopes: ModuleScopes, project: Project) -> Iter
         )
 
 
-def _is_runtime_env(scopes: ModuleScopes, node: ast.Dict) -> bool:
-    up = scopes.module.parents.get(node)
+def _is_runtime_env(module: ModuleIndex, node: ast.Dict) -> bool:
+    up = module.syntax.parents.get(node)
     if isinstance(up, ast.keyword):
         return up.arg == "runtime_env"
     if isinstance(up, ast.Dict):
@@ -190,31 +190,31 @@ def _is_runtime_env(scopes: ModuleScopes, node: ast.Dict) -> bool:
     return False
 
 
-def _from_python(document: Document, scopes: ModuleScopes, project: Project) -> Iterator[Finding]:
+def _from_python(document: Document, module: ModuleIndex, project: Project) -> Iterator[Finding]:
     """``os.system("pip install ...")`` in a program that trains on a GPU."""
-    for call in project.resolver.calls_to(scopes, _RUNNERS):
+    for call in project.resolver.calls_to(module, _RUNNERS):
         if not call.args:
             continue
         text = " ".join(_strings(call.args[0]))
         if (
             not any(install in text for install in _SHELL_INSTALL)
             or _TOOLS_ONLY.search(text)
-            or _falls_back(scopes, call)
+            or _falls_back(module, call)
         ):
             continue
-        if project.loops.trains(scopes) and project.gpu_programs.runs(scopes):
+        if project.loops.has_training_step(module) and project.gpu_programs.runs_on_gpu(module):
             line = text.removeprefix("-m ")
             yield _finding(
                 document,
-                scopes.module.span(call),
+                module.syntax.span(call),
                 f"the GPU program runs `{line[:60]}` at start",
                 Installed("pip", (f"RUN {line}",)),
             )
 
 
-def _falls_back(scopes: ModuleScopes, call: ast.Call) -> bool:
+def _falls_back(module: ModuleIndex, call: ast.Call) -> bool:
     """``except ImportError``: nothing is installed where the image has the package."""
-    return any(isinstance(up, ast.ExceptHandler) for up in scopes.module.ancestors(call))
+    return any(isinstance(up, ast.ExceptHandler) for up in module.syntax.ancestors(call))
 
 
 def _strings(node: ast.AST) -> list[str]:
@@ -231,7 +231,9 @@ def _pip(names: list[str]) -> str:
     return "RUN pip install " + " ".join(f"-r {name}" if name.endswith((".txt", ".lock")) else name for name in names)
 
 
-def _finding(document: Document, span: Span, message: str, payload: Installed, held: Held | None = None) -> Finding:
+def _finding(
+    document: Document, span: Span, message: str, payload: Installed, held: GpuJobCommand | None = None
+) -> Finding:
     return RULE.finding(
         document.path,
         span,

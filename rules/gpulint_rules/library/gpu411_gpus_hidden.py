@@ -28,16 +28,16 @@ from collections.abc import Iterator
 
 from gpulint import regex
 from gpulint.documents.base import Document
-from gpulint.facts.environment import EnvironmentSetting, settings
-from gpulint.facts.gpu_libraries import PLAIN_COMMANDS
-from gpulint.facts.gpuuse import Use
-from gpulint.facts.scopes import ModuleScopes
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
-from gpulint.jobs import Job
+from gpulint.launch.job import Job
+from gpulint.libraries.gpu_libraries import PLAIN_COMMANDS
+from gpulint.programs.environment_variables import EnvironmentSetting, settings
+from gpulint.programs.multi_gpu_use import Use
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
+from gpulint.semantic.module_index import ModuleIndex
 
 NAMES = frozenset({"CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"})
 _NONE = frozenset({"", "-1", "none", "void", "nodevfiles", "no", "false", "null", "cpu"})
@@ -95,31 +95,31 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
 
 
 def _in_python(document: Document, project: Project, setting: EnvironmentSetting, trouble: str) -> Iterator[Finding]:
-    scopes = project.scopes(document)
+    module = project.module(document)
     node = setting.node
-    if scopes is None or node is None or setting.conditional or project.guards.conditional(scopes, node):
+    if module is None or node is None or setting.conditional or project.guards.is_conditional(module, node):
         return
     if trouble.startswith("hides every GPU") and "twice" not in trouble:
         if (
-            _explained(scopes, node)
-            or project.guards.without_gpu(scopes, node)
-            or _is_for_another_device(scopes)
+            _explained(module, node)
+            or project.guards.is_without_gpu(module, node)
+            or _is_for_another_device(module)
             or _SERVES.search(document.path.stem)
-            or _in_helper(scopes, node)
+            or _in_helper(module, node)
         ):
             return
         if document.kind is Kind.NOTEBOOK and len(_GPU_WORDS.findall(document.source.text)) < 2:
             return  # a notebook that calls a library of the tree, on the CPU as it says
-        program = project.gpu_use.of(document.path)
+        program = project.multi_gpu_use.of(document.path)
         if program.use is not Use.YES or not program.trains:
             return
     yield _finding(document, setting, trouble, "python", ())
 
 
-def _explained(scopes: ModuleScopes, node: ast.AST) -> bool:
+def _explained(module: ModuleIndex, node: ast.AST) -> bool:
     """Whether a comment on the line or above it (and above imports for it) says that the CPU is meant."""
     line = getattr(node, "lineno", 1)
-    source = scopes.module.source
+    source = module.syntax.source
     notes = [source.line(line).partition("#")[2]]
     for number in range(line - 1, max(line - 5, 0), -1):
         text = source.line(number).strip()
@@ -129,15 +129,15 @@ def _explained(scopes: ModuleScopes, node: ast.AST) -> bool:
     return any(_ON_PURPOSE.search(note) for note in notes)
 
 
-def _is_for_another_device(scopes: ModuleScopes) -> bool:
+def _is_for_another_device(module: ModuleIndex) -> bool:
     """Whether the program runs on Apple's GPUs and names CUDA nowhere as a device of its own."""
-    text = scopes.module.source.text
+    text = module.syntax.source.text
     return bool(_APPLE.search(text)) and not _CUDA.search(text)
 
 
-def _in_helper(scopes: ModuleScopes, node: ast.AST) -> bool:
+def _in_helper(module: ModuleIndex, node: ast.AST) -> bool:
     """Whether the setting stands in a function that is not the program's main one (a worker's own process, a plot)."""
-    function = scopes.function(node)
+    function = module.function(node)
     return function is not None and function.name not in ("main", "train", "run", "setup", "init", "__init__")
 
 
@@ -203,7 +203,7 @@ def _needs_gpus(job: Job, setting: EnvironmentSetting, project: Project) -> tupl
     if job.task.system:
         return ()
     for start in reached:
-        program = project.gpu_use.started(start)
+        program = project.multi_gpu_use.started(start)
         if program is not None and program.use is Use.YES and program.trains and len(job.launches) == len(reached):
             return (Place(start.place.path, start.place.span, "the program that could use them"),)
     return ()

@@ -27,13 +27,13 @@ from collections.abc import Iterator
 
 from gpulint.documents.base import Document
 from gpulint.documents.python import walk
-from gpulint.facts.environment import settings
-from gpulint.facts.scopes import FUNCTIONS, ModuleScopes
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
+from gpulint.programs.environment_variables import settings
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
+from gpulint.semantic.module_index import FUNCTIONS, ModuleIndex
 
 _NAMES = frozenset({"CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"})
 _INITIALISES = frozenset(
@@ -55,36 +55,36 @@ class Late:
 
 
 def check(document: Document, project: Project) -> Iterator[Finding]:
-    scopes = project.scopes(document)
-    if scopes is None:
+    module = project.module(document)
+    if module is None:
         return
     for setting in settings(document, project, _NAMES):
-        if setting.node is None or _spawns(scopes, setting.node):
+        if setting.node is None or _spawns(module, setting.node):
             continue
-        found = _earlier(project, scopes, setting.node)
+        found = _earlier(project, module, setting.node)
         if found is None:
             continue
         call, late = found
-        text = scopes.module.text(call).splitlines()[0]
+        text = module.syntax.text(call).splitlines()[0]
         yield RULE.finding(
             document.path,
             setting.span,
             f"{setting.name} is set after `{text}` has initialised CUDA, so it changes nothing",
             help=f"set {setting.name} before line {call.lineno}, or in the command that starts the program",
             payload=late,
-            related=(Place(document.path, scopes.module.span(call), "CUDA is initialised here"),),
+            related=(Place(document.path, module.syntax.span(call), "CUDA is initialised here"),),
         )
 
 
-def _earlier(project: Project, scopes: ModuleScopes, node: ast.AST) -> tuple[ast.Call, Late] | None:
+def _earlier(project: Project, module: ModuleIndex, node: ast.AST) -> tuple[ast.Call, Late] | None:
     """The first call that initialises CUDA in a statement that surely runs before the one around ``node``."""
     inner = node
-    for up in [*scopes.module.ancestors(node)]:
+    for up in [*module.syntax.ancestors(node)]:
         for block in (getattr(up, name, None) for name in ("body", "orelse", "finalbody")):
             if not isinstance(block, list) or inner not in block or not isinstance(inner, ast.stmt):
                 continue
             for statement in block[: block.index(inner)]:
-                call = _initialises(project, scopes, statement)
+                call = _initialises(project, module, statement)
                 if call is not None:
                     return call, Late(inner, statement)
         if isinstance(up, (*FUNCTIONS, ast.Module)):
@@ -93,7 +93,7 @@ def _earlier(project: Project, scopes: ModuleScopes, node: ast.AST) -> tuple[ast
     return None
 
 
-def _initialises(project: Project, scopes: ModuleScopes, statement: ast.stmt) -> ast.Call | None:
+def _initialises(project: Project, module: ModuleIndex, statement: ast.stmt) -> ast.Call | None:
     if isinstance(statement, (*FUNCTIONS, ast.ClassDef)):
         return None
     if isinstance(statement, ast.If | ast.Try | ast.For | ast.While | ast.With):
@@ -103,13 +103,13 @@ def _initialises(project: Project, scopes: ModuleScopes, statement: ast.stmt) ->
     for node in (node for part in parts for node in walk(part)):
         if isinstance(node, ast.Lambda):
             return None
-        if isinstance(node, ast.Call) and _touches_cuda(project, scopes, node):
+        if isinstance(node, ast.Call) and _touches_cuda(project, module, node):
             return node
     return None
 
 
-def _touches_cuda(project: Project, scopes: ModuleScopes, call: ast.Call) -> bool:
-    if project.resolver.call_names(scopes, call) & _INITIALISES:
+def _touches_cuda(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
+    if project.resolver.call_names(module, call) & _INITIALISES:
         return True
     if not isinstance(call.func, ast.Attribute):
         return False
@@ -117,20 +117,20 @@ def _touches_cuda(project: Project, scopes: ModuleScopes, call: ast.Call) -> boo
         return True
     if call.func.attr == "cuda":
         return not any(
-            name.startswith(("torch.", "numba", "pycuda")) for name in project.resolver.names(scopes, call.func)
+            name.startswith(("torch.", "numba", "pycuda")) for name in project.resolver.names(module, call.func)
         )
     if call.func.attr == "to" and call.args:
-        known = project.values.of(scopes, call.args[0])
+        known = project.constants.of(module, call.args[0])
         return known.every(lambda value: isinstance(value, str) and value.startswith("cuda"))
     return False
 
 
-def _spawns(scopes: ModuleScopes, node: ast.AST) -> bool:
+def _spawns(module: ModuleIndex, node: ast.AST) -> bool:
     """Whether processes are started afterwards, which read the variable when they begin."""
     line = getattr(node, "lineno", 0)
     starters = ("Popen", "run", "Process", "spawn", "check_call", "call", "system", "start", "Pool", "exec", "execv")
     return any(
-        call.lineno > line for name in starters for call in scopes.calls_by_name.get(name, []) if _starts_process(call)
+        call.lineno > line for name in starters for call in module.calls_by_name.get(name, []) if _starts_process(call)
     )
 
 

@@ -32,15 +32,15 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from gpulint.facts.gpus import alone, counts_processes, processes, visible
-from gpulint.facts.gpuuse import Program, Use
-from gpulint.facts.scopes import ModuleScopes, last_name
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
-from gpulint.jobs import Job
+from gpulint.launch.gpu_counts import alone, counts_processes, processes, visible
+from gpulint.launch.job import Job
+from gpulint.programs.multi_gpu_use import Program, Use
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule, Scope
+from gpulint.semantic.module_index import ModuleIndex, last_name
 
 _WRAPPED = """\
 wrap the model in torch.nn.DataParallel (Figure 6 of the study), or request one GPU; one process per GPU is faster: \
@@ -60,7 +60,7 @@ _LIBRARIES = frozenset({"torch", "tensorflow", "keras"})
 class Unwrapped:
     """The call that moves the model to its one GPU, and the GPUs that the job holds."""
 
-    scopes: ModuleScopes
+    module: ModuleIndex
     call: ast.Call
     gpus: int
 
@@ -81,23 +81,23 @@ def check(job: Job, project: Project) -> Iterator[Finding]:
             continue
         if counts_processes(start.launch) or processes(project, job, start) != (1, None) or start.program is None:
             continue
-        program = project.gpu_use.of(start.program)
+        program = project.multi_gpu_use.of(start.program)
         if program.use is not Use.YES or not program.libraries & _LIBRARIES or program.parallel or program.pinned:
             continue
-        scopes = project.scopes_at(start.program)
-        if scopes is None or program.loads_by_name or not _trains(program, project):
+        module = project.module_at(start.program)
+        if module is None or program.loads_by_name or not _trains(program, project):
             continue
-        moved = _moved(scopes)
-        place = Place(scopes.path, scopes.module.span(moved)) if moved is not None else start.place
+        moved = _moved(module)
+        place = Place(module.path, module.syntax.span(moved)) if moved is not None else start.place
         path = start.program.name
         yield RULE.finding(
             place.path,
             place.span,
             f"{gpus.value} GPUs are held, but {path} trains on one: its model is never wrapped for several",
-            help=_WRAPPED.format(program=path, model=_name(scopes, moved))
+            help=_WRAPPED.format(program=path, model=_name(module, moved))
             if "torch" in program.libraries
             else "build and compile the model under `tf.distribute.MirroredStrategy().scope()`, or request one GPU",
-            payload=Unwrapped(scopes, moved, gpus.value) if moved is not None else None,
+            payload=Unwrapped(module, moved, gpus.value) if moved is not None else None,
             related=(
                 Place(gpus.place.path, gpus.place.span, f"{gpus.value} GPUs are requested here"),
                 Place(start.place.path, start.place.span, "the launcher starts one process"),
@@ -107,8 +107,10 @@ def check(job: Job, project: Project) -> Iterator[Finding]:
 
 def _trains(program: Program, project: Project) -> bool:
     """Whether some module of the program runs training steps; a word is not enough here."""
-    for scopes in program.modules:
-        if project.loops.trains(scopes) or any(_is_fit(call) for call in scopes.calls_by_name.get("fit", [])):
+    for module in program.modules:
+        if project.loops.has_training_step(module) or any(
+            _is_fit(call) for call in module.calls_by_name.get("fit", [])
+        ):
             return True
     return False
 
@@ -119,10 +121,10 @@ def _is_fit(call: ast.Call) -> bool:
     )
 
 
-def _moved(scopes: ModuleScopes) -> ast.Call | None:
+def _moved(module: ModuleIndex) -> ast.Call | None:
     """The call that takes the model to its one GPU."""
     for name in ("cuda", "to"):
-        for call in scopes.calls_by_name.get(name, []):
+        for call in module.calls_by_name.get(name, []):
             if isinstance(call.func, ast.Attribute) and last_name(call.func.value).lower().endswith(
                 ("model", "net", "network")
             ):
@@ -130,11 +132,11 @@ def _moved(scopes: ModuleScopes) -> ast.Call | None:
     return None
 
 
-def _name(scopes: ModuleScopes, moved: ast.Call | None) -> str:
+def _name(module: ModuleIndex, moved: ast.Call | None) -> str:
     """What the program calls the model that is moved."""
     if moved is None:
         return "model"
-    parent = scopes.module.parents.get(moved)
+    parent = module.syntax.parents.get(moved)
     if isinstance(parent, ast.Assign) and isinstance(parent.targets[0], ast.Name | ast.Attribute):
         return ast.unparse(parent.targets[0])
     owner = moved.func.value if isinstance(moved.func, ast.Attribute) else moved

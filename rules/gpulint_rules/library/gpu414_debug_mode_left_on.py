@@ -33,15 +33,15 @@ from collections.abc import Iterator
 
 from gpulint.documents.base import Document
 from gpulint.documents.python import walk
-from gpulint.facts.environment import is_explained, settings
-from gpulint.facts.guards import is_benchmark
-from gpulint.facts.roles import Role
-from gpulint.facts.scopes import ModuleScopes, last_name
 from gpulint.finding import Finding, Severity
 from gpulint.fix import Safety
+from gpulint.programs.environment_variables import is_explained, settings
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
+from gpulint.semantic.module_index import ModuleIndex, last_name
+from gpulint.training.guards import is_benchmark
+from gpulint.training.loop_roles import Role
 
 _ANOMALY = frozenset(
     {
@@ -73,8 +73,8 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             continue
         if is_explained(document, setting.span):
             continue
-        scopes = project.scopes(document)
-        if scopes is not None and setting.node is not None and project.guards.debug(scopes, setting.node):
+        module = project.module(document)
+        if module is not None and setting.node is not None and project.guards.is_debugging(module, setting.node):
             continue
         yield RULE.finding(
             document.path,
@@ -83,93 +83,93 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             help=f"remove `{setting.name}`; set it manually when you debug",
             payload=DebugMode(setting.name, setting.node),
         )
-    scopes = project.scopes(document)
-    if scopes is None:
+    module = project.module(document)
+    if module is None:
         return
-    for call in scopes.calls:
-        mode = _mode_of_call(scopes, call, project)
+    for call in module.calls:
+        mode = _mode_of_call(module, call, project)
         if (
             mode is not None
-            and not project.guards.debug(scopes, call)
-            and not project.guards.off_by_default(scopes, call)
+            and not project.guards.is_debugging(module, call)
+            and not project.guards.is_off_by_default(module, call)
         ):
             yield RULE.finding(
                 document.path,
-                scopes.module.span(call),
+                module.syntax.span(call),
                 f"{mode.what} is left on for the whole run",
                 help=f"remove {mode.what}, or guard it with a debug option that is off by default",
                 payload=mode,
             )
-    yield from _cudnn_off(document, scopes, project)
+    yield from _cudnn_off(document, module, project)
 
 
-def _mode_of_call(scopes: ModuleScopes, call: ast.Call, project: Project) -> DebugMode | None:
+def _mode_of_call(module: ModuleIndex, call: ast.Call, project: Project) -> DebugMode | None:
     name = last_name(call.func)
     if name in ("set_detect_anomaly", "detect_anomaly"):
-        names = project.resolver.call_names(scopes, call)
-        argument = project.arguments.value(scopes, call, "mode", 0)
+        names = project.resolver.call_names(module, call)
+        argument = project.arguments.value(module, call, "mode", 0)
         on = argument.every(lambda value: value is True) if call.args or call.keywords else name == "detect_anomaly"
         return DebugMode("anomaly detection", call) if names & _ANOMALY and on else None
-    if name == "Trainer" and project.arguments.value(scopes, call, "detect_anomaly").every(lambda value: value is True):
+    if name == "Trainer" and project.arguments.value(module, call, "detect_anomaly").every(lambda value: value is True):
         return DebugMode("Trainer(detect_anomaly=True)", call, removable=False)
-    if is_benchmark(scopes.path) or "nvtx" in scopes.path.stem:
+    if is_benchmark(module.path) or "nvtx" in module.path.stem:
         return None  # a program that is there to be profiled
-    if name in ("emit_nvtx", "emit_itt") and project.resolver.call_names(scopes, call) & _NVTX:
-        return DebugMode(name, call, removable=False) if _around_training(scopes, call, project) else None
-    if name == "profile" and project.resolver.call_names(scopes, call) & _PROFILERS:
+    if name in ("emit_nvtx", "emit_itt") and project.resolver.call_names(module, call) & _NVTX:
+        return DebugMode(name, call, removable=False) if _around_training(module, call, project) else None
+    if name == "profile" and project.resolver.call_names(module, call) & _PROFILERS:
         bounded = any(keyword.arg in ("schedule", "enabled") or keyword.arg is None for keyword in call.keywords)
         bounded = bounded or bool(call.args)  # the old profiler's `enabled`
-        if not bounded and _around_training(scopes, call, project):
+        if not bounded and _around_training(module, call, project):
             return DebugMode("the profiler", call, removable=False)
     return None
 
 
-def _around_training(scopes: ModuleScopes, call: ast.Call, project: Project) -> bool:
+def _around_training(module: ModuleIndex, call: ast.Call, project: Project) -> bool:
     """Is the call the context of a ``with`` that holds a whole epoch or training loop?"""
-    block = next((up for up in scopes.module.ancestors(call) if isinstance(up, ast.With)), None)
+    block = next((up for up in module.syntax.ancestors(call) if isinstance(up, ast.With)), None)
     if block is None or not any(item.context_expr is call for item in block.items):
         return False
-    return any(loop in set(walk(block)) and project.loops.role(scopes, loop) is Role.EPOCH for loop in scopes.loops)
+    return any(loop in set(walk(block)) and project.loops.role(module, loop) is Role.EPOCH for loop in module.loops)
 
 
-def _for_determinism(scopes: ModuleScopes, statement: ast.AST) -> bool:
+def _for_determinism(module: ModuleIndex, statement: ast.AST) -> bool:
     """A function that makes a run reproducible bit by bit, whatever it costs."""
-    function = scopes.function(statement)
+    function = module.function(statement)
     return function is not None and any(
-        scopes.function(call) is function for call in scopes.calls_by_name.get("use_deterministic_algorithms", [])
+        module.function(call) is function for call in module.calls_by_name.get("use_deterministic_algorithms", [])
     )
 
 
-def _is_switched_back(scopes: ModuleScopes, statement: ast.stmt) -> bool:
+def _is_switched_back(module: ModuleIndex, statement: ast.stmt) -> bool:
     """Does the same function switch cuDNN on again further down, after an operation that it cannot do?"""
-    function = scopes.function(statement)
+    function = module.function(statement)
     return any(
         isinstance(target, ast.Attribute)
         and target.attr == "enabled"
         and isinstance(value, ast.Constant)
         and value.value is True
         and other.lineno > statement.lineno
-        and scopes.function(other) is function
-        for target, value, other in scopes.stores.get("cudnn", [])
+        and module.function(other) is function
+        for target, value, other in module.stores.get("cudnn", [])
     )
 
 
-def _cudnn_off(document: Document, scopes: ModuleScopes, project: Project) -> Iterator[Finding]:
-    for target, value, statement in scopes.stores.get("cudnn", []):
+def _cudnn_off(document: Document, module: ModuleIndex, project: Project) -> Iterator[Finding]:
+    for target, value, statement in module.stores.get("cudnn", []):
         if not isinstance(target, ast.Attribute) or target.attr != "enabled" or value is None:
             continue
-        if not project.resolver.names(scopes, target) & {"torch.backends.cudnn.enabled"}:
+        if not project.resolver.names(module, target) & {"torch.backends.cudnn.enabled"}:
             continue
-        if not project.values.of(scopes, value).every(lambda constant: constant is False):
+        if not project.constants.of(module, value).every(lambda constant: constant is False):
             continue
         if (
-            not project.guards.conditional(scopes, statement)
-            and not _for_determinism(scopes, statement)
-            and not _is_switched_back(scopes, statement)
+            not project.guards.is_conditional(module, statement)
+            and not _for_determinism(module, statement)
+            and not _is_switched_back(module, statement)
         ):
             yield RULE.finding(
                 document.path,
-                scopes.module.span(statement),
+                module.syntax.span(statement),
                 "cuDNN is switched off",
                 help=(
                     "remove the line, or set `torch.backends.cudnn.deterministic = True` if you need "

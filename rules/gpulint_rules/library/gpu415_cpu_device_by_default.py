@@ -32,14 +32,14 @@ import re
 from collections.abc import Iterator
 
 from gpulint import regex
-from gpulint.facts.gpuuse import Use
-from gpulint.facts.scopes import ModuleScopes
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
-from gpulint.jobs import Job, JobLaunch, Launched
+from gpulint.launch.job import Job, JobLaunch, Launched
+from gpulint.programs.multi_gpu_use import Use
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule, Scope
+from gpulint.semantic.module_index import ModuleIndex
 
 _DEVICE = frozenset({"--device", "--accelerator", "--dev", "--device_type", "--device-type"})
 _SWITCHES = frozenset(
@@ -66,29 +66,29 @@ def check(job: Job, project: Project) -> Iterator[Finding]:
     for start in job.launches:
         if start.program is None or start.launch.uncalled:
             continue
-        scopes = project.scopes_at(start.program)
-        program = project.gpu_use.of(start.program)
-        if scopes is not None and program.use is Use.YES and program.trains:
-            yield from _options(job, start, scopes)
-            yield from _calls(job, scopes, project)
+        module = project.module_at(start.program)
+        program = project.multi_gpu_use.of(start.program)
+        if module is not None and program.use is Use.YES and program.trains:
+            yield from _options(job, start, module)
+            yield from _calls(job, module, project)
             yield from _environment(job, start)
     yield from _wheels(job)
 
 
-def _options(job: Job, start: JobLaunch, scopes: ModuleScopes) -> Iterator[Finding]:
+def _options(job: Job, start: JobLaunch, module: ModuleIndex) -> Iterator[Finding]:
     """Device options that nobody passes and whose default is the CPU."""
     launched = Launched(job, start)
     if any(word.hole for word in start.launch.args) or "config" in " ".join(word.text for word in start.launch.args):
         return
-    for call in scopes.calls_by_name.get("add_argument", []):
+    for call in module.calls_by_name.get("add_argument", []):
         flags = tuple(arg.value for arg in call.args if isinstance(arg, ast.Constant) and isinstance(arg.value, str))
         keywords = {keyword.arg: keyword.value for keyword in call.keywords}
         if launched.option(flags):
             continue
         name = next((flag for flag in flags if flag in _DEVICE | _SWITCHES), None)
-        if name is None or not _is_off(name, keywords) or _also_automatic(scopes, name):
+        if name is None or not _is_off(name, keywords) or _also_automatic(module, name):
             continue
-        place = Place(scopes.path, scopes.module.span(call))
+        place = Place(module.path, module.syntax.span(call))
         default = "is off" if name in _SWITCHES else "is 'cpu'"
         launcher = f"{start.place.path.name}:{start.place.span.line}"
         message = f"{name} {default} by default and {launcher} does not pass it: the GPUs stay idle"
@@ -113,35 +113,35 @@ def _choices(keywords: dict[str | None, ast.expr]) -> list[str]:
     return [str(part.value) for part in parts if isinstance(part, ast.Constant)]
 
 
-def _also_automatic(scopes: ModuleScopes, name: str) -> bool:
+def _also_automatic(module: ModuleIndex, name: str) -> bool:
     """Whether the program also picks a device by availability, so that the option only overrides it."""
     attribute = name.lstrip("-").replace("-", "_")
-    for call in scopes.calls_by_name.get("is_available", []):
-        statement = next((up for up in scopes.module.ancestors(call) if isinstance(up, ast.stmt)), None)
+    for call in module.calls_by_name.get("is_available", []):
+        statement = next((up for up in module.syntax.ancestors(call) if isinstance(up, ast.stmt)), None)
         condition = (
             ast.unparse(statement.test if isinstance(statement, ast.If) else statement) if statement is not None else ""
         )
         if isinstance(statement, ast.Assign | ast.If) and attribute not in condition and "not " not in condition:
             return True
-    text = scopes.module.source.text
+    text = module.syntax.source.text
     return (
         bool(re.search(r"Accelerator\(|local_rank|LOCAL_RANK|\.cuda\(\)|[\"']cuda:?\d?[\"']\s*\)(?!\s*if)", text))
         and name in _DEVICE
     )
 
 
-def _calls(job: Job, scopes: ModuleScopes, project: Project) -> Iterator[Finding]:
+def _calls(job: Job, module: ModuleIndex, project: Project) -> Iterator[Finding]:
     """Calls that choose the CPU for the whole program."""
     for name in ("Trainer", "Fabric"):
-        for call in scopes.calls_by_name.get(name, []):
+        for call in module.calls_by_name.get(name, []):
             for keyword in call.keywords:
                 chosen = (
                     keyword.arg == "accelerator"
                     and isinstance(keyword.value, ast.Constant)
                     and keyword.value.value == "cpu"
                 )
-                if chosen and not project.guards.conditional(scopes, call):
-                    place = Place(scopes.path, scopes.module.span(keyword.value))
+                if chosen and not project.guards.is_conditional(module, call):
+                    place = Place(module.path, module.syntax.span(keyword.value))
                     yield _finding(
                         job,
                         place,
@@ -149,7 +149,7 @@ def _calls(job: Job, scopes: ModuleScopes, project: Project) -> Iterator[Finding
                         "use `accelerator='gpu'`",
                         OnCpu(node=keyword.value),
                     )
-    for call in scopes.calls_by_name.get("set_visible_devices", []):
+    for call in module.calls_by_name.get("set_visible_devices", []):
         empty = bool(call.args) and isinstance(call.args[0], ast.List) and not call.args[0].elts
         kind = (
             call.args[1]
@@ -160,9 +160,9 @@ def _calls(job: Job, scopes: ModuleScopes, project: Project) -> Iterator[Finding
             empty
             and isinstance(kind, ast.Constant)
             and str(kind.value).upper() == "GPU"
-            and not project.guards.conditional(scopes, call)
+            and not project.guards.is_conditional(module, call)
         ):
-            place = Place(scopes.path, scopes.module.span(call))
+            place = Place(module.path, module.syntax.span(call))
             yield _finding(
                 job, place, "set_visible_devices([], 'GPU') hides the job's GPUs", "remove the call", OnCpu(node=call)
             )

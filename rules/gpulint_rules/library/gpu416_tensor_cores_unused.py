@@ -34,11 +34,11 @@ from collections.abc import Iterator
 
 from gpulint import regex
 from gpulint.documents.base import Document
-from gpulint.facts.scopes import ModuleScopes
-from gpulint.facts.whole_program import DOUBLE_PRECISION, LOWER_PRECISION, whole_program
 from gpulint.finding import Finding, Severity
+from gpulint.programs.import_closure import DOUBLE_PRECISION, LOWER_PRECISION, whole_program
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
+from gpulint.semantic.module_index import ModuleIndex
 
 _TF32 = frozenset({"torch.backends.cuda.matmul.allow_tf32", "torch.backends.cudnn.allow_tf32"})
 _REPRODUCIBLE = regex.compile(r"seed|repr[eo]duc|use_deterministic_algorithms|CUBLAS_WORKSPACE_CONFIG", re.IGNORECASE)
@@ -64,15 +64,15 @@ _VOCABULARY = 1000
 
 
 def check(document: Document, project: Project) -> Iterator[Finding]:
-    scopes = project.scopes(document)
-    if scopes is None:
+    module = project.module(document)
+    if module is None:
         return
-    switches = [*_switches(project, scopes)]
-    sizes = [*_odd_sizes(project, scopes)]
-    if not (switches or sizes) or not project.gpu_programs.runs(scopes):
+    switches = [*_switches(project, module)]
+    sizes = [*_odd_sizes(project, module)]
+    if not (switches or sizes) or not project.gpu_programs.runs_on_gpu(module):
         return
-    program = whole_program(project, scopes)
-    if program is None or not any(project.loops.trains(module) for module in program.modules):
+    program = whole_program(project, module)
+    if program is None or not any(project.loops.has_training_step(other) for other in program.modules):
         return
     if program.mentions(DOUBLE_PRECISION):
         return
@@ -85,13 +85,13 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             continue
         if what == "cudnn.benchmark is off" and not program.mentions(_ONE_SIZE):
             continue
-        yield RULE.finding(document.path, scopes.module.span(node), what, help=_HELP[asked])
+        yield RULE.finding(document.path, module.syntax.span(node), what, help=_HELP[asked])
     if not program.mentions(_PRETRAINED):
         for call, size in sizes:
             padded = -(-size // _TILE) * _TILE
             yield RULE.finding(
                 document.path,
-                scopes.module.span(call),
+                module.syntax.span(call),
                 f"{size} in {ast.unparse(call.func)} is no multiple of {_TILE}",
                 help=f"pad it to {padded} so that tensor cores get whole tiles",
             )
@@ -107,23 +107,23 @@ def _without_tf32(text: str) -> str:
     return re.sub(r"allow_tf32|set_float32_matmul_precision", "", text)
 
 
-def _switches(project: Project, scopes: ModuleScopes) -> Iterator[tuple[ast.stmt | ast.expr, str, str]]:
+def _switches(project: Project, module: ModuleIndex) -> Iterator[tuple[ast.stmt | ast.expr, str, str]]:
     """(place, message, kind) of the switches that a module turns the slow way, the first of each kind."""
     found = list[tuple[ast.stmt | ast.expr, str, str]]()
-    for target, value, statement in [*scopes.stores.get("cudnn", []), *scopes.stores.get("matmul", [])]:
-        if value is None or not isinstance(target, ast.Attribute) or project.guards.conditional(scopes, statement):
+    for target, value, statement in [*module.stores.get("cudnn", []), *module.stores.get("matmul", [])]:
+        if value is None or not isinstance(target, ast.Attribute) or project.guards.is_conditional(module, statement):
             continue
-        names = project.resolver.names(scopes, target)
-        on = project.values.of(scopes, value)
+        names = project.resolver.names(module, target)
+        on = project.constants.of(module, value)
         if names & _TF32 and on.every(lambda constant: constant is False):
             found.append((statement, "TF32 is not allowed", "tf32"))
         elif "torch.backends.cudnn.benchmark" in names and on.every(lambda constant: constant is False):
             found.append((statement, "cudnn.benchmark is off", "cudnn"))
         elif "torch.backends.cudnn.deterministic" in names and on.every(lambda constant: constant is True):
             found.append((statement, "cudnn.deterministic is on, though nothing is seeded", "cudnn"))
-    for call in scopes.calls_by_name.get("set_float32_matmul_precision", []):
-        precision = project.arguments.value(scopes, call, "precision", 0)
-        if precision.every(lambda value: value == "highest") and not project.guards.conditional(scopes, call):
+    for call in module.calls_by_name.get("set_float32_matmul_precision", []):
+        precision = project.arguments.value(module, call, "precision", 0)
+        if precision.every(lambda value: value == "highest") and not project.guards.is_conditional(module, call):
             found.append((call, "float32 products may not use TF32", "tf32"))
     seen = set[str]()
     for place, what, kind in sorted(found, key=lambda switch: switch[0].lineno):
@@ -132,18 +132,18 @@ def _switches(project: Project, scopes: ModuleScopes) -> Iterator[tuple[ast.stmt
             yield place, what, kind
 
 
-def _odd_sizes(project: Project, scopes: ModuleScopes) -> Iterator[tuple[ast.Call, int]]:
+def _odd_sizes(project: Project, module: ModuleIndex) -> Iterator[tuple[ast.Call, int]]:
     """(layer, size) of the first hidden or vocabulary size of each class that is no multiple of 8."""
     layers: dict[ast.AST | None, list[tuple[ast.Call, int | None, int | None]]] = {}
     for name in ("Linear", "Embedding", "Conv1d", "Conv2d", "Conv3d"):
-        for call in scopes.calls_by_name.get(name, []):
-            qualified = project.resolver.call_names(scopes, call)
+        for call in module.calls_by_name.get(name, []):
+            qualified = project.resolver.call_names(module, call)
             if len(qualified) == 1 and (names := _LAYERS.get(min(qualified))):
                 given, made = (
-                    _size(project, scopes, call, argument, at) if argument else None
+                    _size(project, module, call, argument, at) if argument else None
                     for at, argument in enumerate(names)
                 )
-                layers.setdefault(scopes.class_of(call), []).append((call, given, made))
+                layers.setdefault(module.class_of(call), []).append((call, given, made))
     for made_here in layers.values():
         inner = {given for _, given, _ in made_here} & {made for _, _, made in made_here}
         for call, _, size in sorted(made_here, key=lambda layer: (layer[0].lineno, layer[0].col_offset)):
@@ -152,14 +152,14 @@ def _odd_sizes(project: Project, scopes: ModuleScopes) -> Iterator[tuple[ast.Cal
                 break
 
 
-def _size(project: Project, scopes: ModuleScopes, call: ast.Call, argument: str, position: int) -> int | None:
+def _size(project: Project, module: ModuleIndex, call: ast.Call, argument: str, position: int) -> int | None:
     """The size if it is one number that the module itself writes down."""
-    known = project.arguments.value(scopes, call, argument, position)
+    known = project.arguments.value(module, call, argument, position)
     values = known.values
     if not known.complete or len(values) != 1 or values[0].source != "literal":
         return None
     size = values[0].value
-    return size if isinstance(size, int) and values[0].place.path == scopes.path else None
+    return size if isinstance(size, int) and values[0].place.path == module.path else None
 
 
 RULE = Rule(

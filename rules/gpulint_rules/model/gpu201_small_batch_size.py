@@ -37,17 +37,25 @@ from gpulint import regex
 from gpulint.documents.base import Document
 from gpulint.documents.tasks import Task
 from gpulint.estimates import BatchSizes
-from gpulint.facts import deepspeed
-from gpulint.facts.batch_bounds import declared_sizes
-from gpulint.facts.batches import HEAD, Split
-from gpulint.facts.eval_batches import few_graphs
-from gpulint.facts.guards import is_benchmark
-from gpulint.facts.launch_options import given
-from gpulint.facts.launches import Launch, launches
-from gpulint.facts.overrides import is_overridden
-from gpulint.facts.roles import Role
-from gpulint.facts.scopes import ModuleScopes
-from gpulint.facts.small_batches import (
+from gpulint.finding import Finding, Place, Severity
+from gpulint.fix import Safety
+from gpulint.launch.option_parser import passed_options
+from gpulint.launch.program_launches import Launch, launches
+from gpulint.numerals import whole
+from gpulint.project import Project
+from gpulint.records import dataclass
+from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
+from gpulint.semantic.module_index import ModuleIndex
+from gpulint.semantic.unused_symbols import is_option_read, is_replaced
+from gpulint.source import Span
+from gpulint.training.guards import is_benchmark
+from gpulint.training.loop_roles import Role
+from gpulint.values.parameter_defaults import is_overridden
+from gpulint.workload import deepspeed
+from gpulint.workload.batch_size_limits import declared_sizes
+from gpulint.workload.batch_sources import HEAD, Split
+from gpulint.workload.evaluation_batches import few_graphs
+from gpulint.workload.small_batches import (
     LARGE_GLOBAL,
     accumulated_elsewhere,
     fills_by_length,
@@ -58,14 +66,6 @@ from gpulint.facts.small_batches import (
     training_sizes,
     written_lengths,
 )
-from gpulint.facts.unused import is_option_read, is_replaced
-from gpulint.finding import Finding, Place, Severity
-from gpulint.fix import Safety
-from gpulint.numerals import whole
-from gpulint.project import Project
-from gpulint.records import dataclass
-from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
-from gpulint.source import Span
 
 _FRAMEWORKS = frozenset(
     (
@@ -137,9 +137,9 @@ def _informed(finding: Finding, fits: BatchSizes) -> Finding | None:
 
 
 def _all(document: Document, project: Project) -> Iterator[Finding]:
-    scopes = project.scopes(document)
-    if scopes is not None:
-        yield from _python(document, project, scopes)
+    module = project.module(document)
+    if module is not None:
+        yield from _python(document, project, module)
     if document.kind is Kind.JOBSPEC:
         for task in document.tasks:
             yield from _task(document, project, task)
@@ -163,8 +163,8 @@ def _deepspeed_option(document: Document, project: Project, launch: Launch) -> I
         name, _, text = word.text.partition("=")
         if name not in ("--deepspeed_config", "--deepspeed"):
             continue
-        given = text or (launch.args[at + 1].value if at + 1 < len(launch.args) else None)
-        found = deepspeed.in_file(project, document.path.parent, given) if given else None
+        passed_options = text or (launch.args[at + 1].value if at + 1 < len(launch.args) else None)
+        found = deepspeed.in_file(project, document.path.parent, passed_options) if passed_options else None
         if found is not None and _is_small_setting(found.size, "") and not names_large_model(document.source.text):
             yield _finding(document, word.span, f"{found.key} is {found.size}", found.size, found.place)
 
@@ -173,52 +173,52 @@ def _is_small_setting(size: int, text: str) -> bool:
     return size >= _BOUND_BY_MEMORY and is_small(size, text)
 
 
-def _python(document: Document, project: Project, scopes: ModuleScopes) -> Iterator[Finding]:
-    declared = list(declared_sizes(project, scopes))
-    uses = any(binding.target.split(".", 1)[0] in _FRAMEWORKS for binding in scopes.imports)
-    made = project.batches.in_module(scopes) if uses else []
+def _python(document: Document, project: Project, module: ModuleIndex) -> Iterator[Finding]:
+    declared = list(declared_sizes(project, module))
+    uses = any(binding.target.split(".", 1)[0] in _FRAMEWORKS for binding in module.imports)
+    made = project.batch_sources.in_module(module) if uses else []
     sources = [source for source in made if source.split in (Split.TRAIN, Split.BOTH)]
-    configured = list(deepspeed.in_program(project, scopes)) if uses else []
-    if not (declared or sources or configured) or project.batch_bounds.reason(scopes):
+    configured = list(deepspeed.in_program(project, module)) if uses else []
+    if not (declared or sources or configured) or project.batch_size_limits.reason(module):
         return
-    text = " ".join(scopes.calls_by_name)
-    if declared and not (uses and _computes(project, scopes)):
-        declared = [item for item in declared if project.batch_bounds.trained_with(item[0])]
-    by_deepspeed = deepspeed.makes_batches(project, scopes)
+    text = " ".join(module.calls_by_name)
+    if declared and not (uses and _computes(project, module)):
+        declared = [item for item in declared if project.batch_size_limits.trained_with(item[0])]
+    by_deepspeed = deepspeed.makes_batches(project, module)
     for option, name, size in declared:
         if by_deepspeed and not is_option_read(option):
             continue
         if size > 1 and is_small(size, text):
-            yield _finding(document, project.values.place(option).span, f"{name} defaults to {size}", size)
+            yield _finding(document, project.constants.place(option).span, f"{name} defaults to {size}", size)
     loaded = {
-        value for source in sources for value in project.values.of(source.batch.scopes, source.batch.node).constants
+        value for source in sources for value in project.constants.of(source.batch.module, source.batch.node).constants
     }
     for call, batch in configured:
         # A loader of the program's own takes as many samples as it is told.
         if _is_small_setting(batch.size, text) and (not loaded or batch.size in loaded):
             here = batch.place.path == document.path
-            span = batch.place.span if here else scopes.module.span(call)
+            span = batch.place.span if here else module.syntax.span(call)
             yield _finding(
                 document, span, f"{batch.key} is {batch.size}", batch.size, *(() if here else (batch.place,))
             )
-    lengths = written_lengths(scopes) if sources else {}
+    lengths = written_lengths(module) if sources else {}
     for source in sources:
-        known = project.values.of(source.batch.scopes, source.batch.node)
+        known = project.constants.of(source.batch.module, source.batch.node)
         if not known.every(lambda value: isinstance(value, int) and is_small(value, text)):
             continue
         if known.every(lambda value: isinstance(value, int) and fills_by_length(lengths, value)):
             continue
-        if project.batch_bounds.only_looked_at(scopes, source.node) or few_graphs(scopes, source):
+        if project.batch_size_limits.only_looked_at(module, source.node) or few_graphs(module, source):
             continue
-        if is_replaced(scopes, source.node):
+        if is_replaced(module, source.node):
             continue
-        used = Place(document.path, scopes.module.span(source.node), "the batches are made here")
+        used = Place(document.path, module.syntax.span(source.node), "the batches are made here")
         for value in known.values:
             # 1 is how methods that take one sample at a time are written; options have been judged already.
             chosen = value.source == "environment" or (
                 value.value != 1 and (value.source == "literal" or (value.source == "default" and not declared))
             )
-            if value.place.path == document.path and chosen and not is_overridden(project, scopes, value.place):
+            if value.place.path == document.path and chosen and not is_overridden(project, module, value.place):
                 span = (
                     value.place.span
                     if source.keyword or value.source == "default"
@@ -229,13 +229,17 @@ def _python(document: Document, project: Project, scopes: ModuleScopes) -> Itera
                 yield _finding(document, span, what, value.value, used, number=value.place.span)
 
 
-def _computes(project: Project, scopes: ModuleScopes) -> bool:
+def _computes(project: Project, module: ModuleIndex) -> bool:
     """Does the module train or evaluate, as opposed to exporting or converting a model?"""
-    if project.loops.trains(scopes) or project.batches.in_module(scopes) or project.loaders.in_module(scopes):
+    if (
+        project.loops.has_training_step(module)
+        or project.batch_sources.in_module(module)
+        or project.loaders.in_module(module)
+    ):
         return True
-    if scopes.calls_by_name.keys() & {"fit", "fit_generator", "train", "Trainer"}:
+    if module.calls_by_name.keys() & {"fit", "fit_generator", "train", "Trainer"}:
         return True
-    return any(project.loops.role(scopes, loop) is not Role.OTHER for loop in scopes.loops)
+    return any(project.loops.role(module, loop) is not Role.OTHER for loop in module.loops)
 
 
 def _within(value: Span, call: Span) -> Span:
@@ -276,7 +280,7 @@ def _launch(document: Document, project: Project, launch: Launch) -> Iterator[Fi
     known = any(path.name == program.name for path in project.files) or not program.name
     if not known and not any(map(_SAYS_TRAINING.search, [program.name, *words])):
         return
-    options = given(launch.args)
+    options = passed_options(launch.args)
     texts = {name: option.value for name, option in options.items()}
     if any(re.search(r"(^|=)cpu$", word) for word in words):
         return

@@ -34,18 +34,18 @@ from pathlib import Path
 from gpulint import regex
 from gpulint.documents.base import Document
 from gpulint.estimates import BatchSizes
-from gpulint.facts import paired_sizes
-from gpulint.facts.batches import HEAD, Source, Split, home, split_of
-from gpulint.facts.eval_batches import has_reason, never_evaluates, one_is_enough, only_evaluates, trained_on
-from gpulint.facts.launch_options import given
-from gpulint.facts.launches import launches
-from gpulint.facts.passing import argument_of
-from gpulint.facts.scopes import ModuleScopes, Ref
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
+from gpulint.launch.option_parser import passed_options
+from gpulint.launch.program_launches import launches
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
+from gpulint.semantic.argument_binding import argument_of
+from gpulint.semantic.module_index import ModuleIndex, NodeRef
+from gpulint.workload import train_eval_pairs
+from gpulint.workload.batch_sources import HEAD, BatchSource, Split, home, split_of
+from gpulint.workload.evaluation_batches import has_reason, never_evaluates, one_is_enough, only_evaluates, trained_on
 
 _SAMPLES = 2
 """Smallest evaluation batch to report where the program is not read: one sample at a time often has a reason."""
@@ -55,8 +55,8 @@ _SAMPLES = 2
 class EvalBatch:
     """The evaluation batches and the training batches whose size they share or do not reach."""
 
-    evaluation: Source
-    training: Source
+    evaluation: BatchSource
+    training: BatchSource
     size: int = 0
     """The training batch size; 0 if it is only known as an expression."""
     fits: int = 0
@@ -64,25 +64,25 @@ class EvalBatch:
 
 
 def check(document: Document, project: Project) -> Iterator[Finding]:
-    scopes = project.scopes(document)
+    module = project.module(document)
     seen = set[tuple[int | None, int]]()
-    for finding in chain(_written(document), _python(document, project, scopes) if scopes is not None else ()):
+    for finding in chain(_written(document), _python(document, project, module) if module is not None else ()):
         if (finding.span.cell, finding.span.line) not in seen:
             seen.add((finding.span.cell, finding.span.line))
             yield finding
 
 
-def _python(document: Document, project: Project, scopes: ModuleScopes) -> Iterator[Finding]:
-    if document.kind is Kind.NOTEBOOK and not project.gpu_programs.runs(scopes):
+def _python(document: Document, project: Project, module: ModuleIndex) -> Iterator[Finding]:
+    if document.kind is Kind.NOTEBOOK and not project.gpu_programs.runs_on_gpu(module):
         return  # batches for an endpoint, or a model of scikit-learn
-    if project.gpu_programs.is_elsewhere(scopes):
+    if project.gpu_programs.is_elsewhere(module):
         return
-    found = _all(project, scopes)
+    found = _all(project, module)
     if (fits := project.batch_that_fits(document.path)) is not None and fits.evaluation > 0:
         found = (_informed(finding, fits) for finding in found)
     # What a loader tells already is not told again of the option that sets its size.
-    first = next(found, None) or next(found := _defaults(project, scopes), None)
-    if first is not None and not only_evaluates(project, scopes):
+    first = next(found, None) or next(found := _defaults(project, module), None)
+    if first is not None and not only_evaluates(project, module):
         yield first
         yield from found
 
@@ -99,58 +99,58 @@ def _informed(finding: Finding, fits: BatchSizes) -> Finding:
     return dataclasses.replace(finding, help=text, payload=payload)
 
 
-def _all(project: Project, scopes: ModuleScopes) -> Iterator[Finding]:
-    groups: dict[ast.AST | None, list[Source]] = {}
-    made = project.batches.in_module(scopes)
+def _all(project: Project, module: ModuleIndex) -> Iterator[Finding]:
+    groups: dict[ast.AST | None, list[BatchSource]] = {}
+    made = project.batch_sources.in_module(module)
     for source in made:
         groups.setdefault(home(source.call), []).append(source)
     for where, sources in groups.items():
         training = [source for source in sources if source.split is Split.TRAIN]
         for evaluation in [source for source in sources if source.split is Split.EVAL]:
-            lifted = _lifted(project, scopes, made, where)
+            lifted = _lifted(project, module, made, where)
             training += [other for other in lifted if other.node is not evaluation.node and _same(evaluation, other)]
         training = trained_on(project, training, made)
         for source in sources:
-            finding = _check(project, scopes, source, training)
+            finding = _check(project, module, source, training)
             if finding is not None:
                 yield finding
-    yield from _shared(project, scopes)
-    for settings in paired_sizes.declared(project, scopes):
-        yield from _paired(scopes.path, paired_sizes.pairs(settings))
+    yield from _shared(project, module)
+    for settings in train_eval_pairs.declared(project, module):
+        yield from _paired(module.path, train_eval_pairs.pairs(settings))
 
 
-def _shared(project: Project, scopes: ModuleScopes) -> Iterator[Finding]:
+def _shared(project: Project, module: ModuleIndex) -> Iterator[Finding]:
     """Loaders of a helper that is called for both splits, at the helper unless it is called in its own module."""
     seen = set[ast.AST]()
-    for shared in project.batches.shared(scopes):
-        at = shared.evaluation if shared.evaluation.scopes is scopes else shared.call
+    for shared in project.batch_sources.shared(module):
+        at = shared.evaluation if shared.evaluation.module is module else shared.call
         if at.node in seen:
             continue
         seen.add(at.node)
         assert isinstance(at.node, ast.Call)
         size = ast.unparse(shared.batch.node)
         yield RULE.finding(
-            scopes.path,
-            scopes.module.span(at.node),
+            module.path,
+            module.syntax.span(at.node),
             f"evaluation batch size uses the training batch size ({size})",
             help=f"add a batch-size parameter to the helper, and pass e.g. `{double(size)}` for evaluation",
             related=(
-                project.values.place(shared.evaluation, "called for evaluation here"),
-                project.values.place(shared.training, "called for training here"),
+                project.constants.place(shared.evaluation, "called for evaluation here"),
+                project.constants.place(shared.training, "called for training here"),
             ),
         )
 
 
-def _defaults(project: Project, scopes: ModuleScopes) -> Iterator[Finding]:
+def _defaults(project: Project, module: ModuleIndex) -> Iterator[Finding]:
     """Options whose default is that of the training batches, or that fall back to it."""
-    if never_evaluates(project, scopes):
+    if never_evaluates(project, module):
         return
-    yield from _paired(scopes.path, paired_sizes.pairs(paired_sizes.optional(project, scopes)))
-    for statement, name in paired_sizes.fallbacks(project, scopes):
+    yield from _paired(module.path, train_eval_pairs.pairs(train_eval_pairs.optional(project, module)))
+    for statement, name in train_eval_pairs.fallbacks(project, module):
         size = ast.unparse(statement.value)
         yield RULE.finding(
-            scopes.path,
-            scopes.module.span(statement),
+            module.path,
+            module.syntax.span(statement),
             f"{name} falls back to the training batch size ({size})",
             help=f"fall back to e.g. `{double(size)}`: more fits without a backward pass",
         )
@@ -158,21 +158,22 @@ def _defaults(project: Project, scopes: ModuleScopes) -> Iterator[Finding]:
 
 def _written(document: Document) -> Iterator[Finding]:
     """Sizes on the command lines of a script or job, and in a trainer's own configuration file."""
-    if paired_sizes.only_tries(document.path.stem):
+    if train_eval_pairs.only_tries(document.path.stem):
         return
     for script in [*document.scripts, *(script for task in document.tasks for script in task.scripts)]:
         for launch in launches(script):
             settings = {
-                name: (paired_sizes.number(option.value), option.span) for name, option in given(launch.args).items()
+                name: (train_eval_pairs.number(option.value), option.span)
+                for name, option in passed_options(launch.args).items()
             }
-            yield from _paired(document.path, paired_sizes.pairs(settings, _SAMPLES))
+            yield from _paired(document.path, train_eval_pairs.pairs(settings, _SAMPLES))
     if document.kind is Kind.JOBSPEC and not document.tasks:
         from gpulint.documents.yamlvalues import flatten
 
-        yield from _paired(document.path, paired_sizes.pairs(flatten(document.source), _SAMPLES))
+        yield from _paired(document.path, train_eval_pairs.pairs(flatten(document.source), _SAMPLES))
 
 
-def _paired(path: Path, pairs: Iterable[paired_sizes.Pair]) -> Iterator[Finding]:
+def _paired(path: Path, pairs: Iterable[train_eval_pairs.Pair]) -> Iterator[Finding]:
     for pair in pairs:
         yield RULE.finding(
             path,
@@ -182,26 +183,32 @@ def _paired(path: Path, pairs: Iterable[paired_sizes.Pair]) -> Iterator[Finding]
         )
 
 
-def _lifted(project: Project, scopes: ModuleScopes, sources: list[Source], where: ast.AST | None) -> Iterator[Source]:
+def _lifted(
+    project: Project, module: ModuleIndex, sources: list[BatchSource], where: ast.AST | None
+) -> Iterator[BatchSource]:
     """Training batches that a function makes through a helper which takes their size: the helper's call."""
     for source in sources:
-        helper = scopes.function(source.node)
+        helper = module.function(source.node)
         size = source.batch.node
         if source.split is not Split.TRAIN or helper is None or helper is where or not isinstance(size, ast.Name):
             continue
-        for site in project.resolver.call_sites(scopes, helper):
+        for site in project.resolver.call_sites(module, helper):
             assert isinstance(site.node, ast.Call)
             passed = argument_of(helper, site.node, size.id)
-            if passed is not None and site.scopes is scopes and home(site) is where:
-                yield dataclasses.replace(source, call=site, batch=Ref(scopes, passed))
+            if passed is not None and site.module is module and home(site) is where:
+                yield dataclasses.replace(source, call=site, batch=NodeRef(module, passed))
 
 
-def _check(project: Project, scopes: ModuleScopes, source: Source, training: list[Source]) -> Finding | None:
+def _check(project: Project, module: ModuleIndex, source: BatchSource, training: list[BatchSource]) -> Finding | None:
     if source.split is Split.BOTH:
-        if project.resolver.callees(scopes, source.node):
+        if project.resolver.callees(module, source.node):
             return None
         return _finding(source, None, "one batch size serves training and evaluation")
-    if source.split is not Split.EVAL or has_reason(project, scopes, source) or project.batches.trains(source.node):
+    if (
+        source.split is not Split.EVAL
+        or has_reason(project, module, source)
+        or project.batch_sources.trains(source.node)
+    ):
         return None
     for other in training:
         if _same(source, other):
@@ -209,13 +216,13 @@ def _check(project: Project, scopes: ModuleScopes, source: Source, training: lis
     for other in training:
         sizes = _sizes(project, source), _sizes(project, other)
         if sizes[0] and sizes[1] and max(sizes[0]) <= min(sizes[1]) and max(sizes[1]) > 1:
-            if set(sizes[0]) == {1} and one_is_enough(project, scopes, source):
+            if set(sizes[0]) == {1} and one_is_enough(project, module, source):
                 return None
             return _smaller(project, source, other, max(sizes[0]), min(sizes[1]))
     return None
 
 
-def _same(source: Source, other: Source) -> bool:
+def _same(source: BatchSource, other: BatchSource) -> bool:
     """Is the size the very expression of the training batches, or does it fall back to it?"""
     if source.batch.node is other.batch.node:
         return True
@@ -223,23 +230,23 @@ def _same(source: Source, other: Source) -> bool:
         return False
     if source.text == other.text:
         # `val_batch_size` for a few training samples to plot is no size of the training.
-        return source.batch.scopes is other.batch.scopes and split_of(source.text) is not Split.EVAL
+        return source.batch.module is other.batch.module and split_of(source.text) is not Split.EVAL
     match source.batch.node:
         case ast.BoolOp(op=ast.Or(), values=[*_, last]):
             return ast.unparse(last) == other.text
     return False
 
 
-def _sizes(project: Project, source: Source) -> list[int]:
+def _sizes(project: Project, source: BatchSource) -> list[int]:
     """All sizes that the batches may have; empty if not wholly known."""
-    known = project.values.of(source.batch.scopes, source.batch.node)
+    known = project.constants.of(source.batch.module, source.batch.node)
     if not known.every(lambda value: isinstance(value, int) and not isinstance(value, bool) and value > 0):
         return []  # -1 and 0 stand for a size that is worked out elsewhere
     return [value.value for value in known.values if isinstance(value.value, int)]
 
 
-def _smaller(project: Project, source: Source, other: Source, size: int, train: int) -> Finding:
-    known = project.values.of(source.batch.scopes, source.batch.node)
+def _smaller(project: Project, source: BatchSource, other: BatchSource, size: int, train: int) -> Finding:
+    known = project.constants.of(source.batch.module, source.batch.node)
     what = _compared(size, train)
     finding = _finding(source, other, what, train)
     places = {value.place for value in known.values}
@@ -252,20 +259,20 @@ def _smaller(project: Project, source: Source, other: Source, size: int, train: 
     )
 
 
-def _finding(source: Source, other: Source | None, what: str, size: int = 0) -> Finding:
-    scopes = source.call.scopes
-    inside = source.batch.scopes is scopes and source.call.node in set(scopes.module.ancestors(source.batch.node))
+def _finding(source: BatchSource, other: BatchSource | None, what: str, size: int = 0) -> Finding:
+    module = source.call.module
+    inside = source.batch.module is module and source.call.node in set(module.syntax.ancestors(source.batch.node))
     at: ast.AST = source.batch.node if source.keyword or _stands_below(source) else source.call.node
-    if not inside and other is not None and source.batch.node is not other.batch.node and source.batch.scopes is scopes:
+    if not inside and other is not None and source.batch.node is not other.batch.node and source.batch.module is module:
         at = source.batch.node
     assert isinstance(at, ast.expr)
     related = []
     if other is not None:
-        related.append(Place(scopes.path, scopes.module.span(other.node), "the training batches are made here"))
+        related.append(Place(module.path, module.syntax.span(other.node), "the training batches are made here"))
     text = other.text if other is not None else source.text
     return RULE.finding(
-        scopes.path,
-        scopes.module.span(at),
+        module.path,
+        module.syntax.span(at),
         f"{source.keyword or 'evaluation batch size'} {what}" if source.split is Split.EVAL else what,
         help=f"give evaluation its own batch size, e.g. `{double(text)}`: more fits without a backward pass",
         payload=EvalBatch(source, other, size) if other is not None else None,
@@ -273,14 +280,14 @@ def _finding(source: Source, other: Source | None, what: str, size: int = 0) -> 
     )
 
 
-def _stands_below(source: Source) -> bool:
+def _stands_below(source: BatchSource) -> bool:
     """Does the batch size stand so far below the head of a call of many lines that the call's place tells little?"""
     size = source.batch.node
     assert isinstance(size, ast.expr)
     return (
-        source.batch.scopes is source.scopes
+        source.batch.module is source.module
         and size.lineno > source.node.lineno + HEAD
-        and source.call.node in set(source.scopes.module.ancestors(size))
+        and source.call.node in set(source.module.syntax.ancestors(size))
     )
 
 

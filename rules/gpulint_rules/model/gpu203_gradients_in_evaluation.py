@@ -25,26 +25,26 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpulint.documents.base import Document
-from gpulint.facts.inference import graphs_in_evaluation
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
+from gpulint.training.inference_loops import graphs_in_evaluation
 
 
 def check(document: Document, project: Project) -> Iterator[Finding]:
-    scopes = project.scopes(document)
-    if scopes is None:
+    module = project.module(document)
+    if module is None:
         return
-    for found in graphs_in_evaluation(project, scopes):
+    for found in graphs_in_evaluation(project, module):
         name = f"{found.function.name!r}" if found.function is not None else "this loop"
         yield RULE.finding(
             document.path,
-            scopes.module.head(found.loop),
+            module.syntax.head(found.loop),
             f"{found.model} runs in evaluation with gradients enabled",
             help=f"decorate {name} with `@torch.no_grad()`, or wrap the loop in `with torch.no_grad():`",
             payload=found,
-            related=(Place(document.path, scopes.module.span(found.forward), "each call here keeps its activations"),),
+            related=(Place(document.path, module.syntax.span(found.forward), "each call here keeps its activations"),),
         )
 
 

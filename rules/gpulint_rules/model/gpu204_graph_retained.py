@@ -27,15 +27,15 @@ from typing import NamedTuple
 
 from gpulint.documents.base import Document
 from gpulint.documents.python import walk
-from gpulint.facts.once import once
-from gpulint.facts.roles import Role
-from gpulint.facts.scopes import LoopNode, ModuleScopes, dotted, last_name
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.gate import Gate
+from gpulint.once import once
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
+from gpulint.semantic.module_index import LoopNode, ModuleIndex, dotted, last_name
+from gpulint.training.loop_roles import Role
 
 _DETACHING = frozenset({"item", "detach", "detach_", "float", "tolist", "cpu", "numpy", "data"})
 _PASSING = frozenset({"mean", "sum", "clone", "float", "squeeze", "view", "reshape"})
@@ -46,39 +46,39 @@ _PASSING = frozenset({"mean", "sum", "clone", "float", "squeeze", "view", "resha
 class RetainedGraph:
     """The tensor that is kept, inside the statement that keeps it."""
 
-    scopes: ModuleScopes
+    module: ModuleIndex
     tensor: ast.expr
 
 
 def check(document: Document, project: Project) -> Iterator[Finding]:
-    scopes = project.scopes(document)
-    if scopes is None:
+    module = project.module(document)
+    if module is None:
         return
-    for loop in scopes.loops:
-        losses = _differentiated(project, scopes, loop)
-        if not losses or project.loops.role(scopes, loop) is not Role.STEP:
+    for loop in module.loops:
+        losses = _differentiated(project, module, loop)
+        if not losses or project.loops.role(module, loop) is not Role.STEP:
             continue
         for kept, into in _kept(loop):
             tensor = _carried(kept)
             name = dotted(tensor) if tensor is not None else ""
-            if tensor is None or name not in losses or into in losses or not _outlives(project, scopes, loop, into):
+            if tensor is None or name not in losses or into in losses or not _outlives(project, module, loop, into):
                 continue
-            if name in _detached(scopes, loop) or project.guards.no_grad(scopes, tensor):
+            if name in _detached(module, loop) or project.guards.is_without_gradients(module, tensor):
                 continue
             yield RULE.finding(
                 document.path,
-                scopes.module.span(tensor),
+                module.syntax.span(tensor),
                 f"{into!r} keeps the graph of {name!r} from every iteration",
                 help=f"accumulate `{name}.detach()` instead",
-                payload=RetainedGraph(scopes, tensor),
-                related=(Place(document.path, scopes.module.span(losses[name]), f"{name!r} is differentiated here"),),
+                payload=RetainedGraph(module, tensor),
+                related=(Place(document.path, module.syntax.span(losses[name]), f"{name!r} is differentiated here"),),
             )
 
 
-def _differentiated(project: Project, scopes: ModuleScopes, loop: LoopNode) -> dict[str, ast.Call]:
+def _differentiated(project: Project, module: ModuleIndex, loop: LoopNode) -> dict[str, ast.Call]:
     """Names that ``backward`` runs on in the loop -> the call."""
     found: dict[str, ast.Call] = {}
-    for call in project.loops.calls_in(scopes, loop):
+    for call in project.loops.calls_in(module, loop):
         name = last_name(call.func)
         if name not in ("backward", "manual_backward") or not isinstance(call.func, ast.Attribute):
             continue
@@ -116,18 +116,18 @@ def _carried(value: ast.expr) -> ast.expr | None:
     return None
 
 
-def _outlives(project: Project, scopes: ModuleScopes, loop: LoopNode, name: str) -> bool:
+def _outlives(project: Project, module: ModuleIndex, loop: LoopNode, name: str) -> bool:
     """Is the total set before all steps, and never set anew or differentiated in the loop?"""
     if not name:
         return False
-    inside = _changes(scopes, loop)
+    inside = _changes(module, loop)
     if name in inside.anew or name in inside.ended:
         return False
-    function = scopes.function(loop) or scopes.module.tree
-    made = [node for node in _changes(scopes, function).made.get(name, ()) if node.lineno < loop.lineno]
+    function = module.function(loop) or module.syntax.tree
+    made = [node for node in _changes(module, function).made.get(name, ()) if node.lineno < loop.lineno]
     # Several steps on one batch: the total of a batch lives as long as that.
-    batches = {outer for outer in project.loops.around(scopes, loop) if project.loops.over_loader(scopes, outer)}
-    return bool(made) and not any(up in batches for node in made for up in scopes.module.ancestors(node))
+    batches = {outer for outer in project.loops.around(module, loop) if project.loops.over_loader(module, outer)}
+    return bool(made) and not any(up in batches for node in made for up in module.syntax.ancestors(node))
 
 
 class _Changes(NamedTuple):
@@ -142,7 +142,7 @@ class _Changes(NamedTuple):
 
 
 @once
-def _changes(scopes: ModuleScopes, root: ast.AST) -> _Changes:
+def _changes(module: ModuleIndex, root: ast.AST) -> _Changes:
     anew, ended, made = set[str](), list[str](), dict[str, list[ast.Assign]]()
     for node in walk(root):
         if isinstance(node, ast.Assign):
@@ -161,7 +161,7 @@ def _targets(node: ast.Assign) -> Iterator[ast.expr]:
 
 
 @once
-def _detached(scopes: ModuleScopes, loop: LoopNode) -> frozenset[str]:
+def _detached(module: ModuleIndex, loop: LoopNode) -> frozenset[str]:
     """Names that are bound to a detached value somewhere in the loop (``loss = loss.item()``)."""
     return frozenset(
         dotted(target)

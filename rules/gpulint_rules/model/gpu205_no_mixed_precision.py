@@ -33,14 +33,14 @@ from collections.abc import Iterator
 from gpulint import regex
 from gpulint.documents.base import Document
 from gpulint.documents.python import walk
-from gpulint.facts.roles import Role
-from gpulint.facts.scopes import ModuleScopes, last_name
-from gpulint.facts.small_batches import names_large_model
-from gpulint.facts.whole_program import DOUBLE_PRECISION, LOWER_PRECISION, WholeProgram, whole_program
 from gpulint.finding import Finding, Severity
+from gpulint.programs.import_closure import DOUBLE_PRECISION, LOWER_PRECISION, WholeProgram, whole_program
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
+from gpulint.semantic.module_index import ModuleIndex, last_name
 from gpulint.source import Span
+from gpulint.training.loop_roles import Role
+from gpulint.workload.small_batches import names_large_model
 
 _MANY_LAYERS, _WIDE = 12, 1024
 """A transformer of that many layers, or of that width, is a large one."""
@@ -64,14 +64,18 @@ _GPU = regex.compile(r"cuda|\bgpus?\b", re.IGNORECASE)
 
 
 def check(document: Document, project: Project) -> Iterator[Finding]:
-    scopes = project.scopes(document)
-    if scopes is None or LOWER_PRECISION.search(document.source.text):
+    module = project.module(document)
+    if module is None or LOWER_PRECISION.search(document.source.text):
         return
-    found = _training(project, scopes)
-    if found is None or not project.gpu_programs.runs(scopes) or project.batch_bounds.reason(scopes) in _ON_PURPOSE:
+    found = _training(project, module)
+    if (
+        found is None
+        or not project.gpu_programs.runs_on_gpu(module)
+        or project.batch_size_limits.reason(module) in _ON_PURPOSE
+    ):
         return
-    program = whole_program(project, scopes)
-    if program is None or any(_training(project, other) for other in program.own if other is not scopes):
+    program = whole_program(project, module)
+    if program is None or any(_training(project, other) for other in program.own if other is not module):
         return  # A module that is imported has the loop, and the finding.
     if program.imports(*_CHOOSES) or any(
         program.mentions(words) for words in (LOWER_PRECISION, DOUBLE_PRECISION, _TOY)
@@ -88,27 +92,30 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         )
 
 
-def _training(project: Project, scopes: ModuleScopes) -> Span | None:
+def _training(project: Project, module: ModuleIndex) -> Span | None:
     """The head of the loop that takes training steps, or the arguments of a Hugging Face trainer."""
-    for call in scopes.calls_by_name.get("TrainingArguments", []):
-        names = project.resolver.call_names(scopes, call)
+    for call in module.calls_by_name.get("TrainingArguments", []):
+        names = project.resolver.call_names(module, call)
         if any(name.startswith("transformers.") for name in names) and all(word.arg for word in call.keywords):
-            return scopes.module.span(call)
-    for loop in scopes.loops:
+            return module.syntax.span(call)
+    for loop in module.loops:
         calls = (node for node in walk(loop) if isinstance(node, ast.Call))
-        if any(project.loops.is_step(scopes, call) for call in calls) and project.loops.role(scopes, loop) is Role.STEP:
-            return scopes.module.head(loop)
+        if (
+            any(project.loops.is_training_step(module, call) for call in calls)
+            and project.loops.role(module, loop) is Role.STEP
+        ):
+            return module.syntax.head(loop)
     return None
 
 
 def _model(program: WholeProgram) -> str:
     """What is trained, in words; "" unless its name or its written sizes say that it is large."""
-    calls = {last_name(call.func) for scopes in program.modules for call in scopes.calls}
-    named = [*calls, *(text for scopes in program.modules for text in scopes.strings)]
+    calls = {last_name(call.func) for module in program.modules for call in module.calls}
+    named = [*calls, *(text for module in program.modules for text in module.strings)]
     if program.imports("transformers") and "from_pretrained" in calls:
         large = any(_LARGE_PRETRAINED.search(name) or names_large_model(name) for name in named if " " not in name)
         return "a large pretrained transformer" if large else ""
-    if any(_is_large(call) for scopes in program.modules for call in scopes.calls):
+    if any(_is_large(call) for module in program.modules for call in module.calls):
         return "a transformer"
     if program.imports(*_LIBRARIES) and any(_LARGE.match(name) for name in named):
         return "a large network of a model library"

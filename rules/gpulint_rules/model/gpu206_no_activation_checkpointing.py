@@ -31,13 +31,13 @@ from collections.abc import Iterator
 
 from gpulint import regex
 from gpulint.documents.base import Document
-from gpulint.facts.batches import Split
-from gpulint.facts.hub_ids import is_model_id
-from gpulint.facts.scopes import ModuleScopes
-from gpulint.facts.whole_program import whole_program
 from gpulint.finding import Finding, Place, Severity
+from gpulint.libraries.hub_ids import is_model_id
+from gpulint.programs.import_closure import whole_program
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
+from gpulint.semantic.module_index import ModuleIndex
+from gpulint.workload.batch_sources import Split
 
 _BILLIONS = regex.compile(r"(?:^|[-_/])(\d+(?:\.\d+)?)b(?:$|[-_.])", re.IGNORECASE)
 _LARGE = regex.compile(r"[-_](large|xl|xxl|xlarge|xxlarge|huge|giant)(?:$|[-_.])", re.IGNORECASE)
@@ -54,17 +54,17 @@ _SAVES_MEMORY = regex.compile(
 
 
 def check(document: Document, project: Project) -> Iterator[Finding]:
-    scopes = project.scopes(document)
-    if scopes is None or _SAVES_MEMORY.search(document.source.text) or not project.gpu_programs.runs(scopes):
+    module = project.module(document)
+    if module is None or _SAVES_MEMORY.search(document.source.text) or not project.gpu_programs.runs_on_gpu(module):
         return
-    batch = _small_batch(project, scopes)
-    model = _large_model(project, scopes) if batch is not None else None
-    if batch is None or model is None or project.batch_bounds.reason(scopes) == "a test":
+    batch = _small_batch(project, module)
+    model = _large_model(project, module) if batch is not None else None
+    if batch is None or model is None or project.batch_size_limits.reason(module) == "a test":
         return
-    program = whole_program(project, scopes)
+    program = whole_program(project, module)
     if program is None or program.mentions(_SAVES_MEMORY):
         return
-    if not project.loops.trains(scopes) and not scopes.calls_by_name.keys() & {"Trainer", "Seq2SeqTrainer"}:
+    if not project.loops.has_training_step(module) and not module.calls_by_name.keys() & {"Trainer", "Seq2SeqTrainer"}:
         return
     call, name = model
     size, place = batch
@@ -76,7 +76,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
     )
     yield RULE.finding(
         document.path,
-        scopes.module.span(call),
+        module.syntax.span(call),
         f"{name} is trained {size} at a time, and keeps all its activations",
         help="call `model.gradient_checkpointing_enable()` (`gradient_checkpointing=True` in TrainingArguments) and"
         f" raise the batch size{gain}",
@@ -84,13 +84,13 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
     )
 
 
-def _large_model(project: Project, scopes: ModuleScopes) -> tuple[ast.Call, str] | None:
+def _large_model(project: Project, module: ModuleIndex) -> tuple[ast.Call, str] | None:
     """The call that loads a large transformer of a hub by a name that is known."""
-    for call in scopes.calls_by_name.get("from_pretrained", []):
-        owners = project.resolver.call_names(scopes, call)
+    for call in module.calls_by_name.get("from_pretrained", []):
+        owners = project.resolver.call_names(module, call)
         if not any(owner.startswith("transformers.") and _loads_model(owner) for owner in owners):
             continue
-        known = project.arguments.value(scopes, call, "pretrained_model_name_or_path", 0)
+        known = project.arguments.value(module, call, "pretrained_model_name_or_path", 0)
         if known.every(lambda value: isinstance(value, str) and _is_large(value)):
             return call, str(known.constants[0])
     return None
@@ -108,12 +108,12 @@ def _is_large(name: str) -> bool:
     return float(billions[1]) >= 1 if billions else bool(_LARGE.search(name))
 
 
-def _small_batch(project: Project, scopes: ModuleScopes) -> tuple[int, Place] | None:
+def _small_batch(project: Project, module: ModuleIndex) -> tuple[int, Place] | None:
     """The size of the training batches and its place, if it is known, small and the same for all."""
     found = list[tuple[int, Place]]()
-    for source in project.batches.in_module(scopes):
+    for source in project.batch_sources.in_module(module):
         if source.split is Split.TRAIN:
-            known = project.values.of(source.batch.scopes, source.batch.node)
+            known = project.constants.of(source.batch.module, source.batch.node)
             if not known.every(lambda value: isinstance(value, int) and 0 < value <= _SMALL):
                 return None
             found += [(int(str(value.value)), value.place) for value in known.values]

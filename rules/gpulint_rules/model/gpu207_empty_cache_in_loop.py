@@ -26,36 +26,36 @@ import ast
 from collections.abc import Iterator
 
 from gpulint.documents.base import Document
-from gpulint.facts.repeated import training_contexts
-from gpulint.facts.roles import Role
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
+from gpulint.training.loop_roles import Role
+from gpulint.training.repetition import training_contexts
 
 _CALLS = frozenset({"torch.cuda.empty_cache", "torch.cuda.memory.empty_cache", "gc.collect"})
 
 
 def check(document: Document, project: Project) -> Iterator[Finding]:
-    scopes = project.scopes(document)
-    if scopes is None:
+    module = project.module(document)
+    if module is None:
         return
-    for call in [*scopes.calls_by_name.get("empty_cache", []), *scopes.calls_by_name.get("collect", [])]:
-        names = project.resolver.call_names(scopes, call) & _CALLS
-        contexts = training_contexts(project, scopes, call) if names else []
+    for call in [*module.calls_by_name.get("empty_cache", []), *module.calls_by_name.get("collect", [])]:
+        names = project.resolver.call_names(module, call) & _CALLS
+        contexts = training_contexts(project, module, call) if names else []
         step = next((context for context in contexts if context.role is Role.STEP), None)
-        if step is None or project.guards.conditional(scopes, call) or project.guards.debug(scopes, call):
+        if step is None or project.guards.is_conditional(module, call) or project.guards.is_debugging(module, call):
             continue
-        if any(project.guards.conditional(site.scopes, site.node) for site in step.calls):
+        if any(project.guards.is_conditional(site.module, site.node) for site in step.calls):
             continue
         assert isinstance(step.loop.node, ast.stmt)
         yield RULE.finding(
             document.path,
-            scopes.module.span(call),
+            module.syntax.span(call),
             f"{min(names)} runs on every training iteration",
             help="remove it; if memory is short, use a smaller batch with accumulation, or activation checkpointing",
             payload=call,
-            related=(Place(step.loop.scopes.path, step.loop.scopes.module.head(step.loop.node), "in this loop"),),
+            related=(Place(step.loop.module.path, step.loop.module.syntax.head(step.loop.node), "in this loop"),),
         )
 
 

@@ -38,20 +38,20 @@ from collections.abc import Iterator
 
 from gpulint import regex
 from gpulint.documents.base import Document
-from gpulint.facts.checkpoints import Save
-from gpulint.facts.conditions import conditions
-from gpulint.facts.guards import is_benchmark
-from gpulint.facts.loops import Context
-from gpulint.facts.remote import UNKNOWN, Location
-from gpulint.facts.repeated import training_contexts
-from gpulint.facts.roles import Role
-from gpulint.facts.scopes import ModuleScopes, Ref
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.gate import Gate
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
+from gpulint.semantic.module_index import ModuleIndex, NodeRef
+from gpulint.semantic.path_conditions import conditions
+from gpulint.training.guards import is_benchmark
+from gpulint.training.loop_contexts import LoopContext
+from gpulint.training.loop_roles import Role
+from gpulint.training.repetition import training_contexts
+from gpulint.transfers.checkpoints import Save
+from gpulint.transfers.storage import UNKNOWN, Location
 
 _TPU = regex.compile(r"(^|_|\b)(tpu|xla|xm)(_|\b)", re.IGNORECASE)
 _LONGEST = 120
@@ -64,56 +64,56 @@ class BlockingCheckpoint:
 
     save: Save
     location: Location
-    contexts: tuple[Context, ...]
+    contexts: tuple[LoopContext, ...]
 
 
 def check(document: Document, project: Project) -> Iterator[Finding]:
-    scopes = project.scopes(document)
-    if scopes is None:
+    module = project.module(document)
+    if module is None:
         return
-    for save in project.checkpoints.in_module(scopes):
-        here = _contexts_here(project, scopes, save.node)
+    for save in project.checkpoints.in_module(module):
+        here = _contexts_here(project, module, save.node)
         if save.is_callback or here:
             yield from _report(project, save.call, save, here)
-    for call, save in project.checkpoints.through_helpers(scopes):
-        here = _contexts_here(project, scopes, call.node)
+    for call, save in project.checkpoints.through_helpers(module):
+        here = _contexts_here(project, module, call.node)
         if here:
             yield from _report(project, call, save, here)
 
 
-def _contexts_here(project: Project, scopes: ModuleScopes, node: ast.AST) -> list[Context]:
+def _contexts_here(project: Project, module: ModuleIndex, node: ast.AST) -> list[LoopContext]:
     """The training contexts whose loop stands in the module itself."""
-    if not project.loops.may_train(scopes):
+    if not project.loops.may_train(module):
         return []
-    return [context for context in training_contexts(project, scopes, node) if context.loop.scopes is scopes]
+    return [context for context in training_contexts(project, module, node) if context.loop.module is module]
 
 
-def _report(project: Project, at: Ref, save: Save, contexts: list[Context]) -> Iterator[Finding]:
+def _report(project: Project, at: NodeRef, save: Save, contexts: list[LoopContext]) -> Iterator[Finding]:
     location = _location(project, save)
     reported = location.is_local and _is_reported(at)
     if (
         (location.is_local and not reported)
         or (save.only_remote and not location.is_remote)
-        or project.guards.debug(at.scopes, at.node)
+        or project.guards.is_debugging(at.module, at.node)
     ):
         return
-    if _is_for_tpu(save.call) or project.guards.at_the_end(at.scopes, at.node) or is_benchmark(at.scopes.path):
+    if _is_for_tpu(save.call) or project.guards.is_at_loop_end(at.module, at.node) or is_benchmark(at.module.path):
         return
     assert isinstance(at.node, ast.Call)
     loop = "training" if any(context.role is Role.STEP for context in contexts) else "epoch"
     where = f"to remote storage ({location.text})" if location.is_remote else "and waits for the disk"
     where = "and waits until Ray has copied it to the run's storage" if reported else where
     related = [
-        Place(c.loop.scopes.path, c.loop.scopes.module.head(_statement(c)), f"in this {c.role.value} loop")
+        Place(c.loop.module.path, c.loop.module.syntax.head(_statement(c)), f"in this {c.role.value} loop")
         for c in contexts[:3]
     ]
     if location.place is not None:
         related.append(Place(location.place.path, location.place.span, "the path is set here"))
     if at.node is not save.node:
-        related.append(Place(save.call.scopes.path, save.call.scopes.module.span(save.node), "the helper writes here"))
+        related.append(Place(save.call.module.path, save.call.module.syntax.span(save.node), "the helper writes here"))
     yield RULE.finding(
-        at.scopes.path,
-        at.scopes.module.span(at.node),
+        at.module.path,
+        at.module.syntax.span(at.node),
         f"{Save(at).what} writes a checkpoint in the {loop} loop {where}",
         help=_advice(save),
         severity=Severity.WARNING if location.is_remote else Severity.INFO,
@@ -122,24 +122,24 @@ def _report(project: Project, at: Ref, save: Save, contexts: list[Context]) -> I
     )
 
 
-def _is_reported(at: Ref) -> bool:
+def _is_reported(at: NodeRef) -> bool:
     """Does the function hand what it saves on to ``ray.train.report(..., checkpoint=...)``, which copies it at once?
 
     https://docs.ray.io/en/latest/train/user-guides/checkpoints.html
     """
-    function = at.scopes.function(at.node)
+    function = at.module.function(at.node)
     given = (
         {keyword.arg for keyword in call.keywords}
-        for call in at.scopes.calls_by_name.get("report", [])
-        if at.scopes.function(call) is function
+        for call in at.module.calls_by_name.get("report", [])
+        if at.module.function(call) is function
     )
     return any("checkpoint" in names and "checkpoint_upload_mode" not in names for names in given)
 
 
-def _is_for_tpu(at: Ref) -> bool:
+def _is_for_tpu(at: NodeRef) -> bool:
     """A function or branch for TPUs."""
-    function = at.scopes.function(at.node)
-    tests = [ast.unparse(test) for test, holds in conditions(at.scopes, at.node) if holds]
+    function = at.module.function(at.node)
+    tests = [ast.unparse(test) for test, holds in conditions(at.module, at.node) if holds]
     return any(_TPU.search(text) for text in (*tests, function.name if function is not None else ""))
 
 
@@ -166,10 +166,10 @@ def _advice(save: Save) -> str:
 def _location(project: Project, save: Save) -> Location:
     if save.path is None or not isinstance(save.path.node, ast.expr):
         return UNKNOWN
-    return project.paths.of(save.path.scopes, save.path.node)
+    return project.storage_locations.of(save.path.module, save.path.node)
 
 
-def _statement(context: Context) -> ast.stmt:
+def _statement(context: LoopContext) -> ast.stmt:
     assert isinstance(context.loop.node, ast.stmt)
     return context.loop.node
 

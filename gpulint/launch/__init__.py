@@ -1,0 +1,1 @@
+"""How programs are started: scripts, job specs, launchers, schedulers, and the jobs that link them."""

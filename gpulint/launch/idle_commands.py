@@ -1,0 +1,102 @@
+"""Commands that keep a job alive without computing: sleeps, endless waits, servers for people."""
+
+from __future__ import annotations
+
+from gpulint import regex
+from gpulint.documents.shell import ArgWord, Command
+from gpulint.documents.shell.wrappers import unwrap
+from gpulint.launch.program_launches import innermost
+from gpulint.memo import asked_once
+
+FOREVER = 86_400
+"""Seconds from which a sleep is meant to last until somebody ends the job."""
+SESSION = 600
+"""Seconds from which a sleep that is all of a job's work keeps it open for somebody."""
+_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
+_NUMBER = regex.compile(r"(\d+(?:\.\d+)?)([smhd]?)")
+_ENDLESS = regex.compile(r"while\s+(?:true|:|\[\s*1\s*\]|\(\(\s*1\s*\)\)|sleep\b)")
+
+
+def argv(command: Command) -> tuple[ArgWord, ...]:
+    """The command's words without ``sudo``, ``env`` and their like."""
+    return unwrap(command.argv).argv
+
+
+@asked_once
+def sleeps(command: Command) -> float | None:
+    """Seconds that a ``sleep`` lasts, infinity where it has no end; None for anything else or an unknown length."""
+    if command.name != "sleep":
+        return None
+    total = 0.0
+    for word in argv(command)[1:]:
+        if word.text.lower() in ("inf", "infinity"):
+            return float("inf")
+        match = _NUMBER.fullmatch(word.value or "")
+        if match is None:
+            return None
+        total += float(match[1]) * _UNITS[match[2]]
+    return total
+
+
+def endless(command: Command) -> str | None:
+    """How a command waits without end: ``sleep infinity``, ``tail -f /dev/null``, ``while true``; else None."""
+    words = [word.text for word in argv(command)]
+    seconds = sleeps(command)
+    if seconds is not None and seconds >= FOREVER:
+        return " ".join(words)
+    if (
+        words[:1] == ["tail"]
+        and words[-1] == "/dev/null"
+        and any(word.lower().startswith("-f") for word in words[1:-1])
+    ):
+        return " ".join(words)
+    if in_endless_loop(command) and command.name in ("sleep", ":", "true"):
+        return "while true; do sleep"
+    return None
+
+
+def stays_open(command: Command) -> bool:
+    """Whether a command waits without end, or so long that somebody is meant to work in the job meanwhile."""
+    return endless(command) is not None or (sleeps(command) or 0) >= SESSION
+
+
+def in_endless_loop(command: Command) -> bool:
+    """Whether the innermost loop around the command never ends."""
+    loop = next((block for block in reversed(command.blocks) if block.kind == "loop"), None)
+    return loop is not None and _ENDLESS.match(loop.text) is not None
+
+
+@asked_once
+def session(command: Command) -> str | None:
+    """What a command opens for a person to work in: Jupyter, an editor, a shell on a node; None for anything else."""
+    texts = [word.text for word in argv(command)]
+    if command.name == "salloc" and any(_GPU_OPTION.match(text) for text in texts):
+        return "salloc"
+    if command.name == "srun" and "--pty" in texts and _opens_shell(texts):
+        return "srun --pty"
+    texts = [word.text for word in innermost(command.argv)]
+    name = texts[0].rpartition("/")[2] if texts else ""
+    if name in ("jupyter", "jupyter-lab", "jupyter-notebook", "jupyterhub-singleuser", "start-notebook.sh"):
+        runs = {"lab", "notebook", "server", "labhub"} & set(texts[1:2]) or name != "jupyter"
+        return "Jupyter" if runs and "list" not in texts and "--version" not in texts else None
+    if name in ("python", "python3") and texts[1:2] == ["-m"] and texts[2:3] and texts[2] in _JUPYTER_MODULES:
+        return "Jupyter"
+    if name in ("code-server", "openvscode-server", "rserver", "rstudio-server"):
+        return name
+    if name == "code" and "tunnel" in texts:
+        return "a VS Code tunnel"
+    if "-D" in texts and (name == "sshd" or (name == "service" and {"ssh", "sshd"} & set(texts))):
+        return "sshd"
+    return None
+
+
+def _opens_shell(texts: list[str]) -> bool:
+    """Whether an interactive launcher ends in a shell: ``bash``, ``/bin/bash -l``."""
+    last = next((text for text in reversed(texts) if text not in _LOGIN), "")
+    return last.rpartition("/")[2] in _SHELLS or texts[-1] in _LOGIN
+
+
+_JUPYTER_MODULES = frozenset({"jupyter", "notebook", "jupyterlab", "jupyter_core"})
+_GPU_OPTION = regex.compile(r"--gres=gpu|--gpus|-G\d?|gpu:")
+_SHELLS = frozenset({"bash", "sh", "zsh", "tcsh", "fish", "$SHELL"})
+_LOGIN = frozenset({"-i", "-l", "-il", "-li", "--login"})

@@ -1,0 +1,372 @@
+"""Linking: from the tasks of launcher documents to the scripts they call and the programs they start."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpulint import regex
+from gpulint.budget import Budget
+from gpulint.documents import kind_of
+from gpulint.documents.base import Document
+from gpulint.documents.tasks import Count, Task
+from gpulint.finding import Place
+from gpulint.launch.command_environment import Layered
+from gpulint.launch.job import DeclaredCount, Job, JobCommand, JobLaunch, Setting
+from gpulint.launch.path_resolution import Located, PathResolver
+from gpulint.launch.program_launches import Launch, launches
+from gpulint.launch.template_values import is_zero_by_default
+from gpulint.records import dataclass, field
+from gpulint.rule import Kind
+
+if TYPE_CHECKING:
+    from gpulint.documents.python import PythonModule
+    from gpulint.documents.shell import Script
+    from gpulint.project import Project
+
+MAX_CALLS = 6
+"""Depth to which scripts that call scripts are followed."""
+LINKING = "job linking"
+MAX_SCRIPTS = 60
+"""Most scripts of one job."""
+MAX_FOLLOWED = 20_000
+"""Commands, assignments and variables that one job takes over from the scripts that it calls."""
+MAX_LINKED, MAX_LINKED_PER_FILE = 20_000, 100
+"""The same for all jobs of a tree."""
+_RUNS = regex.compile(
+    rb"python|torchrun|accelerate|deepspeed|horovodrun|mpirun|mpiexec|srun|jsrun|\.py\b|\.sh\b|jupyter|code-server"
+    rb"|sleep|tail -f|#SBATCH|#PBS|#BSUB|#\$ |CUDA_VISIBLE|docker|singularity|apptainer|composer|salloc|colossalai"
+    rb"|sshd|bash|source "
+)
+"""A shell script without any of these starts nothing that a rule asks about."""
+_CONCERNS = regex.compile(
+    rb"gpu|accelerator|nvidia|cuda|rocm|amd\.com|torchrun|deepspeed|horovod|mpirun|slots_|instance_?type|\.py\b|\.sh\b|notebook|ide:",
+    re.IGNORECASE,
+)
+"""A job spec without any of these holds no GPU and starts no file of the tree."""
+_OVERRIDES = regex.compile(r"--(gres|gpus|nodes|ntasks|tasks-per|exclusive)|-[GNn](\d|=|$)")
+_EXPORT = regex.compile(r"--export(?:=|\s+)(\S+)")
+
+
+def is_launcher(project: Project, path: Path) -> bool:
+    """Whether a file may launch something, by its name and bytes alone."""
+    kind = project.kind(path)
+    if kind is Kind.SHELL:
+        return bool(_RUNS.search(project.data(path)))
+    if kind is Kind.JOBSPEC:
+        return bool(_CONCERNS.search(project.data(path)))
+    return kind is Kind.DOCKERFILE
+
+
+@dataclass
+class _Walk:
+    """What one job turns out to run."""
+
+    commands: list[JobCommand] = field(default_factory=list)
+    launches: list[JobLaunch] = field(default_factory=list)
+    env: list[Setting] = field(default_factory=list)
+    scripts: list[Document] = field(default_factory=list)
+    active: set[Path] = field(default_factory=set)
+    budget: Budget = field(default_factory=lambda: Budget(MAX_FOLLOWED))
+
+
+class JobLinker:
+    """Builds the jobs of one project."""
+
+    def __init__(self, project: Project) -> None:
+        self.project = project
+        self.locator = PathResolver(project)
+        self.submissions: dict[Path, list[tuple[Document, Launch]]] = {}
+        self.failed: set[Path] = set()
+        """Scripts whose commands could not be followed; they are not tried again for each caller."""
+        self.budget = Budget(MAX_LINKED + MAX_LINKED_PER_FILE * len(project.files))
+
+    def jobs(self) -> tuple[Job, ...]:
+        """All jobs. A script that others call is a job of its own only if it has scheduler directives."""
+        found: list[Job] = []
+        for path in self.project.files:
+            document = None
+            with self.project.containing(path, LINKING):
+                document = self.project.document(path) if is_launcher(self.project, path) else None
+            for task in document.tasks if document is not None else ():
+                assert document is not None
+                with self.project.containing(path, LINKING):
+                    if task.role != "build":
+                        found.append(self.job(document, task))
+        reached = {job.document.path: {script.path for script in job.scripts} for job in found}
+        called: dict[Path, set[Path]] = {}
+        for caller, scripts in reached.items():
+            for script in scripts - {caller}:
+                called.setdefault(script, set()).add(caller)
+        return tuple(
+            self._submitted(job)
+            for job in found
+            if job.document.kind is not Kind.SHELL
+            or job.task.system
+            or not any(job.document.path not in called.get(caller, ()) for caller in called.get(job.document.path, ()))
+        )
+
+    def job(self, document: Document, task: Task) -> Job:
+        walk = _Walk()
+        env = _declared(document, task)
+        for script in task.scripts:
+            env |= _exports(document, script)
+        walk.env += env.values()
+        env = _scheduler(document, task) | env
+        scripts, image, home = task.scripts, None, document
+        if not scripts and task.role == "main" and (found := self._default_command(document, task)) is not None:
+            image, inner = found
+            home, scripts = image, inner.scripts
+            task_dir = inner.working_dir
+            env = _declared(image, inner) | env
+        else:
+            task_dir = task.working_dir
+        walk.scripts.append(document)
+        start = self._start(document, task_dir)
+        if task.system == "determined" and (hook := self._hook(document)) is not None:
+            walk.scripts.append(hook)
+            for script in hook.scripts:
+                self.script(walk, hook, script, env, document.path.parent, None, MAX_CALLS)
+        for script in scripts:
+            self.script(walk, home, script, env, start, task_dir, MAX_CALLS)
+        resources = task.resources
+        return Job(
+            document,
+            task,
+            gpus=self._gpus(document, resources.gpus),
+            cpus=_declared_count(document, resources.cpus),
+            nodes=_declared_count(document, resources.nodes),
+            tasks_per_node=_declared_count(document, resources.tasks_per_node),
+            env=tuple(dict.fromkeys(walk.env)),
+            commands=tuple(walk.commands),
+            launches=tuple(walk.launches),
+            scripts=tuple(walk.scripts),
+            image=image,
+        )
+
+    def script(
+        self,
+        walk: _Walk,
+        document: Document,
+        script: Script,
+        env: Mapping[str, Setting],
+        start: Path | None,
+        folder: str | None,
+        depth: int,
+    ) -> None:
+        """Take up the commands and launches of one piece of shell; ``folder`` is a declared working directory."""
+        known = {name: item.value for name, item in env.items() if item.value is not None}
+        walk.commands += [JobCommand(command, document) for command in script.walk()]
+        walk.env += _settings(document, script, known)
+        sources = any(command.words[0].value in ("source", ".") for command in script.walk())
+        for launch in launches(script, known) if sources else ():
+            if launch.launcher == "source" and (found := self._file(launch, document, start, folder)) is not None:
+                sourced = self._called(found[0], depth)
+                if sourced is not None and self._affords(walk, sourced):
+                    walk.budget.spend(len(env))
+                    env = {**env, **_left_behind(sourced, known)}
+                    known = {name: item.value for name, item in env.items() if item.value is not None}
+        for launch in launches(script, known):
+            found = self._file(launch, document, start, folder)
+            own = Layered(_SettingValues(launch, document), env)
+            if launch.launcher == "sbatch":
+                if found is not None:
+                    self.submissions.setdefault(found[0], []).append((document, launch))
+                continue
+            called = self._called(found[0], depth) if found is not None else None
+            if called is not None:
+                walk.launches.append(JobLaunch(launch, document, env=own, script=called))
+                here = self.locator.folder(launch.working_dir, found[1] if found is not None else start, document.path)
+                self._follow(walk, called, walk.launches[-1], here, depth)
+                continue
+            if launch.launcher == "source":
+                continue
+            program = found[0] if found is not None and found[0].suffix == ".py" else None
+            module = self._carried(launch, document) if program is None else None
+            walk.launches.append(
+                JobLaunch(launch, document, program, module, own, self._config(launch, document, start))
+            )
+
+    def _follow(self, walk: _Walk, called: Document, start: JobLaunch, here: Path | None, depth: int) -> None:
+        """The commands of a script that the job calls, with the arguments of the call."""
+        if called.path in walk.active or called.path in self.failed or len(walk.scripts) > MAX_SCRIPTS:
+            return
+        if not self._affords(walk, called):
+            return
+        walk.active.add(called.path)
+        walk.scripts.append(called)
+        outer = {name: item for name, item in start.env.items() if not name.isdigit()}
+        walk.budget.spend(len(outer))
+        numbered = {str(at): Setting(str(at), word.value, start.place) for at, word in enumerate(start.launch.args, 1)}
+        try:
+            for script in called.scripts:
+                self.script(walk, called, script, {**outer, **numbered}, here, None, depth - 1)
+        except Exception as error:
+            self.failed.add(called.path)
+            self.project.fail(called.path, LINKING, error)
+        walk.active.discard(called.path)
+
+    def _affords(self, walk: _Walk, called: Document) -> bool:
+        """Whether a job may take up the commands of one more script; where it may not, a note says so."""
+        cost = 10 + sum(len(script.commands) + len(script.assignments) for script in called.scripts)
+        was_left = not walk.budget.exhausted
+        if walk.budget.spend(cost) and self.budget.spend(cost):
+            return True
+        if was_left:
+            caller = walk.scripts[0]
+            caller.problem(f"{called.path.name} and later calls of scripts were not followed: too many", is_error=False)
+            walk.budget.left = -1
+        return False
+
+    def _called(self, path: Path, depth: int) -> Document | None:
+        """The document of a shell script that is called, None for anything else."""
+        if depth <= 0 or self.project.kind(path) is not Kind.SHELL:
+            return None
+        return self.project.document(path)
+
+    def _file(self, launch: Launch, document: Document, start: Path | None, folder: str | None) -> Located | None:
+        """File of the tree that a launch runs, with the folder that it counts from."""
+        cwd = launch.working_dir
+        if folder is not None and folder.startswith("/") and cwd is not None and not cwd.startswith(("/", "<")):
+            cwd = f"{folder}/{cwd}"
+        if launch.module is not None:
+            path = self.locator.module(launch.module, cwd, document.path, start)
+            return None if path is None else (path, start)
+        return None if not launch.program else self.locator.locate(launch.program, cwd, document.path, start)
+
+    def _config(self, launch: Launch, document: Document, start: Path | None) -> Path | None:
+        """The configuration that accelerate is told to read."""
+        word = launch.options.get("config-file") if launch.launcher == "accelerate" else None
+        if word is None or not word.value:
+            return None
+        found = self.locator.locate(word.value, launch.working_dir, document.path, start)
+        return found[0] if found is not None else None
+
+    def _carried(self, launch: Launch, document: Document) -> PythonModule | None:
+        """The Python that the spec itself carries under the program's file name."""
+        if launch.program is None or document.kind is not Kind.JOBSPEC:
+            return None
+        modules: tuple[PythonModule, ...] = getattr(document, "modules", ())
+        name = launch.program.rpartition("/")[2]
+        return next((module for module in modules if module.path.name == name), None)
+
+    def _default_command(self, document: Document, task: Task) -> tuple[Document, Task] | None:
+        """The Dockerfile beside a spec that gives no command, and what it runs."""
+        if document.kind is not Kind.JOBSPEC or task.image is None:
+            return None
+        beside = [path for path in self.locator.in_folder(document.path.parent) if kind_of(path) is Kind.DOCKERFILE]
+        image = self.project.document(beside[0]) if len(beside) == 1 else None
+        main = next((item for item in image.tasks if item.role == "main"), None) if image is not None else None
+        return (image, main) if image is not None and main is not None else None
+
+    def _hook(self, document: Document) -> Document | None:
+        """The script beside an experiment that Determined runs first in every container of its tasks."""
+        beside = (path for path in self.locator.in_folder(document.path.parent) if path.name == "startup-hook.sh")
+        return next((self.project.document(path) for path in beside), None)
+
+    def _start(self, document: Document, folder: str | None) -> Path | None:
+        if folder is None or folder.startswith("/"):
+            return None
+        path = document.path.parent / folder
+        return path if self.project.is_dir(path) else None
+
+    def _gpus(self, document: Document, number: Count | None) -> DeclaredCount | None:
+        """The GPUs of a task; 0 where a template leaves them out unless somebody asks for some."""
+        stated = _declared_count(document, number)
+        if stated is not None and stated.value is None and is_zero_by_default(self.project, document, stated.text):
+            return replace(stated, value=0)
+        return stated
+
+    def _submitted(self, job: Job) -> Job:
+        """The job with what ``sbatch --gres=... job.sh`` overrides taken as unknown."""
+        for document, launch in self.submissions.get(job.document.path, ()):
+            if any(_OVERRIDES.match(word.text) for word in launch.command.argv):
+                unknown = DeclaredCount(None, Place(document.path, launch.span), "sbatch")
+                return replace(job, gpus=unknown, nodes=unknown, tasks_per_node=unknown)
+        return job
+
+
+class _SettingValues(Mapping[str, Setting]):
+    """What a script itself sets for one of its launches."""
+
+    def __init__(self, launch: Launch, document: Document) -> None:
+        self._launch, self._document = launch, document
+
+    def __getitem__(self, name: str) -> Setting:
+        word = self._launch.env[name]
+        return Setting(name, word.value, Place(self._document.path, word.span))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._launch.env)
+
+    def __len__(self) -> int:
+        return len(self._launch.env)
+
+
+def _declared_count(document: Document, number: Count | None) -> DeclaredCount | None:
+    return (
+        None
+        if number is None
+        else DeclaredCount(number.value, Place(document.path, number.span, number.text), number.text)
+    )
+
+
+def _declared(document: Document, task: Task) -> dict[str, Setting]:
+    """Variables that the spec or image lists for the task."""
+    return {item.name: Setting(item.name, item.value, Place(document.path, item.span)) for item in task.env}
+
+
+def _exports(document: Document, script: Script) -> dict[str, Setting]:
+    """Variables that ``#SBATCH --export=A=1`` sets."""
+    found: dict[str, Setting] = {}
+    for directive in script.directives:
+        for match in _EXPORT.finditer(directive.text) if directive.leading else ():
+            for part in match[1].split(","):
+                name, equals, value = part.partition("=")
+                if equals:
+                    found[name] = Setting(name, value, Place(document.path, directive.span))
+    return found
+
+
+def _scheduler(document: Document, task: Task) -> dict[str, Setting]:
+    """Variables that Slurm derives from the directives."""
+    resources = task.resources
+    nodes, tasks, gpus, cpus = resources.nodes, resources.tasks_per_node, resources.gpus, resources.cpus
+    found: dict[str, Setting] = {}
+    if task.system != "slurm":
+        return found
+    total = tasks.value * nodes.value if tasks and nodes and tasks.value and nodes.value else None
+    for names, number, value in (
+        (("SLURM_NNODES", "SLURM_JOB_NUM_NODES"), nodes, nodes and nodes.value),
+        (("SLURM_NTASKS_PER_NODE",), tasks, tasks and tasks.value),
+        (("SLURM_NTASKS", "SLURM_NPROCS"), tasks, total),
+        (("SLURM_GPUS_ON_NODE", "SLURM_GPUS_PER_NODE"), gpus, gpus and gpus.value),
+        (("SLURM_CPUS_PER_TASK",), cpus, cpus and cpus.value),
+    ):
+        if number is not None and value is not None:
+            found |= {name: Setting(name, str(value), Place(document.path, number.span)) for name in names}
+    return found
+
+
+def _settings(document: Document, script: Script, known: Mapping[str, str]) -> Iterator[Setting]:
+    """Exported variables and those written before a command, in source order."""
+    for item in script.assignments:
+        if (item.exported or item.prefix) and not item.unset:
+            value = None if item.value is None else script.expander(known).assigned(item)
+            yield Setting(item.name, value, Place(document.path, item.span))
+
+
+def _left_behind(document: Document, known: Mapping[str, str]) -> dict[str, Setting]:
+    """Variables that a sourced script leaves behind."""
+    found: dict[str, Setting] = {}
+    for script in document.scripts:
+        expander = script.expander(known)
+        for item in script.assignments:
+            if item.name not in found and not item.local and not item.prefix:
+                word = expander.variable(item.name)
+                value = word.value if word is not None else None
+                found[item.name] = Setting(item.name, value, Place(document.path, item.span))
+    return found

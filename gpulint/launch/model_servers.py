@@ -1,0 +1,75 @@
+"""Servers of language models that shell commands start: they end only when somebody stops them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpulint import regex
+from gpulint.documents.shell.nested import SHELLS
+from gpulint.launch.option_parser import passed_option
+from gpulint.launch.program_launches import innermost, launch
+
+if TYPE_CHECKING:
+    from gpulint.documents.shell import ArgWord, Command, Script
+
+_SERVERS = (("vllm", "serve"), ("trl", "vllm-serve"), ("text-generation-launcher",), ("lmdeploy", "serve"))
+_MODULES = frozenset({"vllm.entrypoints.openai.api_server", "vllm.entrypoints.api_server", "sglang.launch_server"})
+_PYTHON = regex.compile(r"python[\d.]*$")
+_MODEL = ("--model", "--model-path", "--model-id")
+_ENDS = frozenset({"kill", "pkill", "killall", "scancel", "trap"})
+"""Commands by which a script may end its servers."""
+
+
+def server(command: Command) -> tuple[str, tuple[ArgWord, ...]] | None:
+    """(how it is called, its arguments) of a server that a command starts."""
+    words = innermost(command.argv)
+    texts = tuple(word.text for word in words[:3])
+    name = texts[0].rpartition("/")[2] if texts else ""
+    if _PYTHON.fullmatch(name) and texts[1:2] == ("-m",) and texts[2:] and texts[2] in _MODULES:
+        return texts[2], words[3:]
+    for known in _SERVERS:
+        if (name, *texts[1 : len(known)]) == known:
+            return " ".join(known), words[len(known) :]
+    return None
+
+
+def served_model(command: Command) -> ArgWord | None:
+    """The model that a server loads, if it is known."""
+    found = server(command)
+    if found is None:
+        return None
+    name, args = found
+    if name == "vllm serve" and args and not args[0].text.startswith("-"):
+        return args[0] if args[0].known else None
+    return next((word for text, word in passed_option(args, _MODEL) if text is not None), None)
+
+
+def waits_for_server(script: Script) -> tuple[Command, Command] | None:
+    """(a ``wait`` for all that a script has started, the server among it that never ends), beside other work."""
+    started: Command | None = None
+    works = False
+    for command in script.walk():
+        if command.name in _ENDS or any(word.text == "timeout" for word in command.argv):
+            return None
+        if command.in_function is not None or command.in_substitution:
+            continue
+        if server(command) is not None:
+            started = started or (command if command.in_background else None)
+        elif started is not None and works and _waits_for_all(command):
+            return command, started
+        else:
+            works = works or _works(command)
+    return None
+
+
+def _waits_for_all(command: Command) -> bool:
+    return command.name == "wait" and len(command.argv) == 1 and not command.conditional
+
+
+def _works(command: Command) -> bool:
+    """Does a command start a program, or a shell with some text?"""
+    words = innermost(command.argv)
+    if words and words[0].text.rpartition("/")[2] in SHELLS:
+        return command.in_background
+    started = launch(command)
+    return started is not None and started.launcher not in ("source", "sbatch", "shell")

@@ -1,0 +1,207 @@
+"""Shell commands that bring something onto the machine: installs, downloads and copies from storage."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from gpulint import regex
+from gpulint.launch.program_launches import innermost
+from gpulint.memo import asked_once
+
+if TYPE_CHECKING:
+    from gpulint.documents.shell import Command
+
+_PYTHON = regex.compile(r"(python|pypy)[\d.]*")
+_PIP = regex.compile(r"pip[\d.]*")
+_SMALL = regex.compile(
+    r"\.(sh|txt|json|ya?ml|py|cfg|toml|md|asc|gpg|key|list|deb|patch|html?)(\?|$)|/(releases|api|"
+    r"health|status|metrics)\b",
+    re.IGNORECASE,
+)
+_RELEASED = regex.compile(
+    r"/releases/download/(.*\.(pt|pth|ckpt|h5|hdf5|safetensors|npz|npy|pkl|mat|weights|onnx)$|"
+    r".*(data|weights|models?|checkpoint|images)[^/]*\.(zip|tar|tgz|tar\.(gz|bz2|xz)|7z)$)",
+    re.IGNORECASE,
+)
+"""Weights and data among what GitHub's releases hold; the rest are tools."""
+OWN_HOST = regex.compile(r"localhost|127\.0\.0\.1|169\.254\.|metadata\.google|\$\{?HOST|0\.0\.0\.0")
+"""Servers on this machine and those that tell a virtual machine of itself."""
+_BUCKET = regex.compile(r"^(s3|gs|gcs|wasbs?|abfss?|az|oss|hdfs)://|\.blob\.core\.windows\.net")
+_NAMED_BUCKET = regex.compile(r"^\$\{?\w*(?<![A-Za-z])(?:s3|gcs|gs|bucket)(?![A-Za-z])\w*", re.IGNORECASE)
+"""A variable for one: ``${gcs_path}``."""
+_HOST_PATH = regex.compile(r"^[\w.@-]+:(/|~|\w)")
+_BULK = regex.compile(
+    r"\.(zip|tar|tgz|tbz2?|gz|bz2|xz|7z|rar|pt|pth|ckpt|h5|hdf5|bin|safetensors|npz|npy|parquet|tfrecords?|pkl|mat|"
+    r"caffemodel|weights|arrow|lmdb|nemo)(\?|$)",
+    re.IGNORECASE,
+)
+_CODE = regex.compile(r"github\.com/[^/]+/[^/]+/archive/|\.(whl|deb|sh)(\?|$)")
+_SHELLS = frozenset({"sh", "bash", "zsh"})
+_PREPARES = frozenset(
+    "module ml source . export unset set cd pushd popd mkdir rm ls pwd date echo printf which hash ulimit nvidia-smi"
+    " exit activate deactivate virtualenv venv conda mamba micromamba pip uv git cmake make ninja tar unzip wget"
+    " curl".split()
+)
+
+
+@asked_once
+def words_of(command: Command) -> tuple[str, ...]:
+    """The command's words, wrappers and a runner such as ``uv run`` or ``srun`` taken off; the first as a base name."""
+    argv = [word.text for word in innermost(command.argv)]
+    if not argv:
+        return ()
+    return (argv[0].rstrip("/").rpartition("/")[2], *argv[1:])
+
+
+@asked_once
+def install_tool(command: Command) -> str:
+    """Name of the installer that a command runs to install or build packages, else ""."""
+    words = words_of(command)
+    if not words:
+        return ""
+    name, rest = words[0], list(words[1:])
+    if rest[:1] == ["-m"] and rest[1:2] and (_PYTHON.fullmatch(name) or _PIP.fullmatch(rest[1])):
+        name, rest = rest[1], rest[2:]  # also of interpreters by another name (``/isaac-sim/python.sh -m pip``)
+    elif _PYTHON.fullmatch(name) and "setup.py" in [part.rpartition("/")[2] for part in rest[:1]]:
+        builds = {"install", "develop", "bdist_wheel", "build_ext", "build"}
+        return "setup.py" if builds & set(rest) else ""
+    verbs = [part for part in rest if not part.startswith("-")]
+    verb = verbs[0] if verbs else ""
+    if "--help" in rest or "--dry-run" in rest:
+        return ""
+    if _PIP.fullmatch(name):
+        return "pip" if verb == "install" and not _upgrades_itself(verbs) else ""
+    if name == "uv":
+        if verb == "pip":
+            return "uv pip" if "install" in verbs[1:2] or "sync" in verbs[1:2] else ""
+        return "uv" if verb in ("sync", "add") or verbs[:2] == ["tool", "install"] else ""
+    if name in ("conda", "mamba", "micromamba"):
+        return name if verb in ("install", "create") or verbs[:2] in (["env", "create"], ["env", "update"]) else ""
+    if name in ("apt", "apt-get", "yum", "dnf", "apk", "zypper", "microdnf"):
+        return name if verb in ("install", "add") else ""
+    if name in ("poetry", "pipenv", "pdm"):
+        return name if verb in ("install", "sync", "add") else ""
+    if name in ("npm", "spack", "pixi", "mim"):
+        return name if verb == "install" else ""
+    if name in ("Rscript", "R") and "install.packages" in " ".join(rest):
+        return "install.packages"
+    piped = command.piped_to
+    if name in ("curl", "wget") and piped is not None and words_of(piped)[:1] and words_of(piped)[0] in _SHELLS:
+        return "an install script"
+    return ""
+
+
+def only_prepares(command: Command) -> bool:
+    """Does a command set up an environment, or show what there is, and compute nothing?"""
+    words = words_of(command)
+    if not words or _PIP.fullmatch(words[0]) or install_tool(command):
+        return True
+    if words[0] in _PREPARES:
+        return "run" not in words[1:2]
+    if not _PYTHON.fullmatch(words[0]):
+        return False
+    return words[1:2] in (("-c",), ("-V",), ("--version",)) or words[1:3] in (("-m", "venv"), ("-m", "pip"))
+
+
+def _upgrades_itself(verbs: list[str]) -> bool:
+    """``pip install --upgrade pip`` takes a second and is no library."""
+    return len(verbs) > 1 and all(re.match(r"(pip|uv)\b", name) for name in verbs[1:])
+
+
+def download_tool(command: Command) -> str:
+    """Name of the downloader that a command fetches data or weights with, else ""."""
+    words = words_of(command)
+    if not words or command.in_substitution:
+        return ""
+    name, rest = words[0], list(words[1:])
+    text = " ".join(rest)
+    if _PYTHON.fullmatch(name) and rest[:2] == ["-m", "gdown"]:
+        return "gdown"
+    if (
+        _PYTHON.fullmatch(name)
+        and rest[:1] == ["-m"]
+        and "download" in rest[1:4]
+        and rest[1] in ("spacy", "nltk.downloader")
+    ):
+        return rest[1]
+    if name == "gdown":
+        return name
+    if name == "kaggle":
+        return name if "download" in rest else ""
+    if name in ("huggingface-cli", "hf"):
+        return f"{name} download" if rest[:1] == ["download"] else ""
+    if name == "ollama":
+        return "ollama pull" if rest[:1] == ["pull"] else ""
+    if name == "git":
+        hub = rest[:1] == ["clone"] and "huggingface.co" in text
+        return "git lfs" if rest[:2] in (["lfs", "pull"], ["lfs", "clone"], ["lfs", "fetch"]) or hub else ""
+    if name not in ("wget", "curl", "aria2c", "axel") or OWN_HOST.search(text) or "--spider" in rest:
+        return ""
+    urls = [part for part in rest if "://" in part or part.startswith("$")]
+    if not urls or all(_SMALL.search(url) and not _RELEASED.search(url.strip("'\"")) for url in urls):
+        return ""
+    piped = words_of(command.piped_to) if command.piped_to is not None else ()
+    if piped:
+        return name if piped[0] in ("tar", "unzip", "gunzip", "zcat", "tee", "pigz") else ""
+    if "/dev/null" in rest or "-o/dev/null" in rest:
+        return ""  # asks whether a server answers
+    if name == "curl":
+        if any(part in ("-X", "--request", "-d", "--data", "-I", "--head", "-F", "--form") for part in rest):
+            return ""
+        saves = any(re.match(r"-[A-Za-z]*[oO]|--output|--remote-name|-J", part) for part in rest) or bool(
+            command.redirects
+        )
+        return name if saves else ""
+    to_stdout = (
+        "-O-" in rest or "-qO-" in rest or ("-O" in rest and rest[rest.index("-O") + 1 : rest.index("-O") + 2] == ["-"])
+    )
+    return "" if to_stdout and not command.redirects else name
+
+
+def is_bulk(command: Command) -> bool:
+    """Does a download bring archives, weights or whole repositories of data, as far as names tell?"""
+    words = words_of(command)
+    if words[0] not in ("wget", "curl", "aria2c", "axel"):
+        return True
+    urls = [word for word in words[1:] if "://" in word]
+    return any(_BULK.search(url.strip("'\"")) and not _CODE.search(url) for url in urls)
+
+
+@asked_once
+def copy_tool(command: Command) -> str:
+    """Name of the tool that copies from an object store or another host onto this machine, else ""."""
+    words = words_of(command)
+    if not words:
+        return ""
+    name, rest = words[0], list(words[1:])
+    plain = [part for part in rest if not part.startswith("-")]
+    if name == "aws" and plain[:1] == ["s3"] and plain[1:2] and plain[1] in ("cp", "sync", "mv"):
+        return "aws s3" if _comes_in(plain[2:]) else ""
+    if name in ("gsutil", "s5cmd", "rclone") and any(verb in plain for verb in ("cp", "rsync", "copy", "sync")):
+        verb = next(index for index, part in enumerate(plain) if part in ("cp", "rsync", "copy", "sync"))
+        ends = plain[verb + 1 :]
+        return (
+            name
+            if _comes_in(ends) or (name == "rclone" and ends[:1] and ":" in ends[0] and ":" not in ends[-1])
+            else ""
+        )
+    if name == "gcloud" and plain[:1] == ["storage"] and plain[1:2] and plain[1] in ("cp", "rsync"):
+        return "gcloud storage" if _comes_in(plain[2:]) else ""
+    if name == "azcopy" and plain[:1] and plain[0] in ("copy", "cp", "sync"):
+        return "azcopy" if _comes_in(plain[1:]) or (len(plain) > 2 and plain[1].startswith("http")) else ""
+    if name in ("rsync", "scp"):
+        ends = [part for part in plain if not part.startswith("$(")]
+        return name if len(ends) > 1 and _HOST_PATH.match(ends[-2]) and not _HOST_PATH.match(ends[-1]) else ""
+    if name in ("hdfs", "hadoop") and "-get" in rest:
+        return name
+    return ""
+
+
+def _comes_in(ends: list[str]) -> bool:
+    """Is the source in a bucket and the target not?"""
+    return len(ends) > 1 and _is_bucket(ends[0]) and not _is_bucket(ends[-1])
+
+
+def _is_bucket(path: str) -> bool:
+    return bool(_BUCKET.search(path) or _NAMED_BUCKET.match(path))

@@ -1,0 +1,34 @@
+"""Classes of data sets, by name, that download on first use without being asked."""
+
+from __future__ import annotations
+
+from gpulint import regex
+from gpulint.libraries import downloads as tables
+
+GRAPH_BASE = regex.compile(r"^(torch_geometric\.data\.|dgl\.data\.).*Dataset$")
+"""Bases that call the ``download`` method of the class on first use."""
+
+
+def class_name(full: str) -> str:
+    """``IMDB`` of ``torchtext.datasets.IMDB.splits``."""
+    return full.removesuffix(".splits").removesuffix(".iters").rpartition(".")[2]
+
+
+def is_class(name: str) -> bool:
+    """Does what is called look like a class of data sets (``Planetoid``, ``myTUDataset``)?"""
+    return name[:1].isupper() or name.endswith("Dataset")
+
+
+def library_data_set(full: str) -> str | None:
+    """Where a library's class of data sets fetches its data from; None if the name is of no such class."""
+    last = class_name(full)
+    for prefix, (origin, made_up) in tables.DATA_SET_MODULES.items():
+        if (
+            full.startswith(prefix)
+            and last[:1].isupper()
+            and last not in made_up | tables.NOT_DATA_SETS
+            and "utils" not in full.rpartition(last)[0]
+            and last.endswith(tables.ENDS.get(prefix.partition(".")[0], ""))
+        ):
+            return origin
+    return None

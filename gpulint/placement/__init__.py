@@ -1,0 +1,1 @@
+"""Where tensors live, what moves them, and what waits for the GPU."""

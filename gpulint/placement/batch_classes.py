@@ -1,0 +1,146 @@
+"""Batches that are objects of the tree's own, whose ``to`` or ``cuda`` moves what they hold."""
+
+from __future__ import annotations
+
+import ast
+import re
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from gpulint import regex
+from gpulint.documents.python import walk
+from gpulint.once import once
+from gpulint.semantic.module_index import FUNCTIONS, FunctionNode, ModuleIndex, NodeRef, last_name
+from gpulint.training.loader_calls import TORCH_LOADERS, Loader
+
+if TYPE_CHECKING:
+    from gpulint.placement.batch_flow import BatchRead
+    from gpulint.placement.devices import Transfer
+    from gpulint.project import Project
+
+_METHODS = ("to", "cuda")
+_DEFINES = (b"def to(self", b"def cuda(self")
+_NAME = regex.compile(r"batch|data|input|features?$|interaction|sample|example|encoding|graph|sequence", re.IGNORECASE)
+
+
+class BatchClasses:
+    """Such classes of one project, and the loops that move them."""
+
+    def __init__(self, project: Project) -> None:
+        self._project = project
+
+    @cached_property
+    def _classes(self) -> tuple[NodeRef, ...]:
+        """Classes named after batches, other than models and data sets, with a method that moves their parts."""
+        project, found = self._project, list[NodeRef]()
+        for path in project.python_files:
+            if not any(text in project.data(path) for text in _DEFINES):
+                continue
+            module = project.module_at(path)
+            with project.containing(path, "classes of batches"):
+                for owner in module.classes if module is not None else ():
+                    if _NAME.search(owner.name) and any(_moves(method) for method in _methods(owner)):
+                        assert module is not None
+                        bases = project.resolver.base_names(module, owner)
+                        if not any(base.endswith(("Module", "Dataset")) for base in bases):
+                            found.append(NodeRef(module, owner))
+        return tuple(found)
+
+    def _of(self, module: ModuleIndex, name: str) -> list[ast.ClassDef]:
+        """The classes with a method ``name`` in the modules that a module runs with."""
+        if not self._classes:
+            return []
+        paths = {other.path for other in self._project.multi_gpu_use.of(module.path).modules} | {module.path}
+        return [
+            ref.node
+            for ref in self._classes
+            if isinstance(ref.node, ast.ClassDef)
+            and ref.module.path in paths
+            and any(method.name == name for method in _methods(ref.node))
+        ]
+
+    def moves_itself(self, transfer: Transfer) -> bool:
+        """Is the transfer a call of such a method, as far as can be told?"""
+        module, name = transfer.call.module, last_name(transfer.node.func)
+        if isinstance(transfer.value, ast.Name) and transfer.value.id == "self":
+            return True
+        if (
+            name not in _METHODS
+            or transfer.batch_read is None
+            or not self._is_object(transfer.value, transfer.batch_read)
+        ):
+            return False
+        return bool(self._of(module, name))
+
+    def _is_object(self, value: ast.expr, batch_read: BatchRead) -> bool:
+        """Is a whole batch moved whose class nobody knows: of no loader of the tree, or made by a ``collate_fn``?"""
+        return is_whole(value, batch_read) and all(self._collates(batch_read))
+
+    def _collates(self, batch_read: BatchRead) -> list[bool]:
+        return [
+            not self._project.host_to_device.argument(loader, "collate_fn", 6).is_absent
+            for loader in batch_read.loaders
+        ]
+
+    def batch_read_of(self, module: ModuleIndex, method: FunctionNode) -> BatchRead | None:
+        """The loop over batches in which ``self`` of a method is moved, or None if the method moves no batch."""
+        owner = module.syntax.parents.get(method)
+        return self._moved.get(owner) if method.name in _METHODS and owner is not None else None
+
+    @cached_property
+    def _moved(self) -> dict[ast.AST, BatchRead]:
+        """Class -> a loop that moves its objects."""
+        table: dict[ast.AST, BatchRead] = {}
+        for module in self._project.training_modules if self._classes else ():
+            with self._project.containing(module.path, "moves of batches"):
+                for name in _METHODS:
+                    for call in module.calls_by_name.get(name, []):
+                        batch_read = self._drawn(module, call)
+                        for owner in self._of(module, name) if batch_read is not None else ():
+                            assert batch_read is not None
+                            table.setdefault(owner, batch_read)
+        return table
+
+    def _drawn(self, module: ModuleIndex, call: ast.Call) -> BatchRead | None:
+        """The loop whose whole batch a call moves."""
+        if not isinstance(call.func, ast.Attribute) or not isinstance(call.func.value, ast.Name):
+            return None
+        for loop in self._project.loops.around(module, call):
+            batch_read = self._project.batch_flow.batch_read(module, loop)
+            if batch_read is not None:
+                return batch_read if not batch_read.prepared and self._is_object(call.func.value, batch_read) else None
+        return None
+
+
+def is_collated(project: Project, transfer: Transfer) -> bool:
+    """Is a variable moved that a ``collate_fn`` (or a loader class of the tree) made, perhaps neither a tensor nor
+    anything of PyTorch's?"""
+    batch_read = transfer.batch_read
+    if batch_read is None or not isinstance(transfer.value, ast.Name) or not isinstance(batch_read.where.node, ast.For):
+        return False
+    return any(_makes_own(project, loader) for loader in batch_read.loaders)
+
+
+@once
+def _makes_own(project: Project, loader: Loader) -> bool:
+    return loader.name not in TORCH_LOADERS or not project.host_to_device.argument(loader, "collate_fn", 6).is_absent
+
+
+def is_whole(value: ast.expr, batch_read: BatchRead | None) -> bool:
+    """Is a value the whole batch of a loop, not a part of it?"""
+    loop = batch_read.where.node if batch_read is not None else None
+    target = loop.target if isinstance(loop, ast.For) else None
+    if isinstance(loop, ast.For) and isinstance(target, ast.Tuple) and last_name(loop.iter) == "enumerate":
+        target = target.elts[-1]
+    return isinstance(target, ast.Name) and isinstance(value, ast.Name) and target.id == value.id
+
+
+def _methods(owner: ast.ClassDef) -> list[FunctionNode]:
+    return [part for part in owner.body if isinstance(part, FUNCTIONS) and part.name in _METHODS]
+
+
+def _moves(method: FunctionNode) -> bool:
+    return any(
+        isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute) and part.func.attr in _METHODS
+        for part in walk(method)
+    )

@@ -1,0 +1,316 @@
+"""Loops that draw batches from data loaders, and whether an expression is (part of) such a batch."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from gpulint.memo import Memo
+from gpulint.placement.container_helpers import rearranged
+from gpulint.placement.device_iterators import is_device_iterator
+from gpulint.placement.dynamic_calls import handed_by_name, takes_batch
+from gpulint.placement.prepared_loaders import PreparedLoaders
+from gpulint.records import dataclass
+from gpulint.semantic.argument_binding import argument_of
+from gpulint.semantic.module_index import (
+    FUNCTIONS,
+    BindingKind,
+    FunctionNode,
+    LoopNode,
+    ModuleIndex,
+    NodeRef,
+    last_name,
+)
+from gpulint.training.forward_calls import runs
+from gpulint.training.loader_calls import Loader
+from gpulint.training.loop_iterables import is_loader_name, unwrap_iterable, unwrap_zipped
+from gpulint.training.loop_roles import Role
+
+if TYPE_CHECKING:
+    from gpulint.project import Project
+    from gpulint.training.loop_contexts import LoopContext
+
+_HOST_METHODS = frozenset(
+    {
+        "items", "values", "keys", "float", "long", "half", "int", "double", "view", "reshape", "squeeze", "unsqueeze",
+        "permute", "transpose", "contiguous", "pop", "get", "t", "flatten", "type", "requires_grad_", "copy", "clone",
+        "repeat", "expand", "narrow", "chunk", "split", "pin_memory", "bool", "bfloat16"
+    }
+)  # fmt: skip
+_OF_ARRAYS = frozenset({"from_numpy", "as_tensor", "FloatTensor", "LongTensor", "IntTensor", "Tensor"})
+
+
+@dataclass(frozen=True, slots=True)
+class BatchRead:
+    """A loop (or framework hook, or ``next(...)``) that takes batches from ``loaders``; none when they are unknown."""
+
+    where: NodeRef
+    loaders: tuple[Loader, ...] = ()
+    prepared: bool = False
+    """The loader went through Accelerate, Fabric or the like: its batches are on the device already."""
+    arrays: bool = False
+    """The batch holds NumPy arrays or numbers, of which the loop makes tensors: no loader pins those."""
+
+
+class BatchFlow:
+    """Draws of batches in one project."""
+
+    def __init__(self, project: Project) -> None:
+        self._project = project
+        self._prepared = PreparedLoaders(project)
+        self._memo = Memo()
+
+    @cached_property
+    def by_loader(self) -> dict[ast.Call, list[BatchRead]]:
+        """Loader call -> the loops of the project that draw from it."""
+        table: dict[ast.Call, list[BatchRead]] = {}
+        for module in self._project.training_modules:
+            with self._project.containing(module.path, "loops over loaders"):
+                for loop in module.loops:
+                    # What the loop does is not asked: a loop over no known loader is of no use here.
+                    if (batch_read := self._known_read(module, loop)) is not None:
+                        for loader in batch_read.loaders:
+                            table.setdefault(loader.node, []).append(batch_read)
+        return table
+
+    def batch_read(self, module: ModuleIndex, loop: LoopNode | ast.comprehension) -> BatchRead | None:
+        """How a loop takes batches, or None if it iterates over something else."""
+        if (known := self._known_read(module, loop)) is not None:
+            return known
+        if isinstance(loop, ast.comprehension | ast.While):
+            return None
+        source = unwrap_iterable(loop.iter)
+        if last_name(source) in ("range", "trange") or is_device_iterator(self._project, module, source):
+            return None
+        if self._project.loops.over_loader(module, loop) and self._project.loops.role(module, loop) in (
+            Role.STEP,
+            Role.EVAL,
+        ):
+            return BatchRead(NodeRef(module, loop), (), self._prepared.is_prepared(module, source))
+        return None
+
+    def _known_read(self, module: ModuleIndex, loop: LoopNode | ast.comprehension) -> BatchRead | None:
+        """How a loop takes batches from loaders of the tree."""
+        if isinstance(loop, ast.While):
+            return None
+        sources = unwrap_zipped(loop.iter)
+        found = [loader for source in sources for loader in self._project.loaders.loaders_of(module, source)]
+        loaders = tuple(dict.fromkeys(found))
+        return (
+            BatchRead(NodeRef(module, loop), loaders, self._are_moved(module, sources[0], loaders)) if loaders else None
+        )
+
+    def _are_moved(self, module: ModuleIndex, source: ast.expr, loaders: tuple[Loader, ...]) -> bool:
+        """Are the batches on the device already: through Accelerate and the like, or by the loaders themselves?"""
+        return (bool(loaders) and all(map(self.moves_batches, loaders))) or self._prepared.is_prepared(module, source)
+
+    def moves_batches(self, loader: Loader) -> bool:
+        """Does a loader put its batches on a device other than the CPU itself?"""
+        device = loader.device
+        return device is not None and self._project.devices.may_be_gpu(loader.module, device)
+
+    def passes_loader(self, loader: Loader, batch_read: BatchRead, context: LoopContext) -> bool:
+        """Do the calls that lead to ``batch_read`` hand ``loader`` on, as far as they can be followed? A helper that many
+        loops draw through (``log_every(loader)``) is called with other loaders elsewhere."""
+        if not isinstance(batch_read.where.node, ast.For | ast.AsyncFor):
+            return True
+        at, source = batch_read.where, unwrap_iterable(batch_read.where.node.iter)
+        for call in reversed(context.calls):
+            function = at.module.function(at.node)
+            if not isinstance(source, ast.Name) or function is None or not isinstance(call.node, ast.Call):
+                return True
+            passed = argument_of(function, call.node, source.id)
+            if passed is None or isinstance(passed, ast.Starred):
+                return True
+            at, source = call, unwrap_iterable(passed)
+        made = self._project.loaders.loaders_of(at.module, source)
+        return not made or any(one.node is loader.node for one in made)
+
+    # -- batches -------------------------------------------------------------------------------------------------------
+
+    def batch_of(self, module: ModuleIndex, node: ast.expr) -> BatchRead | None:
+        """The draw that an expression's tensors come from, if it is a batch, an element of one, or computed from one on
+        the host."""
+        nothing: BatchRead | None = None
+        return self._memo.ask(node, lambda: self._find_batch(module, node), nothing)
+
+    def _find_batch(self, module: ModuleIndex, node: ast.expr) -> BatchRead | None:
+        match node:
+            case ast.Name():
+                return self._name_batch(module, node)
+            case ast.Attribute(value=base) | ast.Subscript(value=base) | ast.Starred(value=base):
+                return self.batch_of(module, base) or self._unseen_batch(module, node)
+            case ast.IfExp(body=body, orelse=orelse):
+                return self.batch_of(module, body) or self.batch_of(module, orelse)
+            case ast.Call(func=ast.Name(id="next"), args=[source, *_]):
+                if _is_first(node) and not any(self._project.loops.around(module, node)):
+                    return None  # a few samples to look at
+                inner = unwrap_iterable(source)
+                loaders = self._project.loaders.loaders_of(module, inner)
+                if not loaders and (
+                    not is_loader_name(last_name(inner)) or is_device_iterator(self._project, module, inner)
+                ):
+                    return None
+                return BatchRead(NodeRef(module, node), loaders, self._are_moved(module, inner, loaders))
+            case ast.Call(func=ast.Attribute(value=source, attr="next" | "__next__"), args=[]) if self._goes_on(
+                module, node, source
+            ) and (loaders := self._project.loaders.loaders_of(module, source)):
+                return BatchRead(NodeRef(module, node), loaders, self._are_moved(module, source, loaders))
+            case ast.Call(func=ast.Name(id="getattr"), args=[base, *_]):
+                return self.batch_of(module, base)
+            case ast.Call(func=ast.Attribute(value=base, attr=attr)) if attr in _HOST_METHODS:
+                return self.batch_of(module, base)
+            case ast.Call(func=ast.Attribute(value=base, attr="to"), args=[dtype]) if self._project.devices.is_dtype(
+                module, dtype
+            ):
+                return self.batch_of(module, base)
+            case ast.Call(args=[made, *_], func=func) if last_name(func) in _OF_ARRAYS and (
+                self._project.resolver.names(module, func) & {f"torch.{last_name(func)}"}
+            ):
+                batch_read = self.batch_of(module, made)
+                return replace(batch_read, arrays=True) if batch_read is not None else None
+            case ast.Call(args=args, func=func) if last_name(func) in (
+                "Variable",
+                "zip",
+                "enumerate",
+                "list",
+                "tuple",
+                "stack",
+                "cat",
+            ):
+                return self._first(self.batch_of(module, arg) for arg in args)
+            case ast.List(elts=parts) | ast.Tuple(elts=parts):
+                return self._first(self.batch_of(module, part) for part in parts)
+            case ast.ListComp(elt=part) | ast.DictComp(value=part):
+                return self.batch_of(module, part)
+            case ast.Call(func=ast.Name() | ast.Attribute(value=ast.Name() | ast.Attribute())):
+                return self._fetched(module, node) or self._first(
+                    self.batch_of(module, passed) for passed in rearranged(self._project, module, node)
+                )
+        return None
+
+    def _fetched(self, module: ModuleIndex, call: ast.Call) -> BatchRead | None:
+        """The draw of ``loader.get_batch()``, a function of the tree that returns what ``next`` gives it."""
+        for callee in self._project.resolver.callees(module, call):
+            function = callee.node
+            if not isinstance(function, FUNCTIONS) or "next" not in callee.module.calls_by_name:
+                continue
+            for value in self._project.resolver.returns(function):
+                batch_read = self.batch_of(callee.module, value)
+                if (
+                    batch_read is not None
+                    and isinstance(batch_read.where.node, ast.Call)
+                    and not _is_first(batch_read.where.node)
+                ):
+                    return batch_read
+        return None
+
+    def _goes_on(self, module: ModuleIndex, node: ast.Call, iterator: ast.expr) -> bool:
+        """Was an iterator made outside of the loop that takes a batch from it, which is then not always the first?"""
+        if not isinstance(iterator, ast.Name):
+            return isinstance(iterator, ast.Attribute)
+        loop = next(self._project.loops.around(module, node), None)
+        made = module.scope(iterator).lookup(iterator.id)
+        return any(next(self._project.loops.around(module, binding.node), None) is not loop for binding in made)
+
+    @staticmethod
+    def _first(draws: Iterator[BatchRead | None]) -> BatchRead | None:
+        return next((batch_read for batch_read in draws if batch_read is not None), None)
+
+    def _unseen_batch(self, module: ModuleIndex, node: ast.expr) -> BatchRead | None:
+        """The draw of ``input["A"]`` in a method that nobody is seen to call."""
+        function = takes_batch(self._project, module, node)
+        if function is None:
+            return None
+        assert isinstance(node, ast.Subscript)
+        passed = handed_by_name(self._project, function, last_name(node.value))
+        return self._first(self.batch_of(where, value) for where, value in passed) or BatchRead(
+            NodeRef(module, function)
+        )
+
+    @cached_property
+    def forward_calls(self) -> dict[FunctionNode, tuple[NodeRef, ...]]:
+        """``forward`` of a model of the tree -> the calls that run it in loops over batches."""
+        return runs(self._project)
+
+    def _name_batch(self, module: ModuleIndex, node: ast.Name) -> BatchRead | None:
+        from gpulint.semantic.reaching_definitions import reaching
+
+        for binding in reaching(module, module.scope(node).lookup(node.id), node):
+            batch_read: BatchRead | None = None
+            if binding.kind is BindingKind.LOOP and binding.value is not None:
+                holder = binding.node
+                assert isinstance(holder, ast.For | ast.AsyncFor | ast.comprehension)
+                counter = binding.path[:1] == (0,) and last_name(holder.iter) in ("enumerate",)
+                if not counter:
+                    batch_read = self.batch_read(module, holder) or self.batch_of(module, unwrap_iterable(holder.iter))
+            elif binding.kind is BindingKind.ASSIGN and binding.value is not None and binding.value is not node:
+                batch_read = self.batch_of(module, binding.value)
+            elif binding.kind is BindingKind.PARAMETER:
+                batch_read = self._parameter_batch(module, node.id, binding.scope.node)
+            if batch_read is not None:
+                return batch_read
+        return None
+
+    def _parameter_batch(self, module: ModuleIndex, name: str, function: ast.AST) -> BatchRead | None:
+        if isinstance(function, ast.Lambda):
+            call = module.syntax.parents.get(function)
+            if isinstance(call, ast.Call) and last_name(call.func) in ("map", "apply_to_collection", "tree_map"):
+                return self._first(self.batch_of(module, arg) for arg in call.args if arg is not function)
+            return None
+        if not isinstance(function, FUNCTIONS):
+            return None
+        if name == "self":
+            return self._project.batch_classes.batch_read_of(module, function)
+        loops = self._project.loops
+        if function.name in ("training_step", "validation_step", "test_step") and name == "batch":
+            return None  # Lightning moves the batch before the hook.
+        if name == "batch" and loops.is_brain_hook(module, function):
+            return BatchRead(NodeRef(module, function))
+        if [arg.arg for arg in function.args.args[1:]] == [name] and loops.is_engine_step(module, function):
+            return BatchRead(NodeRef(module, function))
+        nothing: BatchRead | None = None
+        question = "parameter", function, name
+        return self._memo.ask(question, lambda: self._passed_batch(module, function, name), nothing)
+
+    def _passed_batch(self, module: ModuleIndex, function: FunctionNode, name: str) -> BatchRead | None:
+        """The draw of what the callers of a function hand to a parameter."""
+        sites = self._project.resolver.call_sites(module, function)
+        if not sites and function.name == "forward":
+            sites = self.forward_calls.get(function, ())
+        return _merged(self._passed_batches(sites, function, name))
+
+    def _passed_batches(
+        self, sites: tuple[NodeRef, ...], function: FunctionNode, name: str
+    ) -> Iterator[BatchRead | None]:
+        for site in sites:
+            assert isinstance(site.node, ast.Call)
+            passed = argument_of(function, site.node, name)
+            if passed is not None:
+                yield self.batch_of(site.module, passed)
+
+
+def _merged(draws: Iterator[BatchRead | None]) -> BatchRead | None:
+    """The first draw, with the loaders of those that are like it: a helper moves the batches of several loops."""
+    found = [batch_read for batch_read in draws if batch_read is not None]
+    if not found:
+        return None
+    like = [
+        batch_read
+        for batch_read in found
+        if (batch_read.prepared, batch_read.arrays) == (found[0].prepared, found[0].arrays)
+    ]
+    return replace(
+        found[0], loaders=tuple(dict.fromkeys(loader for batch_read in like for loader in batch_read.loaders))
+    )
+
+
+def _is_first(batch_read: ast.Call) -> bool:
+    """``next(iter(DataLoader(...)))``: the first batch of a loader that is made for it."""
+    match batch_read.args:
+        case [ast.Call(func=ast.Name(id="iter"), args=[ast.Call()]), *_]:
+            return True
+    return False

@@ -1,0 +1,72 @@
+"""Models that are trained where PyTorch made them, on the CPU, in a program that uses a GPU elsewhere."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from gpulint.documents.python import walk
+from gpulint.once import once
+from gpulint.semantic.module_index import BindingKind, LoopNode, ModuleIndex, last_name
+from gpulint.semantic.reaching_definitions import reaching
+
+if TYPE_CHECKING:
+    from gpulint.project import Project
+
+_ELSEWHERE = ("set_default_device", "set_default_tensor_type")
+_MOVES = frozenset({"to", "cuda", "to_empty", "apply"})
+_SPEAKS_OF_DEVICES = frozenset({"device", "cuda", "to"})
+
+
+@once
+def trains_on_host(project: Project, module: ModuleIndex, loop: LoopNode) -> bool:
+    """Does a loop hand batches as they come from a loader to a model that nothing moves?"""
+    if any(name in module.syntax.source.text for name in _ELSEWHERE):
+        return False
+    for call in project.loops.calls_in(module, loop):
+        if not isinstance(call.func, ast.Name) or not call.args:
+            continue
+        if _stays(project, module, call.func) and _is_host_batch(project, module, call.args[0]):
+            return True
+    return False
+
+
+def _is_host_batch(project: Project, module: ModuleIndex, node: ast.expr) -> bool:
+    batch_read = project.batch_flow.batch_of(module, node)
+    return (
+        batch_read is not None
+        and bool(batch_read.loaders)
+        and not batch_read.prepared
+        and not any(project.host_to_device.yields_gpu_tensors(loader) for loader in batch_read.loaders)
+    )
+
+
+def _stays(project: Project, module: ModuleIndex, model: ast.Name) -> bool:
+    """Is a name given only modules as they are made, and nothing of it moved?"""
+    bindings = reaching(module, module.scope(model).lookup(model.id), model)
+    made = [binding.value for binding in bindings if binding.kind is BindingKind.ASSIGN and not binding.path]
+    if not made or len(made) < len(bindings):
+        return False
+    if not all(isinstance(value, ast.Call) and _makes_module(project, module, value) for value in made):
+        return False
+    moved = (call for name in _MOVES for call in module.calls_by_name.get(name, []))
+    return not any(
+        isinstance(call.func, ast.Attribute)
+        and last_name(call.func.value) == model.id
+        and isinstance(module.syntax.parents.get(call), ast.Expr)
+        for call in moved
+    )
+
+
+def _makes_module(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
+    """``Net()`` of a class that speaks of no device, or ``nn.Sequential(...)``."""
+    if any(keyword.arg in ("device", None) for keyword in call.keywords):
+        return False
+    if project.resolver.call_names(module, call) & {"torch.nn.Sequential", "torch.nn.Linear"}:
+        return True
+    owners = [ref for ref in project.resolver.points_to(module, call.func) if isinstance(ref.node, ast.ClassDef)]
+    return len(owners) == 1 and not any(
+        (isinstance(part, ast.Attribute) and part.attr in _SPEAKS_OF_DEVICES)
+        or (isinstance(part, ast.Name) and part.id in _SPEAKS_OF_DEVICES)
+        for part in walk(owners[0].node)
+    )

@@ -1,0 +1,61 @@
+"""What puts batches on a device by itself: iterators of torchtext, tf.data, DALI, JAX and GraphLearn, prefetchers, and
+collate functions that are bound to one."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from gpulint.documents.python import walk
+from gpulint.semantic.module_index import FUNCTIONS, ModuleIndex, last_name
+
+if TYPE_CHECKING:
+    from gpulint.project import Project
+
+_LIBRARIES = frozenset({"tensorflow", "tf", "jax", "nvidia", "torchtext", "tensorflow_datasets"})
+_HANDS_OUT = ("__iter__", "__next__", "next", "preload")
+
+
+def is_device_iterator(project: Project, module: ModuleIndex, source: ast.expr) -> bool:
+    """Is what a loop runs over such an iterator?"""
+    for ref in project.resolver.points_to(module, source):
+        if isinstance(ref.node, ast.Call):
+            if any(keyword.arg in ("device", "device_id", "to_device") for keyword in ref.node.keywords):
+                return True
+            names = project.resolver.call_names(ref.module, ref.node)
+            if any(name.split(".", 1)[0] in _LIBRARIES for name in names):
+                return True
+            made = project.resolver.points_to(ref.module, ref.node.func)
+            if any(isinstance(one.node, ast.ClassDef) and (_uses_dali(one.module) or _moves(one.node)) for one in made):
+                return True
+    return False
+
+
+def binds_to_gpu(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
+    """``partial(collate, device=device)`` of a function of the tree that moves its batches there."""
+    if not call.args or "functools.partial" not in project.resolver.call_names(module, call):
+        return False
+    given = {k.arg for k in call.keywords if k.arg is not None and project.devices.may_be_gpu(module, k.value)}
+    functions = project.resolver.points_to(module, call.args[0]) if given else ()
+    return any(
+        isinstance(part, ast.Call) and last_name(part.func) == "to" and {last_name(one) for one in part.args} & given
+        for function in functions
+        for part in walk(function.node)
+    )
+
+
+def _moves(owner: ast.ClassDef) -> bool:
+    """Does a class that is iterated over move what it hands out, ahead of time (a prefetcher)?"""
+    methods = [part for part in owner.body if isinstance(part, FUNCTIONS) and part.name in _HANDS_OUT]
+    calls = (part for method in methods for part in walk(method) if isinstance(part, ast.Call))
+    return any(
+        isinstance(call.func, ast.Attribute)
+        and call.func.attr in ("cuda", "to")
+        and any(keyword.arg == "non_blocking" for keyword in call.keywords)
+        for call in calls
+    )
+
+
+def _uses_dali(module: ModuleIndex) -> bool:
+    """Does the module of a program's own iterator import DALI, whose pipelines end on the GPU?"""
+    return any(binding.target.startswith("nvidia.dali") for binding in module.imports)

@@ -1,0 +1,75 @@
+"""Values that an environment of reinforcement learning takes: a simulator on the host cannot go on without them."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Sequence
+
+from gpulint import regex
+from gpulint.documents.python import walk
+from gpulint.once import once
+from gpulint.semantic.module_index import FunctionNode, ModuleIndex, NodeRef, last_name
+
+_ENVIRONMENT = regex.compile(r"(^|_|[a-z])envs?($|_|\d)|^v?envs?|environment|simulator|emulator|^game$", re.IGNORECASE)
+_STEPS = ("step", "step_async", "send_actions")
+MAX_NAMES = 12
+"""Most variables that a value is followed through within one function."""
+MAX_USES = 50
+"""Most uses of each that are looked at."""
+
+
+def feeds_rl_environment(module: ModuleIndex, node: ast.AST, calls: Sequence[NodeRef]) -> bool:
+    """Does the value of ``node`` reach ``env.step(...)`` in its function or, returned, in one that calls it?
+
+    ``calls`` lead to the node's function, outermost first.
+    """
+    if not any(module.calls_by_name.get(name) for name in _STEPS) and not calls:
+        return False
+    for site in (NodeRef(module, node), *reversed(calls)):
+        taken, returned = _goes(site.module, site.node)
+        if taken or not returned:
+            return taken
+    return False
+
+
+def _goes(module: ModuleIndex, node: ast.AST) -> tuple[bool, bool]:
+    """Is a value passed to an environment within its function, and is it returned by that?"""
+    function = module.function(node)
+    names = set[str]()
+    queue: list[ast.AST] = [node]
+    returned = False
+    while queue and len(names) <= MAX_NAMES:
+        for up in module.syntax.ancestors(queue.pop()):
+            if isinstance(up, ast.Call) and _steps_environment(up):
+                return True, False
+            if isinstance(up, ast.Return):
+                returned = True
+            if isinstance(up, ast.Assign | ast.AnnAssign):
+                targets = up.targets if isinstance(up, ast.Assign) else [up.target]
+                new = {part.id for target in targets for part in walk(target) if isinstance(part, ast.Name)} - names
+                names |= new
+                queue += [part for name in sorted(new) for part in _reads(module, name).get(function, ())]
+            if isinstance(up, ast.stmt):
+                break
+    return False, returned
+
+
+@once
+def _reads(module: ModuleIndex, name: str) -> dict[FunctionNode | None, list[ast.Name]]:
+    """Function (None: the module itself) -> where it reads a variable first."""
+    table: dict[FunctionNode | None, list[ast.Name]] = {}
+    for use in module.uses.get(name, ()):
+        found = table.setdefault(module.function(use), [])
+        if len(found) < MAX_USES:
+            found.append(use)
+    return table
+
+
+def _steps_environment(call: ast.Call) -> bool:
+    """``envs.step(actions)``, ``self.env.step(action)``."""
+    return (
+        isinstance(call.func, ast.Attribute)
+        and call.func.attr in _STEPS
+        and bool(_ENVIRONMENT.search(last_name(call.func.value)))
+    )

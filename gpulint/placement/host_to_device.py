@@ -1,0 +1,332 @@
+"""How the batches of a loader reach the GPU: pinned or not, moved by a framework, or on the GPU from the start."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from gpulint.documents.python import walk
+from gpulint.finding import Place
+from gpulint.placement.device_iterators import binds_to_gpu
+from gpulint.placement.devices import Device, Transfer
+from gpulint.placement.prepared_loaders import PREPARE
+from gpulint.programs.gpu_programs import runs_elsewhere
+from gpulint.semantic.argument_binding import argument_of, parameters
+from gpulint.semantic.module_index import FUNCTIONS, FunctionNode, ModuleIndex, NodeRef, last_name
+from gpulint.training.loader_calls import Loader
+from gpulint.values.arguments import Argument, ArgumentState
+
+if TYPE_CHECKING:
+    from gpulint.project import Project
+
+_LOADER_HOOKS = {
+    **dict.fromkeys(
+        ("train_dataloader", "val_dataloader", "test_dataloader", "predict_dataloader"),
+        ("LightningDataModule", "LightningModule"),
+    ),
+    **dict.fromkeys(("build_training_data_loader", "build_validation_data_loader"), ("PyTorchTrial",)),
+}
+"""Methods from which Lightning and Determined take loaders whose batches they move -> the bases of their classes."""
+_GIVEN = ("train_dataloader", "eval_dataloader")
+"""Loaders that Composer's ``Trainer`` is made with."""
+_TRAINER_METHODS = ("fit", "validate", "test", "predict")
+_TORCH_SIGNATURE = ("torch.utils.data.", "torchdata.", "determined.")
+PIN_POSITION = 7
+"""Place of ``pin_memory`` among the positional parameters of ``torch.utils.data.DataLoader``."""
+WORKERS_POSITION = 5
+_ON_GPU = frozenset({Device.CUDA, Device.XPU})
+MAX_HELPERS = 2
+"""How many calls deep a collate function or data set is searched for what moves samples to a GPU."""
+COLLATE_POSITION = 6
+_REGROUPS = frozenset("list tuple dict zip map range len DataFrame tolist append extend keys items values".split())
+
+
+class HostToDevice:
+    """Answers about the loaders of one project."""
+
+    def __init__(self, project: Project) -> None:
+        self._project = project
+        self._on_gpu: dict[Loader, bool] = {}
+        self._moves_in: dict[ModuleIndex, dict[FunctionNode | None, list[Transfer]]] = {}
+
+    def argument(self, loader: Loader, name: str, position: int | None = None) -> Argument:
+        """What a loader gets for ``name``; ``position`` counts in torch's own signature only."""
+        place = position if loader.name.startswith(_TORCH_SIGNATURE) else None
+        return self._project.arguments.of(loader.module, loader.node, name, place)
+
+    def is_pinned(self, loader: Loader) -> bool | None:
+        """Does the loader pin its batches, perhaps on a condition? None if it cannot be told.
+
+        DGL's loaders say ``pin_memory`` to PyTorch themselves, so that nobody else may, and graphs are not pinned.
+        """
+        if loader.name.startswith("dgl."):
+            return None
+        argument = self.argument(loader, "pin_memory", PIN_POSITION)
+        if argument.passed is ArgumentState.NEVER:
+            return False
+        if argument.passed is ArgumentState.UNKNOWN or argument.unknown:
+            return None
+        values = [self._project.constants.of(ref.module, ref.node) for ref in argument.refs]
+        return not all(known.every(lambda value: not value) for known in values)
+
+    # -- frameworks ----------------------------------------------------------------------------------------------------
+
+    def mover(self, loader: Loader) -> Place | None:
+        """Where a framework takes the loader over and moves its batches to the GPU on its own."""
+        return self._movers.get(loader.node)
+
+    @cached_property
+    def _movers(self) -> dict[ast.Call, Place]:
+        table: dict[ast.Call, Place] = {}
+        for ref in self._handed_to_frameworks():
+            assert isinstance(ref.node, ast.expr)
+            place = Place(
+                ref.module.path, ref.module.syntax.span(ref.node), "the framework moves its batches to the GPU"
+            )
+            with self._project.containing(ref.module.path, "loaders handed to frameworks"):
+                for part in _parts(ref.node):
+                    for loader in self._project.loaders.loaders_of(ref.module, part):
+                        table.setdefault(loader.node, place)
+        return table
+
+    def _handed_to_frameworks(self) -> Iterator[NodeRef]:
+        """Expressions that hand loaders to Accelerate, Fabric, Ray, Lightning, Determined, Composer or Ignite."""
+        for module in self._project.training_modules:
+            with self._project.containing(module.path, "loaders handed to frameworks"):
+                yield from self._handed_in(module)
+
+    def _handed_in(self, module: ModuleIndex) -> Iterator[NodeRef]:
+        """The same in one module."""
+        if runs_elsewhere(module):
+            return
+        for method in PREPARE:
+            for call in module.calls_by_name.get(method, []):
+                if isinstance(call.func, ast.Attribute | ast.Name) and not self._on_cpu(module, call):
+                    yield from (NodeRef(module, argument) for argument in call.args)
+        for call in module.calls_by_name.get("Trainer", []):
+            if self._is_composers(module, call) and not self._on_cpu(module, call):
+                yield from (NodeRef(module, given.value) for given in call.keywords if given.arg in _GIVEN)
+        for method in (*_TRAINER_METHODS, "run"):
+            for call in module.calls_by_name.get(method, []):
+                if self._is_trainer(module, call, method):
+                    values = [*call.args, *(keyword.value for keyword in call.keywords)]
+                    yield from (NodeRef(module, value) for value in values)
+        if not (self._cpu_trainers or self.trains_on_cpu((module,))):
+            yield from self._hooks(module)
+
+    def _is_composers(self, module: ModuleIndex, call: ast.Call) -> bool:
+        return any(name.startswith("composer.") for name in self._project.resolver.call_names(module, call))
+
+    def _hooks(self, module: ModuleIndex) -> Iterator[NodeRef]:
+        for owner in module.classes:
+            hooks = [item for item in owner.body if isinstance(item, FUNCTIONS) and item.name in _LOADER_HOOKS]
+            bases = self._project.resolver.base_names(module, owner) if hooks else ()
+            for hook in hooks:
+                if any(base.endswith(_LOADER_HOOKS[hook.name]) for base in bases):
+                    yield from (NodeRef(module, value) for value in self._project.resolver.returns(hook))
+
+    def _is_trainer(self, module: ModuleIndex, call: ast.Call, method: str) -> bool:
+        """``Trainer(...).fit(...)`` of Lightning, or ``run`` of an Ignite engine that was given a device."""
+        if not isinstance(call.func, ast.Attribute):
+            return False
+        for ref in self._project.resolver.points_to(module, call.func.value):
+            if not isinstance(ref.node, ast.Call):
+                continue
+            names = self._project.resolver.call_names(ref.module, ref.node)
+            if method in _TRAINER_METHODS and any(
+                "lightning" in name and name.removesuffix(".from_argparse_args").endswith("Trainer") for name in names
+            ):
+                return not self._on_cpu(ref.module, ref.node)
+            if method == "run" and any(name.startswith("ignite.") for name in names):
+                device = next((keyword.value for keyword in ref.node.keywords if keyword.arg == "device"), None)
+                return device is not None and self._project.devices.may_be_gpu(ref.module, device)
+        return False
+
+    def _on_cpu(self, module: ModuleIndex, call: ast.Call) -> bool:
+        """Was the framework object behind the call, or made by it, told to use the CPU?"""
+        made = [NodeRef(module, call)]
+        if isinstance(call.func, ast.Attribute):
+            made += self._project.resolver.points_to(module, call.func.value)
+        for ref in made:
+            if isinstance(ref.node, ast.Call):
+                for keyword in ref.node.keywords:
+                    if keyword.arg in ("cpu", "accelerator", "device") and self._project.constants.of(
+                        ref.module, keyword.value
+                    ).every(lambda value: value is True or value == "cpu"):
+                        return True
+                    if keyword.arg == "gpus" and isinstance(keyword.value, ast.Constant) and keyword.value.value == 0:
+                        return True
+        return False
+
+    @cached_property
+    def _cpu_trainers(self) -> bool:
+        """Is every Trainer or Fabric of the tree told to use the CPU?"""
+        return self.trains_on_cpu(self._project.training_modules)
+
+    def trains_on_cpu(self, modules: tuple[ModuleIndex, ...]) -> bool:
+        """Do some modules make Trainers or Fabrics, all of them for the CPU?"""
+        found = [
+            self._on_cpu(module, call)
+            for module in modules
+            for name in ("Trainer", "Fabric")
+            for call in module.calls_by_name.get(name, [])
+        ]
+        return bool(found) and all(found)
+
+    # -- data that is on the GPU already -------------------------------------------------------------------------------
+
+    def yields_gpu_tensors(self, loader: Loader) -> bool:
+        """Are samples or batches on the GPU before the loader pins them? That would raise an error."""
+        if loader not in self._on_gpu:
+            self._on_gpu[loader] = self._find_gpu_tensors(loader)
+        return self._on_gpu[loader]
+
+    def _find_gpu_tensors(self, loader: Loader) -> bool:
+        if self._project.batch_flow.moves_batches(loader):
+            return True
+        resolver = self._project.resolver
+        for ref in self.argument(loader, "collate_fn", COLLATE_POSITION).refs:
+            for made in resolver.points_to(ref.module, ref.node):
+                if isinstance(made.node, FUNCTIONS) and self._moves(made.module, made.node):
+                    return True
+                if isinstance(made.node, ast.Call) and binds_to_gpu(self._project, made.module, made.node):
+                    return True
+        if self.gpu_fields(loader):
+            return True
+        for source in self.sources(loader):
+            assert isinstance(source.node, ast.expr)
+            for ref in resolver.points_to(source.module, source.node):
+                made_of = ref.node.args if isinstance(ref.node, ast.Call) else []
+                if isinstance(ref.node, ast.Call) and last_name(ref.node.func) != "TensorDataset":
+                    continue
+                if any(self._moved_fields(ref.module, argument) for argument in made_of):
+                    return True
+            for where, owner in resolver.classes_of(source.module, source.node):
+                getter = resolver.method(where, owner, "__getitem__")
+                if (
+                    getter is not None
+                    and isinstance(getter.node, FUNCTIONS)
+                    and self._moves(getter.module, getter.node)
+                ):
+                    return True
+        return False
+
+    def only_regroups(self, loader: Loader) -> bool:
+        """Does a collate function of the tree put samples into lists and make no tensor of them (``zip(*batch)``)?"""
+        origins = self._project.resolver.points_to
+        argument = self.argument(loader, "collate_fn", COLLATE_POSITION)
+        made = [function.node for ref in argument.refs for function in origins(ref.module, ref.node)]
+        return bool(made) and all(
+            isinstance(node, (*FUNCTIONS, ast.Lambda))
+            and all(last_name(part.func) in _REGROUPS for part in walk(node) if isinstance(part, ast.Call))
+            for node in made
+        )
+
+    def gpu_fields(self, loader: Loader) -> frozenset[str]:
+        """Fields of the sampled graph that live on the GPU (``data.to(device, "x", "y")``); ``*`` stands for all, which
+        DGL's loaders put there themselves (``device=``)."""
+        given = self.argument(loader, "device").refs if loader.name.startswith("dgl.") else ()
+        if any(self._project.devices.may_be_gpu(ref.module, ref.node) for ref in given):
+            return frozenset({"*"})
+        if not loader.samples_graph:
+            return frozenset()
+        found: set[str] = set()
+        for source in self.sources(loader):
+            assert isinstance(source.node, ast.expr)
+            found |= self._moved_fields(source.module, source.node)
+        return frozenset(found)
+
+    def sources(self, loader: Loader) -> list[NodeRef]:
+        """Expressions for the data set or graph that a loader reads."""
+        if loader.node.args and not isinstance(loader.node.args[0], ast.Starred):
+            return [NodeRef(loader.module, loader.node.args[0])]
+        named = (self.argument(loader, name).refs for name in ("dataset", "data", "graph"))
+        return [ref for refs in named for ref in refs if isinstance(ref.node, ast.expr)]
+
+    def _moves(self, module: ModuleIndex, function: FunctionNode) -> bool:
+        """Does the function, or a helper that it calls, move anything to a GPU, or make it there?"""
+        if self._moves_of(module, function):
+            return True
+        return self._makes_on_gpu(module, function, None, MAX_HELPERS)
+
+    def _moves_of(self, module: ModuleIndex, function: FunctionNode | None) -> list[Transfer]:
+        """The transfers to a GPU whose innermost function is ``function``."""
+        if module not in self._moves_in:
+            table = self._moves_in[module] = dict[FunctionNode | None, list[Transfer]]()
+            for move in self._project.devices.transfers(module):
+                if move.to_gpu:
+                    table.setdefault(module.function(move.node), []).append(move)
+        return self._moves_in[module].get(function, [])
+
+    def _makes_on_gpu(self, module: ModuleIndex, function: FunctionNode, call: NodeRef | None, depth: int) -> bool:
+        """Does a function name a GPU as the place of a tensor? A parameter of a helper is what ``call`` hands to it."""
+        calls = module.calls_of(function)
+        for inner in calls:
+            for device in _devices_named(inner):
+                where = NodeRef(module, device)
+                if call is not None and isinstance(device, ast.Name) and device.id in parameters(function):
+                    assert isinstance(call.node, ast.Call)
+                    handed = argument_of(function, call.node, device.id)
+                    if handed is None:
+                        continue  # other callers name one
+                    where = NodeRef(call.module, handed)
+                if self._project.devices.of(where.module, where.node) & _ON_GPU:
+                    return True
+        return depth > 0 and any(
+            isinstance(helper.node, FUNCTIONS)
+            and self._makes_on_gpu(helper.module, helper.node, NodeRef(module, inner), depth - 1)
+            for inner in calls
+            for helper in self._project.resolver.callees(module, inner)
+        )
+
+    def _moved_fields(self, module: ModuleIndex, node: ast.expr) -> frozenset[str]:
+        """What the function that has ``node`` moves of it to a GPU: names of fields, ``*`` for all, nothing."""
+        root = _root(node)
+        here = module.function(node)
+        found: set[str] = set()
+        for transfer in self._moves_of(module, here):
+            assigned = _assigned_root(module, transfer.node)
+            if isinstance(transfer.value, ast.Attribute) and transfer.node is not node and assigned != root:
+                continue  # `y = data.y.to(device)` leaves the data where they are
+            if transfer.node is node or (root and root in (_root(transfer.value), assigned)):
+                fields = [arg.value for arg in transfer.node.args[1:] if isinstance(arg, ast.Constant)]
+                found |= {field for field in fields if isinstance(field, str)} or {"*"}
+        return frozenset(found)
+
+
+def _parts(node: ast.expr) -> Iterator[ast.expr]:
+    """The elements of a list, tuple or dictionary of loaders; else the expression itself."""
+    if isinstance(node, ast.List | ast.Tuple):
+        for part in node.elts:
+            yield from _parts(part)
+    elif isinstance(node, ast.Dict):
+        for part in node.values:
+            yield from _parts(part)
+    elif isinstance(node, ast.ListComp):
+        yield from _parts(node.elt)
+    elif isinstance(node, ast.Starred):
+        yield from _parts(node.value)
+    else:
+        yield node
+
+
+def _root(node: ast.expr) -> str:
+    """The variable at the start of ``data.x[0]`` or ``copy(data)``, else ''."""
+    while isinstance(node, ast.Attribute | ast.Subscript) or (isinstance(node, ast.Call) and node.args):
+        node = node.args[0] if isinstance(node, ast.Call) else node.value
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def _assigned_root(module: ModuleIndex, call: ast.Call) -> str:
+    """The variable that ``data = dataset[0].to(device)`` assigns."""
+    statement = next((up for up in module.syntax.ancestors(call) if isinstance(up, ast.stmt)), None)
+    return _root(statement.targets[0]) if isinstance(statement, ast.Assign) else ""
+
+
+def _devices_named(call: ast.Call) -> Iterator[ast.expr]:
+    """``device=d`` of any call, and the first argument of ``x.to(d)``."""
+    yield from (keyword.value for keyword in call.keywords if keyword.arg == "device")
+    if isinstance(call.func, ast.Attribute) and call.func.attr == "to":
+        yield from call.args[:1]

@@ -1,0 +1,167 @@
+"""Loaders that Accelerate, Fabric, Ray Train or the like have prepared: their batches come out on the device."""
+
+from __future__ import annotations
+
+import ast
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from gpulint.documents.python import walk
+from gpulint.memo import Memo
+from gpulint.once import once
+from gpulint.semantic.argument_binding import argument_of
+from gpulint.semantic.module_index import FUNCTIONS, Binding, BindingKind, FunctionNode, ModuleIndex, last_name
+from gpulint.training.loop_iterables import unwrap_iterable
+
+if TYPE_CHECKING:
+    from gpulint.project import Project
+
+PREPARE = frozenset({"prepare", "setup_dataloaders", "prepare_data_loader", "_setup_dataloader", "MpDeviceLoader"})
+_OF_TRAINER = frozenset({"get_train_dataloader", "get_eval_dataloader", "get_test_dataloader"})
+"""Methods of Hugging Face's ``Trainer`` that hand out prepared loaders."""
+
+
+class PreparedLoaders:
+    """Answers for one project."""
+
+    def __init__(self, project: Project) -> None:
+        self._project = project
+        self._memo = Memo()
+
+    def is_prepared(self, module: ModuleIndex, source: ast.expr) -> bool:
+        """Did the loader go through ``accelerator.prepare`` or ``fabric.setup_dataloaders`` on its way here?"""
+        return self._memo.ask(source, lambda: self._find_prepared(module, source), False)
+
+    def _find_prepared(self, module: ModuleIndex, source: ast.expr) -> bool:
+        name = last_name(source)
+        if _moves_by_itself(source):
+            return True
+        if name in _handed_in(module):
+            return True
+        if isinstance(source, ast.Attribute) and self._prepared_by_subclass(module, source):
+            return True
+        if isinstance(source, ast.Name | ast.Attribute) and self._is_bound_to_prepared(module, source):
+            return True
+        return isinstance(source, ast.Name) and self._passed_prepared(module, source)
+
+    def _is_bound_to_prepared(self, module: ModuleIndex, source: ast.Name | ast.Attribute) -> bool:
+        """Is some value that the name is assigned a prepared loader? All its uses share the answer."""
+        bindings = self._bindings(module, source)
+        if not bindings:
+            return False
+        return self._memo.ask(
+            ("variable", bindings[0]),
+            lambda: any(
+                self._is_from_prepared(module, binding.value, binding.path)
+                for binding in bindings
+                if binding.kind is BindingKind.ASSIGN and binding.value is not None
+            ),
+            False,
+        )
+
+    def _passed_prepared(self, module: ModuleIndex, source: ast.Name) -> bool:
+        """Is the name a parameter for which some caller passes a prepared loader?"""
+        function = module.function(source)
+        if function is None:
+            return False
+        question = "parameter", function, source.id
+        return self._memo.ask(question, lambda: self._is_passed_prepared(module, function, source.id), False)
+
+    def _is_passed_prepared(self, module: ModuleIndex, function: FunctionNode, name: str) -> bool:
+        if name not in {arg.arg for arg in [*function.args.args, *function.args.kwonlyargs]}:
+            return False
+        for site in self._project.resolver.call_sites(module, function):
+            assert isinstance(site.node, ast.Call)
+            passed = argument_of(function, site.node, name)
+            if passed is not None and self.is_prepared(site.module, passed):
+                return True
+        return False
+
+    @cached_property
+    def _attributes(self) -> dict[str, list[tuple[ModuleIndex, ast.ClassDef]]]:
+        """Name of an attribute -> the classes whose methods keep a prepared loader under it."""
+        table: dict[str, list[tuple[ModuleIndex, ast.ClassDef]]] = {}
+        for module in self._project.training_modules:
+            for (owner, name), bindings in module.attributes.items():
+                values = (binding.value for binding in bindings)
+                if any(isinstance(value, ast.Call) and last_name(value.func) in PREPARE for value in values):
+                    table.setdefault(name, []).append((module, owner))
+        return table
+
+    def _prepared_by_subclass(self, module: ModuleIndex, source: ast.Attribute) -> bool:
+        """``self.loader`` in a base class, which the classes made from it let a framework prepare."""
+        owner = module.class_of(source)
+        return owner is not None and any(
+            owner in (base for _, base in self._project.resolver.mro(where, child))
+            for where, child in self._attributes.get(source.attr, [])
+        )
+
+    @staticmethod
+    def _bindings(module: ModuleIndex, source: ast.Name | ast.Attribute) -> list[Binding]:
+        """The bindings of a name, or of an attribute of the class around it."""
+        if isinstance(source, ast.Name):
+            return module.scope(source).lookup(source.id)
+        owner = module.class_of(source)
+        return module.attributes.get((owner, source.attr), []) if owner is not None else []
+
+    def _is_from_prepared(self, module: ModuleIndex, value: ast.expr, path: tuple[int, ...]) -> bool:
+        """Is a value a prepared loader, as it is or behind ``skip_first_batches`` or a generator of the tree?"""
+        if self._prepares(module, value, path) or _moves_by_itself(value):
+            return True
+        if path:
+            return False
+        if self._comes_prepared(module, value):
+            return True
+        inner = unwrap_iterable(value)
+        if isinstance(inner, ast.Call) and inner.args and self._yields(module, inner):
+            inner = inner.args[0]
+        return isinstance(inner, ast.Name | ast.Attribute) and self.is_prepared(module, inner)
+
+    def _yields(self, module: ModuleIndex, call: ast.Call) -> bool:
+        """``forever(loader)``, a generator of the tree."""
+        return any(
+            isinstance(part, ast.Yield | ast.YieldFrom)
+            for callee in self._project.resolver.callees(module, call)
+            for part in walk(callee.node)
+        )
+
+    def _prepares(self, module: ModuleIndex, value: ast.expr | None, path: tuple[int, ...]) -> bool:
+        """``accelerator.prepare(model, DataLoader(...))``: is what comes out at ``path`` a loader made on the spot?"""
+        if not isinstance(value, ast.Call) or last_name(value.func) not in PREPARE:
+            return False
+        at = path[0] if path else 0
+        made = value.args[at] if at < len(value.args) else None
+        return isinstance(made, ast.Call) and bool(self._project.loaders.loaders_of(module, made))
+
+    def _comes_prepared(self, module: ModuleIndex, value: ast.expr) -> bool:
+        """``loader = make_loader()``: does the function hand back what it has let a framework prepare?"""
+        if not isinstance(value, ast.Call):
+            return False
+        callees = self._project.resolver.callees(module, value)
+        if not callees and last_name(value.func) in _OF_TRAINER and "transformers" in module.packages:
+            return True
+        return any(
+            isinstance(made, ast.Call) and last_name(made.func) in PREPARE
+            for callee in callees
+            if isinstance(callee.node, FUNCTIONS)
+            for made in self._project.resolver.returns(callee.node)
+        )
+
+
+@once
+def _handed_in(module: ModuleIndex) -> frozenset[str]:
+    """Names of what a module lets a framework prepare."""
+    calls = (call for method in PREPARE for call in module.calls_by_name.get(method, []))
+    return frozenset(last_name(argument) for call in calls for argument in call.args)
+
+
+def _moves_by_itself(source: ast.expr) -> bool:
+    """``shard.iter_torch_batches()``: Ray Data places what it collates itself on the worker's device.
+
+    https://docs.ray.io/en/latest/data/api/doc/ray.data.DataIterator.iter_torch_batches.html
+    """
+    return (
+        isinstance(source, ast.Call)
+        and last_name(source.func) == "iter_torch_batches"
+        and all(keyword.arg != "collate_fn" for keyword in source.keywords)
+    )

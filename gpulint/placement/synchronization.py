@@ -1,0 +1,306 @@
+"""Places where the host waits for the GPU: ``.item()``, ``float(loss)``, printing a tensor, ``synchronize()`` ..."""
+
+from __future__ import annotations
+
+import ast
+import enum
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from gpulint import regex
+from gpulint.documents.python import walk
+from gpulint.placement.isinstance_tests import gets_no_tensor
+from gpulint.placement.tensor_location import TensorLocations
+from gpulint.records import dataclass
+from gpulint.semantic.module_index import (
+    COMPREHENSIONS,
+    FUNCTIONS,
+    Binding,
+    BindingKind,
+    LoopNode,
+    ModuleIndex,
+    NodeRef,
+    last_name,
+)
+from gpulint.semantic.reaching_definitions import reaching
+
+if TYPE_CHECKING:
+    from gpulint.project import Project
+
+MAX_STEPS = 4
+"""How many names and methods away from the sync an element is looked for."""
+_REDUCTIONS = frozenset({"sum", "mean", "max", "min", "norm", "all", "any", "argmax", "eq"})
+_PRINTERS = frozenset(
+    "print set_postfix set_postfix_str set_description set_description_str info debug warning log_message write".split()
+)
+_LOGGERS = frozenset({"add_scalar", "add_scalars"})
+_MASKS = frozenset({"bool", "eq", "ne", "gt", "ge", "lt", "le", "isnan", "isinf", "isfinite", "logical_not", "isin"})
+"""Methods and functions that give a mask."""
+_KEEPS = frozenset("to cuda view reshape squeeze unsqueeze flatten expand expand_as clone contiguous detach".split())
+_TERMS = regex.compile(r"losses$|metrics$|scores$")
+"""Names of what holds the few numbers of a batch, not its samples."""
+_MASK_NAME = regex.compile(r"(^|_)mask$")
+_ORDERS = (ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE)
+_TESTS = frozenset({"isnan", "isinf", "isfinite", "any", "all", "allclose", "equal"})
+
+
+class SyncKind(enum.Enum):
+    """How the host is made to wait."""
+
+    READ = "reads a value back"
+    FORMAT = "formats a tensor on the GPU"
+    TEST = "branches on a value that the GPU computes"
+    SELECT = "picks elements by a mask"
+    BARRIER = "waits for all queued work"
+
+
+@dataclass(frozen=True, slots=True)
+class SyncPoint:
+    """One primitive. ``value`` is the tensor that is read, None for a plain barrier."""
+
+    node: ast.expr
+    kind: SyncKind
+    value: ast.expr | None
+
+
+class SyncPoints:
+    """Host synchronisations of one project."""
+
+    def __init__(self, project: Project) -> None:
+        self._project = project
+        self._tensors = TensorLocations(project)
+        self._handed = TensorLocations(project, callers=True)
+
+    def in_module(self, module: ModuleIndex) -> Iterator[SyncPoint]:
+        """All primitives of a module, wherever they stand, in no order."""
+        for call in module.calls:
+            if (found := self._of_call(module, call)) is not None:
+                yield found
+        branches: Iterator[ast.If | ast.IfExp | ast.While] = module.syntax.of(ast.If, ast.IfExp, ast.While)
+        for branch in branches:
+            if (found := self._of_test(module, branch.test)) is not None:
+                yield found
+        for item in module.syntax.of(ast.Subscript):
+            if self._is_old_item(module, item):
+                assert isinstance(item.value, ast.Attribute)
+                yield SyncPoint(item, SyncKind.READ, item.value.value)
+            elif self._selects(module, item):
+                yield SyncPoint(item, SyncKind.SELECT, item.value)
+
+    def _is_old_item(self, module: ModuleIndex, node: ast.Subscript) -> bool:
+        """``loss.data[0]``, as ``loss.item()`` was written once."""
+        if not isinstance(node.value, ast.Attribute) or node.value.attr != "data":
+            return False
+        first = isinstance(node.slice, ast.Constant) and node.slice.value == 0
+        return first and self._tensors.is_tensor(module, node.value.value)
+
+    def _selects(self, module: ModuleIndex, node: ast.Subscript) -> bool:
+        """``logits[labels == 1]``: how much that is, the host must know. Storing one number there needs no wait."""
+        if not isinstance(node.ctx, ast.Load) or isinstance(node.slice, ast.Slice | ast.Tuple | ast.Constant):
+            return False
+        return self._is_mask(module, node.slice) and self._handed.is_tensor(module, node.value)
+
+    def _is_mask(self, module: ModuleIndex, node: ast.expr, depth: int = 0) -> bool:
+        """Is the value a tensor of truth values, by what it is made of?"""
+        match node:
+            case ast.Compare(ops=[ast.Eq() | ast.NotEq() | ast.Lt() | ast.LtE() | ast.Gt() | ast.GtE()]):
+                return True
+            case ast.UnaryOp(op=ast.Invert(), operand=inner):
+                return self._is_mask(module, inner, depth)
+            case ast.BinOp(op=ast.BitAnd() | ast.BitOr(), left=left, right=right):
+                return self._is_mask(module, left, depth) and self._is_mask(module, right, depth)
+            case ast.Call(keywords=keywords) if any(
+                keyword.arg == "dtype" and last_name(keyword.value) == "bool" for keyword in keywords
+            ):
+                return True
+            case ast.Call(func=ast.Attribute(attr=name, value=inner)):
+                return name in _MASKS or (name in _KEEPS and self._is_mask(module, inner, depth))
+            case ast.Name(id=name) if depth < 3:
+                bindings = reaching(module, module.scope(node).lookup(name), node)
+                if bindings and _MASK_NAME.search(name) and all(map(_is_unknown, bindings)):
+                    return True
+                values = [
+                    binding.value for binding in bindings if binding.kind is BindingKind.ASSIGN and not binding.path
+                ]
+                return (
+                    bool(values)
+                    and len(values) == len(bindings)
+                    and all(value is not None and self._is_mask(module, value, depth + 1) for value in values)
+                )
+        return False
+
+    def _of_call(self, module: ModuleIndex, call: ast.Call) -> SyncPoint | None:
+        func = call.func
+        name = last_name(func) if isinstance(func, ast.Name | ast.Attribute) else ""
+        if isinstance(func, ast.Attribute):
+            if name in ("item", "cpu") and not call.args and not self._tensors.is_host(module, func.value):
+                return SyncPoint(call, SyncKind.READ, func.value)
+            if name == "tolist" and self._is_tensor(module, func.value):
+                return SyncPoint(call, SyncKind.READ, func.value)
+            if name == "masked_select":
+                torch = self._project.resolver.call_names(module, call) & {"torch.masked_select"}
+                picked = call.args[0] if torch and call.args else func.value
+                if self._handed.is_tensor(module, picked):
+                    return SyncPoint(call, SyncKind.SELECT, picked)
+            if (name == "get_scale" or _asks_for_scale(module, call)) and "scaler" in last_name(func.value).lower():
+                return SyncPoint(call, SyncKind.READ, func.value)
+            if name == "synchronize" and self._project.resolver.call_names(module, call) & {"torch.cuda.synchronize"}:
+                return SyncPoint(call, SyncKind.BARRIER, None)
+        elif name in ("float", "int", "bool") and len(call.args) == 1:
+            argument = call.args[0]
+            reduced = (
+                isinstance(argument, ast.Call) and last_name(argument.func) in _REDUCTIONS and _is_method(argument)
+            )
+            if (reduced and not self._tensors.is_host(module, argument)) or self._tensors.is_tensor(module, argument):
+                return SyncPoint(call, SyncKind.READ, argument)
+        if name in _PRINTERS or name in _LOGGERS or (name == "log" and self._is_wandb(module, call)):
+            known = self._is_tensor if name in _LOGGERS else self._tensors.is_tensor
+            for shown in self._shown(call, name):
+                if known(module, shown):
+                    return SyncPoint(call, SyncKind.FORMAT, shown)
+        return None
+
+    def _is_tensor(self, module: ModuleIndex, node: ast.expr) -> bool:
+        """Is it one by its own looks, or by what all callers hand in?"""
+        return self._tensors.is_tensor(module, node) or self._handed.is_tensor(module, node)
+
+    def _is_wandb(self, module: ModuleIndex, call: ast.Call) -> bool:
+        """``wandb.log({"loss": loss})``, which makes numbers of tensors at once."""
+        return "wandb.log" in self._project.resolver.call_names(module, call)
+
+    def read_one_by_one(self, module: ModuleIndex, sync: SyncPoint) -> list[LoopNode | ast.comprehension]:
+        """The loops that go through the elements of the tensor whose element is read (``preds[i].item()``)."""
+        around = _loops_around(module, sync.node)
+        element = sync.value
+        if not around or element is None:
+            return []
+        for _ in range(MAX_STEPS):
+            if isinstance(element, ast.Call) and isinstance(element.func, ast.Attribute):
+                element = element.func.value
+            elif isinstance(element, ast.Name):
+                bindings = reaching(module, module.scope(element).lookup(element.id), element)
+                if len(bindings) != 1 or bindings[0].path or bindings[0].value is None:
+                    break
+                if bindings[0].kind is not BindingKind.ASSIGN or not isinstance(bindings[0].value, ast.Subscript):
+                    break
+                element = bindings[0].value
+            else:
+                break
+        indices: set[str] = set()
+        base = element
+        while isinstance(base, ast.Subscript):
+            indices |= {part.id for part in walk(base.slice) if isinstance(part, ast.Name)}
+            base = base.value
+        if not indices and isinstance(base, ast.Name):
+            indices = {base.id}
+        if isinstance(base, ast.Name) and _TERMS.search(base.id):
+            return []
+        through = [loop for loop in around if indices & _targets(loop) and not _is_limited(loop)]
+        return through if through and self._handed.is_tensor(module, base) else []
+
+    def gets_numbers(self, module: ModuleIndex, sync: SyncPoint, calls: tuple[NodeRef, ...]) -> bool:
+        """Do the calls that lead to the sync hand it numbers, which it leaves as they are?"""
+        value = sync.value
+        return bool(calls) and value is not None and gets_no_tensor(self._tensors, module, value, calls[-1])
+
+    @staticmethod
+    def _shown(call: ast.Call, name: str) -> Iterator[ast.expr]:
+        """Expressions whose value a call turns into text or into a number for a log."""
+        values = [*call.args[1:2]] if name in _LOGGERS else [*call.args, *(keyword.value for keyword in call.keywords)]
+        while values:
+            value = values.pop()
+            if isinstance(value, ast.JoinedStr):
+                values += [part.value for part in value.values if isinstance(part, ast.FormattedValue)]
+            elif (
+                isinstance(value, ast.BinOp)
+                and isinstance(value.op, ast.Mod)
+                and isinstance(value.left, ast.Constant | ast.BinOp)
+            ):
+                values.append(value.right)
+            elif isinstance(value, ast.Tuple | ast.List):
+                values += value.elts
+            elif isinstance(value, ast.Dict):
+                values += value.values
+            elif isinstance(value, ast.Starred):
+                values.append(value.value)
+            elif isinstance(value, ast.Call) and _converts(value):
+                values += [*value.args, *(keyword.value for keyword in value.keywords)]
+            else:
+                yield value
+
+    def _of_test(self, module: ModuleIndex, test: ast.expr) -> SyncPoint | None:
+        """``if torch.isnan(loss)``: the branch needs the value."""
+        inner = test.operand if isinstance(test, ast.UnaryOp) else test
+        parts = inner.values if isinstance(inner, ast.BoolOp) else [inner]
+        for part in parts:
+            bare = part.operand if isinstance(part, ast.UnaryOp) else part
+            while isinstance(bare, ast.Call) and _is_method(bare) and last_name(bare.func) in ("any", "all"):
+                assert isinstance(bare.func, ast.Attribute)
+                bare = bare.func.value
+            if isinstance(bare, ast.Compare) and isinstance(bare.ops[0], _ORDERS) and not _asks_for_text(bare):
+                for side in (bare.left, bare.comparators[0]):
+                    if self._tensors.is_tensor(module, side) and self._handed.is_tensor(module, side):
+                        return SyncPoint(bare, SyncKind.TEST, side)
+            if not isinstance(bare, ast.Call) or last_name(bare.func) not in _TESTS:
+                continue
+            if not bare.args:
+                if isinstance(bare.func, ast.Attribute) and self._tensors.is_tensor(module, bare.func.value):
+                    return SyncPoint(bare, SyncKind.TEST, bare.func.value)
+                continue
+            names = self._project.resolver.call_names(module, bare)
+            if any(name.startswith("torch.") for name in names) and self._tensors.is_tensor(module, bare.args[0]):
+                return SyncPoint(bare, SyncKind.TEST, bare.args[0])
+        return None
+
+
+def _asks_for_scale(module: ModuleIndex, call: ast.Call) -> bool:
+    """``scaler.state_dict()["scale"]``, for which the scaler reads it from the GPU."""
+    match module.syntax.parents.get(call):
+        case ast.Subscript(slice=ast.Constant(value="scale")):
+            return last_name(call.func) == "state_dict"
+    return False
+
+
+def _is_unknown(binding: Binding) -> bool:
+    """A parameter, or part of what was unpacked: nothing but the name tells what it is."""
+    return binding.kind is BindingKind.PARAMETER or (binding.kind is BindingKind.ASSIGN and bool(binding.path))
+
+
+def _loops_around(module: ModuleIndex, node: ast.AST) -> list[LoopNode | ast.comprehension]:
+    """Loops and comprehensions around a node within its function, innermost first."""
+    found: list[LoopNode | ast.comprehension] = []
+    for up in module.syntax.ancestors(node):
+        if isinstance(up, (*FUNCTIONS, ast.Lambda, ast.ClassDef)):
+            break
+        if isinstance(up, COMPREHENSIONS):
+            found += up.generators
+        elif isinstance(up, ast.For):
+            found.append(up)
+    return found
+
+
+def _targets(loop: LoopNode | ast.comprehension) -> set[str]:
+    return {part.id for part in walk(loop.target) if isinstance(part, ast.Name)} if hasattr(loop, "target") else set()
+
+
+def _is_limited(loop: LoopNode | ast.comprehension) -> bool:
+    """``for i in range(min(n, shown))``: a few examples are looked at."""
+    return isinstance(loop, ast.For | ast.comprehension) and any(
+        isinstance(part, ast.Call) and isinstance(part.func, ast.Name) and part.func.id in ("min", "islice")
+        for part in walk(loop.iter)
+    )
+
+
+def _asks_for_text(test: ast.Compare) -> bool:
+    return any(isinstance(side, ast.Constant) and isinstance(side.value, str | None) for side in test.comparators)
+
+
+def _converts(call: ast.Call) -> bool:
+    """``"...".format(x)``, ``str(x)``, ``dict(loss=x)``: what matters are the arguments."""
+    if isinstance(call.func, ast.Attribute):
+        return call.func.attr == "format"
+    return last_name(call.func) in ("dict", "str", "round", "float")
+
+
+def _is_method(call: ast.Call) -> bool:
+    return isinstance(call.func, ast.Attribute)

@@ -1,0 +1,337 @@
+"""Where a value lives: evidence that it is a tensor that a model computed on the GPU, or that the host holds it."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING
+
+from gpulint import regex
+from gpulint.memo import Memo
+from gpulint.semantic.argument_binding import argument_of
+from gpulint.semantic.module_index import FUNCTIONS, BindingKind, FunctionNode, ModuleIndex, last_name
+from gpulint.semantic.reaching_definitions import reaching
+
+if TYPE_CHECKING:
+    from gpulint.project import Project
+
+_LOSS = regex.compile(r"(^|_|[a-z])(loss|losses|err[A-Z]?|nll|kld|bce|elbo)(_|\d|$)|^loss", re.IGNORECASE)
+_TENSOR_NAME = regex.compile(
+    r"loss|logit|^(out|outs|output|outputs|pred|preds|grad_norm|total_norm)$|mloss", re.IGNORECASE
+)
+_TELLS = regex.compile(r"_?(format|print|log|str|show|display|describe)_|to_str")
+"""Functions that make text of what they are given."""
+_MAKES = regex.compile(
+    r"(^|_)(model|net|network|criterion|critic|discriminator|generator|encoder|decoder|module|loss|loss_?fn|loss_?func)$"
+    r"|loss|^net[DG]$|^forward$|cross_entropy|clip_grad_norm_?$",
+    re.IGNORECASE,
+)
+_STEP = regex.compile(r"(^|_)(step|batch|iter|iteration|train|update|optimize)(_|$)")
+"""Functions of a program's own that do a step and hand back its loss."""
+_REDUCES = regex.compile(r"(^|_)(all_?)?reduced?(_|$)|^reduce[A-Z]")
+"""Functions of a program's own that average a value over its processes."""
+_HOST_ROOTS = frozenset({"numpy", "np", "random", "math", "cv2", "pandas", "time", "os", "sklearn", "scipy"})
+_ENDS = frozenset(
+    "item tolist numpy cpu get_scale shape size dim numel nelement ndim device dtype type stride get_device "
+    "is_contiguous data_ptr".split()
+)
+_METHODS = frozenset(
+    "detach mean sum max min abs norm clone float half double to cuda data view reshape squeeze unsqueeze sqrt exp log "
+    "pow div mul add sub argmax topk eq flatten permute transpose t softmax sigmoid".split()
+)
+"""Frequent methods of tensors, which no class of the tree stands behind."""
+_CREATORS = frozenset(
+    "torch.empty torch.zeros torch.ones torch.full torch.tensor torch.as_tensor torch.from_numpy torch.rand "
+    "torch.randn torch.randint torch.randperm torch.arange torch.LongTensor torch.FloatTensor torch.IntTensor "
+    "torch.BoolTensor torch.Tensor".split()
+)
+_PAIRS = frozenset({"max", "min", "topk", "sort", "median", "mode", "kthvalue", "cummax", "cummin"})
+"""What returns values and their places, two tensors."""
+_PLACED = frozenset({"training_step", "validation_step", "test_step"})
+_NO_VALUES = (ast.Is, ast.IsNot, ast.In, ast.NotIn)
+_SETTING = regex.compile(r"scale|weight|fn|func|coef|type|name|lambda|alpha|interval", re.IGNORECASE)
+_FACTOR = regex.compile(r"(scale|scaler|weight|weights|coef|coeff|factor|schedule)$", re.IGNORECASE)
+_FLOATS = frozenset({"float", "int", "Optional[float]", "float | None", "Optional[int]", "int | None"})
+
+
+class TensorLocations:
+    """Tensors in the modules of one project. With ``callers``, a parameter is what all callers of its function hand
+    in; that takes longer to find out."""
+
+    def __init__(self, project: Project, callers: bool = False) -> None:
+        self._project = project
+        self._callers = callers
+        self._memo = Memo()
+
+    def is_host(self, module: ModuleIndex, node: ast.expr) -> bool:
+        """Is the value certainly in host memory: NumPy, a loader's own batch, or copied there before?"""
+        return self._memo.ask(("host", node), lambda: self._find_host(module, node), False)
+
+    def _find_host(self, module: ModuleIndex, node: ast.expr) -> bool:
+        batch_read = self._project.batch_flow.batch_of(module, node)
+        if batch_read is not None:
+            return not batch_read.prepared and not (not batch_read.loaders and _framework_steps(module))
+        match node:
+            case ast.Call(func=func):
+                if isinstance(func, ast.Attribute):
+                    if func.attr in ("cpu", "numpy", "item", "tolist"):
+                        return True
+                    roots = {name.split(".", 1)[0] for name in self._project.resolver.names(module, func)}
+                    if roots & _HOST_ROOTS or self._is_made_on_host(module, node):
+                        return True
+                    if self._moves(module, node):
+                        return False
+                    if roots == {"torch"} and node.args:
+                        return self.is_host(module, node.args[0])
+                    return self.is_host(module, func.value)
+                return last_name(func) in ("float", "int", "len", "sum_of", "range")
+            case ast.Attribute(value=base) | ast.Subscript(value=base):
+                return self.is_host(module, base)
+            case ast.Constant():
+                return True
+            case ast.BinOp(left=left, right=right):
+                if _is_number(left) or _is_number(right):
+                    return not any(self.is_tensor(module, part) for part in (left, right))
+                return self.is_host(module, left) and self.is_host(module, right)
+            case ast.Name(id=name):
+                bindings = reaching(module, module.scope(node).lookup(name), node)
+                values = [
+                    b.value for b in bindings if b.kind is BindingKind.ASSIGN and b.value is not None and not b.path
+                ]
+                # A parameter that is filled on the host where it is absent holds a host tensor where it is not.
+                filled = sum(b.kind is BindingKind.PARAMETER for b in bindings) if len(bindings) > 1 else 0
+                return (
+                    bool(values)
+                    and len(values) + filled == len(bindings)
+                    and all(self.is_host(module, value) for value in values if value is not node)
+                )
+        return False
+
+    def _is_made_on_host(self, module: ModuleIndex, call: ast.Call) -> bool:
+        """Does the call make a tensor without naming a device?"""
+        made = self._project.resolver.call_names(module, call) & _CREATORS
+        return bool(made) and not any(keyword.arg in ("device", None) for keyword in call.keywords)
+
+    def _moves(self, module: ModuleIndex, call: ast.Call) -> bool:
+        """Does the call move a batch, or (where callers are asked) anything, to what may be a GPU?"""
+        if last_name(call.func) not in ("to", "cuda", "type"):
+            return False
+        move = self._project.devices.transfer_at(module, call)
+        return move is not None and move.to_gpu and (self._callers or move.batch_read is not None)
+
+    def is_tensor(self, module: ModuleIndex, node: ast.expr) -> bool:
+        """Is there evidence that the value is a tensor that a model or loss computed, still on the GPU?"""
+        return self._memo.ask(("tensor", node), lambda: self._find_tensor(module, node), False)
+
+    def _find_tensor(self, module: ModuleIndex, node: ast.expr) -> bool:
+        match node:
+            case ast.Name(id=name):
+                return self._is_tensor_name(module, node, name)
+            case ast.Attribute(value=base, attr=attr):
+                if attr in ("loss", "logits") or self._is_placed(module, base):
+                    return True
+                if attr == "grad" and _is_weight(module, base):
+                    return True
+                return attr in ("data", "grad", "T") and self.is_tensor(module, base)
+            case ast.Subscript(value=base):
+                return self.is_tensor(module, base) or self._is_placed(module, base)
+            case ast.IfExp(body=body, orelse=orelse):
+                parts = (body, orelse)
+                return any(self.is_tensor(module, part) for part in parts) and not any(
+                    self.is_host(module, part) for part in parts
+                )
+            case ast.BinOp(left=left, right=right):
+                if any(isinstance(part, ast.Constant) and isinstance(part.value, str) for part in (left, right)):
+                    return False  # text
+                return self.is_tensor(module, left) or self.is_tensor(module, right)
+            case ast.Compare(left=left, ops=[op], comparators=[right]) if not isinstance(op, _NO_VALUES):
+                return self.is_tensor(module, left) or self.is_tensor(module, right)
+            case ast.UnaryOp(op=ast.USub() | ast.Invert(), operand=inner):
+                return self.is_tensor(module, inner)
+            case ast.Call(func=func, args=args):
+                name = last_name(func) if isinstance(func, ast.Name | ast.Attribute) else ""
+                if (
+                    name in _ENDS
+                    or _TELLS.match(name)
+                    or (isinstance(func, ast.Name) and name in ("float", "int", "str", "len"))
+                ):
+                    return False
+                if (
+                    (_MAKES.search(name) and not _FACTOR.search(name)) or self._runs_itself(module, func)
+                ) and not self._returns_host(module, node):
+                    return True
+                if self._moves(module, node):
+                    return True
+                if isinstance(func, ast.Name) and (name in ("sum", "max", "min", "abs") or _REDUCES.search(name)):
+                    return any(self.is_tensor(module, argument) for argument in args[:1])
+                if isinstance(func, ast.Attribute) and self.is_tensor(module, func.value):
+                    return name in _METHODS or not self._returns_host(module, node)
+                torch = any(found.startswith("torch.") for found in self._project.resolver.names(module, func))
+                if torch:
+                    return any(self.is_tensor(module, argument) for argument in args[:2])
+                return self._returns_tensor(module, node)
+        return False
+
+    def _is_tensor_name(self, module: ModuleIndex, node: ast.Name, name: str) -> bool:
+        evidence = False
+        for binding in reaching(module, module.scope(node).lookup(name), node):
+            if binding.kind is BindingKind.ASSIGN and binding.value is not None and binding.value is not node:
+                if isinstance(binding.value, ast.Constant):
+                    continue
+                value, path = _element(binding.value, binding.path)
+                if path and not isinstance(value, ast.Call):
+                    evidence = evidence or self._is_placed(module, value)
+                    continue
+                pair = isinstance(value, ast.Call) and last_name(value.func) in _PAIRS
+                named = not path or _TENSOR_NAME.search(name) or pair
+                if self.is_tensor(module, value) and named:
+                    evidence = True
+                else:
+                    return False
+            elif binding.kind is BindingKind.LOOP and binding.value is not None:
+                evidence = self._is_row(module, binding.value, binding.path)
+                if not evidence:
+                    return False
+            elif binding.kind is BindingKind.PARAMETER and self._callers:
+                if not self._is_passed(module, name, binding.scope.node):
+                    return False
+                evidence = True
+            elif binding.kind is BindingKind.PARAMETER:
+                evidence = bool(_LOSS.search(name)) and not _SETTING.search(name) and not _is_float(binding.node)
+                if evidence and self._is_passed_from_host(module, node):
+                    return False
+            elif binding.kind is BindingKind.AUGMENT:
+                evidence = evidence or self._was_tensor(module, binding.node, node)
+            else:
+                return False
+        return evidence
+
+    def _runs_itself(self, module: ModuleIndex, func: ast.expr) -> bool:
+        """``self(x)`` in a module."""
+        if not isinstance(func, ast.Name) or func.id != "self" or (owner := module.class_of(func)) is None:
+            return False
+        return any(base.endswith("Module") for base in self._project.resolver.base_names(module, owner))
+
+    def _is_row(self, module: ModuleIndex, source: ast.expr, path: tuple[int, ...]) -> bool:
+        """``for row in preds``, ``for i, (p, y) in enumerate(zip(preds, labels))``: does a loop run over a tensor?"""
+        while isinstance(source, ast.Call) and isinstance(source.func, ast.Name) and source.args:
+            name = source.func.id
+            if name == "enumerate" and path[:1] == (1,):
+                source, path = source.args[0], path[1:]
+            elif name == "zip" and path and 0 <= path[0] < len(source.args):
+                source, path = source.args[path[0]], path[1:]
+            elif "tqdm" in name:
+                source = source.args[0]
+            else:
+                return False
+        return not path and self.is_tensor(module, source)
+
+    def _is_placed(self, module: ModuleIndex, node: ast.expr) -> bool:
+        """Is it the batch that Lightning or Determined hands to a hook of its own, on the GPU already?"""
+        if not self._callers or not isinstance(node, ast.Name):
+            return False
+        function = module.function(node)
+        if function is None or [arg.arg for arg in function.args.args[1:2]] != [node.id]:
+            return False
+        bindings = reaching(module, module.scope(node).lookup(node.id), node)
+        if not all(binding.kind is BindingKind.PARAMETER for binding in bindings):
+            return False
+        owner = module.class_of(function)
+        return self._project.loops.is_trial_hook(module, function) or (
+            function.name in _PLACED
+            and owner is not None
+            and any(base.endswith("LightningModule") for base in self._project.resolver.base_names(module, owner))
+        )
+
+    def _is_passed(self, module: ModuleIndex, name: str, function: ast.AST) -> bool:
+        """Do all callers hand in a tensor that they computed?"""
+        if not isinstance(function, FUNCTIONS):
+            return False
+        return self._memo.ask((function, name), lambda: self._find_passed(module, name, function), False)
+
+    def _find_passed(self, module: ModuleIndex, name: str, function: FunctionNode) -> bool:
+        sites = self._project.resolver.call_sites(module, function)
+        if not sites and function.name == "forward":
+            sites = self._project.batch_flow.forward_calls.get(function, ())
+        handed = [
+            (site.module, argument_of(function, site.node, name)) for site in sites if isinstance(site.node, ast.Call)
+        ]
+        return bool(handed) and all(value is not None and self.is_tensor(where, value) for where, value in handed)
+
+    def _was_tensor(self, module: ModuleIndex, statement: ast.AST, node: ast.Name) -> bool:
+        """``loss /= steps``: was the name a tensor before, or is what is added to it?"""
+        if not isinstance(statement, ast.AugAssign) or not isinstance(statement.target, ast.Name):
+            return False
+        parts = [statement.value] if statement.target is node else [statement.target, statement.value]
+        return any(self.is_tensor(module, part) for part in parts)
+
+    def _is_passed_from_host(self, module: ModuleIndex, parameter: ast.Name) -> bool:
+        """Do all callers pass a number that they have read already (``log(step, loss.item())``)?"""
+        passed = [
+            (ref.module, ref.node)
+            for ref in self._project.resolver.points_to(module, parameter)
+            if isinstance(ref.node, ast.expr)
+        ]
+        return bool(passed) and all(self.is_host(where, node) for where, node in passed)
+
+    def _returns_host(self, module: ModuleIndex, call: ast.Call) -> bool:
+        """Does a function of the tree hand back what it has read from the GPU already?"""
+        for callee in self._project.resolver.callees(module, call):
+            if isinstance(callee.node, ast.FunctionDef):
+                returned = self._project.resolver.returns(callee.node)
+                if returned and all(self.is_host(callee.module, value) for value in returned):
+                    return True
+        return False
+
+    def _returns_tensor(self, module: ModuleIndex, call: ast.Call) -> bool:
+        """Does a step of the tree (``loss = self.train_step(batch)``) hand back what it has computed, on each way?"""
+        if not _STEP.search(last_name(call.func)):
+            return False
+        returned = [
+            (callee.module, value)
+            for callee in self._project.resolver.callees(module, call)
+            if isinstance(callee.node, ast.FunctionDef)
+            for value in self._project.resolver.returns(callee.node)
+        ]
+        return bool(returned) and all(self.is_tensor(where, value) for where, value in returned)
+
+
+def _is_float(parameter: ast.AST) -> bool:
+    """``loss: float``, ``loss: Optional[float]``: a number by its annotation."""
+    note = parameter.annotation if isinstance(parameter, ast.arg) else None
+    return note is not None and ast.unparse(note).removeprefix("typing.") in _FLOATS
+
+
+def _is_weight(module: ModuleIndex, node: ast.expr) -> bool:
+    """``p`` of ``for p in model.parameters()``."""
+    bindings = module.scope(node).lookup(node.id) if isinstance(node, ast.Name) else ()
+    return bool(bindings) and all(
+        binding.kind is BindingKind.LOOP
+        and binding.value is not None
+        and last_name(binding.value) in ("parameters", "named_parameters")
+        for binding in bindings
+    )
+
+
+def _is_number(node: ast.expr) -> bool:
+    """Is it a number that was just read: ``loss.item()``, ``float(loss)``, ``len(batch)``?"""
+    if not isinstance(node, ast.Call):
+        return False
+    return last_name(node.func) == "item" or (
+        isinstance(node.func, ast.Name) and node.func.id in ("float", "int", "len")
+    )
+
+
+def _element(value: ast.expr, path: tuple[int, ...]) -> tuple[ast.expr, tuple[int, ...]]:
+    """What ``a, b = x, y`` gives a name, as far as the value is written out, and the rest of the path."""
+    while path and isinstance(value, ast.Tuple | ast.List) and 0 <= path[0] < len(value.elts):
+        value, path = value.elts[path[0]], path[1:]
+    return value, path
+
+
+def _framework_steps(module: ModuleIndex) -> bool:
+    """Does Accelerate or Fabric propagate the gradients here, so that it places batches as well?"""
+    return any(
+        isinstance(call.func, ast.Attribute) and last_name(call.func.value) in ("fabric", "accelerator")
+        for call in module.calls_by_name.get("backward", [])
+    )

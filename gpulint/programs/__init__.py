@@ -1,0 +1,1 @@
+"""Which programs and jobs use GPUs, and how many."""

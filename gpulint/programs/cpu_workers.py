@@ -1,0 +1,107 @@
+"""Which modules run without GPUs: workers of Ray's, Kubeflow's and Hugging Face's trainers, and images for CPUs."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpulint import regex
+from gpulint.once import once
+from gpulint.semantic.module_index import BindingKind, ModuleIndex, last_name
+
+if TYPE_CHECKING:
+    from gpulint.project import Project
+
+_ASKED = ("num_gpus", "use_gpu")
+"""What Ray is asked for; beside 0 and False, comments may still speak of GPUs."""
+_KEPT_OFF = ("no_cuda", "use_cpu")
+"""What keeps Hugging Face's Trainer on the CPU."""
+_ARGUMENTS = "TrainingArguments"
+_OPTION = regex.compile(r"(?:\.|--)(?:(?:use|num)[_-]gpus?|no[_-]cuda|use[_-]cpu)\b")
+"""The same as an option of the program."""
+_RESOURCES = ("resources_per_node", "resources_per_worker")
+"""What Kubeflow's and Ray's trainers give each worker."""
+_DEVICE = regex.compile(r"\b(?:cuda|device_map)\b")
+_CPU_IMAGE = regex.compile(r"(?:^|[-_./:])cpu(?:[-_.:/]|$)", re.IGNORECASE)
+"""``tf2-cpu.2-12``, ``pytorch:latest-cpu``."""
+
+
+def may_use_no_gpus(text: bytes) -> bool:
+    """Does a program have a word without which ``use_no_gpus`` cannot be true?"""
+    return any(name.encode() in text for name in (*_ASKED, *_KEPT_OFF, *_RESOURCES))
+
+
+@once
+def use_no_gpus(module: ModuleIndex) -> bool:
+    """Is a module written for workers without GPUs?"""
+    return _asks_for_cpus(module) or _asks_for_no_gpus(module)
+
+
+def only_in_cpu_images(project: Project, program: Path) -> bool:
+    """Is a program started by nothing but images, and by tasks in such images, that are named for CPUs?"""
+    jobs = [launched.job for launched in project.launched(program)]
+    return bool(jobs) and all(
+        job.gpus is None and job.task.image is not None and _CPU_IMAGE.search(job.task.image) for job in jobs
+    )
+
+
+def _asks_for_no_gpus(module: ModuleIndex) -> bool:
+    """Does a module say ``num_gpus=0``, ``use_gpu=False`` or ``no_cuda=True``, nothing else of these, and name a device
+    at most in what such workers run? Ray hides the GPUs from them."""
+    text = module.syntax.source.text
+    if not any(name in text for name in (*_ASKED, *_KEPT_OFF)) or _OPTION.search(text):
+        return False
+    asked = [
+        (call, keyword)
+        for call in module.calls
+        for keyword in call.keywords
+        if keyword.arg in _ASKED or (keyword.arg in _KEPT_OFF and last_name(call.func).endswith(_ARGUMENTS))
+    ]
+    if not any(_is_said(module, keyword.value) for _, keyword in asked):
+        return False
+    if not all(_is_off(module, keyword.value, keyword.arg in _KEPT_OFF) for _, keyword in asked):
+        return False
+    calls = [call for call, keyword in asked if keyword.arg in _ASKED]
+    return _DEVICE.search(_without(module, calls)) is None
+
+
+def _without(module: ModuleIndex, calls: list[ast.Call]) -> str:
+    """The text of a module without the functions and classes that some calls take first."""
+    handed = {call.args[0].id for call in calls if call.args and isinstance(call.args[0], ast.Name)}
+    lines = module.syntax.source.text.splitlines(keepends=True)
+    for definition in (*module.functions, *module.classes):
+        if getattr(definition, "name", "") in handed and definition.end_lineno is not None:
+            for line in range(definition.lineno - 1, definition.end_lineno):
+                lines[line] = "\n"
+    return "".join(lines)
+
+
+def _is_said(module: ModuleIndex, value: ast.expr) -> bool:
+    """Is a value written out, or a variable's? What a caller hands over may be anything."""
+    if isinstance(value, ast.Name):
+        return all(binding.kind is BindingKind.ASSIGN for binding in module.scope(value).lookup(value.id))
+    return isinstance(value, ast.Constant)
+
+
+def _is_off(module: ModuleIndex, value: ast.expr, means: bool) -> bool:
+    """Is a value 0 or False (for what keeps a GPU away: True), or a name for nothing else?"""
+    if isinstance(value, ast.Name):
+        made = [binding.value for binding in module.scope(value).lookup(value.id)]
+        return bool(made) and all(isinstance(one, ast.Constant) and bool(one.value) is means for one in made)
+    return isinstance(value, ast.Constant) and bool(value.value) is means
+
+
+def _asks_for_cpus(module: ModuleIndex) -> bool:
+    """Does a module hand its function to workers whose resources, all written out, hold no GPU?"""
+    text = module.syntax.source.text
+    if not any(name in text for name in _RESOURCES) or "use_gpu" in text:
+        return False
+    asked = [keyword.value for call in module.calls for keyword in call.keywords if keyword.arg in _RESOURCES]
+    return bool(asked) and all(
+        isinstance(value, ast.Dict)
+        and bool(value.keys)
+        and all(isinstance(key, ast.Constant) and "gpu" not in str(key.value).lower() for key in value.keys)
+        for value in asked
+    )

@@ -1,0 +1,130 @@
+"""Environment variables set anywhere in a document: ``os.environ``, ``export``, a command's prefix, a spec's ``env``,
+ENV."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from gpulint import regex
+from gpulint.documents.base import Document
+from gpulint.records import dataclass
+from gpulint.semantic.module_index import ModuleIndex
+from gpulint.source import Span
+
+if TYPE_CHECKING:
+    from gpulint.documents.shell import Command, Script
+    from gpulint.project import Project
+
+
+_REASON = regex.compile(
+    r"do(n't| not) (remove|delete|change)|work-?\s?around|(w/o|without) (this|these)\b|otherwise|must be set|keep this"
+    r"|(do(es)?(n't| not)|can'?t|cannot) (support|have|connect|communicate)|(has|have) no\b|not (supported|available)"
+    r"|(will|would|may|can) (hang|deadlock|crash|fail)|avoid\w* .*\b(error|hang|deadlock|crash)"
+    r"|(is|are) (needed|required|necessary)",
+    re.IGNORECASE,
+)
+_NCCL = regex.compile(r"\s*(?:export\s+)?NCCL_\w+=")
+_DECLARATIONS = frozenset({"export", "declare", "typeset", "local", "readonly", "echo", "printf"})
+
+
+@dataclass(frozen=True, slots=True)
+class EnvironmentSetting:
+    """A variable gets a value. ``value`` is None when it could not be told.
+
+    ``node`` is the Python statement's expression; ``conditional`` tells that the setting stands under a condition.
+    """
+
+    name: str
+    value: str | None
+    span: Span
+    node: ast.AST | None = None
+    conditional: bool = False
+
+
+def settings(document: Document, project: Project, names: frozenset[str]) -> Iterator[EnvironmentSetting]:
+    """Where a document sets one of ``names``, in its own order per language."""
+    if (module := project.module(document)) is not None:
+        yield from _in_python(module, project, names)
+    for script in document.scripts:
+        yield from _in_shell(script, names)
+    for task in document.tasks:
+        for variable in task.env:
+            if variable.name in names:
+                yield EnvironmentSetting(variable.name, variable.value, variable.span)
+
+
+def is_explained(document: Document, span: Span) -> bool:
+    """Does a comment beside or right above say that the line is there for a reason ("do not remove", "workaround")?
+
+    A comment above several settings of NCCL is about them all.
+    """
+    if span.cell is not None:
+        return False
+    lines = [document.source.line(span.line)]
+    for number in range(span.line - 1, max(span.line - 4, 0), -1):
+        text = document.source.line(number)
+        if text.lstrip().startswith("#"):
+            lines.append(text)
+        elif not (_NCCL.match(text) and _NCCL.match(lines[0])):
+            break
+    return any(_REASON.search(text.partition("#")[2]) for text in lines)
+
+
+def _in_python(module: ModuleIndex, project: Project, names: frozenset[str]) -> Iterator[EnvironmentSetting]:
+    for target, value, _ in module.stores.get("environ", []):
+        if isinstance(target, ast.Subscript) and value is not None:
+            yield from _entry(module, project, names, target.slice, value, target)
+    for method in ("setdefault", "putenv", "update"):
+        for call in module.calls_by_name.get(method, []):
+            if not project.resolver.call_names(module, call) & {f"os.environ.{method}", f"os.{method}"}:
+                continue
+            if method != "update" and len(call.args) == 2:
+                yield from _entry(module, project, names, call.args[0], call.args[1], call)
+            for given in call.args if method == "update" else []:
+                if isinstance(given, ast.Dict):
+                    for key, value in zip(given.keys, given.values, strict=True):
+                        if key is not None:
+                            yield from _entry(module, project, names, key, value, call)
+
+
+def _entry(
+    module: ModuleIndex, project: Project, names: frozenset[str], key: ast.expr, value: ast.expr, node: ast.expr
+) -> Iterator[EnvironmentSetting]:
+    known_key = project.constants.of(module, key)
+    if not known_key.complete or len(known_key.values) != 1 or known_key.values[0].value not in names:
+        return
+    known = project.constants.of(module, value)
+    text = str(known.values[0].value) if known.complete and len(known.values) == 1 else None
+    statement = module.syntax.parents.get(node)
+    span = module.syntax.span(statement if isinstance(statement, ast.Assign | ast.Expr) else node)
+    yield EnvironmentSetting(
+        str(known_key.values[0].value), text, span, node, project.guards.is_conditional(module, node)
+    )
+
+
+def _in_shell(script: Script, names: frozenset[str]) -> Iterator[EnvironmentSetting]:
+    prefixes = [assignment for command in script.walk() for assignment in command.assignments]
+    for assignment in dict.fromkeys([*script.assignments, *prefixes]):
+        if assignment.name in names and (assignment.exported or assignment.prefix or assignment.value is not None):
+            value = script.expand(assignment.value) if assignment.value is not None else None
+            blocks = any(block.kind in ("if", "case", "and", "or", "while") for block in assignment.blocks)
+            yield EnvironmentSetting(assignment.name, value, assignment.span, None, blocks)
+    for command in script.walk():
+        if command.name not in _DECLARATIONS:  # their words are assignments already
+            yield from _env_words(command, names)
+
+
+def _env_words(command: Command, names: frozenset[str]) -> Iterator[EnvironmentSetting]:
+    """``env NAME=value cmd``, ``docker run -e NAME=value``, ``srun --export=ALL,NAME=value``, ``mpirun -x
+    NAME=value``."""
+    for word in command.argv:
+        text = word.value
+        if text is None or "=" not in text:
+            continue
+        for part in text.removeprefix("--export=").removeprefix("--env=").removeprefix("-e").split(","):
+            name, equals, value = part.partition("=")
+            if equals and name in names:
+                yield EnvironmentSetting(name, value, word.span, None, command.conditional)

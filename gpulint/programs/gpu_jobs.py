@@ -1,0 +1,175 @@
+"""Which jobs hold GPUs, and the shell commands that run while they do."""
+
+from __future__ import annotations
+
+import re
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpulint import regex
+from gpulint.finding import Place
+from gpulint.launch.gpu_counts import BATCH
+from gpulint.launch.program_launches import is_uncalled
+from gpulint.launch.transfer_commands import only_prepares
+from gpulint.records import dataclass
+from gpulint.rule import Kind
+
+if TYPE_CHECKING:
+    from gpulint.documents.base import Document
+    from gpulint.documents.shell import Command
+    from gpulint.documents.shell.script import Block
+    from gpulint.launch.job import Job, JobLaunch
+    from gpulint.project import Project
+
+_STAGE = regex.compile(r"\$\{?(start_?|stop_?)?stage\b")
+_IS_ON = regex.compile(r"""\[\[?\s+["']?\$\{?(\w+)\}?["']?\s+(?:==?|-eq)\s+["']?(?:true|1|yes|y)["']?\s+\]\]?""")
+_SETS_UP = regex.compile(
+    r"^[ \t]*(?:export[ \t]+NCCL_\w+=|(?:module|ml)[ \t]+(?:load|add)[ \t][^#\n]*\bcuda)", re.MULTILINE
+)
+_OFF = frozenset({"false", "0", "no", "n", ""})
+_DISTRIBUTED = frozenset({"torchrun", "accelerate", "deepspeed", "horovodrun", "composer", "fabric"})
+
+
+@dataclass(frozen=True, slots=True)
+class GpuJobCommand:
+    """A command that runs in ``job`` while its GPUs are held; ``evidence`` says why they are."""
+
+    command: Command
+    job: Job
+    evidence: Place
+
+
+def tests_existence(command: Command) -> bool:
+    """Does a command only run where some file is missing (``[ ! -d data ]``)?"""
+    return any(f" {flag} " in f" {block.text} " for block in command.conditions for flag in ("-d", "-e", "-f", "-s"))
+
+
+def may_skip(job: Job, document: Document, command: Command) -> bool:
+    """Does a plain script start a command only in a stage of a recipe, or if a flag is set that is off?
+
+    Recipes are run by hand, stage by stage, on whatever machine suits it. A batch job holds its GPUs throughout.
+    """
+    if job.gpus is not None or job.task.system:
+        return False
+    calls = [item.launch.command for item in job.calls.get(document.path, ())]
+    return any(
+        _is_stage(block) or _is_off(block, around) for around in (command, *calls) for block in around.conditions
+    )
+
+
+def _is_set_up_for_gpus(job: Job) -> bool:
+    """Does a batch script set NCCL's variables or load CUDA? Where nodes come whole, none are asked for by number."""
+    return job.task.system in BATCH and job.document.matches(_SETS_UP)
+
+
+def _is_stage(block: Block) -> bool:
+    return bool(_STAGE.search(block.text))
+
+
+def _is_off(block: Block, command: Command) -> bool:
+    """``install=false`` and then ``if [ "$install" = true ]``."""
+    test = _IS_ON.fullmatch(block.text) if block.kind == "if" and block.branch == 0 else None
+    if test is None:
+        return False
+    set_to = [item.value.raw for item in command.script.assignments if item.name == test[1] and item.value is not None]
+    return bool(set_to) and all(text.strip("\"'").lower() in _OFF for text in set_to)
+
+
+class GpuJobs:
+    """The jobs of one project that hold GPUs."""
+
+    def __init__(self, project: Project) -> None:
+        self._project = project
+        self._sets_up: dict[Job, bool] = {}
+        self._last_uses: dict[Job, dict[Path | None, int]] = {}
+
+    @cached_property
+    def held(self) -> tuple[tuple[Job, Place], ...]:
+        """Jobs that hold GPUs, with what says so."""
+        found: list[tuple[Job, Place]] = []
+        for job in self._project.jobs:
+            with self._project.containing(job.document.path, "GPUs of jobs"):
+                if (evidence := self._evidence(job)) is not None:
+                    found.append((job, evidence))
+        return tuple(found)
+
+    def holding(self, program: Path) -> Place | None:
+        """What a job that starts a program asks its GPUs with, whether the program has any use for them or not."""
+        for launched in self._project.launched(program):
+            job, start = launched.job, launched.start
+            if start.program != program or start.launch.uncalled or start.launch.launcher == "sbatch":
+                continue
+            if any(level.launcher == "ray" for level in start.launch.levels) or tests_existence(start.launch.command):
+                continue
+            if job.gpus is not None and job.gpus.value and (evidence := self._evidence(job)) is not None:
+                return evidence
+        return None
+
+    def holding_part(self, file: Path) -> Place | None:
+        """The same for a module, which may be the program or one that the program imports, also through others."""
+        if (held := self.holding(file)) is not None or self._project.is_test(file):
+            return held
+        users = (self.holding(user) for user in self._project.gpu_programs.users(file))
+        return next((held for held in users if held is not None), None)
+
+    def only_sets_up(self, job: Job) -> bool:
+        """Is a batch script there to make an environment, once, on a machine like those that others then train on?"""
+        if job.document.kind is not Kind.SHELL:
+            return False
+        if job not in self._sets_up:
+            known = {id(item.launch.command) for items in job.calls.values() for item in items}
+            self._sets_up[job] = all(id(item.command) in known or only_prepares(item.command) for item in job.commands)
+        return self._sets_up[job]
+
+    def last_uses(self, job: Job) -> dict[Path | None, int]:
+        """Number of the last launch in a job of each program that uses GPUs."""
+        if job not in self._last_uses:
+            self._last_uses[job] = {
+                start.program: number for number, start in enumerate(job.launches) if self.uses_gpu(start)
+            }
+        return self._last_uses[job]
+
+    def commands_of(self, document: Document) -> list[GpuJobCommand]:
+        """Commands in a document that run in a GPU job, each once and in order."""
+        found = self._by_document.get(document.path, {})
+        return sorted(found.values(), key=lambda item: (item.command.span.line, item.command.span.column))
+
+    @cached_property
+    def _by_document(self) -> dict[Path, dict[tuple[int, int], GpuJobCommand]]:
+        table: dict[Path, dict[tuple[int, int], GpuJobCommand]] = {}
+        for job, evidence in self.held:
+            with self._project.containing(job.document.path, "commands of jobs"):
+                for item in job.commands:
+                    own = item.document is job.document  # what other scripts source, they may call
+                    if may_skip(job, item.document, item.command) or (own and is_uncalled(item.command)):
+                        continue
+                    span = item.command.span
+                    table.setdefault(item.document.path, {}).setdefault(
+                        (span.line, span.column), GpuJobCommand(item.command, job, evidence)
+                    )
+        return table
+
+    def _evidence(self, job: Job) -> Place | None:
+        """The GPUs that the job asks for; for a plain script or an image, the GPU program that it launches."""
+        if self._project.is_test(job.document.path) or job.task.role not in ("main", "init"):
+            return None
+        if job.gpus is not None:
+            if job.gpus.value == 0:
+                return None
+            return Place(job.gpus.place.path, job.gpus.place.span, "the GPUs are held from here on")
+        if job.task.system not in ("", "docker") and not _is_set_up_for_gpus(job):
+            return None  # scripts and images do not say what machine they are for
+        start = next((start for start in job.launches if self.uses_gpu(start)), None)
+        return Place(start.document.path, start.launch.span, "the GPU program that it starts") if start else None
+
+    def uses_gpu(self, start: JobLaunch) -> bool:
+        """Does a launch start a program that runs on GPUs?"""
+        if start.launch.launcher == "sbatch" or start.launch.uncalled:
+            return False
+        if any(level.launcher == "ray" for level in start.launch.levels):
+            return False  # ``ray job submit`` runs it on a cluster
+        if start.program is not None:
+            module = self._project.module_at(start.program)
+            return module is not None and self._project.gpu_programs.runs_on_gpu(module)
+        return start.launch.launcher in _DISTRIBUTED

@@ -1,0 +1,249 @@
+"""Which Python modules run while a GPU is held: programs that compute on one, and the modules that these import."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpulint import regex
+from gpulint.once import once
+from gpulint.programs import cpu_workers
+from gpulint.semantic.module_index import ModuleIndex, source_text
+from gpulint.semantic.path_conditions import conditions
+from gpulint.training import workflow_steps
+from gpulint.workspace.word_index import word_of
+
+if TYPE_CHECKING:
+    from gpulint.project import Project
+
+MAX_CANDIDATES = 80
+"""Most modules that are searched for an import of one module, those of its folder first."""
+MAX_IMPORTS = 3
+"""How many imports a program may be away from a module that it runs."""
+
+_GPU = frozenset(
+    b"cuda accelerator device_map Accelerator accelerate Trainer SFTTrainer TrainingArguments "
+    b"deepspeed LightningModule PyTorchTrial DeepSpeedTrial TFKerasTrial Fabric hvd horovod "
+    b"tensorflow keras jax MirroredStrategy vllm num_gpus GPU gpu rocm fastai".split()
+)
+_COMPUTES = frozenset(
+    b"backward fit fit_generator fine_tune fit_one_cycle training_step train_step generate no_grad inference_mode "
+    b"zero_grad GradientTape pipeline evaluate PyTorchTrial DeepSpeedTrial TFKerasTrial "
+    b"Trainer SFTTrainer value_and_grad eval forward train_on_batch predict apply_gradients train".split()
+)
+_NAMED = frozenset(b"cuda gpu GPU GPUs num_gpus device_map".split())
+_DEVICE = frozenset(b"device devices dev local_rank mps ctx".split())
+_OTHERS = frozenset(b"tpu TPU torch_xla torch_neuronx".split())
+_TPU = ("torch_xla", "TPUEstimator", "TPUClusterResolver", "TPUConfig")
+_TPU_FOLDER = regex.compile(r"(^|[_-])tpus?([_-]|$)", re.IGNORECASE)
+_CLIENTS = frozenset(
+    b"MLClient ScriptRunConfig TrainingClient CustomTrainingJob CustomContainerTrainingJob CustomJob "
+    b"aiplatform sagemaker".split()
+)
+"""What submits a job to a service from a notebook or script that holds no GPU itself."""
+_OWN_WORK = frozenset(b"cuda device_map backward GradientTape Trainer training_step Accelerator".split())
+_SEPARATE = regex.compile(
+    r"(^|[_-])(download|downloads|downloader|fetch|prefetch|prepare|convert(er)?|export(er)?|setup|upload|"
+    r"stage|staging|cache|vocab|vocabulary|preprocess|preprocessing)([_-]|$)",
+    re.IGNORECASE,
+)
+_PREPARES = regex.compile(r"(data_?generators?|data_?prep\w*|pre_?process\w*)$", re.IGNORECASE)
+"""Folders whose programs make the data that others train on."""
+_HANDLERS = frozenset({"predict_fn", "output_fn", "transform_fn"})
+"""What SageMaker's endpoints call; those of AzureML find their model by a variable."""
+_PROGRAM = frozenset({"ArgumentParser", "parse_args", "option", "Fire"})
+"""What reads a program's options."""
+_INSTALLED = frozenset({"setup.py", "hubconf.py", "noxfile.py", "conftest.py"})
+_CHOSEN = regex.compile(rb"""(device|devices|accelerator)\W{1,4}(auto|gpu|cuda)|\.to\((\d|(local_)?rank)\)""")
+_NUMBERED = regex.compile(rb"^\s*device = \d+\s*$", re.MULTILINE)
+"""A GPU by the number that PyTorch gives it."""
+_TRAINS = regex.compile(rb"\btrain\s*\(|import[^\n]*\btrain\b|Optimizer|optax")
+"""``train`` alone may be the name of a split, or ``tf.train.Example``."""
+_CALLS_TRAINING = regex.compile(rb"[Tt]rain\w*\(")
+_TAKEN = regex.compile(rb"\.to\(\s*(?:device\s*=\s*)?(?:\w+\.)*device\b")
+_CHOOSES = regex.compile(rb"^[^#\n]*device[^#\n]*\bcuda\b", re.MULTILINE)
+_COMMENTED_OUT = regex.compile(rb"^[ \t]*#.*(?:\.cuda\(|torch\.cuda\b|\.to\().*$", re.MULTILINE)
+"""Code for a GPU that somebody has taken out; what comments say of GPUs in words is as good as code."""
+_COMMENT = regex.compile(rb"#.*")
+_WORD = regex.compile(rb"[A-Za-z_][A-Za-z0-9_]*")
+
+
+class GpuPrograms:
+    """Which modules of one project are part of a program that uses a GPU."""
+
+    def __init__(self, project: Project) -> None:
+        self._project = project
+        self._known: dict[Path, bool] = {}
+        self._computing: dict[Path, bool] = {}
+
+    def runs_on_gpu(self, module: ModuleIndex) -> bool:
+        """Does the module run in a program that computes on a GPU?"""
+        if module.path not in self._known:
+            self._known[module.path] = (
+                not self._project.is_test(module.path)
+                and module.path.name not in _INSTALLED
+                and not self.is_elsewhere(module)
+                and self._runs(module)
+                and not cpu_workers.only_in_cpu_images(self._project, module.path)
+            )
+        return self._known[module.path]
+
+    def is_elsewhere(self, module: ModuleIndex) -> bool:
+        """Is a module written for TPUs or for workers without GPUs, or does it make its trainers for the CPU?"""
+        return runs_elsewhere(module) or self._project.host_to_device.trains_on_cpu((module,))
+
+    def runs_on_gpu_at(self, module: ModuleIndex, node: ast.AST) -> bool:
+        """Does a place of the module run in such a program? Importers do not run what only the main program does."""
+        if any(holds and "__main__" in source_text(module, test) for test, holds in conditions(module, node)):
+            return self.runs_on_gpu(module) and self._computes(module.path)
+        return self.runs_on_gpu(module)
+
+    def tries_itself(self, module: ModuleIndex, node: ast.AST) -> bool:
+        """Does a place only run when a module that others import for its classes is started itself, without options?"""
+        return (
+            bool(module.classes)
+            and not module.calls_by_name.keys() & _PROGRAM
+            and any(holds and "__main__" in source_text(module, test) for test, holds in conditions(module, node))
+            and any(self.users(module.path))
+        )
+
+    def is_separate(self, path: Path) -> bool:
+        """Does a file's name say that it is a step of its own (``download_data.py``), run before GPUs are held?"""
+        return bool(_SEPARATE.search(path.stem) or _PREPARES.match(path.parent.name))
+
+    def _runs(self, module: ModuleIndex) -> bool:
+        text = module.syntax.source.text.encode("utf-8", "replace")
+        if computes_on_gpu(text) or self._takes_device(module.path, text):
+            aside = self.is_separate(module.path) or _serves(module)
+            return not (aside and not self._project.loops.has_training_step(module))
+        users = [user for user in self.users(module.path) if not self.is_separate(user)]
+        return any(map(self._computes, users)) or (not self.is_separate(module.path) and any(map(self._drives, users)))
+
+    def _computes(self, path: Path) -> bool:
+        if path not in self._computing:
+            text = self._project.data(path)
+            found = computes_on_gpu(text) or self._takes_device(path, text)
+            self._computing[path] = found and not (cpu_workers.may_use_no_gpus(text) and self._elsewhere(path))
+        return self._computing[path]
+
+    def _drives(self, program: Path) -> bool:
+        """Does a program leave its training to a module that it imports (``TrainLoop(model, data).run()``)?"""
+        data = self._project.data(program)
+        if b"__main__" not in data or not _CALLS_TRAINING.search(data):
+            return False
+        return any(
+            self._project.word_index.holds(file, b"backward") and self._computes(file)
+            for file in self._project.imported(program)
+        )
+
+    def _elsewhere(self, path: Path) -> bool:
+        module = self._project.module_at(path)
+        return module is not None and runs_elsewhere(module)
+
+    def _takes_device(self, path: Path, text: bytes) -> bool:
+        """Does a program compute on a device that a module which it imports chooses (``.to(args.device)``)?"""
+        return (
+            _TAKEN.search(text) is not None
+            and computes(text)
+            and not frozenset(_WORD.findall(text)) & (_OTHERS | _CLIENTS)
+            and any(_CHOOSES.search(self._project.data(file)) for file in self._project.imported(path))
+        )
+
+    def users(self, file: Path) -> Iterator[Path]:
+        """Modules of the tree that import this one, also through others, the nearest first; tests are left out."""
+        seen, level = {file}, [file]
+        for _ in range(MAX_IMPORTS):
+            level = [user for imported in level for user in self._importers(imported) if user not in seen]
+            level = list(dict.fromkeys(level))
+            seen.update(level)
+            yield from (user for user in level if not self._project.is_test(user))
+
+    def _importers(self, file: Path) -> list[Path]:
+        """Modules of the tree that import this one themselves."""
+        stem = word_of(file.parent.name if file.name == "__init__.py" else file.stem)
+        found: list[Path] = []
+        tried = 0
+        near = file.parent.parent if file.name == "__init__.py" else file.parent
+        for path in sorted(self._project.word_index.mentioning(stem), key=lambda path: not path.is_relative_to(near)):
+            if path == file:
+                continue
+            tried += 1
+            if tried > MAX_CANDIDATES:
+                break
+            if path.suffix == ".py" and stem not in self._project.word_index.imported(path):
+                continue
+            if file in self._project.imported(path):
+                found.append(path)
+        return found
+
+
+@once
+def submits(module: ModuleIndex) -> bool:
+    """Does a module name a client that submits jobs to a service?"""
+    return bool(_CLIENTS & frozenset(_WORD.findall(module.syntax.source.text.encode("utf-8", "replace"))))
+
+
+@once
+def runs_elsewhere(module: ModuleIndex) -> bool:
+    """Is a module written for TPUs, or for workers without GPUs?"""
+    return is_for_tpu(module) or cpu_workers.use_no_gpus(module) or workflow_steps.all_without_gpu(module)
+
+
+def _serves(module: ModuleIndex) -> bool:
+    """Does a module answer the requests of an endpoint, which is no job?"""
+    return "AZUREML_MODEL_DIR" in module.strings or any(function.name in _HANDLERS for function in module.functions)
+
+
+@once
+def is_for_tpu(module: ModuleIndex) -> bool:
+    """Is a module written for TPUs, by its names or its folder's, without a word of GPUs?"""
+    text = module.syntax.source.text
+    if not (any(name in text for name in _TPU) or any(map(_TPU_FOLDER.search, module.path.parts[:-1]))):
+        return False
+    return not set(_WORD.findall(text.encode("utf-8", "replace"))) & _NAMED
+
+
+def computes(text: bytes) -> bool:
+    """Do the words of a program say that it trains, evaluates or generates?"""
+    return _computes(frozenset(_WORD.findall(text)), text)
+
+
+def _computes(words: frozenset[bytes], text: bytes) -> bool:
+    found = words & _COMPUTES
+    return bool(found) and (found != {b"train"} or bool(_TRAINS.search(text)))
+
+
+@once
+def module_computes(module: ModuleIndex) -> bool:
+    """The same of a module's words."""
+    return computes(module.syntax.source.text.encode("utf-8", "replace"))
+
+
+def names_device(text: bytes) -> bool:
+    """Do the words of a program name a GPU, what may be one, or a library that chooses one by itself?"""
+    return bool(frozenset(_WORD.findall(text)) & (_GPU | _NAMED | _OTHERS | _DEVICE)) or b".to(" in text
+
+
+def computes_on_gpu(text: bytes) -> bool:
+    """Do the words of a program say that it uses a GPU (and no TPU) and trains, evaluates or generates?
+
+    Code that is commented out does not count.
+    """
+    words = frozenset(_WORD.findall(text))
+    if not _computes(words, text) or (words & _OTHERS and not words & _NAMED):
+        return False
+    if words & _CLIENTS and not frozenset(_WORD.findall(_COMMENT.sub(b"", text))) & _OWN_WORK:
+        return False
+    if b"#" not in text or not _names_gpu(words, text):
+        return _names_gpu(words, text)
+    code = _COMMENTED_OUT.sub(b"", text)
+    return _names_gpu(frozenset(_WORD.findall(code)), code)
+
+
+def _names_gpu(words: frozenset[bytes], text: bytes) -> bool:
+    if words & _GPU or _CHOSEN.search(text):
+        return True
+    return b".to(device" in text and bool(_NUMBERED.search(text))

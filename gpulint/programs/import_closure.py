@@ -1,0 +1,79 @@
+"""All that takes part in the programs a module belongs to: its users, what they and it import, and their launchers.
+
+Advice that rests on something being absent ("no autocast anywhere") asks here, so that one mention anywhere, even in a
+comment, is enough for silence.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpulint import regex
+from gpulint.programs.multi_gpu_use import MAX_MODULES, Program
+from gpulint.semantic.module_index import ModuleIndex
+
+if TYPE_CHECKING:
+    from gpulint.project import Project
+
+LOWER_PRECISION = regex.compile(
+    r"autocast|(?<![a-z])amp(?![a-z])|apex|fp16|bf16|fp8|float16|(?<![a-z])half(?![a-z])|half_?precision|HalfTensor"
+    r"|tf32|matmul_precision|mixed|[-\"'.]precision\b|precision\s*=\s*[\"'\d]|grad_?scal|loss_?scal|native_?scaler"
+    r"|quanti[sz]|load_in_[48]bit|bitsandbytes|transformer_engine",
+    re.IGNORECASE,
+)
+"""Words of arithmetic in fewer bits than float32, or of a choice of it."""
+DOUBLE_PRECISION = regex.compile(r"float64|\.double\(|torch\.double|DoubleTensor", re.IGNORECASE)
+
+
+class WholeProgram:
+    """The program of a module, those of its users, and the texts of what starts them."""
+
+    def __init__(self, programs: Sequence[Program], imported: frozenset[str], launchers: Iterable[str]) -> None:
+        """The module's own program comes first; ``imported`` are the dotted names of all imports."""
+        self._programs, self._imported = programs, imported
+        self._launchers = tuple(launchers)
+
+    @property
+    def own(self) -> tuple[ModuleIndex, ...]:
+        """The module and what it imports."""
+        return self._programs[0].modules
+
+    @cached_property
+    def modules(self) -> tuple[ModuleIndex, ...]:
+        """Also its users and what they import."""
+        return tuple({other.path: other for program in self._programs for other in program.modules}.values())
+
+    @cached_property
+    def texts(self) -> tuple[str, ...]:
+        """The text of each of these modules, and of the documents and configuration files that start them."""
+        found = {path: text for program in self._programs for path, text in program.texts.items()}
+        return (*found.values(), *self._launchers)
+
+    def mentions(self, pattern: re.Pattern[str]) -> bool:
+        """Is there a match in any module's or launcher's text?"""
+        return any(map(pattern.search, self.texts))
+
+    def imports(self, *packages: str) -> bool:
+        """Does a module import one of these packages (dotted names), or something inside of it?"""
+        return any(name == package or name.startswith(f"{package}.") for name in self._imported for package in packages)
+
+
+def whole_program(project: Project, module: ModuleIndex) -> WholeProgram | None:
+    """The programs of ``module``; None if they are too large to be followed to the end."""
+    programs = [project.multi_gpu_use.of(path) for path in (module.path, *project.gpu_programs.users(module.path))]
+    if any(len(program.texts) > MAX_MODULES for program in programs):
+        return None
+    paths = dict.fromkeys(path for program in programs for path in program.texts)
+    launchers: dict[Path, str] = {}
+    for path in paths:
+        for launched in project.launched(path):
+            launchers[launched.start.document.path] = launched.start.document.source.text
+            launchers[launched.job.document.path] = launched.job.document.source.text
+            if (config := launched.start.config) is not None:
+                launchers[config] = project.data(config).decode("utf-8", "replace")
+    imported = frozenset(name for path in paths for name in project.imports(path))
+    return WholeProgram(programs, imported, launchers.values())

@@ -1,0 +1,206 @@
+"""Whether a program can use a GPU at all, and how it spreads its work over several.
+
+Both are read off the program and the modules of the tree that it imports. Absence counts only where all is known: one
+import that nobody has heard of makes the answer unknown.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpulint import regex
+from gpulint.finding import Place
+from gpulint.libraries.gpu_libraries import (
+    CPU_ONLY,
+    FRAMEWORKS,
+    GPU_LIBRARIES,
+    HINT,
+    OPAQUE,
+    PLAIN_COMMANDS,
+    SECOND_DEVICE,
+    SOMETIMES,
+    TOKENS,
+    WHOLE_ON_ONE,
+    Approach,
+)
+from gpulint.records import dataclass
+from gpulint.semantic.index_builder import index_module
+from gpulint.semantic.module_index import ModuleIndex
+from gpulint.source import Span
+
+if TYPE_CHECKING:
+    from gpulint.launch.job import Job, JobLaunch
+    from gpulint.project import Project
+
+MAX_MODULES = 80
+"""Most modules that one program is followed through."""
+
+
+class Use(enum.Enum):
+    """Whether GPUs are used."""
+
+    YES = enum.auto()
+    NO = enum.auto()
+    UNKNOWN = enum.auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Parallel:
+    """One sign of parallel work in a program."""
+
+    approach: Approach
+    name: str
+    place: Place
+
+
+_COMMENT = regex.compile(r"^[ \t]*#.*$", re.MULTILINE)
+_TRAINS = regex.compile(r"\.backward\(|\.fit\w*\(|\w*[Tt]rain\w*\(|GradientTape|value_and_grad|\.step\(")
+_BY_NAME = regex.compile(r"\b(?:import_module|__import__|instantiate)\(")
+_WORD = regex.compile(r"[A-Za-z_]\w*")
+
+
+class Program:
+    """One program: its module and those of the tree that it imports, which are parsed when somebody asks."""
+
+    def __init__(self, project: Project, main: ModuleIndex | None, paths: tuple[Path, ...], heads: frozenset[str]):
+        """``main`` may stand in a job spec; ``paths`` are what it imports, ``heads`` the names of foreign packages."""
+        self._project, self._main, self._imported, self._heads = project, main, paths, heads
+
+    @cached_property
+    def modules(self) -> tuple[ModuleIndex, ...]:
+        """All its modules that can be parsed."""
+        found = (self._main, *map(self._project.module_at, self._imported))
+        return tuple(module for module in found if module is not None)
+
+    @cached_property
+    def texts(self) -> dict[Path, str]:
+        """The Python text of each module."""
+        if self._main is None:
+            return {}
+        return {self._main.path: self._main.syntax.source.text} | {
+            path: self._project.python_text(path) for path in self._imported
+        }
+
+    @cached_property
+    def use(self) -> Use:
+        """YES with an import of a GPU library; NO only where every import is known to do without."""
+        if self._heads & GPU_LIBRARIES:
+            return Use.YES
+        known = self._heads <= CPU_ONLY | SOMETIMES | sys.stdlib_module_names and len(self._imported) < MAX_MODULES
+        texts = self.texts.values()
+        if not known or not texts or any(HINT.search(text) or OPAQUE.search(text) for text in texts):
+            return Use.UNKNOWN
+        return Use.NO
+
+    @property
+    def libraries(self) -> frozenset[str]:
+        """GPU libraries that it imports, by their top-level names."""
+        return self._heads & GPU_LIBRARIES
+
+    @cached_property
+    def parallel(self) -> tuple[Parallel, ...]:
+        """All signs of parallel work, also where it is only named: an empty answer is what can be trusted."""
+        return tuple(sign for path in self.texts for sign in self._signs(path))
+
+    def _signs(self, path: Path) -> Iterator[Parallel]:
+        text = _COMMENT.sub(lambda match: " " * len(match.group()), self.texts[path])
+        seen = set[str]()
+        for match in _WORD.finditer(text):
+            name = match.group()
+            approach = TOKENS.get(name) or (Approach.FRAMEWORK if FRAMEWORKS.fullmatch(name) else None)
+            if approach is not None and name not in seen:
+                seen.add(name)
+                yield Parallel(approach, name, self._place(path, match))
+        if second := SECOND_DEVICE.search(text):
+            yield Parallel(Approach.MODEL, second.group(), self._place(path, second))
+
+    @cached_property
+    def loads_by_name(self) -> bool:
+        """Are parts of it imported or built by a name that a configuration gives, so that more of the tree may run?"""
+        return any(_BY_NAME.search(text) for text in self.texts.values())
+
+    @cached_property
+    def pinned(self) -> Place | None:
+        """Where a device map puts the whole model on one GPU."""
+        for path, text in self.texts.items():
+            if match := WHOLE_ON_ONE.search(text):
+                return self._place(path, match, "the whole model goes to one GPU")
+        return None
+
+    @cached_property
+    def trains(self) -> bool:
+        """Do its words say that it trains or fits something?"""
+        return any(_TRAINS.search(text) for text in self.texts.values())
+
+    def _place(self, path: Path, match: re.Match[str], message: str = "") -> Place:
+        module = self._main if self._main is not None and self._main.path == path else self._project.module_at(path)
+        return Place(path, module.syntax.span_at(*match.span()) if module is not None else Span(1, 1, 1, 1), message)
+
+
+class MultiGpuUse:
+    """GPU use of the programs of one project."""
+
+    def __init__(self, project: Project) -> None:
+        self._project = project
+        self._programs: dict[Path, Program] = {}
+
+    def of(self, path: Path) -> Program:
+        """The program in a file of the tree."""
+        if path not in self._programs:
+            self._programs[path] = self._program(self._project.module_at(path))
+        return self._programs[path]
+
+    def started(self, start: JobLaunch) -> Program | None:
+        """The program that a launch starts, also one whose text a job spec carries; None if it is unknown."""
+        if start.program is not None:
+            return self.of(start.program)
+        if start.module is not None:
+            return self._program(index_module(start.module))
+        return None
+
+    def uses(self, job: Job) -> Use:
+        """Whether anything that the job starts uses a GPU; NO only if all of it is known to use none."""
+        answers: set[Use] = set()
+        for start in job.launches:
+            program = self.started(start)
+            if program is not None:
+                answers.add(program.use)
+            elif start.script is None and not _is_tool(start):
+                answers.add(Use.UNKNOWN)
+        for item in job.commands:
+            if item.command.name not in PLAIN_COMMANDS and id(item.command) not in job.starters:
+                answers.add(Use.UNKNOWN)
+        if Use.YES in answers:
+            return Use.YES
+        return Use.UNKNOWN if Use.UNKNOWN in answers or not job.commands else Use.NO
+
+    def _program(self, main: ModuleIndex | None) -> Program:
+        if main is None:
+            return Program(self._project, None, (), frozenset())
+        seen, todo = {main.path}, [main.path]
+        heads = self._foreign([binding.target for binding in main.imports], main.path)
+        for path in todo:
+            if len(todo) > MAX_MODULES:
+                break
+            if path != main.path:
+                heads |= self._foreign(self._project.imports(path), path)
+            more = sorted(self._project.imported(path) - seen)
+            seen.update(more)
+            todo += more
+        return Program(self._project, main, tuple(todo[1:]), frozenset(heads))
+
+    def _foreign(self, names: Iterable[str], importer: Path) -> set[str]:
+        """Top-level names of the modules that are imported from outside of the tree."""
+        heads = {name.partition(".")[0] for name in names} - {""}
+        return {head for head in heads if head in GPU_LIBRARIES or self._project.module_path(head, importer) is None}
+
+
+def _is_tool(start: JobLaunch) -> bool:
+    """``python -m pip``, ``srun hostname``: no program of the user's own."""
+    return start.launch.module in ("pip", "venv", "ensurepip", "compileall")

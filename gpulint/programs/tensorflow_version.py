@@ -1,0 +1,74 @@
+"""Which TensorFlow a program may run on: newer ones prepare and map samples ahead by themselves."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpulint import regex
+from gpulint.numerals import whole
+from gpulint.semantic.module_index import ModuleIndex
+
+if TYPE_CHECKING:
+    from gpulint.project import Project
+
+MAPS_IN_PARALLEL = (2, 7)
+"""From this release on, maps of functions without a state run on all cores.
+
+https://www.tensorflow.org/versions/r2.7/api_docs/python/tf/data/experimental/OptimizationOptions
+"""
+PREFETCHES = (2, 12)
+"""From this release on, a pipeline that ends in a synchronous step is prefetched.
+
+https://www.tensorflow.org/versions/r2.12/api_docs/python/tf/data/experimental/OptimizationOptions
+"""
+
+Release = tuple[int, int]
+
+_FIRST = regex.compile(
+    r"\b(?:tf|tensorflow)\.(?:contrib|placeholder|(?:Interactive)?Session|ConfigProto|get_variable|variable_scope|app\.run"
+    r"|flags\.|global_variables_initializer|enable_eager_execution|train\.\w+(?:Optimizer|Session))\b"
+)
+"""Names that only TensorFlow 1 has."""
+_PIN = regex.compile(
+    r"(?<![\w-])tensorflow(?:-gpu|-cpu|_gpu|-macos)?(?:\[[\w,-]+\])?[\"' ]*(?P<how>==|~=|<=|<|=|:)[\"' ]*"
+    r"v?(?P<major>\d)(?:\.(?P<minor>\d+))?"
+)
+"""``tensorflow-gpu==2.3``, ``tensorflow<2.11``, ``FROM tensorflow/tensorflow:2.4.1-gpu``."""
+_LISTS = regex.compile(
+    r"(?:requirements[\w-]*\.txt|environment\.ya?ml|setup\.(?:py|cfg)|pyproject\.toml|Dockerfile[\w.-]*)", re.IGNORECASE
+)
+
+
+def release(project: Project, module: ModuleIndex) -> Release | None:
+    """The newest TensorFlow that the module itself, or the nearest list of packages above it, allows; None if neither
+    says."""
+    text = module.syntax.source.text
+    if _FIRST.search(text):
+        return (1, 15)
+    if (found := _pinned(text)) is not None:
+        return found
+    for folder in module.path.parents:
+        for path in sorted(_lists(project, folder)):
+            if (found := _pinned(project.data(path).decode("utf-8", "replace"))) is not None:
+                return found
+        if folder == project.root:
+            return None
+    return None
+
+
+def _lists(project: Project, folder: Path) -> list[Path]:
+    return [folder / name for name in project.entries(folder) if _LISTS.fullmatch(name)]
+
+
+def _pinned(text: str) -> Release | None:
+    found = _PIN.search(text)
+    if found is None:
+        return None
+    major, minor = whole(found["major"]), whole(found["minor"] or "0")
+    if major is None or minor is None:
+        return None
+    if found["how"] == "<":
+        return (major, minor - 1) if minor else (major - 1, 99)
+    return (major, minor) if found["minor"] or found["how"] != "~=" else None

@@ -1,0 +1,112 @@
+"""What a call hands to the parameters of the function that it reaches."""
+
+from __future__ import annotations
+
+import ast
+
+from gpulint.semantic.module_index import FunctionNode, ModuleIndex
+
+RECEIVERS = ("self", "cls")
+"""Names of a method's first parameter, which stands for the object or its class."""
+
+
+class CallbackCall(ast.Call):
+    """The call that ``spawn(f, args=(a, b))`` or ``run(step=f)`` makes of ``f``.
+
+    ``shifted`` when the caller puts an argument of its own (the rank) before ``args``.
+    """
+
+    shifted = False
+
+
+class UnpackedArgument(ast.Starred):
+    """``**options`` of a call, where it may pass any argument; equal for each argument and each time it is asked."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, UnpackedArgument) and other.value is self.value
+
+    def __hash__(self) -> int:
+        return hash(self.value)
+
+
+def callback_call(
+    module: ModuleIndex,
+    call: ast.Call,
+    func: ast.expr,
+    args: list[ast.expr],
+    named: dict[str, ast.expr],
+    shifted: bool,
+) -> CallbackCall:
+    """The call that ``call`` makes of ``func`` with these arguments, in its place; the same node each time."""
+    question = call, func, tuple(args), tuple(named.items()), shifted
+    if question not in module.handed_calls:
+        keywords = [ast.keyword(arg=name, value=value) for name, value in named.items()]
+        made = CallbackCall(func=func, args=args, keywords=keywords)
+        made.shifted = shifted
+        module.syntax.parents[made] = module.syntax.parents[call]
+        module.handed_calls[question] = ast.copy_location(made, call)
+    return module.handed_calls[question]
+
+
+def parameters(function: FunctionNode) -> set[str]:
+    """Names of all parameters but ``*args`` and ``**kwargs``."""
+    own = function.args
+    return {arg.arg for arg in (*own.posonlyargs, *own.args, *own.kwonlyargs)}
+
+
+def argument_of(function: FunctionNode, call: ast.Call, name: str) -> ast.expr | None:
+    """What ``call`` passes for parameter ``name``; None if it leaves it to the default, Starred if it can't be told."""
+    for keyword in call.keywords:
+        if keyword.arg == name:
+            return keyword.value
+    filled = positional(function, call)
+    for parameter, argument in zip(filled, call.args, strict=False) if name in filled else ():
+        if parameter == name or isinstance(argument, ast.Starred):
+            return argument
+    unpacked = next((keyword.value for keyword in call.keywords if keyword.arg is None), None)
+    return UnpackedArgument(value=unpacked, ctx=ast.Load()) if unpacked is not None else None
+
+
+def given_by_name(module: ModuleIndex, call: ast.Call, name: str) -> ast.expr | None:
+    """What ``Namespace(lr=1, **vars(args))`` gets for a keyword."""
+    for keyword in call.keywords:
+        if keyword.arg == name:
+            return keyword.value
+    unpacked = (keyword.value for keyword in call.keywords if keyword.arg is None)
+    found = (under_name(module, UnpackedArgument(value=value, ctx=ast.Load()), name) for value in unpacked)
+    return next((value for value in found if value is not None), None)
+
+
+def positional(function: FunctionNode, call: ast.Call) -> list[str]:
+    """The parameters that positional arguments of ``call`` fill, in order."""
+    names = [arg.arg for arg in (*function.args.posonlyargs, *function.args.args)]
+    return names[1:] if names and _leaves_out_first(names[0], call) else names
+
+
+def _leaves_out_first(first: str, call: ast.Call) -> bool:
+    """Does the call leave out the first parameter (``obj.method(...)``, ``Class(...)``)?"""
+    if isinstance(call, CallbackCall) and call.shifted:
+        return True
+    func = call.func
+    by_class = isinstance(func, ast.Attribute) and func.attr == "__init__" and not isinstance(func.value, ast.Call)
+    return first in RECEIVERS and not by_class
+
+
+def under_name(module: ModuleIndex, argument: ast.Starred, name: str) -> ast.expr | None:
+    """What ``f(**vars(args))``, ``f(**args.__dict__)`` or ``f(**locals())`` passes for parameter ``name``."""
+    if not isinstance(argument, UnpackedArgument):
+        return None  # ``*args``, which fills parameters by position
+    question = argument.value, name
+    if question in module.unpacked:
+        return module.unpacked[question]
+    made: ast.expr
+    match argument.value:
+        case ast.Call(func=ast.Name(id="vars"), args=[held]) | ast.Attribute(value=held, attr="__dict__"):
+            made = ast.Attribute(value=held, attr=name, ctx=ast.Load())
+        case ast.Call(func=ast.Name(id="locals"), args=[]):
+            made = ast.Name(id=name, ctx=ast.Load())
+        case _:
+            return None
+    module.syntax.parents[made] = module.syntax.parents[argument.value]
+    module.unpacked[question] = ast.copy_location(made, argument.value)
+    return made

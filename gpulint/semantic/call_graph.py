@@ -1,0 +1,149 @@
+"""Where a function of the tree is called from, also when it is handed to something that calls it.
+
+Deciding who calls a method takes the class of every candidate's receiver, so candidates are sieved by names first:
+a module that never mentions the class is not asked, and a method name that half of the tree uses stays unknown.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Container, Iterator
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from gpulint import regex
+from gpulint.semantic.argument_binding import RECEIVERS, callback_call
+from gpulint.semantic.module_index import FunctionNode, ModuleIndex, last_name
+from gpulint.workspace.word_index import word_of
+
+if TYPE_CHECKING:
+    from gpulint.project import Project
+    from gpulint.semantic.points_to import Resolver
+
+MAX_RECEIVERS = 40
+"""Most calls ``x.name(...)`` whose receiver is looked into for one method."""
+
+_SPAWN = frozenset({"torch.multiprocessing.spawn", "torch.multiprocessing.spawn.spawn"})
+LOOKED_AT = regex.compile(
+    r"(^|_)(save|log|print|signature|source|getsource|inspect|isinstance|describe)(_|$)|^get_?doc"
+)
+"""Names of what is handed a function to look at it, not to call it."""
+_RUNS = frozenset({"Thread", "Process", "Timer", "start_new_thread", "submit", "notebook_launcher", "run"})
+
+
+def call_sites(
+    project: Project, resolver: Resolver, module: ModuleIndex, function: FunctionNode
+) -> Iterator[tuple[ModuleIndex, ast.Call]]:
+    """Calls that reach ``function``, in file order; those that only hand it over come when nobody calls it by name."""
+    owner = module.syntax.parents.get(function)
+    home = owner if isinstance(owner, ast.ClassDef) else None
+    name = function.name
+    if home is not None and name in ("__call__", "forward"):
+        return
+    wanted = home.name if home is not None and name == "__init__" else name
+    targets = resolver.names(module, home if wanted != name and home is not None else function)
+    # Of nested functions there may be several of a name.
+    nested = module.function(function) is not None
+    # Tests pass tiny models and batches: what they hand in says nothing about a job.
+    tested = project.is_test(module.path)
+    users: list[ModuleIndex] = []
+    found = False
+    # A base class calls what its subclasses override (`self.train_step(batch)`), and knows nothing of their modules.
+    mro = resolver.mro(module, home)[1:] if home is not None and wanted == name else []
+    above = {owner: where for where, owner in mro}
+    called_from = project.users_of(module, {wanted}, home.name if home is not None else None)
+    for where in chain(called_from, above.values()):
+        if where in users or (not tested and project.is_test(where.path)):
+            continue
+        users.append(where)
+        for alias in sorted(_aliases(where, wanted)):
+            receivers = 0
+            for call in where.calls_by_name.get(alias, []):
+                if isinstance(call.func, ast.Name):
+                    named = not nested and resolver.names(where, call.func) & targets
+                    reached = bool(named) or _is_local(resolver, where, call.func, function)
+                else:
+                    receivers += 1
+                    reached = receivers <= MAX_RECEIVERS and _is_received(
+                        project, resolver, where, call, function, home, targets, above
+                    )
+                if reached:
+                    found = True
+                    yield where, call
+    if not found and home is None:
+        for where in users:
+            for value, made in _handed_over(resolver, where, wanted, targets):
+                if not nested or _is_local(resolver, where, value, function):
+                    yield where, made
+
+
+def _aliases(where: ModuleIndex, wanted: str) -> set[str]:
+    """Names under which a module may call what is defined as ``wanted``."""
+    return {wanted} | where.aliases.get(wanted, set())
+
+
+def _is_local(resolver: Resolver, where: ModuleIndex, value: ast.expr, function: FunctionNode) -> bool:
+    """A nested function or one that was assigned to a variable first."""
+    return any(ref.node is function for ref in resolver.points_to(where, value))
+
+
+def _is_received(
+    project: Project,
+    resolver: Resolver,
+    where: ModuleIndex,
+    call: ast.Call,
+    function: FunctionNode,
+    home: ast.ClassDef | None,
+    targets: frozenset[str],
+    above: Container[ast.ClassDef],
+) -> bool:
+    """Does ``x.name(...)`` reach ``function``, in a class ``above`` its own also as what overrides another?"""
+    func = call.func
+    if not isinstance(func, ast.Attribute):
+        return False
+    if home is None or function.name == "__init__":
+        return bool(resolver.names(where, func) & targets)
+    if isinstance(func.value, ast.Name) and func.value.id in RECEIVERS:
+        owner = where.class_of(call)
+        if owner in above:
+            return True
+        method = resolver.method(where, owner, func.attr) if owner is not None else None
+        return method is not None and method.node is function
+    if not project.word_index.holds(where.path, word_of(home.name)):
+        return False
+    return any(ref.node is function for ref in resolver.callees(where, call))
+
+
+def _handed_over(
+    resolver: Resolver, where: ModuleIndex, wanted: str, targets: frozenset[str]
+) -> Iterator[tuple[ast.expr, ast.Call]]:
+    """(the function as it is handed over, the call that stands for what is made of it)."""
+    for call, value in where.handed_over.get(wanted, []):
+        if LOOKED_AT.search(last_name(call.func)) or not resolver.names(where, value) & targets:
+            continue
+        passed: list[ast.expr] = []
+        named: dict[str, ast.expr] = {}
+        if last_name(call.func) in _RUNS or resolver.call_names(where, call) & _SPAWN:
+            given = next((keyword.value for keyword in call.keywords if keyword.arg == "args"), None)
+            if given is None and len(call.args) > 1 and isinstance(call.args[1], ast.Tuple):
+                given = call.args[1]
+            passed = list(given.elts) if isinstance(given, ast.Tuple | ast.List) else []
+            named = _in_dictionary(resolver, where, call, "kwargs")
+        elif last_name(call.func).endswith("Trainer"):  # of Ray Train and of Kubeflow
+            passed = [keyword.value for keyword in call.keywords if keyword.arg == "train_loop_config"]
+            named = _in_dictionary(resolver, where, call, "func_args")
+        shifted = bool(resolver.call_names(where, call) & _SPAWN)
+        yield value, callback_call(where, call, value, passed, named, shifted)
+
+
+def _in_dictionary(resolver: Resolver, where: ModuleIndex, call: ast.Call, option: str) -> dict[str, ast.expr]:
+    """What the dictionary of the module that a call takes as ``option`` hands over by name."""
+    given = next((keyword.value for keyword in call.keywords if keyword.arg == option), None)
+    made = resolver.points_to(where, given) if given is not None else ()
+    return {
+        key.value: value
+        for ref in made[:1]
+        if isinstance(ref.node, ast.Dict) and ref.module is where
+        for key, value in zip(ref.node.keys, ref.node.values, strict=True)
+        if isinstance(key, ast.Constant) and isinstance(key.value, str)
+    }

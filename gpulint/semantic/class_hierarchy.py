@@ -1,0 +1,92 @@
+"""Classes of the tree: what may be an instance of one, what it inherits, and where its attributes are bound."""
+
+from __future__ import annotations
+
+import ast
+from abc import abstractmethod
+
+from gpulint.semantic.argument_binding import RECEIVERS
+from gpulint.semantic.module_index import FUNCTIONS, Binding, ModuleIndex, NodeRef
+from gpulint.semantic.qualified_names import QualifiedNames
+
+_CONSTRUCTORS = frozenset({"from_pretrained", "from_config", "load_from_checkpoint"})
+"""Class methods of libraries that make an instance of the class."""
+
+
+class ClassHierarchy(QualifiedNames):
+    """Classes in the modules of one project, for which somebody else finds the expressions that define a value."""
+
+    @abstractmethod
+    def points_to(self, module: ModuleIndex, node: ast.AST, path: tuple[int, ...] = ()) -> tuple[NodeRef, ...]:
+        """The expressions, definitions or parameters that may define the value of ``node``; never empty."""
+
+    def classes_of(self, module: ModuleIndex, node: ast.expr) -> list[tuple[ModuleIndex, ast.ClassDef]]:
+        """Classes of the tree that the value of ``node`` may be an instance of (or be itself)."""
+        if isinstance(node, ast.Name) and node.id in RECEIVERS:
+            home = module.class_of(node)
+            return [(module, home)] if home is not None else []
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "super":
+            home = module.class_of(node)
+            return self.bases(module, home) if home is not None else []
+        found: list[tuple[ModuleIndex, ast.ClassDef]] = []
+        for ref in self.points_to(module, node):
+            if ref.path:
+                continue
+            if isinstance(ref.node, ast.ClassDef):
+                found.append((ref.module, ref.node))
+            elif isinstance(ref.node, ast.Call):
+                func = ref.node.func
+                if isinstance(func, ast.Attribute) and func.attr in _CONSTRUCTORS:
+                    func = func.value
+                for made in self.points_to(ref.module, func):
+                    if isinstance(made.node, ast.ClassDef):
+                        found.append((made.module, made.node))
+            elif isinstance(ref.node, ast.arg) and ref.node.annotation is not None:
+                for made in self.points_to(ref.module, ref.node.annotation):
+                    if isinstance(made.node, ast.ClassDef):
+                        found.append((made.module, made.node))
+        return list(dict.fromkeys(found))
+
+    def bases(self, module: ModuleIndex, node: ast.ClassDef) -> list[tuple[ModuleIndex, ast.ClassDef]]:
+        """Direct base classes that are defined in the tree."""
+        found = []
+        for base in node.bases:
+            for ref in self.points_to(module, base):
+                if isinstance(ref.node, ast.ClassDef) and ref.node is not node:
+                    found.append((ref.module, ref.node))
+        return found
+
+    def mro(self, module: ModuleIndex, node: ast.ClassDef) -> list[tuple[ModuleIndex, ast.ClassDef]]:
+        """The class and its bases in the tree, nearest first."""
+        seen: dict[ast.ClassDef, ModuleIndex] = {}
+        todo = [(module, node)]
+        while todo and len(seen) < 20:
+            where, current = todo.pop(0)
+            if current not in seen:
+                seen[current] = where
+                todo.extend(self.bases(where, current))
+        return [(where, current) for current, where in seen.items()]
+
+    def base_names(self, module: ModuleIndex, node: ast.ClassDef) -> frozenset[str]:
+        """Qualified names of all bases, also those outside of the tree."""
+        names: set[str] = set()
+        for where, current in self.mro(module, node):
+            for base in current.bases:
+                names |= self.names(where, base)
+        return frozenset(names)
+
+    def class_attribute(self, module: ModuleIndex, node: ast.ClassDef, attr: str) -> list[tuple[ModuleIndex, Binding]]:
+        """Bindings of ``attr`` on a class or its instances; the nearest class that has any decides."""
+        for where, current in self.mro(module, node):
+            body = where.scope_of[current].bindings.get(attr, []) if current in where.scope_of else []
+            bindings = [*where.attributes.get((current, attr), []), *body]
+            if bindings:
+                return [(where, binding) for binding in bindings]
+        return []
+
+    def method(self, module: ModuleIndex, node: ast.ClassDef, name: str) -> NodeRef | None:
+        """The method ``name`` of a class or its nearest base in the tree."""
+        for where, binding in self.class_attribute(module, node, name):
+            if isinstance(binding.node, FUNCTIONS):
+                return NodeRef(where, binding.node)
+        return None

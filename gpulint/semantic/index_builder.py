@@ -1,0 +1,250 @@
+"""One pass over a module's tree that finds its scopes, what they bind, and its calls, loops and stores."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+
+from gpulint.documents.python import PythonModule, children, walk
+from gpulint.semantic.module_index import COMPREHENSIONS, Binding, BindingKind, ModuleIndex, Scope, ScopeNode, last_name
+
+_BINDING = (ast.NamedExpr, ast.Lambda, *COMPREHENSIONS)
+"""Expressions that bind names or open a scope."""
+
+
+def index_module(syntax: PythonModule, name: str = "__main__") -> ModuleIndex:
+    """The scopes of a module that goes by a dotted name. Raises RecursionError where the tree is too deep."""
+    module = ModuleIndex(syntax, name)
+    _IndexBuilder(module).body(syntax.tree.body, module.top)
+    return module
+
+
+class _IndexBuilder:
+    def __init__(self, module: ModuleIndex) -> None:
+        self.module = module
+
+    def _open(self, node: ScopeNode, parent: Scope) -> Scope:
+        scope = self.module.scope_of[node] = Scope(node, parent)
+        return scope
+
+    def _bind(self, scope: Scope, name: str, kind: BindingKind, node: ast.AST, **more: object) -> None:
+        home = scope
+        if name in scope.outer:
+            home = self.module.top
+        elif isinstance(scope.node, COMPREHENSIONS) and kind is not BindingKind.LOOP:
+            while isinstance(home.node, COMPREHENSIONS) and home.parent is not None:
+                home = home.parent
+        binding = Binding(kind, node, home, **more)  # type: ignore[arg-type]
+        home.bindings.setdefault(name, []).append(binding)
+        if kind is BindingKind.IMPORT:
+            self.module.imports.append(binding)
+
+    def _target(
+        self,
+        target: ast.expr,
+        scope: Scope,
+        kind: BindingKind,
+        node: ast.AST,
+        value: ast.expr | None,
+        path: tuple[int, ...] = (),
+    ) -> None:
+        match target:
+            case ast.Name(id=name):
+                self._bind(scope, name, kind, node, value=value, path=path)
+            case ast.Tuple(elts=parts) | ast.List(elts=parts):
+                starred = next((i for i, part in enumerate(parts) if isinstance(part, ast.Starred)), None)
+                for index, part in enumerate(parts):
+                    known = starred is None or index < starred
+                    place = index if known else index - len(parts)
+                    self._target(part, scope, kind, node, value if index != starred else None, (*path, place))
+            case ast.Starred(value=inner):
+                self._target(inner, scope, kind, node, None)
+            case ast.Attribute(value=ast.Name(id="self"), attr=name):
+                owner = _class_of(scope)
+                if owner is not None:
+                    binding = Binding(kind, node, scope, value, path)
+                    self.module.attributes.setdefault((owner, name), []).append(binding)
+                self._expression(target.value, scope)
+            case ast.Attribute() | ast.Subscript():
+                base = target.value
+                if (name := last_name(base)) and isinstance(node, ast.stmt):
+                    self.module.stores.setdefault(name, []).append((target, value if not path else None, node))
+                self._expression(base, scope)
+                if isinstance(target, ast.Subscript):
+                    self._expression(target.slice, scope)
+
+    def body(self, body: Iterable[ast.stmt], scope: Scope) -> None:
+        for statement in body:
+            self._statement(statement, scope)
+
+    def _statement(self, node: ast.stmt, scope: Scope) -> None:
+        kind = type(node)
+        if kind is ast.Expr or kind is ast.Return:
+            if node.value is not None:  # type: ignore[attr-defined]
+                self._expression(node.value, scope)  # type: ignore[attr-defined]
+            return
+        if kind is ast.If:
+            self._expression(node.test, scope)  # type: ignore[attr-defined]
+            calls, loops = len(self.module.calls), len(self.module.loops)
+            self.body(node.body, scope)  # type: ignore[attr-defined]
+            if _is_false(node.test):  # type: ignore[attr-defined]
+                # What is bound there may be meant for type checkers; nothing is called.
+                del self.module.calls[calls:], self.module.loops[loops:]
+            self.body(node.orelse, scope)  # type: ignore[attr-defined]
+            return
+        match node:
+            case ast.Assign(targets=targets, value=value):
+                self._expression(value, scope)
+                for target in targets:
+                    self._target(target, scope, BindingKind.ASSIGN, node, value)
+            case ast.Import(names=names):
+                for alias in names:
+                    top = alias.name.split(".", 1)[0]
+                    self._bind(
+                        scope, alias.asname or top, BindingKind.IMPORT, node, target=alias.name if alias.asname else top
+                    )
+                    if not alias.asname and top != alias.name:
+                        self.module.imports.append(Binding(BindingKind.IMPORT, node, scope, target=alias.name))
+            case ast.ImportFrom(module=syntax, names=names, level=level):
+                base = "." * level + (syntax or "")
+                for alias in names:
+                    dotted = f"{base}.{alias.name}" if syntax else f"{base}{alias.name}"
+                    self._bind(scope, alias.asname or alias.name, BindingKind.IMPORT, node, target=dotted)
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                self._bind(scope, node.name, BindingKind.FUNCTION, node)
+                self.module.functions.append(node)
+                self._each(node.decorator_list, scope)
+                inside = self._open(node, scope)
+                self._arguments(node.args, scope, inside)
+                self.body(node.body, inside)
+            case ast.ClassDef():
+                self._bind(scope, node.name, BindingKind.CLASS, node)
+                self.module.classes.append(node)
+                self._each([*node.decorator_list, *node.bases, *(keyword.value for keyword in node.keywords)], scope)
+                self.body(node.body, self._open(node, scope))
+            case ast.AnnAssign(target=target, value=value):
+                if value is not None:
+                    self._expression(value, scope)
+                self._target(target, scope, BindingKind.ASSIGN, node, value)
+            case ast.AugAssign(target=target, value=value):
+                self._expression(value, scope)
+                self._target(target, scope, BindingKind.AUGMENT, node, None)
+            case ast.For() | ast.AsyncFor():
+                self.module.loops.append(node)
+                self._expression(node.iter, scope)
+                self._target(node.target, scope, BindingKind.LOOP, node, node.iter)
+                self.body(node.body, scope)
+                self.body(node.orelse, scope)
+            case ast.While():
+                self.module.loops.append(node)
+                self._expression(node.test, scope)
+                self.body(node.body, scope)
+                self.body(node.orelse, scope)
+            case ast.With() | ast.AsyncWith():
+                for item in node.items:
+                    self._expression(item.context_expr, scope)
+                    if item.optional_vars is not None:
+                        self._target(item.optional_vars, scope, BindingKind.WITH, node, item.context_expr)
+                self.body(node.body, scope)
+            case ast.Global(names=names) | ast.Nonlocal(names=names):
+                scope.outer.update(names)
+            case ast.Match():
+                self._expression(node.subject, scope)
+                for case in node.cases:
+                    for part in walk(case.pattern):
+                        if isinstance(part, ast.MatchAs | ast.MatchStar) and part.name:
+                            self._bind(scope, part.name, BindingKind.OTHER, node)
+                    if case.guard is not None:
+                        self._expression(case.guard, scope)
+                    self.body(case.body, scope)
+            case _:
+                self._generic(node, scope)
+
+    def _generic(self, node: ast.AST, scope: Scope) -> None:
+        for child in children(node):
+            if isinstance(child, ast.expr):
+                self._expression(child, scope)
+            elif isinstance(child, ast.stmt):
+                self._statement(child, scope)
+            elif isinstance(child, ast.ExceptHandler):
+                if child.name:
+                    self._bind(scope, child.name, BindingKind.OTHER, child)
+                self._generic(child, scope)
+            else:
+                self._generic(child, scope)
+
+    def _each(self, nodes: Iterable[ast.expr | None], scope: Scope) -> None:
+        for node in nodes:
+            if node is not None:
+                self._expression(node, scope)
+
+    def _arguments(self, args: ast.arguments, outside: Scope, inside: Scope) -> None:
+        self._each([*args.defaults, *args.kw_defaults], outside)
+        positional = [*args.posonlyargs, *args.args]
+        defaults: list[ast.expr | None] = [None] * (len(positional) - len(args.defaults)) + list(args.defaults)
+        for arg, default in [
+            *zip(positional, defaults, strict=True),
+            *zip(args.kwonlyargs, args.kw_defaults, strict=True),
+        ]:
+            self._bind(inside, arg.arg, BindingKind.PARAMETER, arg, value=default)
+        for extra in (args.vararg, args.kwarg):
+            if extra is not None:
+                self._bind(inside, extra.arg, BindingKind.PARAMETER, extra)
+
+    def _expression(self, node: ast.expr, scope: Scope) -> None:
+        kind = type(node)
+        if kind is ast.Name:
+            return
+        if kind is ast.Attribute:
+            self._expression(node.value, scope)  # type: ignore[attr-defined]
+            return
+        if kind is ast.Constant:
+            value = node.value  # type: ignore[attr-defined]
+            if type(value) is str and len(value) < 200:
+                self.module.strings.add(value)
+            return
+        if isinstance(node, ast.Call):
+            self.module.calls.append(node)
+            self._expression(node.func, scope)
+            for argument in node.args:
+                self._expression(argument, scope)
+            for keyword in node.keywords:
+                self._expression(keyword.value, scope)
+            return
+        if kind not in _BINDING:
+            self._generic(node, scope)
+            return
+        match node:
+            case ast.NamedExpr(target=target, value=value):
+                self._expression(value, scope)
+                self._target(target, scope, BindingKind.ASSIGN, node, value)
+            case ast.Lambda():
+                inside = self._open(node, scope)
+                self._arguments(node.args, scope, inside)
+                self._expression(node.body, inside)
+            case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
+                inside = self._open(node, scope)
+                for generator in node.generators:
+                    self._expression(generator.iter, inside)
+                    self._target(generator.target, inside, BindingKind.LOOP, generator, generator.iter)
+                    self._each(generator.ifs, inside)
+                if isinstance(node, ast.DictComp):
+                    self._each([node.key, node.value], inside)
+                else:
+                    self._expression(node.elt, inside)
+
+
+def _is_false(test: ast.expr) -> bool:
+    """Is a test written so that it never holds (``False and debug``)?"""
+    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
+        return any(_is_false(part) for part in test.values)
+    return isinstance(test, ast.Constant) and not test.value
+
+
+def _class_of(scope: Scope | None) -> ast.ClassDef | None:
+    """The innermost class around a scope, or that the scope is."""
+    while scope is not None:
+        if isinstance(scope.node, ast.ClassDef):
+            return scope.node
+        scope = scope.parent
+    return None

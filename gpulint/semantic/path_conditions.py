@@ -1,0 +1,168 @@
+"""The conditions that a statement stands under, the early exits in front of it, and what is switched around it."""
+
+from __future__ import annotations
+
+import ast
+from bisect import bisect_left
+from collections.abc import Iterator
+
+from gpulint.documents.python import walk
+from gpulint.once import once
+from gpulint.semantic.module_index import FUNCTIONS, ModuleIndex, source_text
+
+MAX_TESTS = 50
+"""Most early exits, or operands of one ``and``, that are looked at in front of a place."""
+_EXITS = frozenset({"sys.exit", "os._exit", "exit", "quit", "os.abort"})
+
+
+def conditions(module: ModuleIndex, node: ast.AST, until: ast.AST | None = None) -> Iterator[tuple[ast.expr, bool]]:
+    """(test, holds) of every ``if`` and conditional expression around ``node`` within its function, innermost first.
+
+    Early exits count too: after ``if step % 10: continue`` the rest of the block runs only when the test is false.
+    """
+    inner = node
+    for up in module.syntax.ancestors(node):
+        if up is until:
+            return
+        if isinstance(up, ast.If):
+            if (place := module.syntax.place(inner)) is not None:
+                yield up.test, place[0] == "body"
+        elif isinstance(up, ast.IfExp):
+            if inner is not up.test:
+                yield up.test, inner is up.body
+        elif isinstance(up, ast.BoolOp):
+            for value in up.values[:MAX_TESTS]:
+                if value is inner:
+                    break
+                yield value, isinstance(up.op, ast.And)
+        yield from ((test, False) for test in _exits_before(module, up, inner, nested=False))
+        if isinstance(up, (*FUNCTIONS, ast.Lambda, ast.ClassDef)):
+            return
+        inner = up
+
+
+def _exits_before(module: ModuleIndex, up: ast.AST, inner: ast.AST, nested: bool) -> list[ast.expr]:
+    """The tests of the last early exits in front of ``inner`` in its block of ``up``, in source order."""
+    place = module.syntax.place(inner)
+    if place is None or place[0] not in ("body", "orelse", "finalbody"):
+        return []
+    block, index = place
+    question = up, block, nested
+    if question not in module.exits:
+        found = [
+            (number, test)
+            for number, statement in enumerate(getattr(up, block))
+            if isinstance(statement, ast.If)
+            for test in (_exits_in(statement) if nested else _exit_of(statement))
+        ]
+        module.exits[question] = [number for number, _ in found], [test for _, test in found]
+    numbers, tests = module.exits[question]
+    end = bisect_left(numbers, index)
+    return tests[max(end - MAX_TESTS, 0) : end]
+
+
+def _exit_of(statement: ast.If) -> list[ast.expr]:
+    return [statement.test] if not statement.orelse and _leaves(statement.body) else []
+
+
+def exclude_each_other(module: ModuleIndex, one: ast.AST, other: ast.AST, loop: ast.AST) -> bool:
+    """Do two places of a loop never run in the same program (``if mode == "train"`` and ``if mode == "forward"``)?
+
+    Only what the loop does not set can tell.
+    """
+    told = known_from(module, one)
+    both = [(known, contrary) for known in told for contrary in known_from(module, other) if _differ(known, contrary)]
+    if not both:
+        return False
+    return any(known[0] not in _stored(module, loop) for known, _ in both)
+
+
+@once
+def _stored(module: ModuleIndex, loop: ast.AST) -> frozenset[str]:
+    """What is set in a loop."""
+    return frozenset(ast.unparse(part) for part in walk(loop) if isinstance(getattr(part, "ctx", None), ast.Store))
+
+
+def known_from(module: ModuleIndex, node: ast.AST) -> tuple[tuple[str, object, bool], ...]:
+    """(name, constant, equal) for what the conditions around a place say of names that are compared with constants."""
+    found: list[tuple[str, object, bool]] = []
+    for test, holds in conditions(module, node):
+        together = isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) is holds
+        for part in test.values if isinstance(test, ast.BoolOp) and together else [test]:
+            match part:
+                case ast.Compare(
+                    left=ast.Name() | ast.Attribute() as left,
+                    ops=[ast.Eq() | ast.NotEq() as operator],
+                    comparators=[ast.Constant(value=value)],
+                ):
+                    found.append((source_text(module, left), value, isinstance(operator, ast.Eq) is holds))
+    return tuple(found)
+
+
+def _differ(one: tuple[str, object, bool], other: tuple[str, object, bool]) -> bool:
+    """Can two such statements not both be true?"""
+    (name, value, equal), (again, second, also) = one, other
+    return name == again and ((value == second and equal is not also) or (value != second and equal and also))
+
+
+def nested_exits(module: ModuleIndex, node: ast.AST, until: ast.AST | None = None) -> Iterator[tuple[ast.expr, bool]]:
+    """(test, False) of early exits in front of ``node`` that stand inside other ``if`` statements, or have an ``else``.
+
+    On some way to ``node`` the test was false; on others it was not asked.
+    """
+    inner = node
+    for up in module.syntax.ancestors(node):
+        if up is until:
+            return
+        yield from ((test, False) for test in _exits_before(module, up, inner, nested=True))
+        if isinstance(up, (*FUNCTIONS, ast.Lambda, ast.ClassDef)):
+            return
+        inner = up
+
+
+def _exits_in(statement: ast.If) -> Iterator[ast.expr]:
+    if statement.orelse and _leaves(statement.body):
+        yield statement.test
+    for part in (*statement.body, *statement.orelse):
+        if isinstance(part, ast.If):
+            if not part.orelse and _leaves(part.body):
+                yield part.test
+            yield from _exits_in(part)
+
+
+def _leaves(body: list[ast.stmt]) -> bool:
+    return bool(body) and (isinstance(body[-1], ast.Continue | ast.Return | ast.Break) or _ends(body[-1]))
+
+
+def _ends(statement: ast.stmt) -> bool:
+    """Does a statement end the program (or at least the loop, by an exception)?"""
+    if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
+        return ast.unparse(statement.value.func) in _EXITS
+    return isinstance(statement, ast.Raise)
+
+
+def is_ending(module: ModuleIndex, node: ast.AST) -> bool:
+    """Does ``node`` stand in a block that ends the program (``if not isfinite(loss): ...; sys.exit(1)``)?"""
+    inner = node
+    for up in module.syntax.ancestors(node):
+        if isinstance(up, (*FUNCTIONS, ast.Lambda, ast.ClassDef, ast.For, ast.While)):
+            return False
+        if isinstance(up, ast.If | ast.ExceptHandler):
+            place = module.syntax.place(inner)
+            body = up.body if place is not None and place[0] == "body" else getattr(up, "orelse", [])
+            if body and _ends(body[-1]):
+                return True
+        inner = up
+    return False
+
+
+def ends_after_repair(module: ModuleIndex, node: ast.AST) -> bool:
+    """Does ``node`` stand in an ``except`` that makes what was missing and then ends the program, to be run again?"""
+    return is_ending(module, node) and any(isinstance(up, ast.ExceptHandler) for up in module.syntax.ancestors(node))
+
+
+def contexts_of(up: ast.AST) -> list[ast.expr]:
+    """The context managers of a ``with``, or the decorators of a function or class: what may switch things inside."""
+    if isinstance(up, ast.With | ast.AsyncWith):
+        return [item.context_expr for item in up.items]
+    return up.decorator_list if isinstance(up, (*FUNCTIONS, ast.ClassDef)) else []

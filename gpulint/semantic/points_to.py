@@ -1,0 +1,364 @@
+"""What an expression may be: qualified names, the expressions that define it, the functions that a call reaches.
+
+Everything is a set: when two assignments can reach a use, both count. Where nothing in the tree defines a value, the
+unresolved expression itself is the answer, and whoever asked must treat it as unknown. Calls and assignments are
+followed however long the chain; those in a cycle get what reaches the cycle from outside.
+"""
+
+from __future__ import annotations
+
+import ast
+import itertools
+from collections.abc import Iterator
+from functools import partial
+from typing import TYPE_CHECKING
+
+from gpulint.documents.python import children, walk
+from gpulint.semantic.argument_binding import RECEIVERS, argument_of, given_by_name, under_name
+from gpulint.semantic.call_graph import call_sites
+from gpulint.semantic.class_hierarchy import ClassHierarchy
+from gpulint.semantic.module_index import FUNCTIONS, Binding, BindingKind, FunctionNode, ModuleIndex, NodeRef, last_name
+from gpulint.semantic.qualified_names import BUILTINS
+from gpulint.semantic.reaching_definitions import reaching
+
+if TYPE_CHECKING:
+    from gpulint.project import Project
+
+MAX_ORIGINS = 30
+"""More possible definitions than this count as unknown."""
+MAX_CALLERS = 25
+"""Most callers of one function whose arguments are followed."""
+MAX_PATH = 3
+"""How deep an element of an unpacked value is followed; ``x, y = f(x)`` in a cycle of calls would go on for ever."""
+_SELF_METHODS = frozenset(
+    {"to", "cuda", "eval", "train", "half", "float", "double", "bfloat16", "requires_grad_", "share_memory"}
+)
+_WRAPPERS = frozenset({"DataParallel", "DistributedDataParallel", "DDP"})
+_SAME_VALUE = frozenset({"copy.deepcopy", "copy.copy", "torch.compile", "torch.jit.script", "typing.cast"})
+
+
+class Resolver(ClassHierarchy):
+    """Answers for the modules of one project; every answer is cached."""
+
+    def __init__(self, project: Project) -> None:
+        super().__init__(project)
+        self._returns: dict[FunctionNode, list[ast.expr]] = {}
+
+    # -- defining expressions ------------------------------------------------------------------------------------------
+
+    def points_to(self, module: ModuleIndex, node: ast.AST, path: tuple[int, ...] = ()) -> tuple[NodeRef, ...]:
+        """The expressions, definitions or parameters that may define the value of ``node``; never empty."""
+        return self._memo.ask(
+            (node, path),
+            lambda: tuple(dict.fromkeys(self._find_origins(module, node, path))),
+            (),
+            lambda found: found if 0 < len(found) <= MAX_ORIGINS else (NodeRef(module, node, path),),
+        )
+
+    def _find_origins(self, module: ModuleIndex, node: ast.AST, path: tuple[int, ...]) -> Iterator[NodeRef]:
+        if len(path) > MAX_PATH:
+            return
+        match node:
+            case ast.Name(id=name):
+                bindings = module.scope(node).lookup(name)
+                for binding in reaching(module, bindings, node):
+                    yield from self._binding_origins(module, binding, node, path)
+                if not bindings and "*" in module.top.bindings and name not in BUILTINS:
+                    yield from self._starred_origins(module, node, path)
+            case ast.Attribute():
+                yield from self._attribute_origins(module, node, path)
+            case ast.IfExp(body=body, orelse=orelse):
+                yield from self.points_to(module, body, path)
+                yield from self.points_to(module, orelse, path)
+            case ast.BoolOp(values=values):
+                for value in values:
+                    yield from self.points_to(module, value, path)
+            case ast.NamedExpr(value=value) | ast.Await(value=value) | ast.Starred(value=value):
+                yield from self.points_to(module, value, path)
+            case ast.Tuple(elts=parts) | ast.List(elts=parts) if path:
+                if not any(isinstance(part, ast.Starred) for part in parts) and -len(parts) <= path[0] < len(parts):
+                    yield from self.points_to(module, parts[path[0]], path[1:])
+            case ast.Subscript(value=base, slice=ast.Constant(value=int(index))) if not isinstance(index, bool):
+                for ref in self.points_to(module, base):
+                    if isinstance(ref.node, ast.Tuple | ast.List) and not ref.path:
+                        yield from self.points_to(ref.module, ref.node, (index, *path))
+                    elif isinstance(ref.node, ast.Dict) and (held := _under(ref.node, index)) is not None:
+                        yield from self.points_to(ref.module, held, path)
+                    else:
+                        yield NodeRef(module, node, path)
+            case ast.Subscript(value=base, slice=ast.Constant(value=str(key))):
+                yield from self._item_origins(module, node, base, key, path)
+            case ast.Call():
+                yield from self._call_origins(module, node, path)
+            case _:
+                yield NodeRef(module, node, path)
+
+    def _starred_origins(self, module: ModuleIndex, node: ast.Name, path: tuple[int, ...]) -> Iterator[NodeRef]:
+        """What a name that ``from module import *`` brings is bound to."""
+        for star in module.top.bindings["*"]:
+            package = self._project.absolute(star.target[:-2], module.path)
+            for where, there in self._project.find(f"{package}.{node.id}", module):
+                if where is not module:
+                    yield from self._binding_origins(where, there, there.node, path)
+
+    def _item_origins(
+        self, module: ModuleIndex, node: ast.AST, base: ast.expr, key: str, path: tuple[int, ...]
+    ) -> Iterator[NodeRef]:
+        found = False
+        for ref in self.points_to(module, base):
+            match ref.node:
+                case ast.Dict(keys=keys, values=values):
+                    for name, value in zip(keys, values, strict=True):
+                        if isinstance(name, ast.Constant) and name.value == key:
+                            found = True
+                            yield from self.points_to(ref.module, value, path)
+                case ast.Call(func=ast.Name(id="dict"), keywords=keywords):
+                    for keyword in keywords:
+                        if keyword.arg == key:
+                            found = True
+                            yield from self.points_to(ref.module, keyword.value, path)
+        for target, stored, _ in module.stored_under(last_name(base), key):
+            if stored is None or not isinstance(target, ast.Subscript):
+                continue
+            if ast.unparse(target) == ast.unparse(node):
+                found = True
+                yield from self.points_to(module, stored, path)
+        if not found and not self._memo.partial:
+            yield NodeRef(module, node, path)
+
+    def _binding_origins(
+        self, module: ModuleIndex, binding: Binding, use: ast.AST, path: tuple[int, ...]
+    ) -> Iterator[NodeRef]:
+        kind = binding.kind
+        if kind in (BindingKind.ASSIGN, BindingKind.WITH) and binding.value is not None:
+            yield from self.points_to(module, binding.value, (*binding.path, *path))
+        elif kind in (BindingKind.FUNCTION, BindingKind.CLASS):
+            yield NodeRef(module, binding.node, path)
+        elif kind is BindingKind.PARAMETER:
+            yield from self._parameter_origins(module, binding, path)
+        elif kind is BindingKind.IMPORT:
+            nothing: tuple[NodeRef, ...] = ()
+            found = self._memo.ask(("import", binding, path), partial(self._imported, module, binding, path), nothing)
+            yield from found or (() if self._memo.partial else (NodeRef(module, use, path),))
+        else:
+            yield NodeRef(module, use if kind is BindingKind.LOOP else binding.node, path)
+
+    def _imported(self, module: ModuleIndex, binding: Binding, path: tuple[int, ...]) -> tuple[NodeRef, ...]:
+        found: list[NodeRef] = []
+        for where, there in self._project.find(self._project.absolute(binding.target, module.path), module):
+            found.extend(self._binding_origins(where, there, there.node, path))
+        return tuple(dict.fromkeys(found))
+
+    def _parameter_origins(self, module: ModuleIndex, binding: Binding, path: tuple[int, ...]) -> Iterator[NodeRef]:
+        function = binding.scope.node
+        assert isinstance(binding.node, ast.arg)
+        if not isinstance(function, FUNCTIONS) or binding.node is function.args.kwarg:
+            yield NodeRef(module, binding.node, path)  # what calls put into ``**kwargs`` is no expression of theirs
+            return
+        callers = self.first_sites(module, function)
+        omitted = not callers and not self._memo.partial
+        for site in callers:
+            assert isinstance(site.node, ast.Call)
+            argument = argument_of(function, site.node, binding.node.arg)
+            if argument is None:
+                omitted = True
+            elif isinstance(argument, ast.Starred):
+                held = under_name(site.module, argument, binding.node.arg)
+                yield from (
+                    self.points_to(site.module, held, path)
+                    if held is not None
+                    else (NodeRef(site.module, argument, path),)
+                )
+            else:
+                yield from self.points_to(site.module, argument, path)
+        if omitted:
+            if binding.value is not None:
+                yield from self.points_to(module, binding.value, path)
+            elif not callers or binding.node.arg not in RECEIVERS:
+                yield NodeRef(module, binding.node, path)
+
+    def _attribute_origins(self, module: ModuleIndex, node: ast.Attribute, path: tuple[int, ...]) -> Iterator[NodeRef]:
+        wrapped = list(self._wrapped(module, node)) if node.attr == "module" else []
+        for where, model in wrapped:
+            yield from self.points_to(where, model, path)
+        if wrapped:
+            return
+        stored, certain = self._stored(module, node)
+        for value in stored:
+            yield from self.points_to(module, value, path)
+        if certain:
+            return
+        found = False
+        for given in self._constructed(module, node):
+            found = True
+            yield from self.points_to(given.module, given.node, path)
+        for home, owner in self.classes_of(module, node.value) if not found else ():
+            for where, binding in self.class_attribute(home, owner, node.attr):
+                found = True
+                if isinstance(binding.node, FUNCTIONS) and _is_property(binding.node):
+                    for value in self.returns(binding.node):
+                        yield from self.points_to(where, value, path)
+                else:
+                    yield from self._binding_origins(where, binding, node, path)
+        if not found and not self._memo.partial:
+            for name in sorted(self.names(module, node)):
+                for where, there in self._project.find(name, module):
+                    found = True
+                    yield from self._binding_origins(where, there, there.node, path)
+        if not found and not self._memo.partial:
+            yield NodeRef(module, node, path)
+
+    def _wrapped(self, module: ModuleIndex, node: ast.Attribute) -> Iterator[tuple[ModuleIndex, ast.expr]]:
+        """``model.module`` of ``model = DataParallel(net)``."""
+        for ref in self.points_to(module, node.value):
+            if isinstance(ref.node, ast.Call) and (found := self._unwrapped(ref))[1] is not ref.node:
+                yield found
+
+    @staticmethod
+    def _stored(module: ModuleIndex, node: ast.Attribute) -> tuple[list[ast.expr], bool]:
+        """What the same function stores into ``config.name`` before this use, and whether one of these stores is
+        certain."""
+        if not isinstance(node.value, ast.Name) or node.value.id in RECEIVERS:
+            return [], False
+        function = module.function(node)
+        home = function.body if function is not None else module.syntax.tree.body
+        found: list[ast.expr] = []
+        certain = False
+        for target, value, statement in module.stored_under(node.value.id, node.attr):
+            same = isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name)
+            if (
+                not same
+                or value is None
+                or statement.lineno >= node.lineno
+                or module.function(statement) is not function
+            ):
+                continue
+            if statement in home:
+                found, certain = [], True
+            found.append(value)
+        return found, certain
+
+    def _constructed(self, module: ModuleIndex, node: ast.Attribute) -> Iterator[NodeRef]:
+        """``Config(lr=1).lr`` of a class without ``__init__`` (dataclass, pydantic, attrs, Namespace) or with one that
+        keeps its keywords as they are."""
+        for ref in self.points_to(module, node.value):
+            if isinstance(ref.node, ast.Call) and not ref.path:
+                given = given_by_name(ref.module, ref.node, node.attr)
+                if given is not None and all(map(_keeps_keywords, self.callees(ref.module, ref.node))):
+                    yield NodeRef(ref.module, given)
+
+    def _call_origins(self, module: ModuleIndex, node: ast.Call, path: tuple[int, ...]) -> Iterator[NodeRef]:
+        followed = False
+        for callee in self.callees(module, node):
+            if isinstance(callee.node, FUNCTIONS) and callee.node.name not in ("__init__", "__call__", "forward"):
+                for value in self.returns(callee.node):
+                    followed = True
+                    yield from self.points_to(callee.module, value, path)
+            elif isinstance(callee.node, ast.Lambda):
+                followed = True
+                yield from self.points_to(callee.module, callee.node.body, path)
+        if followed or self._memo.partial:
+            return
+        func = node.func
+        if isinstance(func, ast.Attribute):
+            if func.attr in ("prepare", "setup_dataloaders", "setup") and path and path[0] < len(node.args):
+                # Accelerate and Fabric hand back what they got, in order.
+                yield from self.points_to(module, node.args[path[0]], path[1:])
+                return
+            if func.attr == "prepare" and not path and len(node.args) == 1:
+                yield from self.points_to(module, node.args[0])
+                return
+            if func.attr in _SELF_METHODS and not self.names(module, func) & {"torch.cuda"}:
+                yield from self.points_to(module, func.value, path)
+                return
+        if node.args and (names := self.names(module, func)) & _SAME_VALUE:
+            yield from self.points_to(module, node.args[-1 if "typing.cast" in names else 0], path)
+            return
+        yield NodeRef(module, node, path)
+
+    def returns(self, function: FunctionNode) -> list[ast.expr]:
+        """Values that a function returns (not those of functions inside it)."""
+        if function not in self._returns:
+            self._returns[function] = self._find_returns(function)
+        return self._returns[function]
+
+    @staticmethod
+    def _find_returns(function: FunctionNode) -> list[ast.expr]:
+        values: list[ast.expr] = []
+        todo: list[ast.AST] = list(function.body)
+        while todo:
+            node = todo.pop()
+            if isinstance(node, ast.Return) and node.value is not None:
+                values.append(node.value)
+            elif not isinstance(node, (*FUNCTIONS, ast.ClassDef, ast.Lambda, ast.expr)):
+                todo.extend(children(node))
+        return sorted(values, key=lambda value: (value.lineno, value.col_offset))
+
+    # -- calls ---------------------------------------------------------------------------------------------------------
+
+    def callees(self, module: ModuleIndex, call: ast.Call) -> list[NodeRef]:
+        """Functions of the tree that a call may reach; a class gives its ``__init__``, an instance its ``__call__`` or
+        ``forward``."""
+        found: list[NodeRef] = []
+        for ref in self.points_to(module, call.func):
+            match ref.node:
+                case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
+                    found.append(NodeRef(ref.module, ref.node))
+                case ast.ClassDef():
+                    if made := self.method(ref.module, ref.node, "__init__"):
+                        found.append(made)
+                case ast.Call() if not ref.path:
+                    if "functools.partial" in self.names(ref.module, ref.node.func) and ref.node.args:
+                        for inner in self.points_to(ref.module, ref.node.args[0]):
+                            if isinstance(inner.node, FUNCTIONS):
+                                found.append(inner)
+                        continue
+                    for where, owner in self.classes_of(*self._unwrapped(ref)):
+                        called = self.method(where, owner, "__call__") or self.method(where, owner, "forward")
+                        if called is not None:
+                            found.append(called)
+        return list(dict.fromkeys(found))
+
+    def _unwrapped(self, ref: NodeRef) -> tuple[ModuleIndex, ast.expr]:
+        """The model in ``DataParallel(model)``; else the expression itself."""
+        assert isinstance(ref.node, ast.Call)
+        if ref.node.args and last_name(ref.node.func) in _WRAPPERS:
+            return ref.module, ref.node.args[0]
+        return ref.module, ref.node
+
+    def call_sites(self, module: ModuleIndex, function: FunctionNode) -> tuple[NodeRef, ...]:
+        """Calls in the tree that reach ``function``."""
+        return self._memo.ask(("sites", function), lambda: self._some_sites(module, function, None), ())
+
+    def first_sites(self, module: ModuleIndex, function: FunctionNode) -> tuple[NodeRef, ...]:
+        """The first of these calls, which takes no search of the whole tree for what is called everywhere."""
+        return self._memo.ask(("first", function), lambda: self._some_sites(module, function, MAX_CALLERS), ())
+
+    def _some_sites(self, module: ModuleIndex, function: FunctionNode, most: int | None) -> tuple[NodeRef, ...]:
+        found = (NodeRef(where, call) for where, call in call_sites(self._project, self, module, function))
+        return tuple(itertools.islice(found, most))
+
+
+def _keeps_keywords(function: NodeRef) -> bool:
+    """``for name, value in kwargs.items(): setattr(self, name, value)``."""
+    return (
+        isinstance(function.node, FUNCTIONS)
+        and function.node.args.kwarg is not None
+        and any(
+            isinstance(part, ast.Call)
+            and (last_name(part.func) == "setattr" or ast.unparse(part.func) == "self.__dict__.update")
+            for part in walk(function.node)
+        )
+    )
+
+
+def _is_property(function: FunctionNode) -> bool:
+    return any(last_name(decorator) in ("property", "cached_property") for decorator in function.decorator_list)
+
+
+def _under(table: ast.Dict, key: int) -> ast.expr | None:
+    """The value that a dictionary has under a number."""
+    for name, value in zip(table.keys, table.values, strict=True):
+        if isinstance(name, ast.Constant) and name.value == key and not isinstance(name.value, bool):
+            return value
+    return None

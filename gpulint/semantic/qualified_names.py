@@ -1,0 +1,103 @@
+"""Qualified names: what an expression is called where it comes from, through imports, aliases and re-exports."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Iterator
+from functools import partial
+from typing import TYPE_CHECKING
+
+from gpulint.memo import Memo
+from gpulint.semantic.module_index import Binding, BindingKind, ModuleIndex
+from gpulint.semantic.reaching_definitions import reaching
+
+if TYPE_CHECKING:
+    from gpulint.project import Project
+
+BUILTINS = frozenset(dir(builtins))
+MAX_NAMES = 120
+"""Of what may have more names than this none is known."""
+_NO_NAMES: frozenset[str] = frozenset()
+
+
+class QualifiedNames:
+    """Qualified names in the modules of one project; every answer is a set, and cached."""
+
+    def __init__(self, project: Project) -> None:
+        self._project = project
+        self._memo = Memo()
+
+    def names(self, module: ModuleIndex, node: ast.AST) -> frozenset[str]:
+        """Qualified dotted names that an expression may have, as imported and as defined in the tree."""
+        return self._memo.ask(("names", node), lambda: frozenset(self._find_names(module, node)), _NO_NAMES, _known)
+
+    def call_names(self, module: ModuleIndex, call: ast.Call) -> frozenset[str]:
+        """Qualified names of what a call calls."""
+        return self.names(module, call.func)
+
+    def calls_to(self, module: ModuleIndex, targets: frozenset[str]) -> list[ast.Call]:
+        """Calls of a module to one of the qualified names, under whatever alias, in source order."""
+        words: set[str] = set()
+        for last in {target.rsplit(".", 1)[-1] for target in targets}:
+            words |= {last} | module.aliases.get(last, set())
+        calls = [call for word in sorted(words) for call in module.calls_by_name.get(word, [])]
+        found = [call for call in calls if self.call_names(module, call) & targets]
+        return sorted(found, key=lambda call: (call.lineno, call.col_offset))
+
+    def _find_names(self, module: ModuleIndex, node: ast.AST) -> Iterator[str]:
+        match node:
+            case ast.Name(id=name):
+                yield from self._name_names(module, name, node)
+            case ast.Attribute(value=base, attr=attr):
+                for prefix in self.names(module, base):
+                    yield f"{prefix}.{attr}"
+                    yield from self._defined(f"{prefix}.{attr}", module)
+            case ast.Call(func=func, args=[inner, *_]) if "functools.partial" in self.names(module, func):
+                yield from self.names(module, inner)
+            case ast.IfExp(body=body, orelse=orelse):
+                yield from self.names(module, body) | self.names(module, orelse)
+            case ast.BoolOp(values=values):
+                for value in values:
+                    yield from self.names(module, value)
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                outer = module.class_of(node)
+                yield f"{module.name}.{outer.name}.{name}" if outer else f"{module.name}.{name}"
+
+    def _name_names(self, module: ModuleIndex, name: str, use: ast.AST) -> Iterator[str]:
+        bindings = module.scope(use).lookup(name)
+        if not bindings:
+            stars = [binding.target[:-2] for binding in module.top.bindings.get("*", [])]
+            for package in stars:
+                absolute = self._project.absolute(package, module.path)
+                yield f"{absolute}.{name}"
+                if name not in BUILTINS:  # which hardly anybody overrides, and which half of the tree mentions
+                    yield from self._defined(f"{absolute}.{name}", module)
+            if name in BUILTINS:
+                yield name
+        for binding in reaching(module, bindings, use):
+            yield from self._binding_names(module, binding)
+
+    def _binding_names(self, module: ModuleIndex, binding: Binding) -> Iterator[str]:
+        if binding.kind is BindingKind.IMPORT:
+            absolute = self._project.absolute(binding.target, module.path)
+            yield absolute
+            yield from self._defined(absolute, module)
+        elif binding.kind in (BindingKind.FUNCTION, BindingKind.CLASS):
+            yield from self.names(module, binding.node)
+        elif binding.kind is BindingKind.ASSIGN and binding.value is not None and not binding.path:
+            yield from self.names(module, binding.value)
+
+    def _defined(self, name: str, module: ModuleIndex) -> Iterator[str]:
+        """Names under which a dotted name is defined elsewhere in the tree (re-exports followed)."""
+        for where, binding in self._project.find(name, module):
+            if where is not module or binding.scope is not module.top:
+                question = ("defined", binding)
+                yield from self._memo.ask(question, partial(self._names_of_binding, where, binding), _NO_NAMES, _known)
+
+    def _names_of_binding(self, module: ModuleIndex, binding: Binding) -> frozenset[str]:
+        return frozenset(self._binding_names(module, binding))
+
+
+def _known(names: frozenset[str]) -> frozenset[str]:
+    return names if len(names) <= MAX_NAMES else _NO_NAMES

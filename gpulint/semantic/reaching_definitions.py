@@ -1,0 +1,153 @@
+"""Which of several bindings of a name can reach a use: order and branches within one scope, no full data flow."""
+
+from __future__ import annotations
+
+import ast
+from bisect import bisect_right
+from collections.abc import Sequence
+
+from gpulint.semantic.module_index import COMPREHENSIONS, LOOPS, SCOPES, Binding, BindingKind, ModuleIndex
+
+MAX_BINDINGS = 60
+"""Most bindings of one name that are looked at for one use, on either side of it."""
+
+
+def reaching(module: ModuleIndex, bindings: Sequence[Binding], use: ast.AST) -> Sequence[Binding]:
+    """The bindings that may be in force at ``use``.
+
+    The last binding before the use that certainly runs before it hides the earlier ones. Bindings in the other
+    branch of an ``if`` are left out. From another scope (a closure or a global) every binding counts. Where more than
+    MAX_BINDINGS would have to be looked at, one of unknown value is the answer.
+    """
+    if len(bindings) <= 1:
+        return bindings
+    question = use, bindings[0]
+    if question not in module.reaching:
+        found = _find_reaching(module, bindings, use)
+        module.reaching[question] = [Binding(BindingKind.OTHER, use, bindings[0].scope)] if found is None else found
+    return module.reaching[question]
+
+
+def _find_reaching(module: ModuleIndex, bindings: Sequence[Binding], use: ast.AST) -> Sequence[Binding] | None:
+    """None if too many come into question."""
+    scope = module.scope(use)
+    while isinstance(scope.node, COMPREHENSIONS) and bindings[0].scope is not scope and scope.parent is not None:
+        scope = scope.parent
+    if bindings[0].scope is not scope:
+        return bindings if len(bindings) <= MAX_BINDINGS else None
+    parted = _parted(module, bindings, use)
+    if parted is None:
+        return None
+    blocks, loops = _blocks(module, use)
+    before, after = parted
+    kept: list[Binding] = []
+    inner = set[ast.AST]()
+    for number, binding in enumerate(reversed(before)):
+        if number == MAX_BINDINGS:
+            return None
+        own, own_loops = _blocks(module, binding.node)
+        if _exclusive(blocks, own):
+            continue
+        kept.append(binding)
+        if _dominates(module, binding, blocks):
+            inner = own_loops if binding.kind is not BindingKind.PARAMETER else inner
+            break
+    around = _around(module, after, blocks, loops - inner)
+    return None if around is None else [*reversed(kept), *around]
+
+
+def _parted(
+    module: ModuleIndex, bindings: Sequence[Binding], use: ast.AST
+) -> tuple[Sequence[Binding], Sequence[Binding]] | None:
+    """The nearest bindings that hold before ``use``, and the others; None if these are too many to be told apart."""
+    here = _start(use)
+    if len(bindings) <= MAX_BINDINGS:
+        loops = _blocks(module, use)[1]
+        before, after = list[Binding](), list[Binding]()
+        for binding in bindings:
+            holds = _effective(binding) <= here or (binding.node in loops and binding.kind is BindingKind.LOOP)
+            (before if holds else after).append(binding)
+        return before, after
+    known = module.starts.get(bindings[0])
+    if known is None:
+        starts = [_effective(binding) for binding in bindings]
+        known = module.starts[bindings[0]] = starts if starts == sorted(starts) else []
+    if not known:
+        return None
+    place = bisect_right(known, here)
+    return bindings[max(place - MAX_BINDINGS - 1, 0) : place], bindings[place : place + MAX_BINDINGS + 1]
+
+
+def _around(
+    module: ModuleIndex, after: Sequence[Binding], blocks: dict[ast.AST, str], loops: set[ast.AST]
+) -> list[Binding] | None:
+    """Bindings behind the use in ``loops`` around it, which an earlier round may have made; None if too many."""
+    if not loops:
+        return []
+    end = max((getattr(loop, "end_lineno", 0), getattr(loop, "end_col_offset", 0)) for loop in loops)
+    found: list[Binding] = []
+    for number, binding in enumerate(after):
+        if _start(binding.node) > end:
+            continue
+        if number == MAX_BINDINGS:
+            return None
+        own, own_loops = _blocks(module, binding.node)
+        if loops & own_loops and not _exclusive(blocks, own):
+            found.append(binding)
+    return found
+
+
+def _start(node: ast.AST) -> tuple[int, int]:
+    return getattr(node, "lineno", 0), getattr(node, "col_offset", 0)
+
+
+def _effective(binding: Binding) -> tuple[int, int]:
+    """From where on a binding holds: the end of an assignment, the header of a loop or ``with``, a function's first
+    line."""
+    node = binding.node
+    if binding.kind in (BindingKind.ASSIGN, BindingKind.AUGMENT, BindingKind.IMPORT) and isinstance(node, ast.stmt):
+        return node.end_lineno or node.lineno, node.end_col_offset or 0
+    return _start(node)
+
+
+def _blocks(module: ModuleIndex, node: ast.AST) -> tuple[dict[ast.AST, str], set[ast.AST]]:
+    """({statement around the node: which of its blocks holds it}, loops around the node), within the node's scope."""
+    if node not in module.blocks:
+        module.blocks[node] = _find_blocks(module, node)
+    return module.blocks[node]
+
+
+def _find_blocks(module: ModuleIndex, node: ast.AST) -> tuple[dict[ast.AST, str], set[ast.AST]]:
+    blocks: dict[ast.AST, str] = {}
+    loops: set[ast.AST] = set()
+    parents = module.syntax.parents
+    inner = node
+    if isinstance(node, LOOPS):
+        loops.add(node)
+    while (up := parents.get(inner)) is not None:
+        if isinstance(up, SCOPES) and not isinstance(up, COMPREHENSIONS):
+            blocks[up] = "body"
+            break
+        if isinstance(up, ast.stmt | ast.ExceptHandler | ast.match_case):
+            if (place := module.syntax.place(inner)) is not None:
+                name, index = place
+                blocks[up] = name if name not in ("handlers", "cases") else f"{name}{index}"
+            if isinstance(up, LOOPS) and blocks.get(up) == "body":
+                loops.add(up)
+        inner = up
+    return blocks, loops
+
+
+def _exclusive(use: dict[ast.AST, str], own: dict[ast.AST, str]) -> bool:
+    """Do the two places lie in different branches of one ``if`` or ``match``?"""
+    return any(own.get(node, branch) != branch and isinstance(node, ast.If | ast.Match) for node, branch in use.items())
+
+
+def _dominates(module: ModuleIndex, binding: Binding, use_blocks: dict[ast.AST, str]) -> bool:
+    """Does the binding's own block enclose the use, so that the binding certainly ran?"""
+    if binding.kind is BindingKind.PARAMETER:
+        return True
+    if binding.kind in (BindingKind.LOOP, BindingKind.WITH):
+        return use_blocks.get(binding.node) == "body"
+    own, _ = _blocks(module, binding.node)
+    return all(use_blocks.get(node) == name or isinstance(node, ast.With) for node, name in own.items())

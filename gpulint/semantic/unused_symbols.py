@@ -1,0 +1,101 @@
+"""What no program of the tree uses: classes and functions that nothing names, values and options that nothing reads."""
+
+from __future__ import annotations
+
+import ast
+from bisect import bisect_left
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from gpulint.once import once
+from gpulint.semantic.module_index import FUNCTIONS, FunctionNode, ModuleIndex, NodeRef, Scope
+from gpulint.workspace.word_index import word_of
+
+if TYPE_CHECKING:
+    from gpulint.project import Project
+
+MAX_OWNERS = 3
+"""How many classes and functions of a module may use each other without anybody using the last of them."""
+
+
+def is_unused(project: Project, module: ModuleIndex, node: ast.AST) -> bool:
+    """Does a node stand in a class, or in a function of the module, that nothing in the tree names?"""
+    owner = _owner(module, node)
+    return owner is not None and not _is_used(project, module, owner, MAX_OWNERS)
+
+
+def is_replaced(module: ModuleIndex, call: ast.Call) -> bool:
+    """Does the variable of a call's value get another one further down the block before anything reads it?"""
+    made = module.syntax.parents.get(call)
+    match made:
+        case ast.Assign(targets=[ast.Name(id=name)]):
+            pass
+        case _:
+            return False
+    replaced: tuple[ast.stmt, ast.Name] | None = None
+    for statement, part in _below(module, made, name):
+        if replaced is not None and statement is not replaced[0]:
+            break
+        if isinstance(part.ctx, ast.Load):
+            return False
+        if isinstance(statement, ast.Assign):
+            replaced = statement, part
+    return replaced is not None and _readers(module, name, module.scope(replaced[1])) <= {module.function(call)}
+
+
+def _below(module: ModuleIndex, made: ast.stmt, name: str) -> Iterator[tuple[ast.stmt, ast.Name]]:
+    """Where a variable is mentioned below a statement, and the statements of its block that hold the places."""
+    syntax = module.syntax
+    here, parent, names = syntax.place(made), syntax.parents.get(made), module.named.get(name, [])
+    end = made.end_lineno or made.lineno, made.end_col_offset or 0
+    for part in names[bisect_left(names, end, key=lambda part: (part.lineno, part.col_offset)) :]:
+        whole: ast.AST | None = part
+        while whole is not None and (up := syntax.parents.get(whole)) is not parent:
+            whole = up
+        if not isinstance(whole, ast.stmt) or (place := syntax.place(whole)) is None:
+            return
+        if here is not None and place[0] == here[0]:
+            yield whole, part
+
+
+@once
+def _readers(module: ModuleIndex, name: str, home: Scope) -> frozenset[FunctionNode | None]:
+    """The functions (None: the module itself) that read the variable of a scope."""
+    bindings = home.lookup(name)
+    parts = (part for part in module.uses.get(name, ()) if module.scope(part).lookup(name) is bindings)
+    return frozenset(module.function(part) for part in parts)
+
+
+def is_option_read(option: NodeRef) -> bool:
+    """Does the module of an option (``add_argument("--batch_size")``) read an attribute or a key of its name?"""
+    module, declared = option.module, option.node
+    assert isinstance(declared, ast.Call)
+    named = [*declared.args, *(keyword.value for keyword in declared.keywords if keyword.arg == "dest")]
+    names = {str(part.value).lstrip("-").replace("-", "_") for part in named if isinstance(part, ast.Constant)}
+    return any(node.attr in names for node in module.syntax.of(ast.Attribute)) or any(
+        isinstance(node.slice, ast.Constant) and node.slice.value in names for node in module.syntax.of(ast.Subscript)
+    )
+
+
+def _owner(module: ModuleIndex, node: ast.AST) -> ast.ClassDef | FunctionNode | None:
+    """The innermost class around a node, or else the function of the module that it stands in."""
+    if (owner := module.class_of(node)) is not None:
+        return owner
+    functions = [up for up in module.syntax.ancestors(node) if isinstance(up, FUNCTIONS)]
+    return functions[-1] if functions else None
+
+
+@once
+def _is_used(project: Project, module: ModuleIndex, owner: ast.ClassDef | FunctionNode, depth: int) -> bool:
+    name = owner.name
+    if not depth or owner.decorator_list or "globals" in module.calls_by_name:
+        return True
+    if any(path != module.path for path in project.word_index.mentioning(word_of(name))) or any(
+        name in text for text in module.strings
+    ):
+        return True
+    for node in module.named.get(name, ()):
+        user = _owner(module, node)
+        if user is None or (user is not owner and _is_used(project, module, user, depth - 1)):
+            return True
+    return any(word_of(name) in project.data(path) for path in project.files if path.suffix != ".py")

@@ -1,0 +1,62 @@
+"""Loops that look at a few batches instead of passing over the data: samples to listen to, one batch to draw."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from gpulint.once import once
+from gpulint.semantic.module_index import ModuleIndex, NodeRef, last_name
+from gpulint.training.loop_roles import Role
+
+if TYPE_CHECKING:
+    from gpulint.project import Project
+
+FEW = 16
+"""Most batches that are looked at; a loop that stops later is a pass, if a short one."""
+
+
+def reads_few_batches(project: Project, where: NodeRef) -> bool:
+    """Does a loop over batches stop after the first (``break`` at its end) or, other than for training, after a known
+    small number (``if i >= samples: break``)?"""
+    loop = where.node
+    if not isinstance(loop, ast.For | ast.AsyncFor):
+        return False
+    if isinstance(loop.body[-1], ast.Break):
+        return True
+    limits = _limits(where.module, loop)
+    return (
+        any(
+            project.constants.of(where.module, limit).every(lambda value: isinstance(value, int) and value <= FEW)
+            for limit in limits
+        )
+        and project.loops.role(where.module, loop) is not Role.STEP
+    )
+
+
+@once
+def _limits(module: ModuleIndex, loop: ast.For | ast.AsyncFor) -> tuple[ast.expr, ...]:
+    """What the count of a loop is compared with in each ``if ...: break`` right in its body."""
+    tests = (
+        statement.test
+        for statement in loop.body
+        if isinstance(statement, ast.If) and isinstance(statement.body[-1], ast.Break)
+    )
+    return tuple(limit for test in tests if (limit := _limit(loop, test)) is not None)
+
+
+def _limit(loop: ast.For | ast.AsyncFor, test: ast.expr) -> ast.expr | None:
+    """What the count of an ``enumerate`` is compared with (``n`` of ``i == n - 1``)."""
+    if not (isinstance(loop.target, ast.Tuple) and isinstance(loop.iter, ast.Call) and isinstance(test, ast.Compare)):
+        return None
+    count = loop.target.elts[0]
+    if last_name(loop.iter.func) != "enumerate" or ast.unparse(test.left) != ast.unparse(count):
+        return None
+    limit = test.comparators[0]
+    if (
+        isinstance(limit, ast.BinOp)
+        and isinstance(limit.op, ast.Add | ast.Sub)
+        and isinstance(limit.right, ast.Constant)
+    ):
+        limit = limit.left
+    return limit if isinstance(test.ops[0], ast.Gt | ast.GtE | ast.Eq) else None

@@ -1,0 +1,156 @@
+"""Loops that add up gradients over several backward passes before they update the parameters."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from gpulint import regex
+from gpulint.documents.python import walk
+from gpulint.records import dataclass
+from gpulint.semantic.module_index import LoopNode, ModuleIndex, last_name
+from gpulint.semantic.path_conditions import conditions, contexts_of
+from gpulint.semantic.reaching_definitions import reaching
+from gpulint.training.loop_roles import Role
+
+if TYPE_CHECKING:
+    from gpulint.project import Project
+
+_UPDATES = frozenset({"update_grad", "need_update"})
+"""What scalers that do the backward pass themselves call the flag for the last micro-step (timm, MAE, Swin)."""
+_PARTS = regex.compile(r"accum|micro_?(batch|step)|chunk|subdivision|sub_?batch", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Accumulation:
+    """A loop that accumulates gradients; ``last`` tests for its last micro-step, None if there is no one test."""
+
+    loop: LoopNode
+    backward: ast.Call
+    step: ast.Call
+    last: ast.expr | None
+    model: ast.expr | None
+    """What the loop calls and is wrapped in DDP or FSDP."""
+
+
+def accumulations(project: Project, module: ModuleIndex) -> Iterator[Accumulation]:
+    """Those of a module whose micro-steps are all alike, once for each loop."""
+    for loop in module.loops:
+        calls = project.loops.calls_in(module, loop)
+        found = _in_turns(project, module, loop, calls) or _by_scaler(module, calls) or _in_parts(project, module, loop)
+        # What the loop does is asked last: that takes following its calls.
+        if found is not None and project.loops.role(module, loop) is Role.STEP:
+            backward, step, last = found
+            if _skips(project, module, backward):
+                continue
+            yield Accumulation(loop, backward, step, last, _wrapped(project, module, calls))
+
+
+def _skips(project: Project, module: ModuleIndex, backward: ast.Call) -> bool:
+    """``with ddp_sync(model, last):``, a helper of the tree that enters ``no_sync`` itself."""
+    return any(
+        isinstance(part, ast.Attribute) and part.attr == "no_sync"
+        for up in module.syntax.ancestors(backward)
+        for context in contexts_of(up)
+        if isinstance(up, ast.With) and isinstance(context, ast.Call)
+        for helper in project.resolver.callees(module, context)
+        for part in walk(helper.node)
+    )
+
+
+def _in_turns(
+    project: Project, module: ModuleIndex, loop: LoopNode, calls: list[ast.Call]
+) -> tuple[ast.Call, ast.Call, ast.expr | None] | None:
+    """``loss.backward()``, and ``if step % N == 0: optimizer.step()`` in the same loop."""
+    backwards = [call for call in calls if last_name(call.func) == "backward"]
+    step = next((call for call in calls if _updates(call) and _is_seldom(project, module, call, loop)), None)
+    if step is None:
+        return None
+    backward = next((call for call in backwards if not _exclude(module, call, step, loop)), None)
+    if backward is None or project.guards.is_periodic(module, backward, loop):
+        return None
+    return backward, step, _last_step(module, step, loop)
+
+
+def _by_scaler(module: ModuleIndex, calls: list[ast.Call]) -> tuple[ast.Call, ast.Call, ast.expr | None] | None:
+    """``loss_scaler(loss, optimizer, update_grad=(step + 1) % N == 0)``, which does the backward pass each time."""
+    for call in calls:
+        flag = next((keyword.value for keyword in call.keywords if keyword.arg in _UPDATES), None)
+        if flag is not None and "scaler" in last_name(call.func).lower():
+            test = _written_out(module, flag)
+            if any(map(_is_open_rest, walk(test))):
+                return call, call, test
+    return None
+
+
+def _written_out(module: ModuleIndex, flag: ast.expr) -> ast.expr:
+    """The test that a flag was set to."""
+    if isinstance(flag, ast.Name):
+        bindings = reaching(module, module.scope(flag).lookup(flag.id), flag)
+        if len(bindings) == 1 and bindings[0].value is not None and not bindings[0].path:
+            return bindings[0].value
+    return flag
+
+
+def _in_parts(
+    project: Project, module: ModuleIndex, loop: LoopNode
+) -> tuple[ast.Call, ast.Call, ast.expr | None] | None:
+    """``for part in chunks: loss(part).backward()`` with one ``optimizer.step()`` after it in the outer loop."""
+    outer = next(project.loops.around(module, loop), None)
+    if not isinstance(loop, ast.For) or outer is None or not _PARTS.search(ast.unparse(loop.iter)):
+        return None
+    inside = project.loops.calls_in(module, loop)
+    backward = next((call for call in inside if last_name(call.func) == "backward"), None)
+    if backward is None or any(map(_updates, inside)) or project.guards.is_periodic(module, backward, loop):
+        return None
+    after = (call for call in project.loops.calls_in(module, outer) if _updates(call) and call.lineno > loop.lineno)
+    step = next(after, None)
+    return (backward, step, None) if step is not None else None
+
+
+def _updates(call: ast.Call) -> bool:
+    return (
+        last_name(call.func) == "step"
+        and isinstance(call.func, ast.Attribute)
+        and any(word in last_name(call.func.value).lower() for word in ("optim", "scaler", "opt"))
+    )
+
+
+def _is_seldom(project: Project, module: ModuleIndex, step: ast.Call, loop: LoopNode) -> bool:
+    """Are parameters updated every so many iterations, or as many as an option says that is 1 unless somebody sets
+    it?"""
+    if project.guards.is_periodic(module, step, loop):
+        return True
+    last = _last_step(module, step, loop)
+    return last is not None and any(map(_is_open_rest, walk(last)))
+
+
+def _is_open_rest(part: ast.AST) -> bool:
+    """``step % N``, where N is no number."""
+    return isinstance(part, ast.BinOp) and isinstance(part.op, ast.Mod) and not isinstance(part.right, ast.Constant)
+
+
+def _exclude(module: ModuleIndex, one: ast.AST, other: ast.AST, loop: LoopNode) -> bool:
+    """Do two calls stand in different branches of one condition?"""
+    tests = dict(conditions(module, one, loop))
+    return any(tests.get(test, holds) is not holds for test, holds in conditions(module, other, loop))
+
+
+def _last_step(module: ModuleIndex, step: ast.Call, loop: LoopNode) -> ast.expr | None:
+    """The test on the counter under which parameters are updated."""
+    for test, holds in conditions(module, step, loop):
+        if holds and any(isinstance(part, ast.BinOp) and isinstance(part.op, ast.Mod) for part in walk(test)):
+            return test
+    return None
+
+
+def _wrapped(project: Project, module: ModuleIndex, calls: list[ast.Call]) -> ast.expr | None:
+    for call in calls:
+        if isinstance(call.func, ast.Name | ast.Attribute):
+            origins = [ref.node for ref in project.resolver.points_to(module, call.func)]
+            made = {last_name(node.func) for node in origins if isinstance(node, ast.Call)}
+            if made & {"DistributedDataParallel", "DDP", "FullyShardedDataParallel", "FSDP"}:
+                return call.func
+    return None

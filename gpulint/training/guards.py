@@ -1,0 +1,274 @@
+"""When a statement runs, by what stands around it: every N steps, on rank zero, for debugging, without gradients."""
+
+from __future__ import annotations
+
+import ast
+import re
+from itertools import chain
+from pathlib import PurePath
+from typing import TYPE_CHECKING
+
+from gpulint import regex
+from gpulint.documents.python import walk
+from gpulint.semantic.module_index import FUNCTIONS, ModuleIndex, last_name, source_text
+from gpulint.semantic.path_conditions import conditions, contexts_of, nested_exits
+from gpulint.training import workflow_steps
+from gpulint.training.loop_roles import Role
+from gpulint.values import yacs_defaults
+from gpulint.values.periodic_tests import is_counter, is_periodic
+
+if TYPE_CHECKING:
+    from gpulint.project import Project
+
+_PROCESSES = regex.compile(
+    r"(^|[._])(rank|local_rank|global_rank|is_main_process|is_local_main_process|is_main|is_master|master|main_process"
+    r"|is_rank_zero|is_global_zero|is_primary|is_world_process_zero|get_rank)\b"
+    r"|distributed|world_size|is_initialized|num_processes|\bddp\b|is_dist\b|n_gpu|num_gpus"
+)
+_SEVERAL = regex.compile(
+    r"(^|[._])(is_)?(distributed|dist|ddp|multi_?gpu|multiprocessing_distributed)(_run|_training)?$"
+)
+"""Names of flags for several processes."""
+_DEBUG = regex.compile(
+    r"(^|[._])(debug|debugging|verbose|profile|profiling|profiler|nan_check|detect_anomaly|anomaly|dry_run|benchmark|trace)"
+    r"(_|\b)",
+    re.IGNORECASE,
+)
+_CUDA_TEST = regex.compile(r"\bcuda\.is_available\(\)$|\b(use|has|have)_?(cuda|gpu)$", re.IGNORECASE)
+_GPU_COUNT = regex.compile(
+    r"\b(n|num|number_of)_?gpus?$|\bcuda\.device_count\(\)$|\blen\(([\w.]*[._])?gpus\)$", re.IGNORECASE
+)
+_MAKES = regex.compile(r"(^|_)(build|init|create|setup|make|initialize)(_|$)")
+_WARNS = frozenset({"warning", "warn", "error", "critical", "exception"})
+_ERROR = regex.compile(r"^(err|error|errors|exc|exception|warning_list|problem)$", re.IGNORECASE)
+_OF_TENSOR = ("any", "all", "item", "sum")
+_NOT_A_NUMBER = ("isnan", "isinf")
+_NUMBER = ("isfinite",)
+_MAXIMUM = regex.compile(r"(^|[._ ])(max|total|num|n|last|final)_|len\(|epochs\b|iterations\b|\bsteps\b", re.IGNORECASE)
+_NO_GRAD = frozenset(
+    {
+        "torch.no_grad", "torch.inference_mode", "torch.autograd.no_grad", "torch.autograd.grad_mode.no_grad",
+        "torch.autograd.inference_mode", "torch.set_grad_enabled", "torch.autograd.set_grad_enabled",
+    }
+)  # fmt: skip
+
+
+def _excludes_cuda(test: ast.expr, holds: bool) -> bool:
+    while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        test, holds = test.operand, not holds
+    if isinstance(test, ast.BoolOp):
+        # `a and b` that holds, or `a or b` that does not, says the same of each; else one of them may be to blame.
+        each = isinstance(test.op, ast.And) is holds
+        found = (_excludes_cuda(value, holds) for value in test.values)
+        return any(found) if each else all(found)
+    if isinstance(test, ast.Compare) and len(test.ops) == 1 and _GPU_COUNT.search(ast.unparse(test.left)):
+        return _says_none(test, holds)
+    if isinstance(test, ast.Compare) and len(test.ops) == 1 and (value := _device_named(test.comparators[0])):
+        if isinstance(test.ops[0], ast.NotEq):
+            holds = not holds
+        elif not isinstance(test.ops[0], ast.Eq):
+            return False
+        return not holds if value == "cuda" else holds and value in ("cpu", "mps")
+    text = ast.unparse(test)
+    return not holds and bool(_CUDA_TEST.search(text) or _GPU_COUNT.search(text))
+
+
+def _says_none(test: ast.Compare, holds: bool) -> bool:
+    """Does a comparison of the number of GPUs leave none (``num_gpus == 0``, ``not n_gpu > 0``)?"""
+    match test.ops[0], test.comparators[0]:
+        case (ast.Eq() | ast.LtE(), ast.Constant(value=0)) | (ast.Lt(), ast.Constant(value=1)):
+            return holds
+        case (ast.NotEq() | ast.Gt(), ast.Constant(value=0)) | (ast.GtE(), ast.Constant(value=1)):
+            return not holds
+    return False
+
+
+def _device_named(node: ast.expr) -> str:
+    """``"cuda"``, ``torch.device("cpu")``, ``DeviceType.CUDA``: the kind of device; "" if it is none."""
+    match node:
+        case ast.Constant(value=str(name)):
+            return name
+        case ast.Call(func=func, args=[ast.Constant(value=str(name))]) if last_name(func) == "device":
+            return name
+        case ast.Attribute(attr=name) if name.isupper():
+            return name.lower()
+    return ""
+
+
+_BENCHMARK = regex.compile(
+    r"(^|[_-])(bench|benchmark|benchmarks|benchmarking|profile|profiler|profiling|latency)([_-]|$)", re.IGNORECASE
+)
+
+
+def is_benchmark(path: PurePath) -> bool:
+    """Does a file's name say that it measures: for which it has to wait for the GPU, with sizes chosen on purpose?"""
+    return bool(_BENCHMARK.search(path.stem))
+
+
+class Guards:
+    """Questions about conditions; values (is N one?) come from the project."""
+
+    def __init__(self, project: Project) -> None:
+        self._project = project
+
+    def is_periodic(self, module: ModuleIndex, node: ast.AST, until: ast.AST | None = None) -> bool:
+        """Does ``node`` run only every N iterations (or only on the first or last), N not being one?"""
+        tests = chain(conditions(module, node, until), nested_exits(module, node, until))
+        return any(is_periodic(self._project, module, test, holds) for test, holds in tests)
+
+    def is_debugging(self, module: ModuleIndex, node: ast.AST) -> bool:
+        """Is ``node`` behind a debug, profile or verbosity switch?"""
+        for test, holds in conditions(module, node):
+            if holds and (_DEBUG.search(text := source_text(module, test)) or "__debug__" in text):
+                return True
+        return False
+
+    def is_before_loop_exit(self, module: ModuleIndex, node: ast.AST) -> bool:
+        """Does ``node`` stand in a block after which the training loop is left (``if step >= last: ...; return``)?"""
+        inner, leaves = node, False
+        for up in module.syntax.ancestors(node):
+            if isinstance(up, (*FUNCTIONS, ast.Lambda, ast.ClassDef)):
+                return False
+            if isinstance(up, ast.For | ast.While) and leaves:
+                return self._project.loops.role(module, up) is Role.STEP
+            if isinstance(up, ast.If) and (place := module.syntax.place(inner)) is not None:
+                last = (up.body if place[0] == "body" else up.orelse)[-1]
+                leaves = leaves or isinstance(last, ast.Return | ast.Break)
+            inner = up
+        return False
+
+    def is_without_gpu(self, module: ModuleIndex, node: ast.AST) -> bool:
+        """Does ``node`` run only where there is no CUDA device (``else`` of ``if device == "cuda"``)?"""
+        return any(
+            _excludes_cuda(test, holds) for test, holds in conditions(module, node)
+        ) or workflow_steps.without_gpu(module, node)
+
+    def is_off_by_default(self, module: ModuleIndex, node: ast.AST, until: ast.AST | None = None) -> bool:
+        """Is ``node`` behind a switch that is false unless somebody sets it? Those around ``until`` do not count, and
+        none for several processes: whoever has several GPUs sets it."""
+        for test, holds in conditions(module, node, until):
+            inner, wanted = test, holds
+            while isinstance(inner, ast.UnaryOp) and isinstance(inner.op, ast.Not):
+                inner, wanted = inner.operand, not wanted
+            together = isinstance(inner, ast.BoolOp) and isinstance(inner.op, ast.And) and wanted
+            parts = inner.values if isinstance(inner, ast.BoolOp) and together else [inner]
+            for part in parts:
+                if wanted and isinstance(part, ast.Compare) and isinstance(part.ops[0], ast.Gt):
+                    above_zero = ast.unparse(part.comparators[0]) == "0"
+                    known = self._project.constants.of(module, part.left)
+                    if above_zero and known.every(lambda value: value == 0):
+                        return True
+                if isinstance(part, ast.Name | ast.Attribute | ast.Subscript):
+                    if wanted and _SEVERAL.search(ast.unparse(part)):
+                        continue
+                    known = self._project.constants.of(module, part)
+                    constants = list(known.constants if known.complete else yacs_defaults.defaults(self._project, part))
+                    if constants and all(bool(value) is not wanted for value in constants):
+                        return True
+        return False
+
+    def is_switched_off(self, module: ModuleIndex, node: ast.AST) -> bool:
+        """Is ``node`` behind a constant of the program that says no (``pretrained = False``), and no option?"""
+        for test, holds in conditions(module, node):
+            if isinstance(test, ast.Name):
+                known = self._project.constants.of(module, test)
+                literal = known.complete and all(value.source == "literal" for value in known.values)
+                if literal and known.values and all(bool(value.value) is not holds for value in known.values):
+                    return True
+        return False
+
+    def is_conditional(self, module: ModuleIndex, node: ast.AST, until: ast.AST | None = None) -> bool:
+        """Is ``node`` under any condition at all, other than one on the processes (rank zero, several of them)?"""
+        return any(not _PROCESSES.search(source_text(module, test)) for test, _ in conditions(module, node, until))
+
+    def is_error_path(self, module: ModuleIndex, node: ast.AST) -> bool:
+        """Does ``node`` run only when something went wrong: in a handler, after a test for an error, for a warning?"""
+        warns = False
+        for up in module.syntax.ancestors(node):
+            if isinstance(up, (*FUNCTIONS, ast.Lambda, ast.ClassDef)):
+                break
+            if isinstance(up, ast.ExceptHandler):
+                return True
+            warns = warns or (isinstance(up, ast.Call) and last_name(up.func) in _WARNS)
+        return any(warns or _is_error(test, holds) for test, holds in conditions(module, node))
+
+    def is_at_loop_end(self, module: ModuleIndex, node: ast.AST) -> bool:
+        """Does ``node`` run only in the last round of a loop (``if step == max_steps``)?"""
+        for test, holds in conditions(module, node):
+            together = isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And)
+            for part in test.values if isinstance(test, ast.BoolOp) and together else [test]:
+                if (
+                    holds
+                    and isinstance(part, ast.Compare)
+                    and isinstance(part.ops[0], ast.Eq)
+                    and is_counter(part.left)
+                    and _MAXIMUM.search(ast.unparse(part.comparators[0]))
+                ):
+                    return True
+        return False
+
+    def runs_once(self, module: ModuleIndex, node: ast.AST) -> bool:
+        """Is ``node`` part of what is made on first use (``if self._optimizer is None: self._build()``)?"""
+        for up in module.syntax.ancestors(node):
+            if isinstance(up, (*FUNCTIONS, ast.Lambda, ast.ClassDef)):
+                return False
+            if isinstance(up, ast.If) and _is_none(up.test) and not up.orelse and _makes(up.body):
+                return True
+        return False
+
+    def is_without_gradients(self, module: ModuleIndex, node: ast.AST) -> bool:
+        """Are gradients switched off around ``node`` by a ``with`` or a decorator in its own function?"""
+        resolver = self._project.resolver
+        for up in module.syntax.ancestors(node):
+            for context in contexts_of(up):
+                func = context.func if isinstance(context, ast.Call) else context
+                names = resolver.names(module, func)
+                if names & _NO_GRAD or last_name(func) in (
+                    "no_grad",
+                    "inference_mode",
+                    "smart_inference_mode",
+                    "eval_mode",
+                ):
+                    if any(name.endswith("set_grad_enabled") for name in names):
+                        if isinstance(context, ast.Call) and context.args:
+                            known = self._project.constants.of(module, context.args[0])
+                            return known.every(lambda value: value is False)
+                        return False
+                    return True
+        return False
+
+
+def _makes(body: list[ast.stmt]) -> bool:
+    """Do statements set an attribute, or call something like ``build_optimizer``?"""
+    return any(
+        (isinstance(part, ast.Attribute) and isinstance(part.ctx, ast.Store))
+        or (isinstance(part, ast.Call) and bool(_MAKES.search(last_name(part.func))))
+        for statement in body
+        for part in walk(statement)
+    )
+
+
+def _is_none(test: ast.expr) -> bool:
+    """``self.thing is None``."""
+    return (
+        isinstance(test, ast.Compare)
+        and isinstance(test.left, ast.Attribute)
+        and isinstance(test.ops[0], ast.Is)
+        and isinstance(test.comparators[0], ast.Constant)
+        and test.comparators[0].value is None
+    )
+
+
+def _is_error(test: ast.expr, holds: bool) -> bool:
+    """``if err:``, ``if error is not None:``, ``if not torch.isfinite(loss).all():``."""
+    while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        test, holds = test.operand, not holds
+    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.Or):
+        return holds and all(_is_error(part, holds) for part in test.values)
+    while isinstance(test, ast.Call) and isinstance(test.func, ast.Attribute) and test.func.attr in _OF_TENSOR:
+        test = test.func.value
+    if isinstance(test, ast.Call):
+        return last_name(test.func) in (_NOT_A_NUMBER if holds else _NUMBER)
+    if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.IsNot):
+        test = test.left
+    return holds and isinstance(test, ast.Name) and bool(_ERROR.search(test.id))

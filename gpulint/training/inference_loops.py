@@ -1,0 +1,242 @@
+"""Forward passes that nobody differentiates: loops in which a model in evaluation mode runs with gradients enabled."""
+
+from __future__ import annotations
+
+import ast
+import re
+from bisect import bisect_right
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from gpulint import regex
+from gpulint.documents.python import walk
+from gpulint.once import once
+from gpulint.records import dataclass
+from gpulint.semantic.module_index import FUNCTIONS, FunctionNode, LoopNode, ModuleIndex, NodeRef, dotted, last_name
+from gpulint.semantic.path_conditions import contexts_of
+from gpulint.training.loop_roles import Role, stops_at_once
+
+if TYPE_CHECKING:
+    from gpulint.project import Project
+
+MAX_CALLERS = 4
+_HARMLESS = frozenset(
+    (
+        "autocast amp_autocast autocast_ctx record_function profile open suppress tqdm device stream nullcontext Timer "
+        "redirect_stdout staticmethod classmethod record wraps property"
+    ).split()
+)
+"""Context managers and decorators that leave gradients as they are; any other may switch them off."""
+_REGISTERS = regex.compile(r"^(register(_\w+)?|command|option|argument|main)$")
+"""Decorators that put a function into a table, or make it a program (click, Hydra)."""
+_SWITCHES = frozenset(
+    "set_grad_enabled requires_grad_ requires_grad volatile autograd grad vjp jvp enable_grad".split()
+)
+"""Words by which a function says that it deals with gradients itself."""
+MAX_MENTIONS = 200
+"""Most calls after ``model.eval()`` that are looked at."""
+_FORWARD = frozenset({"forward", "encode", "decode"})
+
+_EXPLAINS = regex.compile(r"grad_?cam|saliency|adversar|attack|attribution|integrated_?gradients", re.IGNORECASE)
+"""Methods that need the gradients of what they explain or fool."""
+
+
+@dataclass(frozen=True, slots=True)
+class InferenceLoop:
+    """A loop that runs ``model`` for evaluation and builds graphs. ``forward`` is the first such call."""
+
+    module: ModuleIndex
+    loop: LoopNode
+    function: FunctionNode | None
+    forward: ast.Call
+    model: str
+
+
+def graphs_in_evaluation(project: Project, module: ModuleIndex) -> Iterator[InferenceLoop]:
+    """Evaluation loops of a module in which gradients are certainly enabled, once per outermost loop."""
+    if "torch" not in module.packages:
+        return
+    seen = set[ast.AST]()
+    for mode in module.calls_by_name.get("eval", []):
+        if mode.args or not isinstance(mode.func, ast.Attribute) or not (model := dotted(mode.func.value)):
+            continue
+        function = module.function(mode)
+        if (function is not None and _speaks_of_gradients(module, function)) or not _enabled(project, module, mode, 0):
+            continue
+        for call in _forwards(project, module, mode, model):
+            loop, home = _outermost(project, module, call, mode), module.function(call)
+            if loop is not None and loop not in seen and not _may_disable(module, call, home):
+                seen.add(loop)
+                yield InferenceLoop(module, loop, home, call, model)
+
+
+@once
+def _speaks_of_gradients(module: ModuleIndex, function: FunctionNode) -> bool:
+    for node in walk(function):
+        name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+        if name in _SWITCHES or _EXPLAINS.search(name) or (isinstance(node, ast.keyword) and node.arg in _SWITCHES):
+            return True
+    return False
+
+
+def _forwards(project: Project, module: ModuleIndex, mode: ast.Call, model: str) -> Iterator[ast.Call]:
+    """Calls after ``model.eval()`` in its function, and before ``model.train()``, that run the model."""
+    function = module.function(mode)
+    if function is None:
+        yield from _in_functions(project, module, model)
+    calls = _mentions(module, function).get(model, [])
+    first = bisect_right(calls, _start(mode), key=_start)
+    for call in calls[first : first + MAX_MENTIONS]:
+        if dotted(call.func) == f"{model}.train":
+            return
+        if dotted(call.func) == model or _runs(project, module, call, model):
+            yield call
+
+
+@once
+def _mentions(module: ModuleIndex, function: FunctionNode | None) -> dict[str, list[ast.Call]]:
+    """Models by their names -> the calls of a function that run them, call their methods or are passed them, in
+    source order."""
+    table: dict[str, list[ast.Call]] = {}
+    for call in sorted(module.calls_of(function), key=_start):
+        owner = dotted(call.func.value) if isinstance(call.func, ast.Attribute) else ""
+        for name in {dotted(call.func), owner, *map(dotted, call.args)} - {""}:
+            table.setdefault(name, []).append(call)
+    return table
+
+
+def _in_functions(project: Project, module: ModuleIndex, model: str) -> Iterator[ast.Call]:
+    """Calls of a model that the module as a whole sets to evaluate, in its functions' loops over batches."""
+    if any(dotted(call.func) == f"{model}.train" for call in module.calls_by_name.get("train", [])):
+        return
+    for call in module.calls_by_name.get(model, []):
+        function = module.function(call)
+        if function is None or not isinstance(call.func, ast.Name) or _speaks_of_gradients(module, function):
+            continue
+        bindings = module.scope(call.func).lookup(model)
+        loops = (loop for loop in project.loops.around(module, call) if isinstance(loop, ast.For))
+        if (
+            all(binding.scope is module.top for binding in bindings)
+            and any(project.loops.over_loader(module, loop) for loop in loops)
+            and _enabled(project, module, call, 0)
+        ):
+            yield call
+
+
+def _runs(project: Project, module: ModuleIndex, call: ast.Call, model: str) -> bool:
+    """``model.forward(x)``, or a function of the tree that gets the model and calls it with gradients enabled."""
+    if isinstance(call.func, ast.Attribute) and call.func.attr == "forward" and dotted(call.func.value) == model:
+        return True
+    if isinstance(call.func, ast.Attribute) and dotted(call.func.value) == model:
+        owners = project.resolver.classes_of(module, call.func.value)
+        methods = [project.resolver.method(where, owner, call.func.attr) for where, owner in owners]
+        return any(method is not None and _runs_itself(method) for method in methods)
+    passed = [index for index, argument in enumerate(call.args) if dotted(argument) == model]
+    if not passed:
+        return False
+    for callee in project.resolver.callees(module, call):
+        function = callee.node
+        if (
+            not isinstance(function, FUNCTIONS)
+            or _speaks_of_gradients(callee.module, function)
+            or passed[0] >= len(function.args.args)
+        ):
+            continue
+        name = function.args.args[passed[0]].arg
+        for inner in callee.module.calls_of(function):
+            if _is_forward(inner, name):
+                return not _may_disable(callee.module, inner, function)
+    return False
+
+
+def _runs_itself(method: NodeRef) -> bool:
+    """Does a method of a model call ``self`` with gradients enabled, and leave it at that?"""
+    function = method.node
+    if not isinstance(function, FUNCTIONS) or not function.args.args or _speaks_of_gradients(method.module, function):
+        return False
+    calls = method.module.calls_of(function)
+    name = function.args.args[0].arg
+    runs = next((call for call in calls if _is_forward(call, name)), None)
+    return runs is not None and not (
+        _may_disable(method.module, runs, function) or any(last_name(call.func) == "backward" for call in calls)
+    )
+
+
+def _is_forward(call: ast.Call, model: str) -> bool:
+    func = call.func
+    return dotted(func) == model or (
+        isinstance(func, ast.Attribute) and func.attr in _FORWARD and dotted(func.value) == model
+    )
+
+
+def _outermost(project: Project, module: ModuleIndex, call: ast.Call, mode: ast.Call) -> LoopNode | None:
+    """The outermost loop around ``call`` without ``model.eval()`` in it; None in a training step or a look at one
+    batch."""
+    found: LoopNode | None = None
+    around = set(module.syntax.ancestors(mode))
+    for loop in project.loops.around(module, call):
+        if stops_at_once(loop) or project.loops.role(module, loop) is Role.STEP:
+            return None
+        if loop not in around:
+            found = loop
+    return found
+
+
+def _may_disable(module: ModuleIndex, node: ast.AST, function: FunctionNode | None) -> bool:
+    """May a ``with`` block or decorator around ``node`` switch gradients off?"""
+    for up in module.syntax.ancestors(node):
+        names = map(last_name, contexts_of(up))
+        if any(name not in _HARMLESS and not _REGISTERS.match(name) for name in names):
+            return True
+        if up is function:
+            break
+    return False
+
+
+def _enabled(project: Project, module: ModuleIndex, node: ast.AST, depth: int) -> bool:
+    """Are gradients enabled where ``node`` runs, as far as every caller in the tree goes?"""
+    function = module.function(node)
+    if _may_disable(module, node, None) or depth > MAX_CALLERS:
+        return False
+    if function is None:
+        return "set_grad_enabled" not in module.calls_by_name
+    question = "gradients", function, depth
+    return project.memo.ask(question, lambda: _calls_enabled(project, module, function, depth), False)
+
+
+def _calls_enabled(project: Project, module: ModuleIndex, function: FunctionNode, depth: int) -> bool:
+    """Do all calls of a function leave gradients enabled?"""
+    owner = module.syntax.parents.get(function)
+    if any(
+        isinstance(context.loop.node, FUNCTIONS)
+        for context in project.loops.enclosing_loops_of_function(module, function)
+    ):
+        # A framework's hook: the framework decides.
+        return False
+    sites = project.resolver.call_sites(module, function)
+    for site in sites:
+        assert isinstance(site.node, ast.Call)
+        caller = site.module.function(site.node)
+        if caller is function:
+            continue
+        if (
+            project.loops.in_role(site.module, site.node, Role.STEP) is not None
+            and depth == 0
+            and _is_differentiated(site)
+        ):
+            return False
+        if (caller is not None and _speaks_of_gradients(site.module, caller)) or not _enabled(
+            project, site.module, site.node, depth + 1
+        ):
+            return False
+    return bool(sites) or not isinstance(owner, ast.ClassDef)
+
+
+def _is_differentiated(site: NodeRef) -> bool:
+    """Is the result of the call a loss that a training step may propagate?"""
+    up = site.module.syntax.parents.get(site.node)
+    return not isinstance(up, ast.Expr)
+
+
+def _start(node: ast.expr) -> tuple[int, int]:
+    return node.lineno, node.col_offset

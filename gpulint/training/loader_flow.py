@@ -1,0 +1,267 @@
+"""Calls that make data loaders, and which of them the value of an expression may be."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import cached_property
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from gpulint.documents.python import walk
+from gpulint.memo import Memo
+from gpulint.programs.gpu_programs import is_for_tpu
+from gpulint.semantic.argument_binding import argument_of, parameters
+from gpulint.semantic.containers import elements
+from gpulint.semantic.module_index import FUNCTIONS, BindingKind, ModuleIndex, NodeRef, kinds_bound, last_name
+from gpulint.training.loader_calls import TORCH_LOADERS, Loader
+from gpulint.training.loop_iterables import is_loader_name, is_of_parts, unwrap_iterable
+
+if TYPE_CHECKING:
+    from gpulint.project import Project
+
+MAX_KEPT = 40
+"""Of more loaders kept under one name nobody knows which is meant."""
+
+MAX_LOADERS = 100
+"""Most loaders that one expression may be; with more, its loader is unknown."""
+
+_LAST_NAMES = frozenset(name.rpartition(".")[2] for name in TORCH_LOADERS)
+_BOOSTERS = ("plugin", "booster")
+"""Names of ColossalAI's plugins, whose ``prepare_dataloader(dataset, batch_size, ...)`` makes a DataLoader:
+https://github.com/hpcaitech/ColossalAI/blob/main/colossalai/booster/plugin/dp_plugin_base.py"""
+_SET = ("pin_memory", "num_workers")
+_MAX_NESTED = 2
+"""Collections in collections whose elements are followed."""
+
+
+class LoaderFlow:
+    """Data loaders of one project."""
+
+    def __init__(self, project: Project) -> None:
+        self._project = project
+        self._by_module: dict[ModuleIndex, list[Loader]] = {}
+        self._nodes: dict[ModuleIndex, set[ast.Call]] = {}
+        self._memo = Memo()
+
+    def in_module(self, module: ModuleIndex) -> list[Loader]:
+        """Calls of a module that make a torch-like data loader, in source order; ``super().__init__`` of a subclass
+        counts. Left out are loaders that only try the program out (``if args.dry_run``) or hold a few samples."""
+        if module not in self._by_module:
+            calls = [] if is_for_tpu(module) else module.calls
+            found = [
+                loader
+                for call in calls
+                if (loader := self._loader(module, call)) is not None
+                and not _holds_few(call)
+                and not self._project.guards.is_debugging(module, call)
+            ]
+            self._by_module[module] = sorted(found, key=lambda loader: (loader.node.lineno, loader.node.col_offset))
+        return self._by_module[module]
+
+    def is_loader(self, module: ModuleIndex, call: ast.Call) -> bool:
+        """Is the call one of those?"""
+        found = self._nodes.get(module)
+        if found is None:
+            found = self._nodes[module] = {loader.node for loader in self.in_module(module)}
+        return call in found
+
+    def _loader(self, module: ModuleIndex, call: ast.Call) -> Loader | None:
+        func = call.func
+        if isinstance(func, ast.Attribute) and func.attr == "__init__":
+            owner = module.class_of(call)
+            if owner is None:
+                return None
+            names = self._project.resolver.base_names(module, owner) & TORCH_LOADERS
+        else:
+            last = last_name(func)
+            if not last or isinstance(func, ast.Call):
+                return None
+            known = last in _LAST_NAMES or _is_alias(module, func)
+            names = self._project.resolver.names(module, func) & TORCH_LOADERS if known else frozenset()
+            if not names and "Loader" in last and last not in _LAST_NAMES:
+                names = self._forwarding(module, func)
+            if last == "prepare_dataloader" and isinstance(func, ast.Attribute) and last_name(func.value) in _BOOSTERS:
+                names = frozenset({"torch.utils.data.DataLoader"})
+        return Loader(NodeRef(module, call), min(names)) if names else None
+
+    def _forwarding(self, module: ModuleIndex, func: ast.expr) -> frozenset[str]:
+        """The name of a class of the tree that makes a DataLoader of what it is given (``**kwargs``)."""
+        resolver = self._project.resolver
+        return frozenset(
+            made.node.name
+            for made in resolver.points_to(module, func)
+            if isinstance(made.node, ast.ClassDef)
+            and _forwards(made.node)
+            and resolver.base_names(made.module, made.node) & TORCH_LOADERS
+        )
+
+    def loaders_of(self, module: ModuleIndex, node: ast.expr) -> tuple[Loader, ...]:
+        """Loaders that the value of an expression may be (in-tree subclasses of DataLoader included)."""
+        return self._loaders_of(module, node, _MAX_NESTED)
+
+    def _loaders_of(self, module: ModuleIndex, node: ast.expr, nested: int) -> tuple[Loader, ...]:
+        """The same, with collections opened that are ``nested`` so deep."""
+        return self._memo.ask((node, nested), lambda: self._find_loaders_of(module, node, nested), (), _bounded)
+
+    def _find_loaders_of(self, module: ModuleIndex, node: ast.expr, nested: int) -> tuple[Loader, ...]:
+        if is_of_parts(node):
+            return ()
+        found: list[Loader] = []
+        resolver = self._project.resolver
+        for ref in resolver.points_to(module, node):
+            call = ref.node
+            if isinstance(call, ast.arg):
+                found.extend(self._handed_along(ref.module, call, nested))
+            elif isinstance(call, ast.Name) and call.id == "self" and (owner := ref.module.class_of(call)) is not None:
+                found.extend(self._passed_on(ref.module, owner, nested))
+            elif isinstance(call, ast.Attribute) and is_loader_name(call.attr):
+                found.extend(self._kept_under(ref.module, call.attr))
+            elif isinstance(call, ast.Subscript | ast.Name) and not ref.path:
+                found.extend(self._collected(ref, nested))
+            if not isinstance(call, ast.Call):
+                continue
+            if (loader := self._loader(ref.module, call)) is not None:
+                found.append(loader)
+            elif (source := unwrap_iterable(call)) is not call:
+                found.extend(self._loaders_of(ref.module, source, nested))
+            else:
+                for made in resolver.points_to(ref.module, call.func):
+                    if isinstance(made.node, FUNCTIONS):
+                        found.extend(self._yielded(made, nested, NodeRef(ref.module, call)))
+                    if not isinstance(made.node, ast.ClassDef):
+                        continue
+                    if resolver.base_names(made.module, made.node) & TORCH_LOADERS:
+                        found.extend(self._own(made) or [Loader(ref, "torch.utils.data.DataLoader")])
+                    else:
+                        found.extend(self._passed_on(made.module, made.node, nested))
+        return tuple(dict.fromkeys(found))
+
+    def _own(self, owner: NodeRef) -> list[Loader]:
+        """What the constructor of a loader class of the tree makes of its base (``super().__init__(data, ...)``)."""
+        calls = owner.module.calls_by_name.get("__init__", [])
+        own = (self._loader(owner.module, call) for call in calls if owner.module.class_of(call) is owner.node)
+        return [loader for loader in own if loader is not None]
+
+    def _collected(self, held: NodeRef, nested: int) -> Iterator[Loader]:
+        """Loaders that are kept in a list or dictionary, or in one that is itself kept in one."""
+        for ref in islice(elements(self._project, held), MAX_LOADERS + 1) if nested else ():
+            assert isinstance(ref.node, ast.expr)
+            yield from self._loaders_of(ref.module, ref.node, nested - 1)
+
+    def _passed_on(self, module: ModuleIndex, owner: ast.ClassDef, nested: int) -> Iterator[Loader]:
+        """Loaders whose batches the ``__iter__`` of a class yields as they are."""
+        method = self._project.resolver.method(module, owner, "__iter__")
+        if method is not None:
+            yield from self._yielded(method, nested)
+
+    def _yielded(self, generator: NodeRef, nested: int, call: NodeRef | None = None) -> Iterator[Loader]:
+        """Loaders whose batches a generator yields as they are; of its parameters, what ``call`` hands to them."""
+        for part in walk(generator.node):
+            if isinstance(part, ast.YieldFrom):
+                source = unwrap_iterable(part.value)
+            elif isinstance(part, ast.For) and _yields_as_it_is(part):
+                source = unwrap_iterable(part.iter)
+            else:
+                continue
+            where = _handed_in(generator, call, source)
+            assert isinstance(where.node, ast.expr)
+            yield from self._loaders_of(where.module, where.node, nested)
+
+    def _kept_under(self, module: ModuleIndex, name: str) -> Iterator[Loader]:
+        """Loaders that classes beside the module, or beside what it imports, keep as ``self.train_loader``: what
+        ``data`` may be in ``data.train_loader`` when its class is chosen by name (``getattr(datasets, name)(...)``)."""
+        kept = self._kept.get(name, ())
+        if not 0 < len(kept) <= MAX_KEPT:
+            return
+        folders = {module.path.parent, *(path.parent for path in self._project.imported(module.path))}
+        yield from (loader for loader in kept if loader.module.path.parent in folders)
+
+    @cached_property
+    def _kept(self) -> dict[str, list[Loader]]:
+        """Name of an attribute -> the loaders that the classes of modules which are no programs keep under it."""
+        table: dict[str, list[Loader]] = {}
+        for module in self._project.training_modules:
+            if "__main__" in module.syntax.source.text:
+                continue
+            with self._project.containing(module.path, "loaders of classes"):
+                for (_, name), bindings in module.attributes.items():
+                    for binding in bindings:
+                        if isinstance(binding.value, ast.Call) and is_loader_name(name):
+                            made = self._loader(module, binding.value)
+                            table.setdefault(name, []).extend([made] if made is not None else [])
+        return table
+
+    def _handed_along(self, module: ModuleIndex, parameter: ast.arg, nested: int) -> Iterator[Loader]:
+        """Loaders for a parameter of a function that is itself an argument: ``run(step=step, batches=loader)``."""
+        arguments = module.syntax.parents.get(parameter)
+        function = module.syntax.parents.get(arguments) if arguments is not None else None
+        if not isinstance(function, FUNCTIONS):
+            return
+        for site in self._project.loops.handed_over(module, function):
+            assert isinstance(site.node, ast.Call)
+            for keyword in site.node.keywords:
+                if keyword.arg == parameter.arg:
+                    yield from self._loaders_of(site.module, keyword.value, nested)
+
+
+def _bounded(loaders: tuple[Loader, ...]) -> tuple[Loader, ...]:
+    return loaders if len(loaders) <= MAX_LOADERS else ()
+
+
+def _handed_in(generator: NodeRef, call: NodeRef | None, source: ast.expr) -> NodeRef:
+    """What a call hands to a generator for ``source``, if that is a parameter; else ``source`` itself."""
+    function, site = generator.node, call.node if call is not None else None
+    if not isinstance(function, FUNCTIONS) or not isinstance(site, ast.Call) or not isinstance(source, ast.Name):
+        return NodeRef(generator.module, source)
+    passed = argument_of(function, site, source.id) if source.id in parameters(function) else None
+    if call is None or passed is None or isinstance(passed, ast.Starred):
+        return NodeRef(generator.module, source)
+    return NodeRef(call.module, passed)
+
+
+def _yields_as_it_is(loop: ast.For) -> bool:
+    """Does a generator's loop give out what it draws, and move nothing to a device?"""
+    parts = walk(loop)
+    return any(isinstance(part, ast.Yield) for part in parts) and not any(
+        isinstance(part, ast.Attribute) and part.attr in ("to", "cuda") for part in parts
+    )
+
+
+def _is_alias(module: ModuleIndex, func: ast.expr) -> bool:
+    """May a called name stand for something defined elsewhere under another name?"""
+    root = func
+    while isinstance(root, ast.Attribute):
+        root = root.value
+    if not isinstance(root, ast.Name):
+        return True
+    kinds = kinds_bound(module, root.id, module.scope(root))
+    if root is not func:
+        return BindingKind.IMPORT in kinds
+    return not kinds or BindingKind.IMPORT in kinds or BindingKind.ASSIGN in kinds
+
+
+def _forwards(owner: ast.ClassDef) -> bool:
+    """Does a class leave it to its base how batches are loaded, as its maker says by keywords?"""
+    made = next((part for part in owner.body if isinstance(part, FUNCTIONS) and part.name == "__init__"), None)
+    if made is None:
+        return True
+    if made.args.kwarg is None or any(arg.arg in _SET for arg in (*made.args.args, *made.args.kwonlyargs)):
+        return False
+    parts = walk(made)
+    if any(isinstance(part, ast.Constant) and part.value in _SET for part in parts):
+        return False  # `kwargs["pin_memory"] = True`
+    calls = [part for part in parts if isinstance(part, ast.Call) and last_name(part.func) == "__init__"]
+    return len(calls) == 1 and (
+        any(keyword.arg is None and last_name(keyword.value) == made.args.kwarg.arg for keyword in calls[0].keywords)
+        and not any(keyword.arg in _SET for keyword in calls[0].keywords)
+    )
+
+
+def _holds_few(call: ast.Call) -> bool:
+    """``DataLoader(Subset(data, [index]))``: the samples are listed one by one."""
+    data = next((keyword.value for keyword in call.keywords if keyword.arg == "dataset"), None)
+    match data or (call.args[0] if call.args else None):
+        case ast.Call(func=func, args=[_, ast.List(elts=indices) | ast.Tuple(elts=indices)]):
+            return last_name(func) == "Subset" and not any(isinstance(index, ast.Starred) for index in indices)
+    return False

@@ -1,0 +1,172 @@
+"""What runs inside which loops, also through helpers in other modules and the hooks of frameworks."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from gpulint import regex
+from gpulint.memo import Memo
+from gpulint.records import dataclass
+from gpulint.semantic.call_graph import LOOKED_AT
+from gpulint.semantic.module_index import FunctionNode, ModuleIndex, NodeRef, last_name
+from gpulint.training.loop_roles import LoopRoles, Role
+
+if TYPE_CHECKING:
+    from gpulint.project import Project
+
+MAX_CALLS = 30
+"""How many calls up the loops around a function are looked for."""
+
+_STEP_HOOKS = frozenset(
+    {
+        "training_step", "on_train_batch_end", "on_train_batch_start", "on_before_zero_grad", "on_batch_end",
+        "on_train_step_end", "compute_loss", "training_step_end", "on_after_backward", "on_step_end", "on_step_begin"
+    }
+)  # fmt: skip
+_EVAL_HOOKS = frozenset({"validation_step", "test_step", "predict_step", "prediction_step", "on_validation_batch_end"})
+_EPOCH_HOOKS = frozenset(
+    {
+        "on_train_epoch_end", "on_epoch_end", "on_validation_epoch_end", "on_train_epoch_start", "training_epoch_end",
+        "validation_epoch_end", "on_evaluate", "on_save", "on_validation_end", "on_stage_end"
+    }
+)  # fmt: skip
+_BRAIN_HOOKS = frozenset({"compute_forward", "compute_objectives", "fit_batch", "evaluate_batch"})
+_TRIAL_HOOKS = {"train_batch": Role.STEP, "evaluate_batch": Role.EVAL}
+_HOOKS = _STEP_HOOKS | _EPOCH_HOOKS | _BRAIN_HOOKS | _TRIAL_HOOKS.keys()
+_HOOK_OWNERS = regex.compile(r"LightningModule|LightningDataModule|Callback|Trainer$|Brain$|Learner$|keras\.Model$")
+
+
+@dataclass(frozen=True, slots=True)
+class LoopContext:
+    """A loop that a node runs in. ``calls`` lead from the loop to the node's function, outermost first."""
+
+    role: Role
+    loop: NodeRef
+    """The loop, or the framework hook (``training_step``) that stands for one."""
+    calls: tuple[NodeRef, ...] = ()
+
+
+class LoopContexts(LoopRoles):
+    """The loops around any place of one project, and their roles."""
+
+    def __init__(self, project: Project) -> None:
+        super().__init__(project)
+        self._contexts = Memo()
+
+    def enclosing_loops(self, module: ModuleIndex, node: ast.AST) -> tuple[LoopContext, ...]:
+        """The training, epoch or evaluation loops that ``node`` runs in, the innermost of each way to it, those with
+        the fewest calls first."""
+        for loop in self.around(module, node):
+            role = self.role(module, loop)
+            if role is not Role.OTHER:
+                return (LoopContext(role, NodeRef(module, loop)),)
+        function = module.function(node)
+        while function is not None and "closure" in function.name:
+            function = module.function(function)
+        return self.enclosing_loops_of_function(module, function) if function is not None else ()
+
+    def enclosing_loops_of_function(self, module: ModuleIndex, function: FunctionNode) -> tuple[LoopContext, ...]:
+        """The loops that a function is called in."""
+        return self._contexts.ask(function, lambda: self._find_contexts(module, function), ())
+
+    def _find_contexts(self, module: ModuleIndex, function: FunctionNode) -> tuple[LoopContext, ...]:
+        found = list(self._hook(module, function))
+        sites = self._project.resolver.call_sites(module, function)
+        if function.name == "forward":
+            sites = self._project.batch_flow.forward_calls.get(function, ())
+        for site in sites or self.handed_over(module, function):
+            for context in self.enclosing_loops(site.module, site.node):
+                # What a hook calls itself, it calls as the hook that it is.
+                if context.loop.node is not function and len(context.calls) < MAX_CALLS:
+                    found.append(LoopContext(context.role, context.loop, (*context.calls, site)))
+        # The shortest way counts: it is the same for whoever asks first, also where functions call each other.
+        unique: dict[tuple[Role, ast.AST, ast.AST | None], LoopContext] = {}
+        for context in sorted(found, key=lambda context: len(context.calls)):
+            first = context.calls[0].node if context.calls else None
+            unique.setdefault((context.role, context.loop.node, first), context)
+        return tuple(unique.values())
+
+    def handed_over(self, module: ModuleIndex, function: FunctionNode) -> tuple[NodeRef, ...]:
+        """Calls of the function's own module that get it as an argument (``forward_backward(step, loader)``)."""
+        return tuple(
+            NodeRef(module, call)
+            for call, value in module.handed_over.get(function.name, [])
+            if not LOOKED_AT.search(last_name(call.func))
+            and any(ref.node is function for ref in self._project.resolver.points_to(module, value))
+        )
+
+    def is_brain_hook(self, module: ModuleIndex, function: FunctionNode) -> bool:
+        """Is it a hook that SpeechBrain calls with each batch, still on the host?"""
+        owner = module.syntax.parents.get(function)
+        if function.name not in _BRAIN_HOOKS or not isinstance(owner, ast.ClassDef):
+            return False
+        return any(base.endswith("Brain") for base in self._project.resolver.base_names(module, owner))
+
+    def is_trial_hook(self, module: ModuleIndex, function: FunctionNode) -> bool:
+        """Is it a hook that Determined calls with each batch, which it has moved to the GPU?"""
+        owner = module.syntax.parents.get(function)
+        if function.name not in _TRIAL_HOOKS or not isinstance(owner, ast.ClassDef):
+            return False
+        return any(base.endswith("PyTorchTrial") for base in self._project.resolver.base_names(module, owner))
+
+    def is_engine_step(self, module: ModuleIndex, function: FunctionNode) -> bool:
+        """Is it the ``(engine, batch)`` function that an Ignite ``Engine`` calls with each batch, still on the host?"""
+        if len(function.args.args) != 2:
+            return False
+        sites = self.handed_over(module, function)
+        return any(
+            isinstance(site.node, ast.Call)
+            and any(
+                name.startswith("ignite.") and name.endswith("Engine")
+                for name in self._project.resolver.call_names(module, site.node)
+            )
+            for site in sites
+        )
+
+    def _hook(self, module: ModuleIndex, function: FunctionNode) -> Iterator[LoopContext]:
+        """Hooks of frameworks (Lightning, HF Trainer, SpeechBrain, Determined, Keras, MMCV) stand for their loops."""
+        owner = module.syntax.parents.get(function)
+        if self.is_engine_step(module, function):
+            yield LoopContext(Role.STEP if self._steps(module, function) else Role.EVAL, NodeRef(module, function))
+        if not isinstance(owner, ast.ClassDef):
+            return
+        name = function.name
+        if name == "train_step" and [arg.arg for arg in function.args.args[2:]] == ["optimizer"]:
+            yield LoopContext(Role.STEP, NodeRef(module, function))  # MMCV's runners call it with each batch
+        if self.is_brain_hook(module, function):
+            yield LoopContext(Role.EVAL if name == "evaluate_batch" else Role.STEP, NodeRef(module, function))
+        if self.is_trial_hook(module, function):
+            yield LoopContext(_TRIAL_HOOKS[name], NodeRef(module, function))
+        role = (
+            Role.STEP
+            if name in _STEP_HOOKS
+            else Role.EVAL
+            if name in _EVAL_HOOKS
+            else Role.EPOCH
+            if name in _EPOCH_HOOKS
+            else None
+        )
+        if is_runner_step(function):
+            yield LoopContext(Role.STEP, NodeRef(module, function))
+        if role is None:
+            return
+        if any(_HOOK_OWNERS.search(base) for base in self._project.resolver.base_names(module, owner)):
+            yield LoopContext(role, NodeRef(module, function))
+
+    def in_role(self, module: ModuleIndex, node: ast.AST, role: Role) -> LoopContext | None:
+        """The first context of ``node`` that has ``role``."""
+        return next((context for context in self.enclosing_loops(module, node) if context.role is role), None)
+
+    def may_train(self, module: ModuleIndex) -> bool:
+        """Is there anything in the module that can be the loop of a training context?"""
+        return any(self.role(module, loop) in (Role.STEP, Role.EPOCH) for loop in module.loops) or any(
+            function.name in _HOOKS or len(function.args.args) == 2 or is_runner_step(function)
+            for function in module.functions
+        )
+
+
+def is_runner_step(function: FunctionNode) -> bool:
+    """Is it the method ``train_step(self, data, optimizer)`` that MMCV's runners call with each batch?"""
+    return function.name == "train_step" and [given.arg for given in function.args.args][2:3] == ["optimizer"]

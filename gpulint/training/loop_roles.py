@@ -1,0 +1,246 @@
+"""Roles of loops (training step, epoch, evaluation), also through helpers in other modules."""
+
+from __future__ import annotations
+
+import ast
+import enum
+import re
+from collections.abc import Iterable, Iterator
+from functools import cache
+from typing import TYPE_CHECKING, TypeVar
+
+from gpulint import regex
+from gpulint.documents.python import walk
+from gpulint.memo import Memo
+from gpulint.semantic.module_index import FUNCTIONS, LOOPS, FunctionNode, LoopNode, ModuleIndex, NodeRef, last_name
+from gpulint.training.loop_iterables import holds_several, is_loader_name, is_of_parts, unwrap_iterable
+
+if TYPE_CHECKING:
+    from gpulint.project import Project
+
+Node = TypeVar("Node", ast.Call, LoopNode)
+
+_BACKWARD = frozenset({"backward", "manual_backward", "train_on_batch", "apply_gradients", "minimize"})
+_STEPPED = regex.compile(r"optim|scaler|engine|^opt$|^opt_|_opt$|^optimi[sz]er", re.IGNORECASE)
+_FETCHED = regex.compile(r"^(train|optimi[sz]e|minimize)(r|_op)?$|_(train|optimi[sz]e|minimize)(r|_op)$")
+"""Names of operations that a TensorFlow session runs to take a step: ``session.run([loss, model.optimize])``."""
+_STEP_CALL = regex.compile(
+    r"^_?(train|training|update|optimi[sz]e)_?(step|batch|iter|iteration|one_batch|one_step)$|^_?step_train$"
+)
+_EVAL_NAME = regex.compile(
+    r"(^|_)(eval|evaluate|evaluation|valid|validate|validation|val|test|infer|inference|predict|prediction|accuracy)(_|$)"
+)
+_EVAL_STEP = regex.compile(
+    r"^_?(eval|evaluation|val|valid|validation|test|infer|inference|predict)_?(step|batch|iter|iteration)(_fn)?$"
+)
+_EPOCH_NAME = regex.compile(r"(^|_)(epoch|epochs|ep)(_|$|\d)|^epoch")
+_FORWARD = ("forward", "__call__")
+_TRAINING_WORDS = b"backward minimize gradient train_on_batch value_and_grad epoch optim scaler train_ _step".split()
+
+
+class Role(enum.Enum):
+    """What a loop does."""
+
+    STEP = "training step"
+    EPOCH = "epoch"
+    EVAL = "evaluation"
+    OTHER = "other"
+
+
+class LoopRoles:
+    """Loop roles of one project."""
+
+    def __init__(self, project: Project) -> None:
+        self._project = project
+        self._calls: dict[ModuleIndex, dict[ast.AST | None, list[ast.Call]]] = {}
+        self._loops: dict[ModuleIndex, dict[ast.AST | None, list[LoopNode]]] = {}
+        self._trains: dict[ModuleIndex, bool] = {}
+        self._memo = Memo()
+
+    # -- structure -----------------------------------------------------------------------------------------------------
+
+    def around(self, module: ModuleIndex, node: ast.AST) -> Iterator[LoopNode]:
+        """Loops around ``node`` in its function, innermost first. An optimizer closure belongs to its loop."""
+        inner = node
+        for up in module.syntax.ancestors(node):
+            if isinstance(up, LOOPS):
+                place = module.syntax.place(inner)
+                if inner is getattr(up, "test", None) or (place is not None and place[0] == "body"):
+                    yield up
+            elif (isinstance(up, FUNCTIONS) and "closure" not in up.name) or isinstance(up, ast.ClassDef):
+                return
+            inner = up
+
+    def calls_in(self, module: ModuleIndex, owner: ast.AST | None) -> list[ast.Call]:
+        """Calls whose innermost loop, else function, else module (None) is ``owner``."""
+        if module not in self._calls:
+            self._calls[module] = self._by_owner(module, module.calls)
+        return self._calls[module].get(owner, [])
+
+    def inner_loops(self, module: ModuleIndex, owner: ast.AST | None) -> list[LoopNode]:
+        """Loops directly inside a loop or function."""
+        if module not in self._loops:
+            self._loops[module] = self._by_owner(module, module.loops)
+        return self._loops[module].get(owner, [])
+
+    def _by_owner(self, module: ModuleIndex, nodes: list[Node]) -> dict[ast.AST | None, list[Node]]:
+        table: dict[ast.AST | None, list[Node]] = {}
+        for node in nodes:
+            table.setdefault(next(self.around(module, node), None) or module.function(node), []).append(node)
+        return table
+
+    # -- roles ---------------------------------------------------------------------------------------------------------
+
+    def role(self, module: ModuleIndex, loop: LoopNode) -> Role:
+        """The role of a loop."""
+        return self._memo.ask(loop, lambda: self._find_role(module, loop), Role.OTHER)
+
+    def _find_role(self, module: ModuleIndex, loop: LoopNode) -> Role:
+        if stops_at_once(loop):
+            return Role.OTHER
+        if self._steps(module, loop):
+            # `for stride in (1, 2)` tries variants; no training takes its steps that way.
+            variants = isinstance(loop, ast.For) and isinstance(loop.iter, ast.List | ast.Tuple)
+            return Role.OTHER if variants else Role.STEP
+        if (
+            isinstance(loop, ast.For)
+            and self.over_loader(module, loop)
+            and self._project.guards.is_without_gradients(module, loop)
+        ):
+            return Role.EVAL  # an attack on the model takes steps of its own
+        inner = {self.role(module, child) for child in self.inner_loops(module, loop)} - {Role.OTHER, Role.EVAL}
+        for call in self.calls_in(module, loop):
+            for helper in self._helpers(module, call):
+                if isinstance(helper.node, FUNCTIONS):
+                    inner |= self._roles_of(helper.module, helper.node)
+        epoch_name = is_epoch_loop(loop)
+        if Role.STEP in inner or Role.EPOCH in inner:
+            stepped = not epoch_name and inner & {Role.STEP, Role.OTHER} and self.over_loader(module, loop)
+            return Role.STEP if stepped else Role.EPOCH
+        if Role.OTHER in inner:
+            # A helper that takes one training step.
+            return Role.STEP
+        if epoch_name:
+            return Role.EPOCH
+        several = isinstance(loop, ast.For) and holds_several(unwrap_iterable(loop.iter))
+        if not several and self.over_loader(module, loop):
+            return Role.EVAL if self._evaluates(module, loop) else Role.OTHER
+        return Role.OTHER
+
+    def _helpers(self, module: ModuleIndex, call: ast.Call) -> Iterable[NodeRef]:
+        """Functions of the tree that a call may step in; what is called an evaluation's step takes no other."""
+        if _EVAL_STEP.search(last_name(call.func)) or _only_forward(call):
+            return ()
+        return self._project.resolver.callees(module, call)
+
+    def _roles_of(self, module: ModuleIndex, function: FunctionNode) -> frozenset[Role]:
+        """Roles of the loops that a call to ``function`` runs; OTHER stands for a bare training step."""
+        return self._memo.ask(function, lambda: self._find_roles_of(module, function), frozenset())
+
+    def _find_roles_of(self, module: ModuleIndex, function: FunctionNode) -> frozenset[Role]:
+        if function.name in _FORWARD and not self._speaks_of_training(module):
+            return frozenset()
+        found = {self.role(module, loop) for loop in self.inner_loops(module, function)} - {Role.OTHER, Role.EVAL}
+        if self._steps(module, function):
+            found.add(Role.OTHER)
+        for call in self.calls_in(module, function):
+            for helper in self._helpers(module, call):
+                if isinstance(helper.node, FUNCTIONS):
+                    found |= self._roles_of(helper.module, helper.node)
+        return frozenset(found)
+
+    def _speaks_of_training(self, module: ModuleIndex) -> bool:
+        """Do a module's words speak of training? If not, what its models run forward is not searched for steps."""
+        vocabulary = self._project.word_index.vocabulary(module.path)
+        return any(word in vocabulary for word in _TRAINING_WORDS)
+
+    def _steps(self, module: ModuleIndex, owner: ast.AST) -> bool:
+        """Does a training step happen directly in the body of a loop or function?"""
+        return any(self.is_training_step(module, call) for call in self.calls_in(module, owner))
+
+    def is_training_step(self, module: ModuleIndex, call: ast.Call) -> bool:
+        """Does the call itself propagate gradients or update parameters?"""
+        func = call.func
+        name = last_name(func)
+        if isinstance(func, ast.Attribute):
+            if name in _BACKWARD:
+                return True
+            if name == "step" and _STEPPED.search(last_name(func.value)):
+                return True
+            if name == "gradient" and "tape" in last_name(func.value).lower():
+                return True
+        if name in ("value_and_grad",) and isinstance(call.func, ast.Call):
+            return True
+        if "scaler" in name and any("optim" in last_name(argument) for argument in call.args[:3]):
+            return True
+        if _is_step_name(name) and not self._project.resolver.callees(module, call):
+            return True
+        session = isinstance(func, ast.Attribute) and "sess" in last_name(func.value).lower()
+        return name == "run" and any(
+            _is_step_name(last_name(part)) or (session and bool(_FETCHED.search(last_name(part))))
+            for argument in call.args[:3]
+            for part in (argument.elts if isinstance(argument, ast.List | ast.Tuple) else [argument])
+        )
+
+    def over_loader(self, module: ModuleIndex, loop: LoopNode) -> bool:
+        """Does the loop draw its items from a data loader or data set, as far as can be told?"""
+        if isinstance(loop, ast.While):
+            return any(last_name(call.func) == "next" for call in self.calls_in(module, loop))
+        source = unwrap_iterable(loop.iter)
+        if is_of_parts(source):
+            return False
+        if is_loader_name(last_name(source)) or self._project.loaders.loaders_of(module, source):
+            return True
+        # `bar = tqdm(loader)` in front of the loop.
+        made = (ref.node for ref in self._project.resolver.points_to(module, source) if isinstance(ref.node, ast.Call))
+        return any(
+            is_loader_name(last_name(unwrap_iterable(call))) for call in made if unwrap_iterable(call) is not call
+        )
+
+    def _evaluates(self, module: ModuleIndex, loop: LoopNode) -> bool:
+        function = module.function(loop)
+        if self._project.guards.is_without_gradients(module, loop.body[0]) or (
+            function is not None and _EVAL_NAME.search(function.name)
+        ):
+            return True
+        names = {last_name(call.func) for call in self.calls_in(module, loop)}
+        return bool(names & {"model", "net", "network", "module", "generate", "predict", "no_grad", "inference_mode"})
+
+    def has_training_step(self, module: ModuleIndex) -> bool:
+        """Does the module itself take training steps?"""
+        found = self._trains.get(module)
+        if found is None:
+            found = self._trains[module] = any(self.is_training_step(module, call) for call in module.calls)
+        return found
+
+
+@cache
+def _is_step_name(name: str) -> bool:
+    """Does a function's name say that it takes one training step?"""
+    return bool(_STEP_CALL.search(name))
+
+
+def _only_forward(call: ast.Call) -> bool:
+    """``forward_backward(step, batch, model, forward_only=True)``, as Megatron evaluates."""
+    return any(
+        keyword.arg == "forward_only" and isinstance(keyword.value, ast.Constant) and keyword.value.value is True
+        for keyword in call.keywords
+    )
+
+
+def is_epoch_loop(loop: LoopNode) -> bool:
+    """Does the loop's own variable count epochs? ``for iter_epoch, batch in enumerate(loader)`` counts batches."""
+    return (
+        isinstance(loop, ast.For)
+        and any(_EPOCH_NAME.search(name) for name in _targets(loop.target))
+        and not is_loader_name(last_name(unwrap_iterable(loop.iter)))
+    )
+
+
+def _targets(node: ast.expr) -> list[str]:
+    return [child.id for child in walk(node) if isinstance(child, ast.Name)]
+
+
+def stops_at_once(loop: LoopNode) -> bool:
+    """Does a loop only look at the first batch (its last statement is ``break``)?"""
+    return isinstance(loop.body[-1], ast.Break)

@@ -1,0 +1,183 @@
+"""What a model that was wrapped for several GPUs is used for."""
+
+from __future__ import annotations
+
+import ast
+import enum
+from typing import TYPE_CHECKING
+
+from gpulint.documents.python import walk
+from gpulint.once import once
+from gpulint.semantic.argument_binding import argument_of
+from gpulint.semantic.module_index import FUNCTIONS, FunctionNode, ModuleIndex, NodeRef, last_name
+
+if TYPE_CHECKING:
+    from gpulint.project import Project
+
+MAX_USES = 200
+"""More uses of a model than these may train it."""
+MAX_CALLS = 3
+"""How many calls a wrapped model is followed through."""
+_NO_TRAINING = frozenset({"eval", "cuda", "to", "half", "load_state_dict", "train", "training"})
+"""Methods of a model that say nothing of training."""
+
+
+def only_infers(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
+    """Is the wrapped model only called without gradients, or unwrapped, in its function or module (an attribute that
+    its function does not call ``eval()`` of: in its class)?"""
+    assigned, function = module.syntax.parents.get(_chained(module, call)), module.function(call)
+    if not isinstance(assigned, ast.Assign):
+        return False
+    if function is not None and _serves(function):
+        return True
+    target = ast.unparse(assigned.targets[0])
+    attribute = isinstance(assigned.targets[0], ast.Attribute)
+    homes = list[ast.AST]()
+    if attribute:
+        homes += [up for up in module.syntax.ancestors(call) if isinstance(up, ast.ClassDef)][:1]
+        if function is not None and _is_set_to_infer(function, target):
+            homes.append(function)
+    elif isinstance(assigned.targets[0], ast.Name):
+        homes.append(function or module.syntax.tree)
+    else:
+        return False
+    wrapped_weights = not attribute and len(assigned.targets) == 1
+    return any(_only_infers_in(project, module, home, call, assigned, wrapped_weights) for home in homes)
+
+
+def _only_infers_in(
+    project: Project, module: ModuleIndex, home: ast.AST, call: ast.Call, assigned: ast.Assign, wrapped_weights: bool
+) -> bool:
+    target = ast.unparse(assigned.targets[0])
+    attribute = isinstance(assigned.targets[0], ast.Attribute)
+    uses = list[_Use]()
+    for node in _written_as(module, target, attribute):
+        if home is not module.syntax.tree and home not in module.syntax.ancestors(node):
+            continue
+        if not isinstance(node.ctx, ast.Load) or (not attribute and node.lineno <= (assigned.end_lineno or 0)):
+            continue
+        if home is module.syntax.tree and _is_another(module, node, assigned):
+            continue
+        if len(uses) == MAX_USES:
+            return False
+        if module.syntax.parents.get(node) is not call:
+            uses.append(_use(project, module, node, wrapped_weights))
+    if _Use.RETURNED in uses and not _evaluates(home):
+        return False
+    return _Use.OTHER not in uses and bool({_Use.INFERS, _Use.RETURNED} & set(uses))
+
+
+def _written_as(module: ModuleIndex, target: str, attribute: bool) -> list[ast.Name] | list[ast.Attribute]:
+    """Where a module has a variable, or else an attribute written like this."""
+    if not attribute:
+        return module.named.get(target, [])
+    return _attributes(module, target.rpartition(".")[2]).get(target, [])
+
+
+@once
+def _attributes(module: ModuleIndex, name: str) -> dict[str, list[ast.Attribute]]:
+    """The attributes of a module that go by a name, as they are written."""
+    table: dict[str, list[ast.Attribute]] = {}
+    for node in module.syntax.of(ast.Attribute):
+        if node.attr == name:
+            table.setdefault(ast.unparse(node), []).append(node)
+    return table
+
+
+def _serves(function: FunctionNode) -> bool:
+    """Is it the function that SageMaker loads a model with to serve it (``model_fn(model_dir)``)?"""
+    parameters = [argument.arg for argument in function.args.args]
+    return function.name == "model_fn" and parameters[:1] == ["model_dir"]
+
+
+def _evaluates(function: ast.AST) -> bool:
+    """Does a function that returns what it wraps call ``eval()`` on the way, and nothing's ``train()``?"""
+    called = {last_name(node.func) for node in walk(function) if isinstance(node, ast.Call)}
+    return "eval" in called and "train" not in called
+
+
+def _is_set_to_infer(function: ast.AST, target: str) -> bool:
+    """Does a function call ``eval()`` of what it wraps, and not ``train()``?"""
+    called = {ast.unparse(node.func) for node in walk(function) if isinstance(node, ast.Call)}
+    return f"{target}.eval" in called and f"{target}.train" not in called
+
+
+class _Use(enum.Enum):
+    INFERS = "runs without gradients, or is unwrapped"
+    NEITHER = "says nothing of training"
+    RETURNED = "is up to the caller"
+    OTHER = "may train"
+
+
+def _use(project: Project, module: ModuleIndex, node: ast.AST, wrapped_weights: bool, depth: int = 0) -> _Use:
+    """What one use of a model is for. ``wrapped_weights``: reading its weights says that it serves their names."""
+    up = module.syntax.parents.get(node)
+    match module.syntax.parents.get(up) if isinstance(up, ast.keyword) else up:
+        case ast.Return():
+            return _Use.RETURNED
+        case ast.Call(func=func) as up if func is node:
+            return _Use.INFERS if project.guards.is_without_gradients(module, up) else _Use.OTHER
+        # Weights alone are read and written under the names that the wrapper gives them: nothing runs.
+        case ast.Attribute(attr="module"):
+            return _Use.INFERS
+        case ast.Attribute(attr="state_dict"):
+            return _Use.INFERS if wrapped_weights else _Use.NEITHER
+        case ast.Attribute(attr=name) if name in _NO_TRAINING:
+            return _Use.NEITHER
+        case ast.Attribute() as method if project.guards.is_without_gradients(module, method):
+            return _Use.INFERS
+        case ast.Call() as up:
+            # The other branch may wrap it too (`if torch.cuda.is_available(): ... else: ...`).
+            if last_name(up.func) == "DataParallel" or project.resolver.call_names(module, up) & {"torch.onnx.export"}:
+                return _Use.NEITHER
+            return _Use.INFERS if _is_handed_to_inference(project, module, up, node, depth) else _Use.OTHER
+    return _Use.OTHER
+
+
+def _is_handed_to_inference(project: Project, module: ModuleIndex, call: ast.Call, model: ast.AST, depth: int) -> bool:
+    """Do all functions that ``call`` may run only infer with the argument ``model``?"""
+    if project.guards.is_without_gradients(module, call):
+        return True
+    callees = project.resolver.callees(module, call) if depth < MAX_CALLS else ()
+    return bool(callees) and all(
+        isinstance(callee.node, FUNCTIONS) and _only_infers_with(project, callee, call, model, depth)
+        for callee in callees
+    )
+
+
+def _only_infers_with(project: Project, callee: NodeRef, call: ast.Call, model: ast.AST, depth: int) -> bool:
+    function = callee.node
+    assert isinstance(function, FUNCTIONS)
+    if project.guards.is_without_gradients(callee.module, function.body[0]):
+        return True
+    names = [argument.arg for argument in (*function.args.args, *function.args.kwonlyargs)]
+    name = next((name for name in names if argument_of(function, call, name) is model), None)
+    question = "infers", function, name, depth
+    return project.memo.ask(question, lambda: _only_infers(project, callee, name, depth), False)
+
+
+def _only_infers(project: Project, callee: NodeRef, name: str | None, depth: int) -> bool:
+    uses = [
+        _use(project, callee.module, node, False, depth + 1)
+        for node in walk(callee.node)
+        if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load)
+    ]
+    return not {_Use.OTHER, _Use.RETURNED} & set(uses) and _Use.INFERS in uses
+
+
+def _is_another(module: ModuleIndex, node: ast.AST, assigned: ast.Assign) -> bool:
+    """Does a name stand for something of its own function, not for what the module assigned?"""
+    assert isinstance(node, ast.Name)
+    return not any(binding.value is assigned.value for binding in module.scope(node).lookup(node.id))
+
+
+def _chained(module: ModuleIndex, call: ast.Call) -> ast.AST:
+    """``DataParallel(model).to(device)`` as a whole."""
+    whole: ast.AST = call
+    for up in module.syntax.ancestors(call):
+        if isinstance(up, ast.Attribute) and up.attr not in _NO_TRAINING:
+            break
+        if not isinstance(up, ast.Attribute | ast.Call) or (isinstance(up, ast.Call) and whole is not up.func):
+            break
+        whole = up
+    return whole

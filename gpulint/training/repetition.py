@@ -1,0 +1,143 @@
+"""Which work is done again and again while a model trains, as opposed to once before, after or on the way out."""
+
+from __future__ import annotations
+
+import ast
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from gpulint import regex
+from gpulint.documents.python import walk
+from gpulint.once import once
+from gpulint.semantic.argument_binding import CallbackCall
+from gpulint.semantic.module_index import FUNCTIONS, LOOPS, FunctionNode, LoopNode, ModuleIndex, NodeRef, last_name
+from gpulint.semantic.path_conditions import conditions
+from gpulint.training.loop_contexts import LoopContext
+from gpulint.training.loop_roles import Role, is_epoch_loop
+
+if TYPE_CHECKING:
+    from gpulint.project import Project
+
+_WHOLE = regex.compile(r"(^|[_(, ])(fold|seed|trial)(_?(i|idx|id|num|no|number))?($|[), ])")
+"""What loops over whole trainings count."""
+_DEFERRING = frozenset(
+    (
+        "submit Thread Process Timer apply_async map_async run_in_executor start_new_thread to_thread create_task "
+        "put put_nowait add_done_callback register signal"
+    ).split()
+)
+
+
+def training_contexts(project: Project, module: ModuleIndex, node: ast.AST) -> list[LoopContext]:
+    """The training step and epoch loops that run ``node`` repeatedly.
+
+    Left out are contexts in which the node runs once: on the way out of the loop (before ``break`` or in an exception
+    handler), after the last epoch, or in a loop around whole trainings (folds, seeds, trials).
+    """
+    if _leaving(module, node):
+        return []
+    return [
+        context
+        for context in project.loops.enclosing_loops(module, node)
+        if context.role in (Role.STEP, Role.EPOCH)
+        and not any(_leaving(call.module, call.node) or _defers(call) for call in context.calls)
+        and not _around_trainings(project, module, node, context)
+    ]
+
+
+def _leaving(module: ModuleIndex, node: ast.AST) -> bool:
+    """Does the innermost loop end right after ``node``, or has something failed?"""
+    inner = node
+    for up in module.syntax.ancestors(node):
+        if isinstance(up, ast.ExceptHandler):
+            return True
+        if isinstance(up, ast.If):
+            place = module.syntax.place(inner)
+            block = up.body if place is not None and place[0] == "body" else up.orelse
+            if block and (isinstance(block[-1], ast.Break | ast.Raise) or _exits(block[-1])):
+                return True
+        if isinstance(up, (*FUNCTIONS, *LOOPS)):
+            break
+        inner = up
+    return any(holds and _is_last(test) for test, holds in conditions(module, node))
+
+
+def _defers(call: NodeRef) -> bool:
+    """Does the call hand a function to somebody who runs it elsewhere or later (``executor.submit(save, state)``)?"""
+    if not isinstance(call.node, CallbackCall):
+        return False
+    receiver = call.module.syntax.parents[call.node.func]
+    if isinstance(receiver, ast.keyword):
+        receiver = call.module.syntax.parents[receiver]
+    return isinstance(receiver, ast.Call) and last_name(receiver.func) in _DEFERRING
+
+
+def _exits(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Expr) and ast.unparse(statement.value).startswith(("sys.exit(", "exit(", "quit("))
+
+
+def _is_last(test: ast.expr) -> bool:
+    """``epoch == epochs - 1``, ``step + 1 == total``: true once."""
+    match test:
+        case ast.BoolOp(op=ast.And(), values=values):
+            return any(_is_last(value) for value in values)
+        case ast.Compare(left=ast.Name() | ast.Attribute(), ops=[ast.Eq()], comparators=[ast.BinOp(op=ast.Sub())]):
+            return True
+        case ast.Compare(left=ast.BinOp(op=ast.Add(), right=ast.Constant(value=1)), ops=[ast.Eq()]):
+            return True
+    return False
+
+
+def _around_trainings(project: Project, module: ModuleIndex, node: ast.AST, context: LoopContext) -> bool:
+    """Is the context a loop over whole trainings, each with epochs of its own, so that ``node`` comes after them?"""
+    loop = context.loop.node
+    if not isinstance(loop, LOOPS) or is_epoch_loop(loop):
+        return False
+    if isinstance(loop, ast.For) and _WHOLE.search(ast.unparse(loop.target)):
+        return True
+    places = [*context.calls, NodeRef(module, node)]
+    return any(_beside_epochs(project, place, loop) for place in places)
+
+
+def _beside_epochs(project: Project, place: NodeRef, outer: ast.AST) -> bool:
+    """Does an epoch loop stand in the place's function (below ``outer`` if that is there) without holding the place?"""
+    module = place.module
+    around = set(module.syntax.ancestors(place.node))
+    for loop in _epoch_loops(project, module, module.function(place.node)):
+        if loop not in around and (outer not in around or outer in module.syntax.ancestors(loop)):
+            return True
+    return outer in around and any(call is not place.node for call in _whole_trainings(project, module, outer))
+
+
+@once
+def _epoch_loops(project: Project, module: ModuleIndex, function: FunctionNode | None) -> list[LoopNode]:
+    """The epoch loops in a function, or outside of all functions."""
+    loops = _named_for_epochs(module).get(function, ())
+    return [loop for loop in loops if project.loops.role(module, loop) is Role.EPOCH]
+
+
+@once
+def _named_for_epochs(module: ModuleIndex) -> dict[FunctionNode | None, list[LoopNode]]:
+    """Loops that count epochs by their names, by the functions around them."""
+    table: dict[FunctionNode | None, list[LoopNode]] = {}
+    for loop in module.loops:
+        if is_epoch_loop(loop):
+            table.setdefault(module.function(loop), []).append(loop)
+    return table
+
+
+@once
+def _whole_trainings(project: Project, module: ModuleIndex, outer: ast.AST) -> list[ast.Call]:
+    """Two calls in a loop, if there are so many, that train from the first epoch to the last."""
+    calls = (part for part in walk(outer) if isinstance(part, ast.Call))
+    return list(islice((call for call in calls if _trains_whole(project, module, call)), 2))
+
+
+def _trains_whole(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
+    """Does the call run a function that has an epoch loop of its own?"""
+    return any(
+        is_epoch_loop(loop) and project.loops.role(helper.module, loop) is Role.EPOCH
+        for helper in project.resolver.callees(module, call)
+        if isinstance(helper.node, FUNCTIONS)
+        for loop in project.loops.inner_loops(helper.module, helper.node)
+    )

@@ -1,0 +1,1 @@
+"""Files that enter or leave the machine: storage, downloads, uploads, checkpoints."""

@@ -1,0 +1,279 @@
+"""Calls that write a checkpoint before they return, and helpers of other modules that lead to one."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from gpulint import regex
+from gpulint.documents.python import walk
+from gpulint.records import dataclass
+from gpulint.semantic.argument_binding import RECEIVERS
+from gpulint.semantic.module_index import FUNCTIONS, CallSite, ModuleIndex, NodeRef, dotted, last_name
+from gpulint.training.loop_roles import Role
+
+if TYPE_CHECKING:
+    from gpulint.project import Project
+
+MAX_HELPERS = 4
+"""How many calls deep a helper is followed."""
+
+_PATH = {
+    "torch.save": ("f", 1),
+    "torch_xla.core.xla_model.save": ("file_or_path", 1),
+    "torch.distributed.checkpoint.save": ("checkpoint_id", 1),
+    "torch.distributed.checkpoint.save_state_dict": ("storage_writer", 1),
+    "torch.distributed._shard.checkpoint.save_state_dict": ("storage_writer", 1),
+    "safetensors.torch.save_file": ("filename", 1),
+    "safetensors.torch.save_model": ("filename", 1),
+    "paddle.save": ("path", 1),
+    "mindspore.save_checkpoint": ("ckpt_file_name", 1),
+    "tensorflow.keras.models.save_model": ("filepath", 1),
+    "keras.models.save_model": ("filepath", 1),
+    "flax.training.checkpoints.save_checkpoint": ("ckpt_dir", 0),
+}
+"""Functions that write a checkpoint -> (parameter that holds the path, its position)."""
+_DUMPS = frozenset({"pickle.dump", "cloudpickle.dump", "dill.dump", "joblib.dump"})
+_MODEL_NAME = regex.compile(
+    r"(^|_)(model|net|network|state|state_dict|ckpt|checkpoint|weights|params|agent|policy|snapshot)(_|$|\d)",
+    re.IGNORECASE,
+)
+_RESULT_NAME = regex.compile(
+    r"(^|_)(eval|evals|metrics?|results?|predictions?|preds?|outputs?|history|scores?|stats|loss|losses|features|embeddings?|"
+    r"samples|images?|labels|logits|accuracy)(_|$)",
+    re.IGNORECASE,
+)
+_SETTINGS = frozenset("args opt opts config cfg hparams training_args options".split())
+_KERAS_CALLBACKS = regex.compile(
+    r"^(tensorflow\.|tensorflow\.python\.|tf_)?keras\.callbacks\.(ModelCheckpoint|BackupAndRestore)$"
+)
+_SAVING_HOOKS = ("on_epoch_end", "on_train_batch_end", "_save_model", "_save_checkpoint", "on_validation_end")
+_LIGHTNING = regex.compile(r"^(pytorch_lightning|lightning(\.pytorch)?)\.callbacks(\.\w+)*\.ModelCheckpoint$")
+_TRAINER_ARGUMENTS = frozenset(
+    {"transformers.TrainingArguments", "transformers.Seq2SeqTrainingArguments", "trl.SFTConfig", "trl.DPOConfig"}
+)
+_WORDS = ("save", "dump", "Checkpoint", "Restore", "RayTrainReport", "TrainingArguments", "Config")
+_METHODS = frozenset(
+    (
+        "save_pretrained save_state save_checkpoint save_weights save_recovery save_and_keep_only save_16bit_model "
+        "save_fp16_model"
+    ).split()
+)
+_OWNED = {
+    "save": regex.compile(r"^(_?fabric|accelerator|checkpoint_manager|ckpt_manager|checkpointer)$"),
+    "save_model": regex.compile(r"^(accelerator|trainer|_?model|agent)$"),
+}
+"""Methods whose names are too general -> what their owner must be called."""
+_SMALL = regex.compile(r"token|process|config|extractor|vocab|tokenizer|schedul", re.IGNORECASE)
+_HELPER = regex.compile(
+    r"(save|write|store|dump|export)\w*(checkpoint|ckpt|model|state|weight|snapshot|on_master|optimizer|pretrained|"
+    r"recovery|best|last|peft|lora|adapter)"
+    r"|^_?(checkpoint|snapshot|save|save_on_master|save_all|make_checkpoint)$",
+    re.IGNORECASE,
+)
+_HELPER_ONLY = regex.compile(r"async|background", re.IGNORECASE)
+_EXTERNAL = regex.compile(r"^_?save_(on_master|(model_)?checkpoint|ckpt|snapshot|training_state)$")
+_TENSORFLOW = regex.compile(r"^tensorflow\.(compat\.v1\.)?train\.(CheckpointManager|Checkpoint|Saver)$")
+
+
+@dataclass(frozen=True, slots=True)
+class Save(CallSite):
+    """A call that writes a checkpoint. ``path`` is the expression that says where to, if it is known."""
+
+    path: NodeRef | None = None
+    is_callback: bool = False
+    """A callback object or setting by which the framework saves on its own while it trains."""
+    only_remote: bool = False
+    """It is how the framework always saves, so only a remote path makes it worth a word."""
+
+    @property
+    def what(self) -> str:
+        """The called name as written."""
+        return dotted(self.node.func) or last_name(self.node.func)
+
+
+class Checkpoints:
+    """Checkpoint writes of one project."""
+
+    def __init__(self, project: Project) -> None:
+        self._project = project
+        self._by_module: dict[ModuleIndex, list[Save]] = {}
+        self._reached: dict[tuple[ast.AST, int], Save | None] = {}
+
+    def in_module(self, module: ModuleIndex) -> list[Save]:
+        """Checkpoint writes of a module, in source order."""
+        if module not in self._by_module:
+            calls = (call for call in module.calls if not _in_background(call))
+            found = [save for call in calls if (save := self._save(module, call)) is not None]
+            self._by_module[module] = sorted(found, key=lambda save: (save.node.lineno, save.node.col_offset))
+        return self._by_module[module]
+
+    def through_helpers(self, module: ModuleIndex) -> Iterator[tuple[NodeRef, Save]]:
+        """(call, the write behind it) of calls that save through a function of another module."""
+        for call in module.calls:
+            name = last_name(call.func)
+            if not _HELPER.search(name) or _HELPER_ONLY.search(name) or _in_background(call):
+                continue
+            for callee in self._project.resolver.callees(module, call):
+                if callee.module is not module and (save := self._reach(callee)) is not None:
+                    yield NodeRef(module, call), save
+                    break
+
+    def _reach(self, function: NodeRef, helpers: int = MAX_HELPERS) -> Save | None:
+        """The first checkpoint write that a function does outside of training loops of its own."""
+        if not isinstance(function.node, FUNCTIONS):
+            return None
+        question = function.node, helpers
+        if question not in self._reached:
+            self._reached[question] = self._find_reached(function, helpers)
+        return self._reached[question]
+
+    def _find_reached(self, function: NodeRef, helpers: int) -> Save | None:
+        module, loops = function.module, self._project.loops
+        inside = [call for call in module.calls if function.node in module.syntax.ancestors(call)]
+        inside = [
+            call
+            for call in inside
+            if not any(loops.role(module, loop) in (Role.STEP, Role.EPOCH) for loop in loops.around(module, call))
+        ]
+        writes = {save.node: save for save in self.in_module(module) if not save.is_callback}
+        found = next((writes[call] for call in inside if call in writes), None)
+        for call in inside if found is None and helpers else ():
+            for callee in self._project.resolver.callees(module, call):
+                found = found or self._reach(callee, helpers - 1)
+        return found
+
+    def _save(self, module: ModuleIndex, call: ast.Call) -> Save | None:
+        name = last_name(call.func)
+        if isinstance(call.func, ast.Call) or not any(word in name for word in _WORDS):
+            return None
+        names = self._project.resolver.call_names(module, call)
+        if "Checkpoint" in name:
+            names |= self._inherited(module, call)
+        for known in names & _PATH.keys():
+            if known == "torch.save" and (_saves_results(call) or _saves_settings(call) or _saves_schedule(call)):
+                return None
+            return Save(NodeRef(module, call), self._argument(module, call, *_PATH[known]))
+        if names & _DUMPS:
+            if not _saves_model(call) or self._traces_memory(module, call.args[0]):
+                return None
+            return Save(NodeRef(module, call), self._argument(module, call, "file", 1))
+        if (automatic := self._automatic(module, call, names)) is not None:
+            return automatic
+        if self._is_method(module, call, name) and not self._project.resolver.callees(module, call):
+            return Save(NodeRef(module, call), NodeRef(module, call.args[0]) if call.args else None)
+        return None
+
+    def _traces_memory(self, module: ModuleIndex, what: ast.expr) -> bool:
+        """``torch.cuda.memory._snapshot()``: what the allocator did, not the model."""
+        made = (ref for ref in self._project.resolver.points_to(module, what) if isinstance(ref.node, ast.Call))
+        return any(
+            name.startswith("torch.cuda.memory.")
+            for ref in made
+            if isinstance(ref.node, ast.Call)
+            for name in self._project.resolver.call_names(ref.module, ref.node)
+        )
+
+    def _inherited(self, module: ModuleIndex, call: ast.Call) -> frozenset[str]:
+        """Bases of the tree's own callback classes that leave saving to them."""
+        resolver = self._project.resolver
+        made = [ref for ref in resolver.points_to(module, call.func) if isinstance(ref.node, ast.ClassDef)]
+        return frozenset[str]().union(
+            *(
+                resolver.base_names(ref.module, ref.node)
+                for ref in made
+                if isinstance(ref.node, ast.ClassDef)
+                and not any(resolver.class_attribute(ref.module, ref.node, hook) for hook in _SAVING_HOOKS)
+            )
+        )
+
+    def _automatic(self, module: ModuleIndex, call: ast.Call, names: frozenset[str]) -> Save | None:
+        """Callbacks and settings that make a framework save."""
+        at = NodeRef(module, call)
+        if any(_KERAS_CALLBACKS.match(name) for name in names):
+            return Save(at, self._argument(module, call, "filepath", 0), is_callback=True)
+        if any(_LIGHTNING.match(name) for name in names):
+            return Save(at, self._argument(module, call, "dirpath", 0), is_callback=True)
+        if any(name.endswith(".RayTrainReportCallback") for name in names):
+            paths = [self._argument(module, run, "storage_path") for run in module.calls_by_name.get("RunConfig", [])]
+            return Save(at, next((path for path in paths if path), None), is_callback=True, only_remote=True)
+        if names & _TRAINER_ARGUMENTS:
+            strategy = self._project.arguments.value(module, call, "save_strategy")
+            if not strategy.any(lambda value: value == "no"):
+                return Save(at, self._argument(module, call, "output_dir", 0), is_callback=True, only_remote=True)
+        return None
+
+    def _is_method(self, module: ModuleIndex, call: ast.Call, name: str) -> bool:
+        """Is the call a method (or an imported helper) of a library that saves models?"""
+        if not isinstance(call.func, ast.Attribute):
+            return bool(_EXTERNAL.match(name))
+        owner = last_name(call.func.value)
+        if name in _METHODS or _EXTERNAL.match(name):
+            return not _SMALL.search(owner)
+        if name in _OWNED and (_OWNED[name].match(owner) or self._is_trainer(module, call.func.value)):
+            return True
+        return name == "save" and self._is_tensorflow(module, call.func.value)
+
+    def _is_trainer(self, module: ModuleIndex, owner: ast.expr) -> bool:
+        """``self`` in a subclass of a Hugging Face trainer, which has methods to save by."""
+        home = module.class_of(owner) if isinstance(owner, ast.Name) and owner.id in RECEIVERS else None
+        bases = self._project.resolver.base_names(module, home) if home is not None else ()
+        return any(base.startswith(("transformers.", "trl.")) and base.endswith("Trainer") for base in bases)
+
+    def _is_tensorflow(self, module: ModuleIndex, owner: ast.expr) -> bool:
+        for ref in self._project.resolver.points_to(module, owner):
+            if isinstance(ref.node, ast.Call):
+                names = self._project.resolver.call_names(ref.module, ref.node)
+                if any(_TENSORFLOW.match(name) or name.startswith(("tensorflow.keras.", "keras.")) for name in names):
+                    return True
+        return False
+
+    def _argument(self, module: ModuleIndex, call: ast.Call, name: str, position: int | None = None) -> NodeRef | None:
+        argument = self._project.arguments.of(module, call, name, position)
+        return argument.refs[0] if argument.refs else None
+
+
+def _in_background(call: ast.Call) -> bool:
+    """``checkpoint_io.save(..., async_io=True)``"""
+    return any(
+        "async" in keyword.arg and isinstance(keyword.value, ast.Constant) and keyword.value.value is True
+        for keyword in call.keywords
+        if keyword.arg is not None
+    )
+
+
+def _saves_model(call: ast.Call) -> bool:
+    """Does the first argument's name say that it is a model or its state?"""
+    return bool(call.args) and any(_MODEL_NAME.search(name) for name in _words(call.args[0]))
+
+
+def _saves_results(call: ast.Call) -> bool:
+    """Is it plainly something else that is saved: metrics, predictions, a history?"""
+    return (
+        bool(call.args) and not _saves_model(call) and any(_RESULT_NAME.search(name) for name in _words(call.args[0]))
+    )
+
+
+def _saves_settings(call: ast.Call) -> bool:
+    """``torch.save(args, path)``: a few numbers."""
+    return bool(call.args) and last_name(call.args[0]) in _SETTINGS
+
+
+def _saves_schedule(call: ast.Call) -> bool:
+    """``torch.save(self.lr_scheduler.state_dict(), path)``: a few numbers as well."""
+    match call.args[:1]:
+        case [ast.Call(func=ast.Attribute(value=owner, attr="state_dict"))]:
+            return bool(re.search(r"scheduler|^scaler$|grad_scaler", last_name(owner), re.IGNORECASE))
+    return False
+
+
+def _words(node: ast.expr) -> Iterator[str]:
+    for child in walk(node):
+        if isinstance(child, ast.Name):
+            yield child.id
+        elif isinstance(child, ast.Attribute):
+            yield child.attr
+        elif isinstance(child, ast.Constant) and isinstance(child.value, str):
+            yield child.value

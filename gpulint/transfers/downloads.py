@@ -1,0 +1,192 @@
+"""Downloads in the modules of a project: calls of known libraries, and calls of download helpers of the tree."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from gpulint import regex
+from gpulint.libraries.dataset_classes import GRAPH_BASE
+from gpulint.semantic.module_index import FUNCTIONS, FunctionNode, ModuleIndex, NodeRef
+from gpulint.transfers.download import Download, callee
+from gpulint.transfers.download_calls import FETCHES, LIBRARIES, DownloadCalls, may_fetch
+
+if TYPE_CHECKING:
+    from gpulint.project import Project
+
+__all__ = ["OFFLINE_VARIABLES", "Download", "Downloads"]
+
+
+_OFFLINE = regex.compile(
+    r"""(HF_HUB_OFFLINE|TRANSFORMERS_OFFLINE|HF_DATASETS_OFFLINE)["']\]?\s*[,=:]+\s*["']?(1|(?i:true|on|yes))"""
+)
+_HUB = frozenset({"huggingface_hub.snapshot_download", "huggingface_hub.hf_hub_download"})
+MAX_HELPERS = 4
+"""How many calls deep a download helper is followed."""
+OFFLINE_VARIABLES = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_DATASETS_OFFLINE")
+
+
+class Downloads:
+    """Downloads in the modules of one project."""
+
+    def __init__(self, project: Project) -> None:
+        self._project = project
+        self._fetching = DownloadCalls(project)
+        self._found: dict[ModuleIndex, tuple[Download, ...]] = {}
+        self._primitives: dict[ModuleIndex, tuple[Download, ...]] = {}
+        self._calls: dict[ModuleIndex, dict[FunctionNode, list[ast.Call]]] = {}
+        self._fetchers: dict[ModuleIndex, set[ast.AST]] = {}
+        self._reaching: dict[tuple[FunctionNode, int], bool] = {}
+        self._elsewhere: dict[tuple[FunctionNode, int], bool] = {}
+
+    def in_module(self, module: ModuleIndex) -> tuple[Download, ...]:
+        """Downloads of a module in source order; a helper that other modules call is named where they call it."""
+        if module not in self._found:
+            found = [item for item in self._own(module) if not self._hands_on(item)]
+            taken = {item.node for item in found}
+            found += [item for item in self._helpers(module) if item.node not in taken]
+            found = [item for item in found if not self._is_helper_body(item)]
+            found.sort(key=lambda item: (item.node.lineno, item.node.col_offset))
+            self._found[module] = tuple(found)
+        return self._found[module]
+
+    def _own(self, module: ModuleIndex) -> tuple[Download, ...]:
+        """Calls of known downloaders in a module."""
+        if module not in self._primitives:
+            text = module.syntax.source.text
+            offline = "OFFLINE" in text and bool(_OFFLINE.search(text))
+            silent = any(library in text for library in LIBRARIES)
+            calls = [call for call in module.calls if may_fetch(call, silent)]
+            found = (self._fetching.of(module, call, offline) for call in calls)
+            self._primitives[module] = tuple(item for item in found if item is not None)
+        return self._primitives[module]
+
+    def _hands_on(self, item: Download) -> bool:
+        """Does the call reach code of the tree whose own download is reported?"""
+        callees = self._project.resolver.callees(item.call.module, item.node)
+        return item.name == item.what and any(self._contains(callee) for callee in callees)
+
+    # -- helpers of the tree -------------------------------------------------------------------------------------------
+
+    def _helpers(self, module: ModuleIndex) -> Iterator[Download]:
+        """Calls of download helpers that stand in other modules.
+
+        What they fetch is up to the caller, so a library that hands on its own parameters says nothing about a job.
+        """
+        program = self.is_program(module)
+        for name, calls in module.calls_by_name.items():
+            if not FETCHES.search(name) and not name.startswith("check_"):
+                continue
+            for call in calls:
+                if not program and module.function(call) is not None and not self._names_own(module, call):
+                    continue
+                for made in self._project.resolver.callees(module, call):
+                    if made.module is module or not isinstance(made.node, FUNCTIONS) or made.node.name == "__init__":
+                        continue
+                    if self._is_fetcher(made.node) and self._reaches(made):
+                        yield Download(
+                            NodeRef(module, call),
+                            callee(call),
+                            "",
+                            "from outside",
+                            "data",
+                            self._project.constants.place(made),
+                        )
+                        break
+
+    @staticmethod
+    def _names_own(module: ModuleIndex, call: ast.Call) -> bool:
+        """Does a method fetch what its class itself names (``download(self.url(), path)``)?"""
+        match call.args[:1]:
+            case [ast.Call(func=ast.Attribute(value=ast.Name(id="self"), attr=name))] | [
+                ast.Attribute(value=ast.Name(id="self"), attr=name)
+            ]:
+                owner = module.class_of(call)
+                return owner is not None and "url" in name.lower()
+        return False
+
+    def is_program(self, module: ModuleIndex) -> bool:
+        """Is the module started itself or does it train, so that it runs with its own defaults?"""
+        return "__main__" in module.syntax.source.text or self._project.loops.has_training_step(module)
+
+    @staticmethod
+    def _is_fetcher(function: FunctionNode) -> bool:
+        if FETCHES.search(function.name):
+            return True
+        args = [*function.args.posonlyargs, *function.args.args]
+        defaults = dict(
+            zip([a.arg for a in args[len(args) - len(function.args.defaults) :]], function.args.defaults, strict=True)
+        )
+        return any(
+            name in ("download", "autodownload", "auto_download")
+            and isinstance(value, ast.Constant)
+            and value.value is True
+            for name, value in defaults.items()
+        )
+
+    def _contains(self, function: NodeRef) -> bool:
+        module = function.module
+        if module not in self._fetchers:
+            calls = [item.node for item in self._own(module)]
+            for name in ("snapshot_download", "hf_hub_download"):  # whatever the repository's name is
+                named = module.calls_by_name.get(name, [])
+                calls += [call for call in named if self._project.resolver.call_names(module, call) & _HUB]
+            self._fetchers[module] = {up for call in calls for up in module.syntax.ancestors(call)}
+        return function.node in self._fetchers[module]
+
+    def _reaches(self, function: NodeRef, helpers: int = MAX_HELPERS) -> bool:
+        """Does a function of the tree download something, itself or through functions that it calls?"""
+        if not helpers or not isinstance(function.node, FUNCTIONS):
+            return False
+        question = function.node, helpers
+        if question not in self._reaching:
+            self._reaching[question] = self._contains(function) or any(
+                self._reaches(callee, helpers - 1)
+                for call in self._calls_in(function.module).get(function.node, [])
+                for callee in self._project.resolver.callees(function.module, call)
+            )
+        return self._reaching[question]
+
+    def _calls_in(self, module: ModuleIndex) -> dict[FunctionNode, list[ast.Call]]:
+        """Function -> the calls in it, also those in functions inside it."""
+        if module not in self._calls:
+            table = self._calls[module] = {}
+            for call in module.calls:
+                for up in module.syntax.ancestors(call):
+                    if isinstance(up, FUNCTIONS):
+                        table.setdefault(up, []).append(call)
+        return self._calls[module]
+
+    def _is_helper_body(self, item: Download, depth: int = 3) -> bool:
+        """Does the call stand in a download helper that only other modules (or other such helpers) call?"""
+        module, function = item.call.module, item.call.module.function(item.node)
+        if self._in_graph_data_set(module, item.node):
+            return True
+        return function is not None and self._is_called_elsewhere(module, function, depth)
+
+    def _is_called_elsewhere(self, module: ModuleIndex, function: FunctionNode, depth: int) -> bool:
+        if not depth or not self._is_fetcher(function):
+            return False
+        question = function, depth
+        if question not in self._elsewhere:
+            self._elsewhere[question] = self._find_called_elsewhere(module, function, depth)
+        return self._elsewhere[question]
+
+    def _find_called_elsewhere(self, module: ModuleIndex, function: FunctionNode, depth: int) -> bool:
+        sites = self._project.resolver.call_sites(module, function)
+        here = [site for site in sites if site.module is module]
+        for site in here:
+            outer = module.function(site.node)
+            if outer is function:
+                continue
+            if outer is None or not self._is_called_elsewhere(module, outer, depth - 1):
+                return False
+        return bool(sites)
+
+    def _in_graph_data_set(self, module: ModuleIndex, node: ast.AST) -> bool:
+        owner = module.class_of(node)
+        function = module.function(node)
+        if owner is None or function is None or function.name not in ("download", "_download"):
+            return False
+        return any(GRAPH_BASE.search(base) for base in self._project.resolver.base_names(module, owner))

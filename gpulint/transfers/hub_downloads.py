@@ -1,0 +1,137 @@
+"""Models, data sets and metrics that calls take from the Hugging Face hub, and artifacts of Weights & Biases."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING
+
+from gpulint.libraries import downloads as tables
+from gpulint.libraries.hub_ids import is_data_set_id, is_model_id
+from gpulint.semantic.module_index import ModuleIndex, NodeRef, last_name
+from gpulint.transfers.download import Download, callee
+
+if TYPE_CHECKING:
+    from gpulint.project import Project
+    from gpulint.values.constants import ConstantSet
+
+
+class HubDownloads:
+    """Hub downloads of one project."""
+
+    def __init__(self, project: Project) -> None:
+        self._project = project
+
+    def of(self, module: ModuleIndex, call: ast.Call, name: str) -> Download | None:
+        prefixes, (parameter, position), kind = tables.HUB_CALLS[name]
+        names = self._project.resolver.call_names(module, call)
+        if not any(full.startswith(prefixes) for full in names) and "" not in prefixes:
+            return None
+        if not prefixes[0] and not self._is_hub_class(module, call):
+            return None
+        if self._project.arguments.value(module, call, "local_files_only").any(bool):
+            return None
+        file = self._project.arguments.value(module, call, "filename", 1) if name == "hf_hub_download" else None
+        if file is not None and file.every(lambda value: tables.LABELS.search(str(value)) is not None):
+            return None
+        given = self._project.arguments.of(module, call, "data_files")
+        files = name == "load_dataset" and not given.is_absent
+        owner = last_name(getattr(call.func, "value", call.func))
+        if name == "from_pretrained" and owner.startswith("Peft") and not owner.endswith("Config"):
+            parameter, position = "model_id", 1
+        known = self._identifier(module, call, parameter, position)
+        near = (self._project.root, module.path.parent)
+        for value in known.values:
+            text = value.value
+            if not isinstance(text, str) or self._is_written(module, call, text):
+                continue
+            if files and "/" not in text:
+                continue  # a builder that reads the files
+            if kind == "weights":
+                hit = is_model_id(text, near, self._project.exists) or (
+                    name == "SentenceTransformer" and bool(re.fullmatch(r"[\w.-]*-[\w.-]+", text))
+                )
+            else:
+                hit = text not in tables.LOCAL_BUILDERS and is_data_set_id(text, near, self._project.exists)
+            if hit:
+                place = value.place if value.place.path != module.path or value.source != "literal" else None
+                return Download(NodeRef(module, call), callee(call), text, f"from {tables.HUB}", kind, place)
+        if name == "from_pretrained" and (adapter := self._adapter(module, call, known)) is not None:
+            what = f"the base model of {adapter.what}"
+            return Download(NodeRef(module, call), callee(call), "", f"{what} from {tables.HUB}", kind, adapter.place)
+        return None
+
+    def artifact(self, module: ModuleIndex, call: ast.Call) -> Download | None:
+        """``wandb.use_artifact("team/project/data:v0").download()``."""
+        if not isinstance(call.func, ast.Attribute):
+            return None
+        for ref in self._project.resolver.points_to(module, call.func.value):
+            if isinstance(ref.node, ast.Call) and last_name(ref.node.func) == "use_artifact" and ref.node.args:
+                known = self._project.constants.of(ref.module, ref.node.args[0])
+                what = next((value.value for value in known.values if isinstance(value.value, str)), "")
+                return Download(NodeRef(module, call), callee(call), what, "from Weights & Biases", "data")
+        return None
+
+    def _adapter(self, module: ModuleIndex, call: ast.Call, known: ConstantSet) -> Download | None:
+        """The hub's adapter whose configuration names the model (``config.base_model_name_or_path``).
+
+        A module that loads a model before has that one already: it is most likely the adapter's base.
+        """
+        owner = last_name(getattr(call.func, "value", call.func))
+        loads = module.calls_by_name.get("from_pretrained", [])
+        if "Model" not in owner or any(
+            load.lineno < call.lineno and last_name(getattr(load.func, "value", load.func)) == owner for load in loads
+        ):
+            return None
+        for ref in known.unknown:
+            if not isinstance(ref.node, ast.Attribute) or ref.node.attr != "base_model_name_or_path":
+                continue
+            for made in self._project.resolver.points_to(ref.module, ref.node.value):
+                if isinstance(made.node, ast.Call) and last_name(made.node.func) == "from_pretrained":
+                    return self.of(made.module, made.node, "from_pretrained")
+        return None
+
+    def _identifier(self, module: ModuleIndex, call: ast.Call, parameter: str, position: int | None) -> ConstantSet:
+        arguments = self._project.arguments
+        names = (parameter, *tables.PRETRAINED_PARAMETERS)
+        name = next((name for name in names if not arguments.of(module, call, name, position).is_absent), parameter)
+        known = arguments.value(module, call, name, position)
+        if known.values:
+            return known
+        for ref in known.unknown:
+            if isinstance(ref.node, ast.arg) and (bound := self._bound(ref.module, ref.node)) is not None:
+                return bound
+        return known
+
+    def _bound(self, module: ModuleIndex, parameter: ast.arg) -> ConstantSet | None:
+        """What ``Actor.remote(...)`` or ``Deployment.bind(...)`` of Ray passes to the constructor of a class."""
+        function, owner = module.function(parameter), module.class_of(parameter)
+        if owner is None or function is None or function.name != "__init__":
+            return None
+        for call in (*module.calls_by_name.get("bind", []), *module.calls_by_name.get("remote", [])):
+            if isinstance(call.func, ast.Attribute) and last_name(call.func.value) in (owner.name, "options"):
+                for keyword in call.keywords:
+                    if keyword.arg == parameter.arg:
+                        return self._project.constants.of(module, keyword.value)
+        return None
+
+    def _is_hub_class(self, module: ModuleIndex, call: ast.Call) -> bool:
+        """False for a class of the tree that has no base from outside: its ``from_pretrained`` is its own."""
+        if not isinstance(call.func, ast.Attribute):
+            return False
+        resolver = self._project.resolver
+        owners = [ref for ref in resolver.points_to(module, call.func.value) if isinstance(ref.node, ast.ClassDef)]
+        for owner in owners:
+            assert isinstance(owner.node, ast.ClassDef)
+            bases = resolver.base_names(owner.module, owner.node)
+            if not any(
+                base.startswith(("transformers.", "diffusers.", "peft.", "huggingface_hub.", "trl.")) for base in bases
+            ):
+                return False
+        return True
+
+    def _is_written(self, module: ModuleIndex, call: ast.Call, text: str) -> bool:
+        """Does the program itself save a model under that name before?"""
+        saves = module.calls_by_name.get("save_pretrained", [])
+        saves = [save for save in saves if save.lineno < call.lineno and save.args]
+        return any(self._project.constants.of(module, save.args[0]).any(lambda value: value == text) for save in saves)

@@ -1,0 +1,39 @@
+"""What only runs for those who ask for it: behind a switch that is off, or in a helper that is called there alone."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from gpulint import regex
+from gpulint.semantic.module_index import FunctionNode, ModuleIndex, source_text
+from gpulint.semantic.path_conditions import conditions
+
+if TYPE_CHECKING:
+    from gpulint.project import Project
+
+CALLS_UP = 2
+_DOWNLOADS = regex.compile(r"download|fetch")
+
+
+def requires_opt_in(project: Project, module: ModuleIndex, node: ast.AST, depth: int = CALLS_UP) -> bool:
+    """Does a download only happen to those who ask for it (``--download``, ``def resnet(pretrained=False)``)? Nobody
+    here does.
+
+    True also for a helper (at most ``depth`` calls up) all of whose callers stand behind such a switch. In a program
+    the switch must speak of downloading: who asks for something else (``--distill``) gets the download unasked.
+    """
+    if project.guards.is_off_by_default(module, node):
+        return not project.downloads.is_program(module) or any(
+            _DOWNLOADS.search(source_text(module, test).lower()) for test, _ in conditions(module, node)
+        )
+    function = module.function(node)
+    if function is None or not depth:
+        return False
+    question = "opted in", function, depth
+    return project.memo.ask(question, lambda: _is_called_by_choice(project, module, function, depth - 1), False)
+
+
+def _is_called_by_choice(project: Project, module: ModuleIndex, function: FunctionNode, depth: int) -> bool:
+    sites = project.resolver.call_sites(module, function)
+    return bool(sites) and all(requires_opt_in(project, site.module, site.node, depth) for site in sites)

@@ -1,0 +1,109 @@
+"""Whether what a program would download is there before it starts: fetched by a separate step or staged by its
+launcher."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpulint import regex
+from gpulint.finding import Place
+from gpulint.launch.model_servers import served_model
+from gpulint.libraries.hub_ids import is_model_id
+from gpulint.source import SourceText
+from gpulint.transfers.downloads import OFFLINE_VARIABLES, Download
+
+if TYPE_CHECKING:
+    from gpulint.programs.gpu_jobs import GpuJobCommand
+    from gpulint.project import Project
+
+_COPIES = frozenset({"cp", "rsync", "tar", "unzip", "mv", "ln", "scp", "pigz"})
+_FETCHES = regex.compile(
+    r"(^|[_-])(download|downloads|downloader|fetch|prefetch|prepare|stage|cache)([_-]|$)", re.IGNORECASE
+)
+_BUILDS = regex.compile(r"^\s*RUN\b(?:[^\n]*\\\n)*[^\n]*python[\d.]*\s+(?:-c|-m)\s[^\n]*", re.MULTILINE)
+"""What the build of an image runs by Python."""
+_OFF = frozenset({"", "0", "false", "no", "off"})
+
+
+class Prefetching:
+    """Staging in one project."""
+
+    def __init__(self, project: Project) -> None:
+        self._project = project
+
+    def of(self, download: Download) -> Place | None:
+        """What makes the data available before the program runs, if anything is seen to do so."""
+        return self._separate_step(download) or self._launcher(download) or self._image(download)
+
+    def is_offline(self, program: Path) -> bool:
+        """Does a launcher switch the hub off for the program?"""
+        for start in self._project.launched(program):
+            for name in OFFLINE_VARIABLES:
+                setting = start.environment(name)
+                if setting is not None and (setting.value or "").lower() not in _OFF:
+                    return True
+        return False
+
+    def served(self, held: GpuJobCommand) -> str | None:
+        """The model of a hub that a server in a job fetches when it starts, unless the job switches the hub off."""
+        word = served_model(held.command)
+        if word is None or word.value is None or not is_model_id(word.value, (), self._project.is_dir):
+            return None
+        off = any(item.name in OFFLINE_VARIABLES and (item.value or "").lower() not in _OFF for item in held.job.env)
+        return None if off else word.value
+
+    def _separate_step(self, download: Download) -> Place | None:
+        """A program of the same folder, named for it, that makes the same call."""
+        home = download.call.module.path
+        for path in self._fetchers.get(home.parent, ()):
+            if path == home:
+                continue
+            other = self._project.module_at(path)
+            for item in self._project.downloads.in_module(other) if other is not None else ():
+                if item.name == download.name and (not item.what or not download.what or item.what == download.what):
+                    return Place(path, item.call.module.syntax.span(item.node), "fetched here, before the job")
+        return None
+
+    @cached_property
+    def _fetchers(self) -> dict[Path, list[Path]]:
+        """Folder -> its programs that are named for fetching."""
+        table: dict[Path, list[Path]] = {}
+        for path in self._project.python_files:
+            if _FETCHES.search(path.stem):
+                table.setdefault(path.parent, []).append(path)
+        return table
+
+    def _launcher(self, download: Download) -> Place | None:
+        """A launcher that copies an archive of that name before it starts the program."""
+        wanted = _plain(download.what.rpartition("/")[2])
+        if len(wanted) < 4:
+            return None
+        for job in dict.fromkeys(start.job for start in self._project.launched(download.call.module.path)):
+            for item in job.commands:
+                if item.command.name in _COPIES and any(wanted in _plain(word.text) for word in item.command.argv[1:]):
+                    return item.place
+        return None
+
+    def _image(self, download: Download) -> Place | None:
+        """A Dockerfile of the program's folder, or of one around it, whose build fetches the same by Python."""
+        name = re.compile(rf"\b{re.escape(download.what)}\b")
+        if len(download.what) < 4:
+            return None
+        program = download.call.module.path
+        for folder in itertools.takewhile(lambda up: up != self._project.root.parent, program.parents):
+            path = folder / "Dockerfile"
+            if not self._project.exists(path):
+                continue
+            source = SourceText(self._project.data(path).decode("utf-8", "replace"))
+            for run in _BUILDS.finditer(source.text):
+                if name.search(run[0]):
+                    return Place(path, source.span(run.start(), run.end()), "fetched when the image is built")
+        return None
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", text.lower())

@@ -1,0 +1,138 @@
+"""Calls that send files to a server and return only when they are there."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from gpulint import regex
+from gpulint.records import dataclass
+from gpulint.semantic.module_index import CallSite, ModuleIndex, NodeRef, last_name
+
+if TYPE_CHECKING:
+    from gpulint.project import Project
+
+_CALLS = frozenset(
+    (
+        "wandb.save wandb.log_artifact mlflow.log_artifact mlflow.log_artifacts mlflow.pytorch.log_model "
+        "mlflow.pytorch.log_state_dict mlflow.tensorflow.log_model mlflow.transformers.log_model "
+        "huggingface_hub.upload_file huggingface_hub.upload_folder neptune.upload"
+    ).split()
+)
+_METHODS = {
+    "log_artifact": regex.compile(r"wandb|run|mlflow|experiment|client", re.IGNORECASE),
+    "log_artifacts": regex.compile(r"mlflow|client|run|experiment", re.IGNORECASE),
+    "push_to_hub": regex.compile(r""),
+    "upload_file": regex.compile(r"s3|client|api|bucket|hub|storage", re.IGNORECASE),
+    "upload_fileobj": regex.compile(r""),
+    "upload_folder": regex.compile(r"api|hub", re.IGNORECASE),
+    "put_object": regex.compile(r"s3|client|oss|minio", re.IGNORECASE),
+    "upload_from_filename": regex.compile(r""),
+    "upload_from_file": regex.compile(r""),
+    "upload_from_string": regex.compile(r""),
+    "upload_blob": regex.compile(r""),
+    "fput_object": regex.compile(r""),
+}
+"""Method -> what the name of its receiver looks like."""
+_COPIES = frozenset(
+    (
+        "shutil.copy shutil.copy2 shutil.copyfile shutil.copytree shutil.move tensorflow.io.gfile.copy "
+        "tensorflow.gfile.Copy"
+    ).split()
+)
+_RUNNERS = frozenset(
+    "os.system os.popen subprocess.run subprocess.call subprocess.check_call subprocess.check_output".split()
+)
+_SENDS = regex.compile(
+    "|".join(
+        # What the command reads, its first argument, is not on the server.
+        rf"^{command}(?:\s+-\S+)*\s+(?!['\"]?{scheme})[^\s-].*\s['\"]?{scheme}"
+        for command, scheme in (
+            (r"gsutil\s(?:.*\s)?(?:cp|rsync)", "gs://"),
+            (r"gcloud\s+storage\s+(?:cp|rsync)", "gs://"),
+            (r"aws\s+s3\s+(?:cp|sync|mv)", "s3://"),
+            (r"azcopy\s+(?:copy|cp|sync)", "https?://"),
+        )
+    )
+    + r"|^(?:rclone\s+(?:copy|sync)|hdfs\s+dfs\s+-put|hadoop\s+fs\s+-put)\b"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Upload(CallSite):
+    """One call that uploads; ``name`` is the callee as a reader knows it, or the tool that a command runs."""
+
+    name: str
+
+
+class Uploads:
+    """Uploads in the modules of one project."""
+
+    def __init__(self, project: Project) -> None:
+        self._project = project
+
+    def in_module(self, module: ModuleIndex) -> Iterator[Upload]:
+        """Uploads of a module in source order."""
+        for call in module.calls:
+            if (name := self._name(module, call)) and self._waits(module, call) and not self.in_thread(module, call):
+                yield Upload(NodeRef(module, call), name)
+
+    def _name(self, module: ModuleIndex, call: ast.Call) -> str:
+        last = last_name(call.func)
+        if last in _METHODS and isinstance(call.func, ast.Attribute):
+            if self._project.resolver.callees(module, call):
+                return ""  # a method of the tree: what it does is found inside
+            owner = last_name(call.func.value)
+            if owner and _METHODS[last].search(owner):
+                return f"{owner}.{last}"
+        if last not in _LAST:
+            return ""
+        names = self._project.resolver.call_names(module, call)
+        if found := sorted(names & _CALLS):
+            return found[0]
+        if names & _COPIES and len(call.args) > 1:
+            source, target = (self._project.storage_locations.of(module, path) for path in call.args[:2])
+            return f"{last} to remote storage" if target.is_remote and not source.is_remote else ""
+        if names & _RUNNERS and call.args and (match := _SENDS.search(_command(call.args[0]))):
+            return match[0].split()[0]
+        return ""
+
+    def _waits(self, module: ModuleIndex, call: ast.Call) -> bool:
+        """Does the call not say itself that it returns at once?"""
+        for flag in ("blocking", "run_as_future"):
+            known = self._project.arguments.value(module, call, flag)
+            if known.any(lambda value: value is (flag == "run_as_future")):  # noqa: B023 - used at once
+                return False
+        return True
+
+    @staticmethod
+    def in_thread(module: ModuleIndex, call: ast.AST) -> bool:
+        """Does a place stand in a function that a thread runs?"""
+        function = module.function(call)
+        if function is None:
+            return False
+        for start in (*module.calls_by_name.get("Thread", []), *module.calls_by_name.get("submit", [])):
+            handed = [*start.args, *(keyword.value for keyword in start.keywords if keyword.arg == "target")]
+            if any(last_name(value) == function.name for value in handed):
+                return True
+        return False
+
+
+_LAST = frozenset(name.rpartition(".")[2] for name in (*_CALLS, *_COPIES, *_RUNNERS))
+
+
+def _command(node: ast.expr) -> str:
+    """The text of a command as far as it is written out; ``{}`` stands for what is not."""
+    if isinstance(node, ast.List | ast.Tuple):
+        return " ".join(_command(part) for part in node.elts)
+    if isinstance(node, ast.JoinedStr):
+        return "".join(_command(part) for part in node.values)
+    if isinstance(node, ast.Constant):
+        return str(node.value)
+    if isinstance(node, ast.BinOp):
+        return _command(node.left) + _command(node.right)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "format":
+        return _command(node.func.value)
+    return "{}"

@@ -1,0 +1,1 @@
+"""Constant values of expressions, and where programs take options from."""

@@ -1,0 +1,274 @@
+"""Values that come from outside of the code: option defaults (argparse, click, typer, absl, dataclasses) and the
+environment.
+
+An option's default is what the program uses unless its launcher says otherwise, and launchers found in the tree do say
+so: their arguments come first.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from gpulint.documents.python import walk
+from gpulint.numerals import MAX_DIGITS
+from gpulint.semantic.module_index import FUNCTIONS, ModuleIndex, NodeRef, dotted, last_name
+from gpulint.values.argument_files import ArgumentFiles, Start
+from gpulint.values.submitted_options import SubmittedOptions
+
+if TYPE_CHECKING:
+    from gpulint.finding import Place
+    from gpulint.project import Project
+    from gpulint.values.config_files import ConfigFiles
+    from gpulint.values.constants import Value
+
+_INTO_CLASSES = frozenset(
+    {"parse_args_into_dataclasses", "parse_args_and_config", "parse_yaml_file", "parse_json_file"}
+)
+_PARSE = _INTO_CLASSES | {"parse_args", "parse_known_args", "parse_intermixed_args", "get_args"}
+_CLASS_PARSERS = ("HfArgumentParser", "TrlParser", "H4ArgumentParser")
+"""What fills data classes from the command line."""
+_FIELDS = frozenset({"field", "Field", "attrib", "ib"})
+_NAMESPACES = frozenset(
+    {"args", "opt", "opts", "options", "params", "flags", "FLAGS", "config", "cfg", "hparams", "conf", "hps", "parsed"}
+)
+
+
+class Options:
+    """Option tables of the modules of one project."""
+
+    def __init__(self, project: Project, configs: ConfigFiles) -> None:
+        self._project = project
+        self._submitted = SubmittedOptions(project)
+        self._recipes = ArgumentFiles(project, configs)
+        self._tables: dict[ModuleIndex, dict[str, list[NodeRef]]] = {}
+
+    def lookup(self, ref: NodeRef) -> Iterator[Value]:
+        """Defaults (or launcher values) of ``args.name``, ``config["name"]`` or a click parameter."""
+        node = ref.node
+        if isinstance(node, ast.arg):
+            yield from self._parameter(ref, node)
+            return
+        if isinstance(node, ast.Attribute):
+            name, base = node.attr, node.value
+        elif (
+            isinstance(node, ast.Subscript)
+            and isinstance(node.slice, ast.Constant)
+            and isinstance(node.slice.value, str)
+        ):
+            name, base = node.slice.value, node.value
+        else:
+            return
+        for home in self._homes(ref.module, base):
+            declared = self._own(ref.module, base, list(self._declared(home, name)))
+            if declared:
+                for option in declared:
+                    yield from self._option(option, name)
+                return
+        for made in self._project.resolver.points_to(ref.module, base):
+            parsed = made.node.value if isinstance(made.node, ast.Subscript) else made.node  # ``parse...()[0]``
+            if isinstance(parsed, ast.Call) and last_name(parsed.func) in _INTO_CLASSES:
+                yield from self._parsed_field(made.module, name)
+                return
+
+    def _parsed_field(self, module: ModuleIndex, name: str) -> Iterator[Value]:
+        """A field of a data class that ``HfArgumentParser`` or ``TrlParser`` fills from the command line."""
+        from gpulint.values.constants import Value
+
+        starts: tuple[Start, ...] = (*self._project.launched(module.path), *self._submitted.of(module.path))
+        left = not starts
+        for start in starts:
+            given = start.option((f"--{name}",))
+            recipe = self._recipes.field(module, start, name) if not given else []
+            left = left or (not given and not recipe)
+            yield from (Value(text, place, "launcher") for text, place in given if text is not None)
+            yield from (Value(value, place, "config") for value, place in recipe)
+        if not left:
+            return
+        parsers = [parser for kind in _CLASS_PARSERS for parser in module.calls_by_name.get(kind, [])]
+        for parser in parsers:
+            for part in (part for argument in parser.args for part in walk(argument)):
+                if not isinstance(part, ast.Name | ast.Attribute):
+                    continue
+                for made in self._project.resolver.points_to(module, part):
+                    if isinstance(made.node, ast.ClassDef):
+                        for home, binding in self._project.resolver.class_attribute(made.module, made.node, name):
+                            if binding.value is not None:
+                                yield from self._as_default(home, binding.value)
+
+    def environment(self, name: str) -> Iterator[Value]:
+        """What launchers in the tree set an environment variable to (none: unknown)."""
+        from gpulint.values.constants import Value
+
+        for place, text in self._environment.get(name, {}).items():
+            yield Value(text, place, "launcher")
+
+    @cached_property
+    def _environment(self) -> dict[str, dict[Place, str]]:
+        """name -> value by the place where a job sets it, without names that are also set to something unknown."""
+        found: dict[str, dict[Place, str]] = {}
+        unknown = set[str]()
+        for setting in (setting for job in self._project.jobs for setting in job.env):
+            if setting.value is None:
+                unknown.add(setting.name)
+            else:
+                found.setdefault(setting.name, {})[setting.place] = setting.value
+        return {name: values for name, values in found.items() if name not in unknown}
+
+    def default_of_call(self, ref: NodeRef, node: ast.Call) -> Iterator[Value]:
+        """The default inside ``field(default=4)``, ``typer.Option(4)`` and the like."""
+        name = last_name(node.func)
+        if name in _FIELDS:
+            for keyword in node.keywords:
+                if keyword.arg == "default":
+                    yield from self._as_default(ref.module, keyword.value)
+                elif keyword.arg == "default_factory" and isinstance(keyword.value, ast.Lambda):
+                    yield from self._as_default(ref.module, keyword.value.body)
+        elif name in ("Option", "Argument") and node.args:
+            yield from self._as_default(ref.module, node.args[0])
+
+    # -- where the options of a namespace are declared -----------------------------------------------------------------
+
+    def _homes(self, module: ModuleIndex, base: ast.expr) -> Iterator[ModuleIndex]:
+        """Modules whose option declarations a namespace expression may hold, likeliest first."""
+        seen: set[ModuleIndex] = set()
+        plausible = last_name(base) in _NAMESPACES
+        for ref in self._project.resolver.points_to(module, base):
+            call = ref.node
+            parses = isinstance(call, ast.Call) and last_name(call.func) in _PARSE
+            unknown = not isinstance(call, ast.Call | ast.Constant | ast.Dict) and plausible
+            if (parses or unknown) and ref.module not in seen:
+                seen.add(ref.module)
+                yield ref.module
+        if plausible and module not in seen:
+            yield module
+
+    def _own(self, module: ModuleIndex, base: ast.expr, declared: list[NodeRef]) -> list[NodeRef]:
+        """Of several parsers' options of one name those of the parser that made the namespace, where that shows."""
+        if len(declared) < 2:
+            return declared
+        parsed = {
+            made.module.function(made.node)
+            for made in self._project.resolver.points_to(module, base)
+            if isinstance(made.node, ast.Call) and last_name(made.node.func) in _PARSE
+        }
+        return [option for option in declared if option.module.function(option.node) in parsed] or declared
+
+    def _declared(self, module: ModuleIndex, name: str) -> Iterator[NodeRef]:
+        found = self._table(module).get(name)
+        if found:
+            yield from found
+            return
+        seen = {module.path}
+        for binding in module.imports:
+            target = self._project.absolute(binding.target, module.path)
+            for candidate in (target, target.rpartition(".")[0]):
+                path = self._project.module_path(candidate, module.path) if candidate else None
+                if path is None or path in seen:
+                    continue
+                seen.add(path)
+                if b"add_argument" in self._project.data(path) and (other := self._project.module_at(path)) is not None:
+                    found = self._table(other).get(name)
+                    if found:
+                        yield from found
+                        return
+
+    def _table(self, module: ModuleIndex) -> dict[str, list[NodeRef]]:
+        """dest -> ``add_argument`` calls of a module."""
+        if module in self._tables:
+            return self._tables[module]
+        table: dict[str, list[NodeRef]] = {}
+        for call in [*module.calls_by_name.get("add_argument", []), *module.calls_by_name.get("add_arg", [])]:
+            for dest in _dests(call):
+                table.setdefault(dest, []).append(NodeRef(module, call))
+        for name, calls in module.calls_by_name.items():
+            if name.startswith("DEFINE_"):
+                for call in calls:
+                    if call.args and isinstance(call.args[0], ast.Constant):
+                        table.setdefault(str(call.args[0].value), []).append(NodeRef(module, call))
+        self._tables[module] = table
+        return table
+
+    def _option(self, option: NodeRef, name: str) -> Iterator[Value]:
+        from gpulint.values.constants import Value
+
+        call = option.node
+        assert isinstance(call, ast.Call)
+        flags = _flags(call) or (f"--{name}",)
+        passed = [start.option(flags) for start in self._project.launched(option.module.path)]
+        if any(text is None for found in passed for text, _ in found):
+            return
+        passed += [list(submission.option(flags)) for submission in self._submitted.of(option.module.path)]
+        for text, place in (one for found in passed for one in found):
+            if text is not None:
+                yield Value(_typed(call, text), place, "launcher")
+        if passed and all(passed):
+            return
+        if last_name(call.func).startswith("DEFINE_"):
+            if len(call.args) > 1:
+                yield from self._as_default(option.module, call.args[1])
+            return
+        keywords = {keyword.arg: keyword.value for keyword in call.keywords}
+        if "default" in keywords:
+            yield from self._as_default(option.module, keywords["default"])
+        elif "action" in keywords and isinstance(keywords["action"], ast.Constant):
+            default = {"store_true": False, "store_false": True}.get(str(keywords["action"].value))
+            if default is not None:
+                yield Value(default, self._project.constants.place(option), "default")
+
+    def _parameter(self, ref: NodeRef, arg: ast.arg) -> Iterator[Value]:
+        """Default of a parameter that ``@click.option`` fills."""
+        function = ref.module.syntax.parents.get(ref.module.syntax.parents.get(arg, arg))
+        if not isinstance(function, FUNCTIONS):
+            return
+        for decorator in function.decorator_list:
+            if (
+                isinstance(decorator, ast.Call)
+                and last_name(decorator.func) in ("option", "argument")
+                and arg.arg in _dests(decorator)
+            ):
+                yield from self._option(NodeRef(ref.module, decorator), arg.arg)
+
+    def _as_default(self, module: ModuleIndex, node: ast.expr) -> Iterator[Value]:
+        from gpulint.values.constants import Value
+
+        for value in self._project.constants.of(module, node).values:
+            yield Value(value.value, value.place, "default")
+
+
+def _flags(call: ast.Call) -> tuple[str, ...]:
+    """The option strings of an ``add_argument`` or ``click.option`` call."""
+    return tuple(
+        arg.value
+        for arg in call.args
+        if isinstance(arg, ast.Constant) and isinstance(arg.value, str) and arg.value.startswith("-")
+    )
+
+
+def _dests(call: ast.Call) -> list[str]:
+    """Attribute names under which an option's value appears."""
+    for keyword in call.keywords:
+        if keyword.arg == "dest" and isinstance(keyword.value, ast.Constant):
+            return [str(keyword.value.value)]
+    flags = [arg.value for arg in call.args if isinstance(arg, ast.Constant) and isinstance(arg.value, str)]
+    long = [flag for flag in flags if flag.startswith("--")] or flags
+    return [flag.lstrip("-").split("/")[0].replace("-", "_") for flag in long]
+
+
+def _typed(call: ast.Call, text: str) -> object:
+    """A launcher's word with the option's own ``type`` applied."""
+    keywords = {keyword.arg: keyword.value for keyword in call.keywords}
+    action = keywords.get("action")
+    if isinstance(action, ast.Constant) and action.value in ("store_true", "store_false"):
+        return action.value == "store_true"  # what follows is no value of it
+    wanted = dotted(keywords["type"]) if "type" in keywords else ""
+    try:
+        if wanted == "float":
+            return float(text)
+        if wanted == "int" or text.lstrip("-").isdecimal():
+            return int(text) if len(text) <= MAX_DIGITS else text
+    except ValueError:
+        return text
+    return {"true": True, "false": False}.get(text.lower(), text)

@@ -1,0 +1,203 @@
+"""Values that a program reads from YAML and JSON files of the tree: ``yaml.safe_load``, ``json.load``, OmegaConf,
+Hydra, Determined.
+
+Only what can be followed from the load to the use counts: the file's path is constant (or an option's default) and
+the keys between are literals. The value's place is the line of the configuration file.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpulint.finding import Place
+from gpulint.semantic.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name
+from gpulint.source import SourceText, Span
+from gpulint.values import trial_config
+
+if TYPE_CHECKING:
+    from gpulint.project import Project
+    from gpulint.values.constants import Value
+
+MAX_SIZE = 200_000
+"""Bytes of the largest configuration file that is read for values."""
+
+MAX_DEFAULTS = 3
+"""Depth to which configurations that Hydra puts together are followed."""
+_IS_GLOBAL = b"@package _global_"
+MAX_KEYS = 8
+"""Most keys and wrappers between a file and a value."""
+_LOADS = frozenset(
+    {
+        "yaml.safe_load", "yaml.load", "yaml.full_load", "yaml.unsafe_load", "json.load", "json.loads",
+        "omegaconf.OmegaConf.load", "hyperpyyaml.load_hyperpyyaml", "ruamel.yaml.safe_load",
+    }
+)  # fmt: skip
+_WRAPS = frozenset(
+    {
+        "omegaconf.OmegaConf.create", "types.SimpleNamespace", "argparse.Namespace", "box.Box", "easydict.EasyDict",
+        "addict.Dict", "munch.munchify", "dict"
+    }
+)  # fmt: skip
+_HYDRA = frozenset({"hydra.main", "hydra.main_decorator"})
+
+
+class ConfigFiles:
+    """Configuration files that the programs of one project load."""
+
+    def __init__(self, project: Project) -> None:
+        self._project = project
+        self._files: dict[Path, dict[str, tuple[object, Span]]] = {}
+
+    def lookup(self, ref: NodeRef) -> Iterator[Value]:
+        """What ``config["train"]["batch_size"]``, ``cfg.train.batch_size`` or ``cfg.get("lr", 1)`` reads."""
+        from gpulint.values.constants import Value
+
+        key, base = _step(ref.node)
+        if base is None:
+            return
+        for path, prefix in self._sources(ref.module, base):
+            keys = (*prefix, key)
+            for part, package in self._parts(path):
+                if keys[: len(package)] != package:
+                    continue
+                found = self.read(part).get(".".join(keys[len(package) :]))
+                if found is not None:
+                    yield Value(found[0], Place(part, found[1], "set here"), "config")
+                    break
+
+    def _parts(self, path: Path, depth: int = 0) -> Iterator[tuple[Path, tuple[str, ...]]]:
+        """A file and those that its Hydra ``defaults`` list puts together with it, with the keys that they go under.
+
+        https://hydra.cc/docs/advanced/defaults_list/
+        """
+        values = self.read(path)
+        yield path, ()
+        for key, (option, _) in values.items() if depth < MAX_DEFAULTS else ():
+            if not key.startswith("defaults.") or not isinstance(option, str) or option == "_self_":
+                continue
+            group = key.partition(".")[2].partition(".")[2].removeprefix("optional ")
+            folder, _, package = group.lstrip("/").partition("@")
+            part = path.parent / folder / f"{option.removesuffix('.yaml')}.yaml"
+            if group.startswith("override ") or not self._project.is_file(part):
+                continue
+            if _IS_GLOBAL in self._project.data(part)[:200]:
+                package = "_global_"
+            home = () if package == "_global_" else tuple((package.replace(".", "/") or folder).split("/"))
+            home = home if home != ("",) else ()
+            for inner, below in self._parts(part, depth + 1):
+                yield inner, (*home, *below)
+
+    def _sources(
+        self, module: ModuleIndex, base: ast.expr, seen: frozenset[ast.AST] = frozenset()
+    ) -> Iterator[tuple[Path, tuple[str, ...]]]:
+        """Files of the tree that the mapping ``base`` may have been loaded from, with the keys that lead to it."""
+        for origin in self._project.resolver.points_to(module, base):
+            node = origin.node
+            if node in seen or len(seen) > MAX_KEYS:
+                continue  # `config = dict(config)` in a loop
+            key, inner = _step(node)
+            if trial_config.holds_hyperparameters(origin):
+                yield from (
+                    (path, (trial_config.KEY,)) for path in trial_config.experiments(self._project, origin.module)
+                )
+            elif inner is not None:
+                for path, prefix in self._sources(origin.module, inner, seen | {node}):
+                    yield path, (*prefix, key)
+            elif isinstance(node, ast.Call):
+                names = self._project.resolver.call_names(origin.module, node)
+                if names & _LOADS and node.args:
+                    yield from ((path, ()) for path in self._opened(origin, node.args[0]))
+                elif names & _WRAPS and node.args:
+                    yield from self._sources(origin.module, node.args[0], seen | {node})
+            elif isinstance(node, ast.arg):
+                yield from ((path, ()) for path in self._hydra(origin, node))
+
+    def _opened(self, ref: NodeRef, node: ast.expr, seen: frozenset[ast.AST] = frozenset()) -> Iterator[Path]:
+        """Files behind ``open(path)``, an open handle, ``Path(path).read_text()`` or a path itself."""
+        for origin in self._project.resolver.points_to(ref.module, node):
+            inner = origin.node
+            if inner in seen:
+                continue  # `file = file.open()`
+            if (
+                isinstance(inner, ast.Call)
+                and isinstance(inner.func, ast.Attribute)
+                and inner.func.attr in ("open", "read", "read_text")
+            ):
+                yield from self._opened(origin, inner.func.value, seen | {inner})
+            elif isinstance(inner, ast.Call) and last_name(inner.func) in ("open", "FileIO") and inner.args:
+                yield from self._opened(origin, inner.args[0], seen | {inner})
+            elif isinstance(inner, ast.expr):
+                for value in self._project.constants.of(origin.module, inner).values:
+                    if isinstance(value.value, str) and "{}" not in value.value:
+                        yield from self.existing(origin.module.path.parent, value.value)
+
+    def _hydra(self, ref: NodeRef, node: ast.arg) -> Iterator[Path]:
+        """The primary configuration of a ``@hydra.main(config_path=..., config_name=...)`` function."""
+        parents = ref.module.syntax.parents
+        function = parents.get(parents.get(node, node))
+        for decorator in function.decorator_list if isinstance(function, FUNCTIONS) else ():
+            if isinstance(decorator, ast.Call) and self._project.resolver.call_names(ref.module, decorator) & _HYDRA:
+                folder = self._constant(ref, decorator, "config_path", 0) or "."
+                name = self._constant(ref, decorator, "config_name", 1)
+                if name is not None:
+                    suffix = "" if name.endswith((".yaml", ".yml")) else ".yaml"
+                    yield from self.existing(ref.module.path.parent, f"{folder}/{name}{suffix}")
+
+    def _constant(self, ref: NodeRef, call: ast.Call, name: str, position: int) -> str | None:
+        known = self._project.arguments.value(ref.module, call, name, position)
+        values = known.constants
+        return values[0] if known.complete and len(values) == 1 and isinstance(values[0], str) else None
+
+    def existing(self, folder: Path, name: str) -> Iterator[Path]:
+        """A path beside the program or below a folder above it, within the tree."""
+        if not name.endswith((".yaml", ".yml", ".json")) or name.startswith(("/", "~")) or "://" in name:
+            return
+        root = self._project.root
+        while folder == root or folder.is_relative_to(root):
+            path = Path(os.path.normpath(folder / name))
+            if path.is_relative_to(root) and self._project.is_file(path):
+                yield path
+                return
+            folder = folder.parent
+
+    def read(self, path: Path) -> dict[str, tuple[object, Span]]:
+        """Dotted key -> (value, place) of a YAML or JSON file; empty if it is too large or broken."""
+        if path not in self._files:
+            from gpulint.documents.base import Unreadable, decode
+
+            data = self._project.data(path)
+            self._files[path] = {}
+            if len(data) <= MAX_SIZE:
+                with suppress(Unreadable):
+                    self._files[path] = self.values(SourceText(decode(data)[0]))
+        return self._files[path]
+
+    @staticmethod
+    def values(source: SourceText) -> dict[str, tuple[object, Span]]:
+        """The same of a text."""
+        from gpulint.documents.yamltree import YamlError
+        from gpulint.documents.yamlvalues import flatten
+
+        try:
+            return dict(flatten(source))
+        except (YamlError, RecursionError):
+            return {}
+
+
+def _step(node: ast.AST) -> tuple[str, ast.expr | None]:
+    """(``"lr"``, ``cfg["train"]``) of ``cfg["train"].lr``; None if the last key is no literal."""
+    match node:
+        case ast.Attribute(value=base, attr=key):
+            return key, base
+        case ast.Subscript(value=base, slice=ast.Constant(value=str(key))):
+            return key, base
+        case ast.Call(func=ast.Attribute(value=base, attr="get"), args=[ast.Constant(value=str(key)), *_]):
+            return key, base
+        case ast.Call(func=ast.Attribute(attr="get_hparam") as base, args=[ast.Constant(value=str(key))]):
+            return key, base
+    return "", None

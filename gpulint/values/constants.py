@@ -1,0 +1,280 @@
+"""Constant values of expressions, with where each one is set; whatever is not constant is listed as unknown."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from gpulint.documents.python import walk
+from gpulint.finding import Place
+from gpulint.memo import Memo
+from gpulint.numerals import MAX_DIGITS
+from gpulint.records import dataclass
+from gpulint.semantic.module_index import ModuleIndex, NodeRef
+from gpulint.values import strings, tracker_config
+from gpulint.values.cli_options import Options
+from gpulint.values.config_files import ConfigFiles
+
+if TYPE_CHECKING:
+    from gpulint.project import Project
+
+_BINARY: dict[type[ast.operator], Callable[[int | float, int | float], int | float]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Div: operator.truediv,
+    ast.Mod: operator.mod,
+}
+_CONVERSIONS = frozenset(
+    {"int", "float", "str", "bool", "pathlib.Path", "Path", "os.path.expanduser", "os.path.abspath"}
+)
+_ENVIRONMENT = frozenset({"os.environ.get", "os.getenv"})
+_JOINS = frozenset({"os.path.join", "posixpath.join"})
+_BACKENDS = {f"torch.distributed.Backend.{name.upper()}": name for name in ("nccl", "gloo", "mpi")}
+"""Constants that PyTorch gives names to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """One constant an expression may have. ``source`` says who sets it: ``literal``, ``default`` (of an option or a
+    dataclass field, so somebody may override it), ``environment``, ``launcher`` or ``config``."""
+
+    value: object
+    place: Place
+    source: str = "literal"
+
+
+_MAX_COMBINATIONS = 256
+"""Of the possible operands of one operation; chains of sums of variables that are set often would have billions."""
+
+
+_MAX_TEXT = 10_000
+"""Longest text, and most parts of a list, that is computed; ``b = a + a; c = b + b; ...`` doubles with each line."""
+_MAX_BITS = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class ConstantSet:
+    """What is known of an expression: its possible constants and the expressions that could not be resolved."""
+
+    values: tuple[Value, ...]
+    unknown: tuple[NodeRef, ...] = ()
+
+    @property
+    def complete(self) -> bool:
+        """True if nothing about the value is unknown."""
+        return bool(self.values) and not self.unknown
+
+    @property
+    def constants(self) -> list[object]:
+        return [value.value for value in self.values]
+
+    def every(self, test: Callable[[object], bool]) -> bool:
+        """Is the value wholly known and does every possibility pass ``test``?"""
+        return self.complete and all(test(value.value) for value in self.values)
+
+    def any(self, test: Callable[[object], bool]) -> bool:
+        """Does some known possibility pass ``test``?"""
+        return any(test(value.value) for value in self.values)
+
+
+class Constants:
+    """Constant values in one project."""
+
+    def __init__(self, project: Project) -> None:
+        self._project = project
+        self.configs = ConfigFiles(project)
+        self.options = Options(project, self.configs)
+        self.memo = Memo()
+
+    def place(self, ref: NodeRef, message: str = "") -> Place:
+        """Where a node stands, for a related place."""
+        node = ref.node
+        if isinstance(node, ast.expr | ast.stmt | ast.keyword | ast.arg | ast.alias):
+            return Place(ref.module.path, ref.module.syntax.span(node), message)
+        inner = next((child for child in walk(node) if isinstance(child, ast.expr)), None)
+        assert inner is not None
+        return Place(ref.module.path, ref.module.syntax.span(inner), message)
+
+    def of(self, module: ModuleIndex, node: ast.AST, path: tuple[int, ...] = ()) -> ConstantSet:
+        """The possible constants of an expression."""
+        values: list[Value] = []
+        unknown: list[NodeRef] = []
+        for ref in self._project.resolver.points_to(module, node, path):
+            found = self._constants(ref)
+            values.extend(found)
+            if not found:
+                unknown.append(ref)
+        return ConstantSet(tuple(dict.fromkeys(values_key(values))), tuple(unknown))
+
+    def _constants(self, ref: NodeRef) -> tuple[Value, ...]:
+        if ref.path and not isinstance(ref.node, ast.Attribute):
+            return ()
+        return self.memo.ask(ref.node, lambda: tuple(filter(_is_small, self._evaluate(ref))), ())
+
+    def _evaluate(self, ref: NodeRef) -> Iterator[Value]:
+        module = ref.module
+        match ref.node:
+            case ast.Constant(value=constant):
+                yield Value(constant, self.place(ref))
+            case ast.UnaryOp(op=ast.USub(), operand=operand):
+                for known in self.of(module, operand).values:
+                    if isinstance(known.value, int | float):
+                        yield Value(-known.value, known.place, known.source)
+            case ast.UnaryOp(op=ast.Not(), operand=operand):
+                if (inner := self.of(module, operand)).complete:
+                    yield from (Value(not known.value, known.place, known.source) for known in inner.values)
+            case ast.BinOp():
+                yield from self._binary(ref, ref.node)
+            case ast.JoinedStr(values=parts):
+                yield from self._joined(ref, parts)
+            case ast.List(elts=parts) | ast.Tuple(elts=parts):
+                items = [self.of(module, part) for part in parts]
+                if all(item.complete and len(item.values) == 1 for item in items):
+                    yield Value(tuple(item.values[0].value for item in items), self.place(ref))
+            case ast.Call():
+                yield from self._call(ref, ref.node)
+            case ast.Subscript(value=base, slice=ast.Constant(value=str(key))) if self._project.resolver.names(
+                module, base
+            ) == {"os.environ"}:
+                yield from self.options.environment(key)
+            case ast.Attribute(attr="NCCL" | "GLOO" | "MPI"):
+                names = self._project.resolver.names(module, ref.node)
+                yield from (Value(_BACKENDS[name], self.place(ref)) for name in names & _BACKENDS.keys())
+            case ast.Subscript(slice=ast.Name() | ast.Attribute() | ast.Subscript()):
+                yield from self._texts(strings.held(self._project, module, ref.node))
+            case ast.Attribute() | ast.Subscript() | ast.arg():
+                found = [*self.options.lookup(ref), *self.configs.lookup(ref)]
+                if not found and isinstance(ref.node, ast.Subscript) and isinstance(ref.node.value, ast.Subscript):
+                    found = self._texts(strings.held(self._project, module, ref.node))
+                yield from found or self._of_run(ref)
+
+    def _of_run(self, ref: NodeRef) -> Iterator[Value]:
+        for given in tracker_config.settings(self._project, ref):
+            yield from (Value(known.value, known.place, "default") for known in self.of(*given).values)
+
+    def _texts(self, refs: list[NodeRef]) -> list[Value]:
+        """What is taken from a table if it is known text; numbers in a table are choices, no defaults."""
+        known = [self.of(*ref) for ref in refs]
+        values = [value for one in known for value in one.values]
+        whole = all(one.complete for one in known) and all(isinstance(value.value, str) for value in values)
+        return values if whole else []
+
+    def _binary(self, ref: NodeRef, node: ast.BinOp) -> Iterator[Value]:
+        if isinstance(node.op, ast.Mod) and (made := strings.made(self, ref.module, node)) is not None:
+            yield Value(made[0], self.place(ref), made[1])
+            return
+        left, right = self.of(ref.module, node.left), self.of(ref.module, node.right)
+        if not left.complete or not right.complete or len(left.values) * len(right.values) > _MAX_COMBINATIONS:
+            return
+        apply = _BINARY.get(type(node.op))
+        for a in left.values:
+            for b in right.values:
+                source = a.source if a.source != "literal" else b.source
+                if isinstance(node.op, ast.Div) and isinstance(a.value, str) and isinstance(b.value, str):
+                    yield Value(f"{a.value.rstrip('/')}/{b.value}", self.place(ref), source)
+                elif isinstance(node.op, ast.Add) and isinstance(a.value, str) and isinstance(b.value, str):
+                    yield Value(a.value + b.value, self.place(ref), source)
+                elif apply is not None and isinstance(a.value, int | float) and isinstance(b.value, int | float):
+                    try:
+                        yield Value(apply(a.value, b.value), self.place(ref), source)
+                    except (ZeroDivisionError, OverflowError):
+                        return
+
+    def _joined(self, ref: NodeRef, parts: list[ast.expr]) -> Iterator[Value]:
+        text, source = "", "literal"
+        for part in parts:
+            inner = part.value if isinstance(part, ast.FormattedValue) else part
+            known = self.of(ref.module, inner)
+            if not known.complete or len(known.values) != 1:
+                if not text or isinstance(part, ast.Constant):
+                    return
+                # The head of a path already tells where it leads; the unknown rest is marked.
+                text += "{}"
+                continue
+            text += str(known.values[0].value)
+            source = known.values[0].source if known.values[0].source != "literal" else source
+        yield Value(text, self.place(ref), source)
+
+    def _call(self, ref: NodeRef, node: ast.Call) -> Iterator[Value]:
+        module = ref.module
+        names = self._project.resolver.call_names(module, node)
+        if names & _CONVERSIONS and len(node.args) == 1 and not node.keywords:
+            for value in self.of(module, node.args[0]).values:
+                yield Value(_convert(names, value.value), value.place, value.source)
+        elif names & _ENVIRONMENT and node.args:
+            name = self.of(module, node.args[0])
+            if name.complete and len(name.values) == 1:
+                yield from self.options.environment(str(name.values[0].value))
+            if len(node.args) > 1:
+                for value in self.of(module, node.args[1]).values:
+                    yield Value(value.value, value.place, "environment")
+        elif names & _JOINS and node.args:
+            yield from self._join(ref, node)
+        elif isinstance(node.func, ast.Attribute) and node.func.attr in ("get", "get_hparam") and node.args:
+            found = list(self.configs.lookup(ref))
+            if not found and not isinstance(node.args[0], ast.Constant):
+                found = self._texts(strings.held(self._project, module, node))
+            yield from found or self._fallback(ref, node)
+        elif (made := strings.made(self, module, node)) is not None:
+            yield Value(made[0], self.place(ref), made[1])
+        else:
+            yield from self.options.default_of_call(ref, node)
+
+    def _fallback(self, ref: NodeRef, node: ast.Call) -> Iterator[Value]:
+        """The default of ``mapping.get(key, default)``, which counts when nothing is known of the mapping."""
+        if len(node.args) > 1:
+            for value in self.of(ref.module, node.args[1]).values:
+                yield Value(value.value, value.place, "default")
+
+    def _join(self, ref: NodeRef, node: ast.Call) -> Iterator[Value]:
+        """A joined path, with ``{}`` for each part that is not constant; nothing if its head is unknown."""
+        head = self.of(ref.module, node.args[0])
+        for value in head.values:
+            if not isinstance(value.value, str):
+                continue  # None, which the program has tested for
+            text = value.value.rstrip("/")
+            for part in node.args[1:]:
+                known = self.of(ref.module, part)
+                text += "/" + (str(known.values[0].value) if known.complete and len(known.values) == 1 else "{}")
+            yield Value(text, value.place, value.source)
+
+
+def _is_small(value: Value) -> bool:
+    """Is a value small enough to be computed with?"""
+    parts: list[object] = [value.value]
+    for count, part in enumerate(parts):
+        if count > _MAX_TEXT:
+            return False
+        if isinstance(part, tuple):
+            parts += part
+        elif isinstance(part, str | bytes):
+            if len(part) > _MAX_TEXT:
+                return False
+        elif isinstance(part, int) and part.bit_length() > _MAX_BITS:
+            return False
+    return True
+
+
+def values_key(values: list[Value]) -> list[Value]:
+    """Values once each, the first place kept."""
+    seen: dict[tuple[str, str], Value] = {}
+    for value in values:
+        seen.setdefault((repr(value.value), value.source), value)
+    return list(seen.values())
+
+
+def _convert(names: frozenset[str], value: object) -> object:
+    try:
+        if "int" in names:
+            return value if isinstance(value, str) and len(value) > MAX_DIGITS else int(value)  # type: ignore[call-overload]
+        if "float" in names:
+            return float(value)  # type: ignore[arg-type]
+        if "bool" in names:
+            return bool(value)
+    except (TypeError, ValueError, OverflowError):
+        return value
+    return value

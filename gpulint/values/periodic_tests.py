@@ -1,0 +1,166 @@
+"""Tests that hold only every so many iterations: ``step % 10 == 0``, ``logger.should_log()``, ``step == 0``."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING, TypeGuard
+
+from gpulint import regex
+from gpulint.documents.python import walk
+from gpulint.once import once
+from gpulint.semantic.argument_binding import argument_of
+from gpulint.semantic.module_index import FUNCTIONS, BindingKind, ModuleIndex, last_name, source_text
+from gpulint.semantic.path_conditions import conditions
+
+if TYPE_CHECKING:
+    from gpulint.project import Project
+
+_EVERY = regex.compile(
+    r"(^|_)(every|interval|freq|frequency|period|steps_per|n_steps|log_steps|logging_steps|save_steps)(_|$)"
+    r"|_(every|freq|interval|steps)$"
+)
+_AMOUNT = regex.compile(r"^(max|total|num|global|warmup|train|training|completed|current)_(\w+_)?steps$")
+"""Names of how many steps there are, or have been; ``step > max_train_steps`` ends a loop."""
+_LAST = regex.compile(
+    r"\b(last|final|done|finished|best|is_best|patience|stop|early_stop\w*|improved|accept\w*)\b", re.IGNORECASE
+)
+_DUE = regex.compile(
+    r"^(should|needs?|time_to|is_time_to)_\w*(log|print|display|show|report|record|plot|save|eval|valid|test)"
+)
+_MARK = regex.compile(r"(^|_)(start|last|prev|previous)(_|$)", re.IGNORECASE)
+_FLAG = regex.compile(r"(^|_)(do|eval|evaluate|log|save|plot|show|sample|print|vis|visualize|report)(_|$)")
+FEW = 20
+"""Most first iterations that count as seldom."""
+_COUNTER = regex.compile(r"(^|_)(i|idx|step|steps|iter|iteration|it|batch|batch_idx|epoch|n|count|global_step)(_|$)")
+
+
+@once
+def is_periodic(project: Project, module: ModuleIndex, test: ast.expr, holds: bool) -> bool:
+    """Does a test hold (or fail) only every N iterations, or only in the first or last, N not being one?"""
+    for part in walk(test):
+        if _is_rest(part):
+            known = project.constants.of(module, part.right)
+            if not (known.complete and known.every(lambda value: value == 1)):
+                return True
+        elif isinstance(part, ast.Call) and (
+            _EVERY.search(last_name(part.func))
+            or _DUE.search(last_name(part.func))
+            or _says_when(project, module, part)
+        ):
+            return True
+        elif isinstance(part, ast.Name) and (named := _named_test(module, part)) is not None:
+            if is_periodic(project, module, named, holds):
+                return True
+        elif isinstance(part, ast.Name) and holds and _FLAG.search(part.id):
+            if _is_set_seldom(project, module, part):
+                return True
+        elif (
+            isinstance(part, ast.Name | ast.Attribute)
+            and _EVERY.search(last_name(part))
+            and not _AMOUNT.match(last_name(part))
+        ):
+            known = project.constants.of(module, part)
+            if not (known.complete and known.every(lambda value: value == 1)):
+                return True
+        elif isinstance(part, ast.Compare) and holds and isinstance(part.ops[0], ast.Eq) and is_counter(part.left):
+            return True  # `step == 0`, `step == len(loader) - 1`: once
+        elif isinstance(part, ast.Compare) and holds and _is_among_first(module, part):
+            return True  # `step < 3`: the first of a training are drawn
+        elif isinstance(part, ast.Compare) and _waits_since(module, part):
+            return True  # `if images < last_images + interval: continue`
+    return bool(holds and _LAST.search(source_text(module, test)))
+
+
+def _is_rest(node: ast.AST) -> TypeGuard[ast.BinOp]:
+    """``step % 100``."""
+    return isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod)
+
+
+def _says_when(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
+    """``counter.shows()`` of the tree, which returns ``self.steps % self.every == 0``."""
+    return not call.args and any(
+        isinstance(callee.node, FUNCTIONS)
+        and len(callee.node.body) <= 2
+        and isinstance(callee.node.body[-1], ast.Return)
+        and callee.node.body[-1].value is not None
+        and any(
+            isinstance(part, ast.BinOp) and isinstance(part.op, ast.Mod) for part in walk(callee.node.body[-1].value)
+        )
+        for callee in project.resolver.callees(module, call)
+    )
+
+
+def _waits_since(module: ModuleIndex, test: ast.Compare) -> bool:
+    """A distance from a mark (``step - last_step >= 50``) that is set anew in the loop."""
+    if not isinstance(test.ops[0], ast.Lt | ast.LtE | ast.Gt | ast.GtE):
+        return False
+    for side in (test.left, *test.comparators):
+        if isinstance(side, ast.BinOp) and isinstance(side.op, ast.Add | ast.Sub):
+            for name in (part for part in (side.left, side.right) if isinstance(part, ast.Name)):
+                if _MARK.search(name.id) and _set_in_loop(module, name):
+                    return True
+    return False
+
+
+def _is_set_seldom(project: Project, module: ModuleIndex, flag: ast.Name, passed: bool = True) -> bool:
+    """A flag that is true where ``if step % 100 == 0: flag = True`` set it, also in all callers that pass it on."""
+    bindings = module.scope(flag).lookup(flag.id)
+    if passed and len(bindings) == 1 and bindings[0].kind is BindingKind.PARAMETER:
+        function = bindings[0].scope.node
+        sites = project.resolver.first_sites(module, function) if isinstance(function, FUNCTIONS) else ()
+        handed = [
+            argument_of(function, site.node, flag.id)
+            for site in sites
+            if isinstance(function, FUNCTIONS) and isinstance(site.node, ast.Call)
+        ]
+        return bool(handed) and all(
+            isinstance(argument, ast.Name) and _is_set_seldom(project, site.module, argument, False)
+            for site, argument in zip(sites, handed, strict=True)
+        )
+    constants = [getattr(binding.value, "value", None) for binding in bindings]
+    return set(constants) == {True, False} and all(
+        value is False or any(is_periodic(project, module, test, holds) for test, holds in conditions(module, one.node))
+        for value, one in zip(constants, bindings, strict=True)
+    )
+
+
+def _is_among_first(module: ModuleIndex, test: ast.Compare) -> bool:
+    """``step < 3``, or of a number that is made of the loop's counter (``seen = i + batches * epoch``)."""
+    match test:
+        case ast.Compare(
+            left=ast.Name() as name, ops=[ast.Lt() | ast.LtE()], comparators=[ast.Constant(value=int(few))]
+        ):
+            if "epoch" in name.id or not 0 < few <= FEW:
+                return False
+            bindings = module.scope(name).lookup(name.id)
+            made = bindings[0].value if len(bindings) == 1 else None
+            return is_counter(name) or (
+                isinstance(made, ast.BinOp)
+                and any(isinstance(part, ast.Name) and is_counter(part) for part in walk(made))
+            )
+    return False
+
+
+def _set_in_loop(module: ModuleIndex, name: ast.Name) -> bool:
+    for up in module.syntax.ancestors(name):
+        if isinstance(up, ast.For | ast.AsyncFor | ast.While):
+            return any(
+                isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store) and part.id == name.id
+                for part in walk(up)
+            )
+        if isinstance(up, (*FUNCTIONS, ast.Lambda, ast.ClassDef)):
+            return False
+    return False
+
+
+def _named_test(module: ModuleIndex, name: ast.Name) -> ast.expr | None:
+    """The comparison that a name was given (``log_now = step % 100 == 0``), when it is given only that one."""
+    bindings = module.scope(name).lookup(name.id)
+    value = bindings[0].value if len(bindings) == 1 else None
+    return value if isinstance(value, ast.Compare | ast.BoolOp | ast.UnaryOp) else None
+
+
+def is_counter(node: ast.expr) -> bool:
+    """Does a name say that it counts rounds of a loop?"""
+    return bool(_COUNTER.search(last_name(node)))

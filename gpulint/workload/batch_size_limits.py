@@ -1,0 +1,206 @@
+"""Why a batch may be small on purpose: accumulation, huge models, reinforcement learning, tests, the CPU."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpulint import regex
+from gpulint.once import once
+from gpulint.programs.gpu_programs import module_computes, names_device
+from gpulint.semantic.module_index import ModuleIndex, NodeRef, last_name, source_text
+from gpulint.semantic.path_conditions import conditions
+from gpulint.source import Span
+from gpulint.training.loop_iterables import unwrap_iterable
+from gpulint.training.loop_roles import Role
+from gpulint.workload.batch_sources import Split
+from gpulint.workload.small_batches import is_accumulation, is_batch_size, names_large_model
+
+if TYPE_CHECKING:
+    from gpulint.project import Project
+
+_MICRO = regex.compile(r"micro[-_]?batch", re.IGNORECASE)
+_RL = regex.compile(r"^(gym|gymnasium|stable_baselines3|sb3_contrib|torchrl|tianshou|pettingzoo|minigrid|dm_control)$")
+_RL_NAME = regex.compile(r"replay_?(buffer|memory)|rollout_?buffer|^actor_?critic$|^(rlhf|ppo|grpo)_", re.IGNORECASE)
+_FAKE = regex.compile(r"mock|^(toy|dummy)_?data(set)?$", re.IGNORECASE)
+_PROFILES = regex.compile(r"(^|[_-])(profile|profiler|profiling)([_-]|$)", re.IGNORECASE)
+
+
+class BatchSizeLimits:
+    """What bounds the batches of the Python modules of one project."""
+
+    def __init__(self, project: Project) -> None:
+        self._project = project
+        self._reasons: dict[Path, str] = {}
+
+    def reason(self, module: ModuleIndex) -> str:
+        """Why a module's batches may be small on purpose; "" if nothing says so."""
+        if module.path not in self._reasons:
+            self._reasons[module.path] = self._find_reason(module)
+        return self._reasons[module.path]
+
+    def _find_reason(self, module: ModuleIndex) -> str:
+        if self._project.is_test(module.path):
+            return "a test"
+        names = _identifiers(module)
+        if any(map(_RL.match, module.packages)) or any(_RL_NAME.search(name) for name in names):
+            return "reinforcement learning"
+        if any(_MICRO.search(name) for name in names):
+            return "micro-batches"
+        texts = [*module.strings, *self._default_models(module)]
+        if any(names_large_model(text) for text in texts if " " not in text):
+            return "a model that fills the GPU"
+        if any(_FAKE.search(name) for name in names):
+            return "made-up data"
+        if self._project.gpu_programs.is_elsewhere(module) or self._is_for_cpu(module):
+            return "a program of the CPU, or of TPUs"
+        if _PROFILES.search(module.path.stem):
+            return "a few steps to profile"
+        return "accumulation" if self._accumulates(module, names) else ""
+
+    def trained_with(self, option: NodeRef) -> bool:
+        """Does a module that imports the option's, or that its module imports, train with batches of its default?"""
+        path = option.module.path
+        for other in (*self._project.gpu_programs.users(path), *self._project.imported(path)):
+            module = self._project.module_at(other)
+            if module is None or self.reason(module):
+                continue
+            for source in self._project.batch_sources.in_module(module):
+                if source.split is not Split.TRAIN:
+                    continue
+                known = self._project.constants.of(source.batch.module, source.batch.node)
+                place = self._project.constants.place(option)
+                if any(value.place.path == path and _within(value.place.span, place.span) for value in known.values):
+                    return True
+        return False
+
+    def _default_models(self, module: ModuleIndex) -> Iterator[str]:
+        """Models that a module loads, or has options for, whose names are constants of other modules."""
+        for call in [*module.calls_by_name.get("add_argument", []), *module.calls_by_name.get("option", [])]:
+            default = next((keyword.value for keyword in call.keywords if keyword.arg == "default"), None)
+            if isinstance(default, ast.Name | ast.Attribute) and "model" in ast.unparse(call).lower():
+                known = self._project.constants.of(module, default)
+                yield from (value for value in known.constants if isinstance(value, str))
+        for call in module.calls_by_name.get("from_pretrained", []):
+            if call.args and not isinstance(call.args[0], ast.Constant):
+                known = self._project.constants.of(module, call.args[0])
+                yield from (value for value in known.constants if isinstance(value, str))
+
+    def _is_for_cpu(self, module: ModuleIndex) -> bool:
+        """Does a program with its own training loop in PyTorch leave everything where PyTorch makes it?"""
+        if "torch" not in module.packages or not any(
+            self._project.loops.role(module, loop) is Role.STEP for loop in module.loops
+        ):
+            return False
+        texts = [module.syntax.source.text.encode("utf-8", "replace")]
+        texts += map(self._project.data, self._project.imported(module.path))
+        return not any(map(names_device, texts)) and not self._project.gpu_programs.runs_on_gpu(module)
+
+    def only_looked_at(self, module: ModuleIndex, call: ast.Call) -> bool:
+        """Does a module that computes nothing only draw from the loader that ``call`` makes, to see what it yields?
+
+        So do all callers of a function that returns it, if any.
+        """
+        assigned = module.syntax.parents.get(call)
+        function = module.function(call)
+        if isinstance(assigned, ast.Return) and function is not None and not module.class_of(function):
+            return not module_computes(module) and all(
+                isinstance(site.node, ast.Call) and self.only_looked_at(site.module, site.node)
+                for site in self._project.resolver.call_sites(module, function)
+            )
+        if not isinstance(assigned, ast.Assign) or len(assigned.targets) != 1:
+            return False
+        target = assigned.targets[0]
+        if not isinstance(target, ast.Name) or module_computes(module):
+            return False
+        if _has_working_loop(self._project, module):
+            return False
+        if module.classes and any("__main__" in source_text(module, test) for test, _ in conditions(module, call)):
+            return True  # A module for others tries itself out.
+        # A pass in a loop (of epochs) is work.
+        drawn, uses = _drawn(self._project, module), module.uses.get(target.id, [])
+        return bool(uses) and all(use in drawn or _is_glance(module, use) for use in uses)
+
+    def _accumulates(self, module: ModuleIndex, names: Iterable[str]) -> bool:
+        """Is accumulation there and not set to one step?"""
+        found = [name for name in names if is_accumulation(name)]
+        # An evaluation accumulates its metrics.
+        if not found or not (
+            self._project.loops.has_training_step(module) or any("grad" in name or "step" in name for name in found)
+        ):
+            return False
+        constants = [size for value in _settings(module) for size in self._sizes(module, value)]
+        return not constants or max(constants) > 1
+
+    def _sizes(self, module: ModuleIndex, node: ast.expr) -> list[int]:
+        values = self._project.constants.of(module, node).constants
+        return [value for value in values if isinstance(value, int) and not isinstance(value, bool)]
+
+
+@once
+def _has_working_loop(project: Project, module: ModuleIndex) -> bool:
+    return any(project.loops.role(module, loop) is not Role.OTHER for loop in module.loops)
+
+
+@once
+def _drawn(project: Project, module: ModuleIndex) -> frozenset[ast.expr]:
+    """What the outermost loops of a module run over."""
+    loops = (loop for loop in module.loops if isinstance(loop, ast.For) and not any(project.loops.around(module, loop)))
+    return frozenset(unwrap_iterable(loop.iter) for loop in loops)
+
+
+def _within(inner: Span, outer: Span) -> bool:
+    return (outer.line, outer.column) <= (inner.line, inner.column) and (inner.end_line, inner.end_column) <= (
+        outer.end_line,
+        outer.end_column,
+    )
+
+
+def _is_glance(module: ModuleIndex, use: ast.Name) -> bool:
+    """``len(loader)``, ``iter(loader)``."""
+    up = module.syntax.parents.get(use)
+    return isinstance(up, ast.Call) and use in up.args and last_name(up.func) in ("len", "iter", "next")
+
+
+def _settings(module: ModuleIndex) -> Iterable[ast.expr]:
+    """Expressions that set something named after accumulation: options, keywords, fields, variables, parameters."""
+    for node in module.syntax.nodes:
+        match node:
+            case ast.Call(func=func, keywords=keywords) if last_name(func) in ("add_argument", "option"):
+                words = [arg.value for arg in node.args if isinstance(arg, ast.Constant) and isinstance(arg.value, str)]
+                if any(is_accumulation(word) for word in words):
+                    yield from (keyword.value for keyword in keywords if keyword.arg == "default")
+            case ast.keyword(arg=str(name), value=value) if is_accumulation(name):
+                yield value
+            case ast.Assign(targets=[target], value=value) if is_accumulation(last_name(target)):
+                yield value
+            case ast.AnnAssign(target=target, value=ast.expr() as value) if is_accumulation(last_name(target)):
+                yield value
+
+
+def _identifiers(module: ModuleIndex) -> set[str]:
+    syntax = module.syntax
+    found = {text for text in module.strings if text.startswith("--")}
+    found.update(node.id for node in syntax.of(ast.Name))
+    found.update(node.attr for node in syntax.of(ast.Attribute))
+    found.update(node.arg for node in syntax.of(ast.keyword) if node.arg)
+    return found
+
+
+def declared_sizes(project: Project, module: ModuleIndex) -> Iterable[tuple[NodeRef, str, int]]:
+    """(declaration, name, default) of a module's options for the batch size, unless a launcher sets them."""
+    for call in [*module.calls_by_name.get("add_argument", []), *module.calls_by_name.get("option", [])]:
+        flags = tuple(arg.value for arg in call.args if isinstance(arg, ast.Constant) and isinstance(arg.value, str))
+        name = next((flag for flag in flags if is_batch_size(flag)), None)
+        default = next((keyword.value for keyword in call.keywords if keyword.arg == "default"), None)
+        if name is None or default is None:
+            continue
+        if any(launched.option(flags) for launched in project.launched(module.path)):
+            continue
+        known = project.constants.of(module, default)
+        sizes = [value for value in known.constants if isinstance(value, int) and not isinstance(value, bool)]
+        if known.complete and len(sizes) == 1:
+            yield NodeRef(module, call), name, sizes[0]

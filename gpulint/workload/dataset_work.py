@@ -1,0 +1,177 @@
+"""Data sets: whether there is work per sample that other processes could do."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from gpulint import regex
+from gpulint.documents.python import walk
+from gpulint.placement.host_to_device import COLLATE_POSITION
+from gpulint.semantic.module_index import FUNCTIONS, FunctionNode, NodeRef, last_name
+from gpulint.training.loader_calls import Loader
+
+if TYPE_CHECKING:
+    from gpulint.project import Project
+
+_TOY = regex.compile(
+    r"mock|dummy|synthetic|fake|random(data|token|image)|toy|TensorDataset|TUDataset|Planetoid|KarateClub|^PPI(Dataset)?$",
+    re.IGNORECASE,
+)
+"""Data sets that hold little, or make their samples from nothing."""
+_LOADED = frozenset({"torch.load", "numpy.load", "pickle.load", "joblib.load"})
+"""Functions that read a whole data set into memory."""
+_LIST_OF_TENSORS = regex.compile(r"^(typing\.)?(List|list|Sequence)\[.*Tensor\b")
+_PARTS = frozenset({"random_split", "Subset", "ConcatDataset", "shuffle", "train_test_split"})
+_BUILDS = frozenset({"build", "create", "get", "load"})
+"""Methods of builders, which are named after what they build."""
+MAX_STEPS = 12
+"""Most expressions that are looked at to find out what a data set is."""
+_CHEAP = frozenset(
+    (
+        "len int float tensor as_tensor from_numpy rand randn zeros ones randint items keys values dict item long "
+        "Tensor LongTensor FloatTensor clone"
+    ).split()
+)
+
+
+def works_per_sample(project: Project, loader: Loader) -> bool:
+    """Is there anything to do per sample? Unknown data sets count as work."""
+    if any(_is_refilled(project, source) for source in project.host_to_device.sources(loader)):
+        return False
+    if not (
+        project.host_to_device.argument(loader, "collate_fn", COLLATE_POSITION).is_absent
+        or project.host_to_device.only_regroups(loader)
+    ):
+        return True
+    if _collates(project, loader):
+        return True
+    return not any(_is_trivial(project, source) for source in project.host_to_device.sources(loader))
+
+
+def divides_stream(project: Project, data_set: NodeRef) -> bool:
+    """Does the class of a stream, or a base of it in the tree, give each worker a part (``get_worker_info``)?"""
+    assert isinstance(data_set.node, ast.ClassDef)
+    return any(
+        isinstance(part, ast.Attribute | ast.Name) and last_name(part) == "get_worker_info"
+        for _, owner in project.resolver.mro(data_set.module, data_set.node)
+        for part in walk(owner)
+    )
+
+
+def _collates(project: Project, loader: Loader) -> bool:
+    """Does a loader class of the tree set its ``collate_fn`` itself?"""
+    return any(
+        isinstance(part, ast.Attribute) and part.attr == "collate_fn" and isinstance(part.ctx, ast.Store)
+        for made in project.resolver.points_to(loader.module, loader.node.func)
+        if isinstance(made.node, ast.ClassDef)
+        for part in walk(made.node)
+    )
+
+
+def _is_trivial(project: Project, source: NodeRef) -> bool:
+    """Is the data set, or the one that it is a part of, a toy or a plain look-up in memory?"""
+    todo, seen = [source], set[ast.AST]()
+    while todo and len(seen) < MAX_STEPS:
+        where = todo.pop()
+        node = where.node
+        if node in seen or not isinstance(node, ast.expr):
+            continue
+        seen.add(node)
+        if isinstance(node, ast.ListComp) or (isinstance(node, ast.Call) and _is_toy(node)):
+            return True
+        if isinstance(node, ast.Call) and project.resolver.call_names(where.module, node) & _LOADED:
+            return True
+        for made in _getters(project, where):
+            if _only_looks_up(made):
+                return True
+        if isinstance(node, ast.Call) and _inherits_toy(project, where):
+            return True
+        todo += [ref for ref in project.resolver.points_to(where.module, node) if not ref.path]
+        if isinstance(node, ast.Name):
+            if _is_list_of_tensors(where, node):
+                return True
+            values = (binding.value for binding in where.module.scope(node).lookup(node.id) if not binding.path)
+            todo += [NodeRef(where.module, value) for value in values if value is not None]
+        if isinstance(node, ast.Subscript):
+            todo.append(NodeRef(where.module, node.value))
+        elif isinstance(node, ast.Call) and last_name(node.func) in _PARTS:
+            todo += [NodeRef(where.module, argument) for argument in node.args[:1]]
+            todo += [NodeRef(where.module, node.func.value)] if isinstance(node.func, ast.Attribute) else []
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _BUILDS:
+            todo.append(NodeRef(where.module, node.func.value))
+    return False
+
+
+def _is_list_of_tensors(where: NodeRef, name: ast.Name) -> bool:
+    """Does an annotation say that the samples are tensors in a list (``crops: list[dict[str, torch.Tensor]]``)?"""
+    for binding in where.module.scope(name).lookup(name.id):
+        for node in (binding.node, where.module.syntax.parents.get(binding.node)):
+            annotation = getattr(node, "annotation", None)
+            if annotation is not None and _LIST_OF_TENSORS.match(ast.unparse(annotation)):
+                return True
+    return False
+
+
+def _is_refilled(project: Project, source: NodeRef) -> bool:
+    """Is the data set a store of what the program makes itself, which one method adds to and another empties?"""
+    assert isinstance(source.node, ast.expr)
+    for where, owner in project.resolver.classes_of(source.module, source.node):
+        getter = project.resolver.method(where, owner, "__getitem__")
+        if getter is None or not _only_looks_up(getter.node):
+            continue
+        methods = [part for part in owner.body if isinstance(part, FUNCTIONS) and part.name != "__init__"]
+        for read in {ast.unparse(node.value) for node in walk(getter.node) if isinstance(node, ast.Subscript)}:
+            changes = [(_adds_to(method, read), _empties(method, read)) for method in methods]
+            if (True, False) in changes and (False, True) in changes:
+                return True
+    return False
+
+
+def _adds_to(method: FunctionNode, name: str) -> bool:
+    for node in walk(method):
+        if isinstance(node, ast.AugAssign) and ast.unparse(node.target) == name:
+            return True
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in (f"{name}.append", f"{name}.extend"):
+            return True
+    return False
+
+
+def _empties(method: FunctionNode, name: str) -> bool:
+    for node in walk(method):
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.List) and not node.value.elts:
+            if name in map(ast.unparse, node.targets):
+                return True
+        elif isinstance(node, ast.Call) and ast.unparse(node.func) == f"{name}.clear":
+            return True
+    return False
+
+
+def _is_toy(call: ast.Call) -> bool:
+    return any(_TOY.search(last_name(named)) for named in (call.func, *call.args[:1]))
+
+
+def _inherits_toy(project: Project, source: NodeRef) -> bool:
+    """Is it a ``TensorDataset`` by another name, which gives out its samples as they are?"""
+    assert isinstance(source.node, ast.expr)
+    return any(
+        project.resolver.method(where, owner, "__getitem__") is None
+        and any(_TOY.search(base.rpartition(".")[2]) for base in project.resolver.base_names(where, owner))
+        for where, owner in project.resolver.classes_of(source.module, source.node)
+    )
+
+
+def _getters(project: Project, source: NodeRef) -> Iterator[ast.AST]:
+    assert isinstance(source.node, ast.expr)
+    for where, owner in project.resolver.classes_of(source.module, source.node):
+        getter = project.resolver.method(where, owner, "__getitem__")
+        if getter is not None and isinstance(getter.node, FUNCTIONS):
+            yield getter.node
+
+
+def _only_looks_up(getter: ast.AST) -> bool:
+    raised = {part for node in walk(getter) if isinstance(node, ast.Raise) for part in walk(node)}
+    calls = [child for child in walk(getter) if isinstance(child, ast.Call) and child not in raised]
+    return all(last_name(call.func) in _CHEAP for call in calls)

@@ -1,0 +1,260 @@
+"""Why evaluation batches are as small as they are: what bounds them, what the metric needs, what nobody uses."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from gpulint import regex
+from gpulint.documents.python import walk
+from gpulint.placement.prepared_loaders import PREPARE
+from gpulint.semantic.module_index import LOOPS, FunctionNode, ModuleIndex, last_name
+from gpulint.training.bounded_loops import reads_few_batches
+from gpulint.training.frozen_models import trains_only_head
+from gpulint.training.loop_roles import Role
+from gpulint.workload.batch_sources import BatchSource, Split
+from gpulint.workspace.word_index import word_of
+
+if TYPE_CHECKING:
+    from gpulint.project import Project
+
+_TINY = frozenset({"TUDataset", "Planetoid", "KarateClub", "WebKB", "Actor", "PPI", "PPIDataset"})
+"""Graph benchmarks whose splits are about one batch, or two large graphs."""
+_SLIDES = frozenset({"sliding_window_inference", "SlidingWindowInferer"})
+"""MONAI's evaluation of one volume after the other, in batches of its windows."""
+_FITS = regex.compile(r"\.fit\w*\(|\.train\(|[tT]rainer\b|GradientTape|value_and_grad|\btrain\w*\(")
+"""Training that a library or a function from elsewhere may do."""
+_ARGUMENTS = regex.compile(r"TrainingArguments$|^(SFT|DPO|ORPO|KTO|CPO|Reward)Config$")
+"""Arguments of Hugging Face's trainers."""
+_TRAINER = regex.compile(r"Trainer$")
+_ASKED = frozenset(
+    (
+        "eval_strategy evaluation_strategy do_eval do_predict eval_on_start evaluate_during_training eval_steps"
+        " load_best_model_at_end"
+    ).split()
+)
+_EVALUATES = frozenset({"evaluate", "predict", "evaluation_loop", "prediction_loop", "hyperparameter_search"})
+_ASKS = regex.compile(rb"\.(evaluate|predict|evaluation_loop|prediction_loop|hyperparameter_search)\(")
+_UNDRAWN = PREPARE | {"cycle"}
+"""Calls that take a loader without drawing from it."""
+_FEEDS = ("val_dataloader", "test_dataloader")
+_MADE_UP = regex.compile(
+    r"(^|_)(fake|dummy|synthetic|mock)_?(eval_|val_|test_)?(data|batch|image|sample|token|iter|loader)|^(Fake|Toy|Dummy)[A-Z]"
+)
+"""Functions and classes that make samples up."""
+_PSNR = regex.compile(r"(^|_)psnr$|peak_signal_noise_ratio$")
+"""Functions that compare two images; torchmetrics' classes keep the error of all."""
+
+
+def has_reason(project: Project, module: ModuleIndex, source: BatchSource) -> bool:
+    """Is a larger evaluation batch of no use, or was the size chosen on purpose?"""
+    return (
+        _is_one_on_purpose(module, source)
+        or "PipelineModule" in module.calls_by_name  # whose engine evaluates in the micro-batches that it trains with
+        or _bounded(project, module, source)
+        or _is_made_up(source)
+        or _is_reckoned(source)
+        or _unused(project, module, source.node)
+        or _feeds_empty_hook(project, module, source.node)
+        or (bool(_ARGUMENTS.search(last_name(source.node.func))) and never_evaluates(project, module))
+        or _drawn_one_by_one(project, module, source.node)
+        or project.batch_size_limits.only_looked_at(module, source.node)
+        or trains_only_head(project, module)
+    )
+
+
+def _is_one_on_purpose(module: ModuleIndex, source: BatchSource) -> bool:
+    """Does a comment right above say that the batch of one has a reason?"""
+    size = source.batch.node
+    if not isinstance(size, ast.Constant) or size.value != 1:
+        return False
+    above = module.syntax.source.line(module.syntax.span(source.node).line - 1).strip()
+    return above.startswith("#") and "batch" in above
+
+
+def _is_made_up(source: BatchSource) -> bool:
+    """Is there no data behind the batches (``fake_batches(...)``, ``DataLoader(FakeData(...))``)?"""
+    made = (source.node.func, *source.node.args[:1])
+    return any(_MADE_UP.search(last_name(part)) for part in made)
+
+
+def _is_reckoned(source: BatchSource) -> bool:
+    """Is the size made of something else (``candidates + 1``, all that a metric ranks at a time)?"""
+    size = source.batch.node
+    return isinstance(size, ast.BinOp) and isinstance(size.op, ast.Add | ast.Sub) and "batch" not in source.text
+
+
+def _drawn_one_by_one(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
+    """Is every use of the loader's name a ``next(loader)`` between training steps, or its preparation, and no pass over
+    the split?"""
+    statement = next((up for up in module.syntax.ancestors(call) if isinstance(up, ast.Assign)), None)
+    if statement is None or len(statement.targets) != 1 or not isinstance(statement.targets[0], ast.Name):
+        return False
+    name = statement.targets[0].id
+    parents = [
+        module.syntax.parents.get(node)
+        for node in module.syntax.of(ast.Name)
+        if node.id == name and isinstance(node.ctx, ast.Load)
+    ]
+    calls = [up for up in parents if isinstance(up, ast.Call)]
+    drawn = [up for up in calls if last_name(up.func) == "next"]
+    if not drawn or len(calls) < len(parents) or not {last_name(up.func) for up in calls} <= _UNDRAWN | {"next"}:
+        return False
+    return all(
+        loop is not None and project.loops.role(module, loop) is Role.STEP
+        for loop in (next(project.loops.around(module, up), None) for up in drawn)
+    )
+
+
+def _bounded(project: Project, module: ModuleIndex, source: BatchSource) -> bool:
+    """Does something else than the batch size bound the work of one step?"""
+    neighbors = project.arguments.value(module, source.node, "num_neighbors", 1)
+    return neighbors.any(lambda value: isinstance(value, tuple) and -1 in value) or few_graphs(module, source)
+
+
+def few_graphs(module: ModuleIndex, source: BatchSource) -> bool:
+    """Are the batches made of a benchmark's few graphs?"""
+    for part in [*source.node.args[:1], *(k.value for k in source.node.keywords if k.arg == "dataset")]:
+        data = part.value if isinstance(part, ast.Subscript) else part
+        if isinstance(data, ast.Name) and any(
+            _is_tiny(binding.value) for binding in module.scope(data).lookup(data.id) if binding.value is not None
+        ):
+            return True
+    return False
+
+
+def _is_tiny(data: ast.expr) -> bool:
+    return any(isinstance(call, ast.Call) and last_name(call.func) in _TINY for call in walk(data))
+
+
+def _unused(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
+    """Is the loader assigned to a name that nothing reads: in its function, or in a program that reads the names of
+    others that it makes?"""
+    name = _assigned_to(module, call)
+    if not name or (module.class_of(call) is not None and module.function(call) is None):
+        return False
+    function = module.function(call)
+    nodes = walk(function) if function is not None else module.syntax.of(ast.Name)
+    read = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
+    if name in read:
+        return False
+    if function is not None:
+        return True
+    beside = {_assigned_to(module, source.node) for source in project.batch_sources.in_module(module)}
+    if not beside & read or name in module.strings:
+        return False
+    return not any(word_of(name) in project.data(user) for user in project.gpu_programs.users(module.path))
+
+
+def _feeds_empty_hook(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
+    """Does ``val_dataloader`` feed a ``validation_step`` that is there but does nothing, so that Lightning calls the
+    hooks around it?"""
+    function = module.function(call)
+    if function is None or function.name not in _FEEDS:
+        return False
+    modules = project.multi_gpu_use.of(module.path).modules
+    steps = [hook for other in modules for hook in other.functions if hook.name == "validation_step"]
+    return bool(steps) and all(_does_nothing(hook) for hook in steps)
+
+
+def _does_nothing(function: FunctionNode) -> bool:
+    return all(
+        isinstance(part, ast.Pass) or isinstance(getattr(part, "value", None), ast.Constant) for part in function.body
+    )
+
+
+def _assigned_to(module: ModuleIndex, call: ast.Call) -> str:
+    """The name that a call's value is kept under, perhaps as ``cycle(value)``; "" if it has none."""
+    up = module.syntax.parents.get(call)
+    while isinstance(up, ast.Call) and last_name(up.func) in _UNDRAWN:
+        up = module.syntax.parents.get(up)
+    match up:
+        case ast.Assign(targets=[ast.Name(id=name), *_]):
+            return name
+    return ""
+
+
+def never_evaluates(project: Project, module: ModuleIndex) -> bool:
+    """Does a module make trainers of Hugging Face that are told to train alone, and does no program that uses it ask
+    for an evaluation?
+
+    ``eval_strategy`` is "no" unless it is given: https://huggingface.co/docs/transformers/main_classes/trainer
+    """
+    made = [call for name, calls in module.calls_by_name.items() if _ARGUMENTS.search(name) for call in calls]
+    if not made or not all(map(_only_trains, made)) or not any(map(_TRAINER.search, module.calls_by_name)):
+        return False
+    if not _EVALUATES.isdisjoint(module.calls_by_name):
+        return False
+    others = [*project.imported(module.path), *project.gpu_programs.users(module.path)]
+    return not any(_ASKS.search(project.data(path)) for path in others)
+
+
+def _only_trains(arguments: ast.Call) -> bool:
+    for keyword in arguments.keywords:
+        if keyword.arg is None:
+            return False
+        if keyword.arg in _ASKED and not (
+            isinstance(keyword.value, ast.Constant) and keyword.value.value in (None, False, "no")
+        ):
+            return False
+    return not arguments.args[1:]
+
+
+def trained_on(project: Project, training: list[BatchSource], made: Iterable[BatchSource]) -> list[BatchSource]:
+    """The training batches of a place; those of a loader that no step draws from give way to those that steps take.
+
+    A ``train_loader`` for a look at the data set may stand where evaluation loaders do, and the training make its own.
+    """
+    if not training or any(_is_stepped_through(project, source) is not False for source in training):
+        return training
+    others = [source for source in made if source.split is Split.TRAIN and _is_stepped_through(project, source)]
+    return others or training
+
+
+def _is_stepped_through(project: Project, source: BatchSource) -> bool | None:
+    """Do training steps draw from a loader? None if no loop is known to."""
+    draws = project.batch_flow.by_loader.get(source.node, ())
+    loops = [batch_read.where for batch_read in draws if isinstance(batch_read.where.node, LOOPS)]
+    roles = {project.loops.role(where.module, where.node) for where in loops if isinstance(where.node, LOOPS)}
+    return Role.STEP in roles if roles else None
+
+
+def one_is_enough(project: Project, module: ModuleIndex, source: BatchSource) -> bool:
+    """Does a metric need each image alone, is each cut into windows, or does nobody draw more than a few batches?"""
+    if not _SLIDES.isdisjoint(module.calls_by_name):
+        return True
+    return _scores_images(project, module) or _glanced_at(project, source)
+
+
+def _glanced_at(project: Project, source: BatchSource) -> bool:
+    """Do all loops that draw from the loader stop after a few batches?"""
+    draws = project.batch_flow.by_loader.get(source.node, ())
+    return bool(draws) and all(reads_few_batches(project, batch_read.where) for batch_read in draws)
+
+
+def _scores_images(project: Project, module: ModuleIndex) -> bool:
+    """Does the program average a logarithm of each image's error? That of a batch's mean error is another number."""
+    for other in project.multi_gpu_use.of(module.path).modules:
+        for name, calls in other.calls_by_name.items():
+            if _PSNR.search(name):
+                return True
+            if name == "log10" and any(_is_named_psnr(other, call) for call in calls):
+                return True
+    return False
+
+
+def _is_named_psnr(module: ModuleIndex, call: ast.Call) -> bool:
+    statement = next((up for up in module.syntax.ancestors(call) if isinstance(up, ast.Assign)), None)
+    return statement is not None and "psnr" in last_name(statement.targets[0]).lower()
+
+
+def only_evaluates(project: Project, module: ModuleIndex) -> bool:
+    """A program whose split named "train" is never trained on, nor by those that use its functions: features for a
+    nearest-neighbour search, say."""
+    if "__main__" not in module.syntax.source.text or _FITS.search(module.syntax.source.text):
+        return False
+    programs = (module.path, *project.gpu_programs.users(module.path))
+    return not any(
+        project.loops.has_training_step(other) for path in programs for other in project.multi_gpu_use.of(path).modules
+    )

@@ -1,0 +1,63 @@
+"""Functions that a data set is mapped with: whether they hold work that other cores could share, or a state."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING
+
+from gpulint import regex
+from gpulint.documents.python import walk
+from gpulint.semantic.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name
+
+if TYPE_CHECKING:
+    from gpulint.project import Project
+
+MAX_DEPTH = 3
+"""Most functions, each called by the one before it, that are followed."""
+_FREE = frozenset(
+    "zeros ones constant fill shape size rank reshape expand_dims squeeze set_shape get_shape merge_with ensure_shape"
+    " TensorShape identity len int float bool str set dict tuple list isinstance issubset keys values items get pop"
+    " update copy append".split()
+)
+"""Calls that make a constant, or look at no more than a shape or the container of a sample."""
+
+
+_STATE = regex.compile(r"(?<!stateless_)random|py_func|numpy_function|augment|dropout", re.IGNORECASE)
+"""Names of what draws random numbers or runs Python for every sample."""
+
+
+def is_idle(project: Project, module: ModuleIndex, function: ast.expr) -> bool:
+    """Does a mapped function only pick, name and shape parts of a sample (``lambda x: x["a"]``), or add constants?"""
+    return all(_idles(project, made, MAX_DEPTH) for made in project.resolver.points_to(module, function))
+
+
+def has_state(project: Project, module: ModuleIndex, function: ast.expr, depth: int = MAX_DEPTH) -> bool:
+    """Does a mapped function, or one that it calls, draw random numbers or run Python code?"""
+    for made in project.resolver.points_to(module, function):
+        for call in walk(made.node) if isinstance(made.node, (*FUNCTIONS, ast.Lambda)) else ():
+            if isinstance(call, ast.Call) and (
+                _STATE.search(ast.unparse(call.func))
+                or (depth > 1 and has_state(project, made.module, call.func, depth - 1))
+            ):
+                return True
+    return bool(_STATE.search(last_name(function)))
+
+
+def _idles(project: Project, function: NodeRef, depth: int) -> bool:
+    if not isinstance(function.node, (*FUNCTIONS, ast.Lambda)) or depth == 0:
+        return False
+    body = function.node.body
+    for node in (child for part in (body if isinstance(body, list) else [body]) for child in walk(part)):
+        if isinstance(node, ast.BinOp) and not (_is_made(node.left) and _is_made(node.right)):
+            return False
+        if isinstance(node, ast.Call) and last_name(node.func) not in _FREE:
+            called = project.resolver.callees(function.module, node)
+            if not called or not all(_idles(project, callee, depth - 1) for callee in called):
+                return False
+    return True
+
+
+def _is_made(operand: ast.expr) -> bool:
+    """Is an operand made here, and no part of a sample? What its calls do is asked for each call."""
+    return isinstance(operand, ast.Constant | ast.Call)

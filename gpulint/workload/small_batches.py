@@ -1,0 +1,161 @@
+"""Which batches are small, by their number and what stands beside it: options, keys, lengths of samples, comments."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from gpulint import regex
+from gpulint.numerals import whole
+from gpulint.rule import Kind
+from gpulint.semantic.module_index import ModuleIndex
+from gpulint.source import Span
+
+if TYPE_CHECKING:
+    from gpulint.documents.base import Document
+
+SMALL = 32
+"""Largest batch that counts as small for models of usual size on a data-centre GPU."""
+SMALL_MODEL = 64
+"""The same for models of the size that fits MNIST."""
+MANY_TOKENS = 16384
+"""Tokens per step from which on a transformer keeps a GPU busy, however few samples hold them."""
+LARGE_GLOBAL = 512
+"""Batch over all processes from which on it is the optimizer that bounds it, not the GPU."""
+
+_NAME = regex.compile(
+    r"^-{0,2}(train(ing)?|per[-_]?device[-_]train|per[-_]?gpu[-_]train|local|input|infer(ence)?)?[-_]?"
+    r"(batch[-_]?size|bsz|minibatch[-_]?size)([-_]?(per[-_]\w+|train(ing)?))?$",
+    re.IGNORECASE,
+)
+_ACCUMULATES = regex.compile(r"accum|^\W*ga[-_]?steps?$", re.IGNORECASE)
+_UPDATES = regex.compile(r"(^--|\.)update[-_]freq(\.0)?$")
+"""What fairseq calls accumulation; elsewhere the name says how often logs or target networks are renewed."""
+_LENGTH = regex.compile(
+    r"(^|[-_.])(max[-_](len|length)|(seq|sequence|context|token|pack|cutoff)[-_]?(len|length)|model[-_]max[-_]length"
+    r"|block[-_]size)$",
+    re.IGNORECASE,
+)
+"""Names of the tokens in a sample."""
+_PER_SAMPLE = regex.compile(r"^-{0,2}train[-_](group[-_]size|n[-_]passages)$")
+"""How many texts retrievers and rerankers make one sample of."""
+_FILLED = regex.compile(r"(^|_)((seq|sequence|context)_?(len|length)|block_size)$", re.IGNORECASE)
+"""Those of samples that are cut to one length; a tokenizer's ``max_length`` bounds what may be far shorter."""
+_LARGE = regex.compile(
+    r"(?<![\w.])(?:[3-9]|\d{2,3})(?:\.\d+)?[bB](?![a-zA-Z])|[-_](?:[3-9]|\d{2,3})(?:\.\d+)?[bB](?![a-zA-Z])"
+    r"|(?<=[a-z])\d{2,3}b(?![a-z0-9])|[-_]xx?l\b|llama|mi[sx]tral|falcon|qwen|deepseek|vicuna|chatglm|baichuan|internlm|(?<![a-z])phi[-_]?[34](?!\d)"
+    r"|stable[-_]?diffusion|sdxl|neox|gpt-?j\b",
+    re.IGNORECASE,
+)
+_REASON = regex.compile(
+    r"\b(paper|memory|v?ram|oom|(for|to) (test|debug)\w*|only (test|debug)\w*|smoke)\b", re.IGNORECASE
+)
+"""Words of a comment that gives a reason for a batch size."""
+_REASON_IN_COMMENT = regex.compile(
+    rf"^[^\S\n]*#(?=[^\n]*(?-i:batch))[^\n]*{_REASON.pattern}", re.IGNORECASE | re.MULTILINE
+)
+"""A whole line that is such a comment."""
+_TRAINING = regex.compile(r"train(ing)?$", re.IGNORECASE)
+_TASK = regex.compile(r"(^|\.)dataset\.task$")
+_ONE_GRAPH = ("node", "edge", "link_pred")
+"""Tasks of GraphGym and its descendants on the parts of a graph, which is one sample."""
+_GPUS = regex.compile(r"(^|\.)(num_?|n_?)gpus?$")
+_TOY = regex.compile(r"mnist", re.IGNORECASE)
+
+
+def is_batch_size(name: str) -> bool:
+    """Is it the name of an option or key for the training (or only) batch size of a device?"""
+    return bool(_NAME.match(name))
+
+
+def is_accumulation(name: str) -> bool:
+    """Is it the name of an option or key for gradient accumulation?"""
+    return bool(_ACCUMULATES.search(name))
+
+
+def training_sizes(values: Mapping[str, tuple[object, Span]]) -> Iterable[tuple[str, int, Span]]:
+    """(key, size, place) of the training batch sizes of one device in a configuration file under dotted keys.
+
+    There are none where a size is shared by several devices, or for graphs that are trained on as a whole.
+    """
+    plain = {key.lower(): value for key, (value, _) in values.items()}
+    if any(_TASK.search(key) and value in _ONE_GRAPH for key, value in plain.items()):
+        return
+    several = any(_GPUS.search(key) and type(value) is int and value > 1 for key, value in plain.items())
+    for key, (value, span) in values.items():
+        *parents, name = key.split(".")
+        if not is_batch_size(name) or type(value) is not int:
+            continue
+        # `dali.context.train.batch_size`: deeper down it is something of a part's own.
+        if parents and not ("train" in name.lower() or (len(parents) < 3 and _TRAINING.match(parents[-1]))):
+            continue
+        if not (parents and several and "per" not in name.lower()):
+            yield key, value, span
+
+
+@lru_cache(maxsize=16)
+def names_large_model(text: str) -> bool:
+    """Does a text name a model that fills a GPU by itself (``llama``, ``13b``)?"""
+    return bool(_LARGE.search(text))
+
+
+def is_small(size: int, text: str) -> bool:
+    """Is a batch small for a program whose text is given?"""
+    return 0 < size <= (SMALL_MODEL if _TOY.search(text) else SMALL)
+
+
+def accumulated_elsewhere(options: Mapping[str, str | None], size: int) -> bool:
+    """Do a command's options (or a file's keys) make up for a small batch: by accumulating gradients, or by samples of
+    several texts each?
+
+    A global batch counts when it is more than eight devices can hold at once.
+    """
+    for name, text in options.items():
+        number = whole(text)
+        if (is_accumulation(name) or _UPDATES.search(name)) and (number is None or (number > 1 and number * size > 4)):
+            return True
+        if _PER_SAMPLE.search(name) and (number is None or number * size > SMALL):
+            return True
+        if re.search(r"global[-_]batch", name) and (number is None or number > 8 * size):
+            return True
+    return False
+
+
+def fills_by_length(options: Mapping[str, str | None], size: int) -> bool:
+    """Do options, or what a file or module writes out, make the sequences so long that few of them fill a GPU?"""
+    return any(_LENGTH.search(name) and size * (whole(text) or 0) >= MANY_TOKENS for name, text in options.items())
+
+
+def written_lengths(module: ModuleIndex) -> dict[str, str | None]:
+    """The lengths to which a module cuts its samples, as it writes them: in dictionaries, arguments and variables."""
+    pairs: list[tuple[object, ast.expr | None]] = []
+    for node in module.syntax.of(ast.Dict):
+        pairs += [
+            (key.value, value)
+            for key, value in zip(node.keys, node.values, strict=True)
+            if isinstance(key, ast.Constant)
+        ]
+    pairs += [(keyword.arg, keyword.value) for call in module.calls for keyword in call.keywords]
+    pairs += [(name, binding.value) for name, bindings in module.top.bindings.items() for binding in bindings]
+    return {
+        name: str(value.value)
+        for name, value in pairs
+        if isinstance(name, str)
+        and isinstance(value, ast.Constant)
+        and type(value.value) is int
+        and _FILLED.search(name)
+    }
+
+
+def is_explained(document: Document, number: Span) -> bool:
+    """Does a comment say why the batch is small: beside the number, above it, or anywhere in a script?"""
+    source = document.cell_source(number.cell)
+    if _REASON.search(source.line(number.line).partition("#")[2]):
+        return True
+    if document.kind is Kind.SHELL:
+        return document.matches(_REASON_IN_COMMENT)
+    above = source.line(number.line - 1) if number.line > 1 else ""
+    return _REASON_IN_COMMENT.search(above) is not None

@@ -1,0 +1,1 @@
+"""The files of one tree: bytes, documents, parsed modules, and an index of their words."""

@@ -1,0 +1,236 @@
+"""The files of one tree: their bytes, read when somebody asks, and what else was asked of the disk."""
+
+from __future__ import annotations
+
+import codecs
+import os
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from gpulint import regex
+from gpulint.documents import kind_of
+from gpulint.rule import Kind
+from gpulint.workspace import disk
+
+_TEST_FOLDERS = regex.compile(
+    r"(^|/)(tests?|test_?data|(test_?)?fixtures|testing|unit_?tests?|(functional|smoke|integration)_tests|test_utils|ci)/"
+)
+_TESTS = regex.compile(r"(^|/)(_?(smoke_)?test_[^/]*|[^/]*[_-]tests?|conftest)\.(py|ipynb|sh|ya?ml)$")
+_ASSERTS = regex.compile(rb"def _?test|unittest|pytest|TestCase|assert_")
+_EVALUATES = tuple(
+    regex.compile(text) for text in (rb"load_state_dict\(", rb"argparse|parse_args|__main__", rb"[Ll]oader")
+)
+"""What a program that tests a trained model holds: it loads the weights, takes options and reads batches."""
+
+
+def _digest(path: str) -> str | None:
+    import hashlib
+
+    try:
+        return hashlib.blake2b(disk.read(path), digest_size=16).hexdigest()
+    except OSError:
+        return None
+
+
+def _entries(path: str) -> list[str] | None:
+    try:
+        return sorted(os.listdir(path))  # noqa: PTH208 - just names
+    except (OSError, ValueError):
+        return None
+
+
+def _is_absent(path: str, names: Mapping[str, frozenset[str] | None]) -> bool:
+    """Whether the names in the folder above, or in one further above, say that there is no such path."""
+    folder, name = os.path.split(path)
+    if folder not in names or not name:
+        return False
+    listed = names[folder]
+    return name not in listed if listed is not None else _is_absent(folder, names)
+
+
+ANSWERS: dict[str, Callable[[str], Any]] = {
+    "data": _digest,
+    "is_file": disk.is_file,
+    "is_dir": disk.is_dir,
+    "exists": disk.exists,
+    "entries": _entries,
+    "real": disk.real,
+}
+"""What may be asked of the disk."""
+
+
+class Files:
+    """``files`` is what may be read besides what a document names; ``root`` is where paths count from.
+
+    Names come from what files say, so that any text may be asked for. What is neither one of ``files`` nor, without
+    links, in the root or in a folder of theirs does not exist here: nobody may learn what it holds.
+    """
+
+    def __init__(self, root: Path, files: Sequence[Path]) -> None:
+        self.root = root
+        self.files = tuple(files)
+        self._data: dict[Path, bytes] = {}
+        self._unreadable: dict[Path, str] = {}
+        self._provided: dict[Path, bool] = {}
+        self._tests: dict[Path, bool] = {}
+        self._folders: dict[Path, frozenset[str]] = {}
+        self._found: dict[bytes, bool] = {}
+        self._asked: dict[str, set[Path]] = {question: set() for question in ANSWERS}
+
+    def data(self, path: Path) -> bytes:
+        """Content of a file; empty if it cannot be read (:meth:`unreadable` says why)."""
+        if path not in self._data:
+            self._asked["data"].add(path)
+            self._data[path] = b""
+            try:
+                if self._is_inside(path):
+                    self._data[path] = disk.read(path)
+                else:
+                    self._unreadable[path] = "a link out of the project"
+            except OSError as error:
+                self._unreadable[path] = error.strerror or str(error)
+        return self._data[path]
+
+    def unreadable(self, path: Path) -> str:
+        """Why a file could not be read; empty if it could."""
+        self.data(path)
+        return self._unreadable.get(path, "")
+
+    @cached_property
+    def _tops(self) -> frozenset[str]:
+        """Without links, the root and the folders of files elsewhere, which somebody has named."""
+        folders = {path.parent for path in self.files} - {self.root}
+        return frozenset([disk.real(self.root), *map(disk.real, folders)])
+
+    @cached_property
+    def _own(self) -> frozenset[Path]:
+        return frozenset(self.files)
+
+    def _is_inside(self, path: Path) -> bool:
+        """Is a file or folder that exists one of the tree, without links?"""
+        if path in self._own:
+            return True
+        self._asked["real"].add(path)
+        real = disk.real(path)
+        return any(top in self._tops for top in (real, *map(str, Path(real).parents)))
+
+    def kind(self, path: Path) -> Kind | None:
+        """Kind of a file, by its name if that is enough, else by its first bytes; None if gpulint skips it."""
+        return kind_of(path) or kind_of(path, self.data(path)[:4096])
+
+    def is_utf16(self, path: Path) -> bool:
+        """Does a file start with the mark of UTF-16, in which bytes are no characters?"""
+        return self.data(path)[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+    def utf8(self, path: Path) -> bytes:
+        """A file's bytes, in UTF-8 where they are in UTF-16, and with a notebook's line ends as such."""
+        data = self.data(path)
+        if self.is_utf16(path):
+            data = data.decode("utf-16", "replace").encode("utf-8", "replace")
+        return data.replace(rb"\n", b"\n") if path.suffix == ".ipynb" else data
+
+    def provide(self, path: Path, data: bytes | None) -> None:
+        """Use ``data`` instead of what the disk holds (standard input, unsaved text); None: there is no such file."""
+        appears = self.is_file(path) != (data is not None)
+        self.discard(path)
+        self._data[path] = data or b""
+        self._provided[path] = data is not None
+        if appears:
+            self._folders.clear()
+
+    def remember(self, path: Path, data: bytes) -> None:
+        """Take ``data`` as what the disk holds, which somebody has read already."""
+        self._data[path] = data
+
+    def discard(self, path: Path) -> None:
+        """Forget what was read of or provided for a file, so that the disk counts again."""
+        self._data.pop(path, None)
+        self._unreadable.pop(path, None)
+        self._tests.pop(path, None)
+        self._provided.pop(path, None)
+        self._found.clear()
+
+    def is_file(self, path: Path) -> bool:
+        """Is there such a file, on disk or provided?"""
+        known = self._provided.get(path)
+        if known is not None:
+            return known
+        self._asked["is_file"].add(path)
+        return disk.is_file(path) and self._is_inside(path)
+
+    def is_dir(self, path: Path) -> bool:
+        """Is there such a folder?"""
+        self._asked["is_dir"].add(path)
+        return disk.is_dir(path) and self._is_inside(path)
+
+    def exists(self, path: Path) -> bool:
+        """Is there anything of that name?"""
+        self._asked["exists"].add(path)
+        return disk.exists(path) and self._is_inside(path)
+
+    def disk_queries(self) -> dict[str, dict[str, Any]]:
+        """What was asked of the disk besides the contents of ``files``: question -> path -> answer, fit for JSON."""
+        answers = {
+            question: {str(path): ANSWERS[question](str(path)) for path in sorted(paths) if path not in self._own}
+            for question, paths in self._asked.items()
+        }
+        # Most folders that a module is looked for in do not exist, which the names in the folder above say already.
+        folders = answers["entries"]
+        names = {path: None if found is None else frozenset(found) for path, found in folders.items()}
+        answers["entries"] = {
+            path: found for path, found in folders.items() if found is not None or not _is_absent(path, names)
+        }
+        return answers
+
+    @property
+    def loaded_files(self) -> list[Path]:
+        """Files whose content was asked for so far."""
+        return list(self._data)
+
+    def place(self, path: Path) -> str:
+        """A file's path from the root, as folders around the root say nothing of the project; "" outside of it."""
+        return path.relative_to(self.root).as_posix() if path.is_relative_to(self.root) else ""
+
+    def is_test(self, path: Path) -> bool:
+        """Is a file a test by its path from the root? Tests hold no GPUs for long, so they are silent by default. A
+        program ``test_net.py`` that evaluates a trained model is none."""
+        if path not in self._tests:
+            place = self.place(path)
+            self._tests[path] = bool(_TEST_FOLDERS.search(place)) or (
+                bool(_TESTS.search(place)) and not self._evaluates(path)
+            )
+        return self._tests[path]
+
+    def _evaluates(self, path: Path) -> bool:
+        """Is a file named after a test a program that tests a model?"""
+        if path.suffix != ".py" or not path.stem.startswith("test_"):
+            return False
+        data = self.data(path)
+        return not _ASSERTS.search(data) and all(pattern.search(data) for pattern in _EVALUATES)
+
+    def entries(self, folder: Path) -> frozenset[str]:
+        """Names in a folder; empty if there is none."""
+        if folder not in self._folders:
+            self._asked["entries"].add(folder)
+            found = _entries(str(folder))
+            names = set(found) if found and self._is_inside(folder) else set()
+            for path, exists in self._provided.items():
+                if path.parent == folder and not exists:
+                    names.discard(path.name)
+                elif exists and path.is_relative_to(folder) and path != folder:
+                    names.add(path.relative_to(folder).parts[0])
+            self._folders[folder] = frozenset(names)
+        return self._folders[folder]
+
+    def has(self, text: bytes) -> bool:
+        """Are some bytes in any file of the tree?"""
+        if text not in self._found:
+            self._found[text] = any(text in self.data(path) for path in self.files)
+        return self._found[text]
+
+    @cached_property
+    def python_files(self) -> tuple[Path, ...]:
+        """Python files and notebooks, sorted by path."""
+        return tuple(sorted(path for path in self.files if kind_of(path) in (Kind.PYTHON, Kind.NOTEBOOK)))

@@ -1,0 +1,301 @@
+"""The documents and Python modules of one tree, read and parsed when somebody asks."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Container, Iterable, Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from gpulint import regex
+from gpulint.documents import kind_of, load
+from gpulint.documents.base import Document
+from gpulint.failures import Failure, is_about_file
+from gpulint.libraries import BUILT_IN, Models
+from gpulint.rule import Kind
+from gpulint.workspace.files import Files
+from gpulint.workspace.imports import imported_names
+from gpulint.workspace.word_index import WordIndex, word_of
+
+if TYPE_CHECKING:
+    from gpulint.config import Config
+    from gpulint.semantic.module_index import Binding, ModuleIndex
+
+MAX_USERS = 150
+"""Most modules that are searched for callers of one function."""
+MAX_STARS = 5
+"""How many star imports are followed one after the other."""
+
+_EVIDENCE = b"DataLoader backward training_step dataloader train_loader data_loader loader".split()
+_NO_GRADIENTS, _EVALUATES = b"no_grad inference_mode".split(), b"evaluate validate evaluation inference predict".split()
+_STAR = regex.compile(rb"\bimport[\s\\]*\*")
+_OF_ONE_FILE = ("_data", "_unreadable", "_provided", "_documents", "_module_indexes", "_stars", "_imports")
+"""Caches by path whose values depend on that one file alone, and on the rows of models."""
+_OF_BYTES = _OF_ONE_FILE[:3]
+"""Those of them that depend on no rows."""
+
+
+class Tree(Files):
+    """``files`` is what may be read besides what a document names; ``root`` is where dotted module names start."""
+
+    def __init__(self, root: Path, files: Sequence[Path], config: Config) -> None:
+        super().__init__(root, files)
+        self.config = config
+        self.models = Models(config.models) if config.models else BUILT_IN
+        self.explicit_files: Container[Path] = ()
+        """Python files that are parsed even if no rule can fire in them, for the sake of syntax errors."""
+        self.use_byte_gate = True
+        """False runs every rule on every file of its kinds, which finds the same and takes longer."""
+        self.word_index = WordIndex(self)
+        self._failures: dict[tuple[Path, str], Failure] = {}
+        self._documents: dict[Path, Document | None] = {}
+        self._module_indexes: dict[Path, ModuleIndex | None] = {}
+        self._module_paths: dict[Path, dict[str, Path | None]] = {}
+        self._paths_from: dict[Path, dict[str, Path | None]] = {}
+        self._definitions: dict[tuple[str, str], list[tuple[ModuleIndex, Binding]]] = {}
+        self._imports: dict[Path, tuple[str, ...]] = {}
+        self._stars: dict[Path, tuple[str, ...]] = {}
+        self._imported: dict[Path, frozenset[Path]] = {}
+
+    def successor(
+        self, changed: Iterable[Path], files: Sequence[Path] | None = None, config: Config | None = None
+    ) -> Self:
+        """This tree after ``changed`` got another content: what was read of any other single file is kept.
+
+        All that spans files is asked anew. Both trees stay usable, since what they share depends on no other file.
+        """
+        tree = type(self)(self.root, self.files if files is None else files, config or self.config)
+        tree.explicit_files, tree.use_byte_gate = self.explicit_files, self.use_byte_gate
+        same = config is None or config.models == self.config.models
+        for name in _OF_ONE_FILE if same else _OF_BYTES:
+            setattr(tree, name, getattr(self, name).copy())
+        tree.word_index.adopt(self.word_index)
+        for path in changed:
+            tree.discard(path)
+        return tree
+
+    def provide(self, path: Path, data: bytes | None) -> None:
+        """Use ``data`` instead of what the disk holds (standard input, unsaved text); None: there is no such file."""
+        super().provide(path, data)
+        self._module_paths.clear()
+        self._paths_from.clear()
+
+    def discard(self, path: Path) -> None:
+        """Forget what was read of or provided for a file, so that the disk counts again."""
+        super().discard(path)
+        self.word_index.discard(path)
+        for known in (self._documents, self._module_indexes, self._stars, self._imported):
+            known.pop(path, None)
+        self._definitions.clear()
+
+    @contextlib.contextmanager
+    def containing(self, path: Path, where: str) -> Iterator[None]:
+        """Keep what is raised inside to one file, so that a fact of the whole tree lacks that file alone."""
+        try:
+            yield
+        except Exception as error:
+            if not is_about_file(error):
+                raise
+            self.fail(path, where, error)
+
+    def fail(self, path: Path, where: str, error: Exception) -> None:
+        """Record an exception that cost (a part of) one file; of equal ones the first counts."""
+        self._failures.setdefault((path, where), Failure(path, where, error))
+
+    def take_failures(self) -> list[Failure]:
+        """What was contained since this was asked last, by path."""
+        found = [self._failures[key] for key in sorted(self._failures)]
+        self._failures.clear()
+        return found
+
+    def document(self, path: Path) -> Document | None:
+        """The document of ``path``; None if it is of no kind that gpulint reads."""
+        if path not in self._documents:
+            data = self.data(path)
+            kind = kind_of(path, data[:4096])
+            self._documents[path] = None if kind is None else load(path, data, kind, self.models)
+        return self._documents[path]
+
+    # -- Python modules ------------------------------------------------------------------------------------------------
+
+    def module(self, document: Document) -> ModuleIndex | None:
+        """Names and index of a document's Python; None if it has none or cannot be parsed."""
+        path = document.path
+        if path not in self._module_indexes:
+            found, syntax = None, document.python
+            if syntax is not None:
+                from gpulint.semantic.index_builder import index_module
+
+                try:
+                    found = index_module(syntax, self.module_name(path))
+                except RecursionError as error:
+                    if not is_about_file(error):
+                        raise
+                    document.problem("nested too deeply to be analysed; skipped", is_error=False)
+                except Exception as error:
+                    document.failures.append(Failure(path, "reader", error))
+            self._module_indexes[path] = found  # only now, as an editor may interrupt this anywhere
+        return self._module_indexes[path]
+
+    def module_at(self, path: Path) -> ModuleIndex | None:
+        """Names and index of the module in a file."""
+        document = self.document(path)
+        return self.module(document) if document is not None else None
+
+    def module_name(self, path: Path) -> str:
+        """Dotted name of a file from the root (``pkg/sub/__init__.py`` is ``pkg.sub``)."""
+        try:
+            parts = list(path.relative_to(self.root).with_suffix("").parts)
+        except ValueError:
+            parts = [path.stem]
+        if parts[-1] == "__init__" and len(parts) > 1:
+            parts.pop()
+        return ".".join(parts)
+
+    def absolute(self, target: str, importer: Path) -> str:
+        """Absolute form of an import target; relative ones count from the importing module's folder."""
+        level = len(target) - len(target.lstrip("."))
+        if level == 0:
+            return target
+        folder = importer.parent
+        for _ in range(level - 1):
+            folder = folder.parent
+        try:
+            base = ".".join(folder.relative_to(self.root).parts)
+        except ValueError:
+            base = ""
+        return f"{base}.{target[level:]}".strip(".")
+
+    def find(self, name: str, module: ModuleIndex) -> list[tuple[ModuleIndex, Binding]]:
+        """Top-level bindings of the tree that an absolute dotted name means when ``module`` imports it."""
+        itself = name.split(".", 1)[0] == module.path.stem
+        key = str(module.path) if itself else module.folder, name
+        if key not in self._definitions:
+            self._definitions[key] = self._find_definitions(name, module)
+        return self._definitions[key]
+
+    def _find_definitions(self, name: str, module: ModuleIndex) -> list[tuple[ModuleIndex, Binding]]:
+        head, _, last = name.rpartition(".")
+        path = self.module_path(head, module.path) if head else None
+        return self._bound_in(path, head, last) if path is not None else []
+
+    def _bound_in(self, path: Path, syntax: str, name: str, depth: int = 0) -> list[tuple[ModuleIndex, Binding]]:
+        """What a module binds to a name, itself or by a star import; a file that doesn't hold the name isn't parsed."""
+        where = self.module_at(path) if not name.isascii() or self.word_index.holds(path, word_of(name)) else None
+        if where is not None and (bindings := where.top.bindings.get(name)):
+            return [(where, binding) for binding in bindings]
+        for target in self._starred(path) if depth <= MAX_STARS else ():
+            there = self.module_path(target, path) if target != syntax else None
+            if there is not None and (found := self._bound_in(there, target, name, depth + 1)):
+                return found
+        return []
+
+    def _starred(self, path: Path) -> tuple[str, ...]:
+        """Absolute names of the modules that a module imports all of, in order."""
+        if path not in self._stars:
+            data = self.utf8(path)
+            stars = self.imports(path) if b"*" in data and _STAR.search(data) else ()
+            self._stars[path] = tuple(self.absolute(name[:-2], path) for name in stars if name.endswith(".*"))
+        return self._stars[path]
+
+    def module_path(self, name: str, importer: Path) -> Path | None:
+        """File of an absolute module name: beside the importer first, then in the folders above it up to the root.
+
+        No module imports itself: in ``utils/model.py``, ``model`` is another one.
+        """
+        known = self._paths_from.get(importer)
+        if known is None:  # modules of one folder share what is found from there
+            known = self._paths_from[importer] = self._module_paths.setdefault(importer.parent, {})
+        if name not in known:
+            known[name] = self._search_module(name, importer.parent)
+        found = known[name]
+        if found == importer and importer.parent != self.root:
+            return self._search_module(name, importer.parent.parent) or found
+        return found
+
+    def _search_module(self, name: str, folder: Path) -> Path | None:
+        parts = name.split(".")
+        while True:
+            for base in (folder, folder / "src") if "src" in self.entries(folder) else (folder,):
+                if not {parts[0], f"{parts[0]}.py"} & self.entries(base):
+                    continue
+                target = base.joinpath(*parts)
+                if f"{target.name}.py" in self.entries(target.parent):
+                    return target.with_name(f"{target.name}.py")
+                if "__init__.py" in self.entries(target):
+                    return target / "__init__.py"
+            if folder == self.root or folder == folder.parent or not folder.is_relative_to(self.root):
+                return None
+            folder = folder.parent
+
+    def users_of(self, module: ModuleIndex, names: Iterable[str], owner: str | None = None) -> Iterator[ModuleIndex]:
+        """Modules whose text holds one of ``names`` and the module's own (or its package's) name; bounded.
+
+        For methods of a class ``owner`` only those that name the class or define an heir of it.
+        Each is parsed when it is asked for, so whoever has seen enough of them can stop.
+        """
+        wanted = {word_of(name) for name in names}
+        if not wanted:
+            return
+        yield module
+        found = 1
+        for path in self.word_index.users(wanted, self._home(module.path, module.name)):
+            if path == module.path or (owner is not None and not self._knows_class(path, word_of(owner))):
+                continue
+            if found > MAX_USERS:
+                break
+            if (other := self.module_at(path)) is not None:
+                found += 1
+                yield other
+
+    def _knows_class(self, path: Path, owner: bytes) -> bool:
+        return self.word_index.holds(path, owner) or path in self.word_index.subclass_files(owner)
+
+    def _home(self, path: Path, name: str) -> frozenset[bytes]:
+        """What files that use a module have on an import line."""
+        home = frozenset({word_of(name.rsplit(".", 1)[-1])})
+        package = path.parent / "__init__.py"
+        # Users of what is re-exported name the package.
+        return home | {word_of(path.parent.name)} if home & self.word_index.imported(package) else home
+
+    @cached_property
+    def training_modules(self) -> tuple[ModuleIndex, ...]:
+        """Modules whose bytes say that they may train or evaluate a model or feed one."""
+        found = (self.module_at(path) for path in self.python_files if self._feeds(path))
+        return tuple(module for module in found if module is not None)
+
+    def _feeds(self, path: Path) -> bool:
+        def says(words: Iterable[bytes]) -> bool:
+            return any(self.word_index.holds(path, word) for word in words)
+
+        return says(_EVIDENCE) or (says(_NO_GRADIENTS) and says(_EVALUATES))
+
+    def python_text(self, path: Path) -> str:
+        """The Python of a file: all of it, or a notebook's code; empty where there is none."""
+        document = self.document(path)
+        if document is None or document.kind is Kind.PYTHON:
+            return document.source.text if document is not None else ""
+        return document.python.source.text if document.python is not None else ""
+
+    def imports(self, path: Path) -> tuple[str, ...]:
+        """Dotted names that a module imports, as it writes them; most modules are not parsed for that."""
+        if path not in self._imports:
+            if kind_of(path) is Kind.PYTHON and not self.is_utf16(path):
+                self._imports[path] = imported_names(self.data(path))
+            else:
+                module = self.module_at(path)
+                self._imports[path] = tuple(binding.target for binding in module.imports) if module is not None else ()
+        return self._imports[path]
+
+    def imported(self, path: Path) -> frozenset[Path]:
+        """Modules of the tree that a module imports itself."""
+        if path not in self._imported:
+            found = set[Path]()
+            for written in self.imports(path):
+                target = self.absolute(written, path).removesuffix(".*")
+                for name in (target, target.rpartition(".")[0]):
+                    if name and (there := self.module_path(name, path)) is not None:
+                        found.add(there)
+            self._imported[path] = frozenset(found - {path})
+        return self._imported[path]

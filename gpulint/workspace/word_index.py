@@ -1,0 +1,146 @@
+"""The identifiers in a tree's files, and which Python files hold one: an index of bytes, nothing is parsed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from pathlib import Path
+
+from gpulint import regex
+from gpulint.workspace.files import Files
+
+MAX_SEARCHES = 60
+"""Identifiers that are searched for one by one; for more of them an index of all identifiers pays off."""
+
+_IMPORT = regex.compile(rb"\n[ \t]*(?:from|import)[ \t][^\n(]*(?:\([^)]*|[^\n]*)")
+_CLASS = regex.compile(rb"\n[ \t]*class[ \t]+(\w+)[^(:\n]*\(([^)]*)")
+_WORD = regex.compile(rb"[A-Za-z_][A-Za-z0-9_]*")
+_APART = bytes(byte if byte < 128 and (chr(byte).isalnum() or byte == 95) else 32 for byte in range(256))
+"""Turns everything that no identifier holds into spaces."""
+
+
+def word_of(name: str) -> bytes:
+    """A name as files hold it. What is no text, such as a byte of a file name that is none in UTF-8, is in no file."""
+    return name.encode("utf-8", "replace")
+
+
+class WordIndex:
+    """Words of the files of one tree; each is taken apart once."""
+
+    def __init__(self, files: Files) -> None:
+        self._files = files
+        self._vocabulary: dict[Path, bytes] = {}
+        self._imported: dict[Path, frozenset[bytes]] = {}
+        self._mentions: dict[bytes, list[int]] = {}
+        self._importers: dict[frozenset[bytes], frozenset[int]] = {}
+        self._heirs: dict[bytes, frozenset[Path]] = {}
+
+    def adopt(self, known: WordIndex) -> None:
+        """Take over what another tree found out about single files."""
+        self._vocabulary = known._vocabulary.copy()
+        self._imported = known._imported.copy()
+
+    def discard(self, path: Path) -> None:
+        """Forget the words of a file, and what was looked up in the whole tree."""
+        for known in (self._vocabulary, self._imported):
+            known.pop(path, None)
+        for index in (self._mentions, self._importers, self._heirs):
+            index.clear()
+        for name in ("_by_word", "_by_import", "_by_base"):
+            self.__dict__.pop(name, None)
+
+    def mentioning(self, word: bytes) -> list[Path]:
+        """Python files that hold an identifier, in order."""
+        files = self._files.python_files
+        return [files[number] for number in self._mentioning(word)]
+
+    def users(self, words: Iterable[bytes], home: frozenset[bytes]) -> list[Path]:
+        """Python files that hold one of ``words``, and one of ``home`` on an import line, in order."""
+        importing, files = self._importing(home), self._files.python_files
+        found = {number for word in words for number in self._mentioning(word) if number in importing}
+        return [files[number] for number in sorted(found)]
+
+    def _mentioning(self, word: bytes) -> Sequence[int]:
+        """Positions of the Python files that hold an identifier, in order."""
+        if word not in self._mentions:
+            if "_by_word" in self.__dict__ or len(self._mentions) > MAX_SEARCHES:
+                return self._by_word.get(word, ())
+            whole, vocabulary = b"\n%b\n" % word, self.vocabulary
+            self._mentions[word] = [
+                number for number, path in enumerate(self._files.python_files) if whole in vocabulary(path)
+            ]
+        return self._mentions[word]
+
+    @cached_property
+    def _by_word(self) -> dict[bytes, list[int]]:
+        """Identifier -> positions of the Python files that hold it."""
+        table: dict[bytes, list[int]] = {}
+        for number, path in enumerate(self._files.python_files):
+            for word in self.vocabulary(path).split():
+                if word in table:
+                    table[word].append(number)
+                else:
+                    table[word] = [number]
+        return table
+
+    def _importing(self, words: frozenset[bytes]) -> frozenset[int]:
+        """Positions of the Python files with one of these identifiers on an import line."""
+        if words not in self._importers:
+            self._importers[words] = frozenset(number for word in words for number in self._by_import.get(word, ()))
+        return self._importers[words]
+
+    @cached_property
+    def _by_import(self) -> dict[bytes, list[int]]:
+        """Identifier -> positions of the Python files that have it on an import line."""
+        table: dict[bytes, list[int]] = {}
+        for number, path in enumerate(self._files.python_files):
+            for word in self.imported(path):
+                table.setdefault(word, []).append(number)
+        return table
+
+    def subclass_files(self, owner: bytes) -> frozenset[Path]:
+        """Python files with a class that by its name, or by those of its bases, derives from a class ``owner``."""
+        if owner not in self._heirs:
+            known, names, found = {owner}, [owner], set[Path]()
+            for name in names:
+                for heir, path in self._by_base.get(name, ()):
+                    found.add(path)
+                    if heir not in known:
+                        known.add(heir)
+                        names.append(heir)
+            self._heirs[owner] = frozenset(found)
+        return self._heirs[owner]
+
+    @cached_property
+    def _by_base(self) -> dict[bytes, list[tuple[bytes, Path]]]:
+        """Identifier -> (class, file) of the classes that have it among their bases."""
+        table: dict[bytes, list[tuple[bytes, Path]]] = {}
+        for path in self._files.python_files:
+            for heir, bases in _CLASS.findall(b"\n" + self._files.utf8(path)):
+                for base in _WORD.findall(bases):
+                    table.setdefault(base, []).append((heir, path))
+        return table
+
+    def imported(self, path: Path) -> frozenset[bytes]:
+        """Identifiers in the import statements of a file's bytes."""
+        if path not in self._imported:
+            data = self._files.data(path)
+            lines = _IMPORT.findall(b"\n" + data.removeprefix(b"\xef\xbb\xbf")) if b"import" in data else []
+            self._imported[path] = frozenset(word for line in lines for word in _WORD.findall(line))
+        return self._imported[path]
+
+    def vocabulary(self, path: Path) -> bytes:
+        """The identifiers in a file's bytes, each once and on a line of its own."""
+        known = self._vocabulary.get(path)
+        if known is None:
+            words = set(self._files.utf8(path).translate(_APART).split())
+            known = self._vocabulary[path] = b"\n%b\n" % b"\n".join(words)
+        return known
+
+    def holds(self, path: Path, word: bytes) -> bool:
+        """Is an identifier in a file's bytes?"""
+        return b"\n%b\n" % word in self.vocabulary(path)
+
+    def of(self, path: Path) -> frozenset[bytes]:
+        """Identifiers in a file's bytes."""
+        return frozenset(self.vocabulary(path).split())

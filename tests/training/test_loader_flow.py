@@ -1,0 +1,36 @@
+"""Which calls make data loaders."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.trees import Tree
+
+MakeTree = Callable[..., Tree]
+TORCH = "from torch.utils.data import DataLoader\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "variables"),
+    [
+        (TORCH + "train = DataLoader(data)", ["train"]),
+        ("from torch.utils.data import DataLoader as DL\nx = DL(data)", ["x"]),
+        ("import torch\nmake = torch.utils.data.DataLoader\nx = make(data)", ["x"]),
+        ("from torch_geometric.loader import DataLoader\nx = DataLoader(graphs)", ["x"]),
+        (TORCH + "run(DataLoader(data))", [""]),
+        ("from llama_index import DataLoader\nx = DataLoader(data)", []),
+        ("x = load(data)", []),
+    ],
+)
+def test_calls_that_make_loaders(tree: MakeTree, code: str, variables: list[str]) -> None:
+    made = tree(code)
+    assert [loader.variable for loader in made.project.loaders.in_module(made.module())] == variables
+
+
+def test_graph_samplers_are_told_from_graph_loaders(tree: MakeTree) -> None:
+    made = tree(
+        "from torch_geometric.loader import DataLoader, NeighborLoader\na = NeighborLoader(g)\nb = DataLoader(g)\n"
+    )
+    assert [one.samples_graph for one in made.project.loaders.in_module(made.module())] == [True, False]
