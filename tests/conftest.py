@@ -6,6 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.trees import tree
+
+__all__ = ["tree"]
+
 
 @pytest.fixture(scope="session", autouse=True)
 def _cache_of_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:

@@ -1,4 +1,4 @@
-"""Small trees of programs to ask facts about."""
+"""Small trees of programs under test."""
 
 from __future__ import annotations
 

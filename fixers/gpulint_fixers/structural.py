@@ -13,14 +13,14 @@ Importing LibCST takes 0.2 s, so that happens when the first statement is rewrit
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gpulint import regex
 from gpulint.documents import Document
 from gpulint.documents.python import PythonModule
 from gpulint.fix import Declined, Edit
+from gpulint.records import dataclass
 from gpulint.source import Span
 from gpulint_fixers.statements import start_of
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     Change = Callable[[Statement], Statement | Sequence[Statement]]
 
 _BLANKS = " \t\f"
-_AFTER_BACKSLASH = re.compile(r"(?<=\\\n)")
+_AFTER_BACKSLASH = regex.compile(r"(?<=\\\n)")
 
 
 def rewrite(document: Document, statement: ast.stmt, change: Change) -> tuple[Edit, ...] | Declined:
@@ -82,7 +82,7 @@ def wrap(document: Document, statement: ast.stmt, header: str) -> tuple[Edit, ..
 class _Region:
     """The lines of a statement, with the comments that end its block."""
 
-    module: PythonModule
+    syntax: PythonModule
     first: int
     """1-based number of the first line in the module's text."""
     lines: list[str]
@@ -99,7 +99,7 @@ class _Region:
 
     def start(self, index: int) -> int:
         """Offset in the module's text at which a line starts."""
-        return self.module.source.offset(self.first + index, 1)
+        return self.syntax.source.offset(self.first + index, 1)
 
     def end(self, index: int) -> int:
         """Offset of the end of a line, before its line ending."""
@@ -107,10 +107,10 @@ class _Region:
 
 
 def _region(document: Document, statement: ast.stmt) -> _Region | Declined:
-    module = document.python
-    assert module is not None
-    source = module.source
-    start, end = start_of(module, statement), module.offsets(statement)[1]
+    syntax = document.python
+    assert syntax is not None
+    source = syntax.source
+    start, end = start_of(syntax, statement), syntax.offsets(statement)[1]
     (first, column), (last, after) = source.position(start), source.position(end)
     lead, above = source.line(first)[: column - 1], source.line(first - 1)
     behind = source.line(last)[after - 1 :].strip().removeprefix(";").lstrip()
@@ -120,32 +120,32 @@ def _region(document: Document, statement: ast.stmt) -> _Region | Declined:
     if source.text.startswith("elif", start):
         return Declined("an `elif` is part of a larger statement")
     if hasattr(statement, "body"):
-        last = _with_footer(module, first, last)
+        last = _with_footer(syntax, first, last)
     lines = [source.line(number) for number in range(first, last + 1)]
-    return _Region(module, first, lines, lead, _step(module, statement))
+    return _Region(syntax, first, lines, lead, _step(syntax, statement))
 
 
-def _with_footer(module: PythonModule, first: int, last: int) -> int:
+def _with_footer(syntax: PythonModule, first: int, last: int) -> int:
     """The last line of a block, or of the comments below that are indented deeper than its head."""
-    source = module.source
-    lead, cell = _lead(source.line(first)), _span(module, source.offset(first, 1)).cell
+    source = syntax.source
+    lead, cell = _lead(source.line(first)), _span(syntax, source.offset(first, 1)).cell
     for number in range(last + 1, len(source.line_starts) + 1):
         line = source.line(number)
         if not (text := line.lstrip(_BLANKS)):
             continue
         deeper = line.startswith(lead) and len(line) - len(text) > len(lead)
-        if not text.startswith("#") or not deeper or _span(module, source.offset(number, 1)).cell != cell:
+        if not text.startswith("#") or not deeper or _span(syntax, source.offset(number, 1)).cell != cell:
             break
         last = number
     return last
 
 
-def _step(module: PythonModule, statement: ast.stmt) -> str:
+def _step(syntax: PythonModule, statement: ast.stmt) -> str:
     """One level of indentation: that of the statement's own block, of a block around it, or of the module's first."""
-    for node in (statement, *module.ancestors(statement), *module.nodes):
+    for node in (statement, *syntax.ancestors(statement), *syntax.nodes):
         body = getattr(node, "body", None)
         if isinstance(node, ast.stmt) and isinstance(body, list) and body[0].lineno > node.lineno:
-            outer, inner = (_lead(module.source.line(part.lineno)) for part in (node, body[0]))
+            outer, inner = (_lead(syntax.source.line(part.lineno)) for part in (node, body[0]))
             if len(inner) == body[0].col_offset and inner.startswith(outer) and inner != outer:
                 return inner.removeprefix(outer)
     return "    "
@@ -239,32 +239,32 @@ def _edits(document: Document, region: _Region, new: list[str]) -> tuple[Edit, .
 
 def _is_as_written(document: Document, region: _Region, index: int) -> bool:
     """Is a line's text that of the file? In notebooks, Python stands in for magics."""
-    span = _span(region.module, region.start(index))
+    span = _span(region.syntax, region.start(index))
     return document.cell_source(span.cell).line(span.line) == region.lines[index]
 
 
 def _replaced(region: _Region, start: int, stop: int, new: list[str]) -> Edit:
     """The old lines ``start:stop`` replaced by ``new``; either may be empty."""
-    module, text = region.module, "\n".join(new)
+    syntax, text = region.syntax, "\n".join(new)
     if start < stop and new:
-        return Edit(module.path, module.span_at(region.start(start), region.end(stop - 1)), text)
+        return Edit(syntax.path, syntax.span_at(region.start(start), region.end(stop - 1)), text)
     if start == len(region.lines):
-        return Edit(module.path, _span(module, region.end(start - 1)), f"\n{text}")
+        return Edit(syntax.path, _span(syntax, region.end(start - 1)), f"\n{text}")
     end = region.start(stop)
-    return Edit(module.path, module.span_at(region.start(start), end), f"{text}\n" if new else "")
+    return Edit(syntax.path, syntax.span_at(region.start(start), end), f"{text}\n" if new else "")
 
 
 def _indented(region: _Region, index: int, new: str) -> Iterator[Edit]:
     """A line with the indentation of ``new``, which is added at its very start, where other fixes insert nothing."""
-    module, before, after = region.module, _lead(region.lines[index]), _lead(new)
+    syntax, before, after = region.syntax, _lead(region.lines[index]), _lead(new)
     if before == after:
         return
     if after.endswith(before):
         before, after = "", after.removesuffix(before)
     start = region.start(index)
-    yield Edit(module.path, module.span_at(start, start + len(before)), after)
+    yield Edit(syntax.path, syntax.span_at(start, start + len(before)), after)
 
 
-def _span(module: PythonModule, offset: int) -> Span:
+def _span(syntax: PythonModule, offset: int) -> Span:
     """The empty span at an offset of the module's text."""
-    return module.span_at(offset, offset)
+    return syntax.span_at(offset, offset)

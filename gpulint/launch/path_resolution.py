@@ -37,8 +37,8 @@ class PathResolver:
     def locate(self, written: str, cwd: str | None, document: Path, start: Path | None) -> Located | None:
         """File that ``written`` means in a command of ``document``, and the folder that the command was started in.
 
-        ``cwd`` is the command's folder as :func:`gpulint.launch.working_directory.working_dir` gives it; ``start`` the folder that
-        the script is known to start in (its caller's), None if nobody says.
+        ``cwd`` is the command's folder, as :func:`gpulint.launch.working_directory.working_dir` gives it; ``start`` is
+        the folder that the script is known to start in (its caller's), None if unknown.
         """
         if written.startswith(SOMEWHERE):
             found = self._inside_container(written[len(SOMEWHERE) :], document, least=2)

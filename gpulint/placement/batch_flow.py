@@ -113,8 +113,10 @@ class BatchFlow:
         return device is not None and self._project.devices.may_be_gpu(loader.module, device)
 
     def passes_loader(self, loader: Loader, batch_read: BatchRead, context: LoopContext) -> bool:
-        """Do the calls that lead to ``batch_read`` hand ``loader`` on, as far as they can be followed? A helper that many
-        loops draw through (``log_every(loader)``) is called with other loaders elsewhere."""
+        """Whether the calls that lead to ``batch_read`` pass ``loader`` on, as far as they can be followed.
+
+        A helper that many loops read batches through (``log_every(loader)``) is called with other loaders elsewhere.
+        """
         if not isinstance(batch_read.where.node, ast.For | ast.AsyncFor):
             return True
         at, source = batch_read.where, unwrap_iterable(batch_read.where.node.iter)

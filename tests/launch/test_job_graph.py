@@ -181,7 +181,7 @@ def printed(found: Project, index: int) -> set[tuple[object, str]]:
     module = found.module_at(found.root / "t.py")
     assert module is not None
     (call,) = module.calls_by_name["print"]
-    return {(value.value, value.source) for value in found.values.of(module, call.args[index]).values}
+    return {(value.value, value.source) for value in found.constants.of(module, call.args[index]).values}
 
 
 @pytest.mark.parametrize(

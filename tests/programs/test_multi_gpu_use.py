@@ -35,20 +35,20 @@ def project(root: Path, files: dict[str, str]) -> Project:
     ],
 )
 def test_use_of_a_gpu(tmp_path: Path, text: str, use: Use) -> None:
-    assert project(tmp_path, {"main.py": text + "\n"}).gpu_use.of(tmp_path / "main.py").use is use
+    assert project(tmp_path, {"main.py": text + "\n"}).multi_gpu_use.of(tmp_path / "main.py").use is use
 
 
 def test_what_an_imported_module_of_the_tree_imports_counts(tmp_path: Path) -> None:
     found = project(
         tmp_path, {"main.py": "from pkg import engine\n", "pkg/__init__.py": "", "pkg/engine.py": "import jax\n"}
     )
-    assert found.gpu_use.of(tmp_path / "main.py").use is Use.YES
-    assert found.gpu_use.of(tmp_path / "main.py").libraries == {"jax"}
+    assert found.multi_gpu_use.of(tmp_path / "main.py").use is Use.YES
+    assert found.multi_gpu_use.of(tmp_path / "main.py").libraries == {"jax"}
 
 
 def test_modules_that_import_each_other_come_to_an_end(tmp_path: Path) -> None:
     found = project(tmp_path, {"a.py": "import b\n", "b.py": "import a\nimport numpy\n"})
-    assert found.gpu_use.of(tmp_path / "a.py").use is Use.NO
+    assert found.multi_gpu_use.of(tmp_path / "a.py").use is Use.NO
 
 
 @pytest.mark.parametrize(
@@ -63,13 +63,15 @@ def test_modules_that_import_each_other_come_to_an_end(tmp_path: Path) -> None:
     ],
 )
 def test_ways_to_use_several_gpus(tmp_path: Path, text: str, approach: Approach) -> None:
-    (sign, *_) = project(tmp_path, {"main.py": f"import torch\n{text}\n"}).gpu_use.of(tmp_path / "main.py").parallel
+    (sign, *_) = (
+        project(tmp_path, {"main.py": f"import torch\n{text}\n"}).multi_gpu_use.of(tmp_path / "main.py").parallel
+    )
     assert sign.approach is approach and sign.place.span.line == 2
 
 
 def test_a_comment_is_no_parallel_work(tmp_path: Path) -> None:
     found = project(tmp_path, {"main.py": "import torch\n# DataParallel would help\nx.to('cuda:0')\n"})
-    assert found.gpu_use.of(tmp_path / "main.py").parallel == ()
+    assert found.multi_gpu_use.of(tmp_path / "main.py").parallel == ()
 
 
 @pytest.mark.parametrize(

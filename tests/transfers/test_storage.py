@@ -45,7 +45,7 @@ def test_prefixes_from_the_settings_end_at_a_folder() -> None:
 def locate(tmp_path: Path, code: str) -> Location:
     """Location of the last statement's expression."""
     made = Tree(tmp_path, {"main.py": code})
-    last = made.module().module.tree.body[-1]
+    last = made.module().syntax.tree.body[-1]
     assert isinstance(last, ast.Expr)
     return made.project.storage_locations.of(made.module(), last.value)
 
