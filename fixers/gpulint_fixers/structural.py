@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.documents import Document
-from gpulint.documents.python import PythonModule
+from gpulint.documents.python import PythonModule, children
 from gpulint.fix import Declined, Edit
 from gpulint.records import dataclass
 from gpulint.source import Span
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     Statement = cst.SimpleStatementLine | cst.BaseCompoundStatement
     Change = Callable[[Statement], Statement | Sequence[Statement]]
 
+MAX_DEPTH = 150
+"""Levels of a statement's tree that LibCST is given; its parser has no limit but the stack, and overflows that."""
 _BLANKS = " \t\f"
 _AFTER_BACKSLASH = regex.compile(r"(?<=\\\n)")
 
@@ -40,8 +42,8 @@ def rewrite(document: Document, statement: ast.stmt, change: Change) -> tuple[Ed
     ``change`` gets the node without the comments above it, and returns at least one node. All other lines stay byte
     for byte as they are.
 
-    Declined if the statement shares a line with another, is an ``elif``, cannot be read by LibCST, or if the change
-    touches IPython syntax of a notebook.
+    Declined if the statement shares a line with another, is an ``elif`` or more than :data:`MAX_DEPTH` levels deep,
+    cannot be read by LibCST, or if the change touches IPython syntax of a notebook.
     """
     region = _region(document, statement)
     if isinstance(region, Declined):
@@ -119,10 +121,19 @@ def _region(document: Document, statement: ast.stmt) -> _Region | Declined:
         return Declined("the statement shares its line with another one")
     if source.text.startswith("elif", start):
         return Declined("an `elif` is part of a larger statement")
+    if _is_deep(statement):
+        return Declined("the statement is nested too deeply")
     if hasattr(statement, "body"):
         last = _with_footer(syntax, first, last)
     lines = [source.line(number) for number in range(first, last + 1)]
     return _Region(syntax, first, lines, lead, _step(syntax, statement))
+
+
+def _is_deep(statement: ast.stmt) -> bool:
+    level: list[ast.AST] = [statement]
+    for _ in range(MAX_DEPTH):
+        level = [child for node in level for child in children(node)]
+    return bool(level)
 
 
 def _with_footer(syntax: PythonModule, first: int, last: int) -> int:
@@ -173,7 +184,7 @@ def _changed(region: _Region, change: Change) -> list[str] | Declined:
         nodes = [made] if isinstance(made, cst.CSTNode) else [*made]
         code = tree.with_deep_changes(block, body=nodes).code
     except (cst.ParserSyntaxError, RecursionError):
-        return Declined("LibCST cannot read the statement")
+        return Declined("LibCST cannot parse the statement")
     return code.removeprefix(region.opening).removesuffix("\n").split("\n")
 
 

@@ -85,7 +85,7 @@ def test_the_whole_decorated_function_is_rewritten() -> None:
         ("x = \\\n1\nif a: \\\n  b()\n", "b()", "shares its line"),
         ("if a:\n  b()\nelif c:\n  d()\n", "elif c", "`elif`"),
         ('for x in y:\n  print(f"""{\n  x = }""")\n', "for x", "change a string"),
-        ("x = " + "-" * 900 + "1\n", "x", "cannot read"),
+        ("x = " + "-" * 900 + "1\n", "x", "too deeply"),
     ],
 )
 def test_declined(text: str, start: str, expected: str | None) -> None:
