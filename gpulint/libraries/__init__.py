@@ -14,7 +14,11 @@ from typing import Any, TypeVar
 Row = TypeVar("Row")
 Made = TypeVar("Made")
 
-FILES = {"format": "jobs"}
+FILES = {
+    "format": "jobs",
+    "library": "programs",
+    **dict.fromkeys(("loader", "batch-maker", "mover", "hook"), "frameworks"),
+}
 """The module and TOML file of each kind of rows."""
 
 
