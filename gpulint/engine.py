@@ -178,8 +178,10 @@ class Run:
 
     def jobs(self, path: Path) -> Report:
         """Findings of the rules that look at whole jobs, of the jobs in one document."""
+        from gpulint.launch.job_index import JobIndex
+
         report = Report()
-        for job in () if self.skips(path) else self.project.jobs_in(path):
+        for job in () if self.skips(path) else self.project.fact(JobIndex).jobs_in(path):
             for rule in self.rules:
                 if rule.scope is Scope.JOB:
                     self.check(rule, job, path, report)
@@ -258,8 +260,10 @@ def run(
     units: list[Unit] = [(DOCUMENT, (path,)) for path in files]
     report = Report()
     if any(rule.scope is Scope.JOB for rule in rules):
+        from gpulint.launch.job_index import job_documents
+
         with work.timed("linking jobs"):
-            units += [(JOBS, (path,)) for path in project.job_documents()]
+            units += [(JOBS, (path,)) for path in job_documents(project)]
     for done, part in enumerate(_map(work, units, jobs), 1):
         report.extend(part)
         if progress is not None:

@@ -61,10 +61,15 @@ class Estimates:
 
     def of(self, project: Project, path: Path) -> BatchSizes | None:
         """What fits the program in ``path``, or the one that a launcher in ``path`` starts."""
+        from gpulint.launch.job_index import JobIndex
+
         for factory, sizes in self._known:
             if path == factory or factory in project.imported(path) or path in project.imported(factory):
                 return sizes
-            if any(path in (start.job.document.path, start.start.document.path) for start in project.launched(factory)):
+            if any(
+                path in (start.job.document.path, start.start.document.path)
+                for start in project.fact(JobIndex).launches_of(factory)
+            ):
                 return sizes
         return None
 

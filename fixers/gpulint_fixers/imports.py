@@ -6,6 +6,7 @@ import ast
 from pathlib import Path
 
 from gpulint.fix import Declined, Edit
+from gpulint.launch.job_index import JobIndex
 from gpulint.project import Project
 from gpulint.query import query
 from gpulint.semantic.module_index import ModuleIndex
@@ -63,7 +64,7 @@ def _package(project: Project, module: ModuleIndex) -> str | Declined:
         return "."
     path = module.path
     prefixes = {prefix for importer in _importers(project, path) for prefix in _prefixes(project, importer, path)}
-    is_program = bool(project.launched(path)) or "__main__" in module.syntax.source.text
+    is_program = bool(project.fact(JobIndex).launches_of(path)) or "__main__" in module.syntax.source.text
     if is_program or not prefixes:
         prefixes |= {""} if is_program or not project.exists(path.parent / "__init__.py") else {"."}
     if len(prefixes) > 1:

@@ -22,6 +22,7 @@ from gpulint.semantic.module_index import (
     NodeRef,
     last_name,
 )
+from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.reaching_definitions import reaching
 
 if TYPE_CHECKING:
@@ -138,13 +139,15 @@ class SyncPoints:
             if name == "tolist" and self._is_tensor(module, func.value):
                 return SyncPoint(call, SyncKind.READ, func.value)
             if name == "masked_select":
-                torch = self._project.resolver.call_names(module, call) & {"torch.masked_select"}
+                torch = self._project.fact(Resolver).call_names(module, call) & {"torch.masked_select"}
                 picked = call.args[0] if torch and call.args else func.value
                 if self._handed.is_tensor(module, picked):
                     return SyncPoint(call, SyncKind.SELECT, picked)
             if (name == "get_scale" or _asks_for_scale(module, call)) and "scaler" in last_name(func.value).lower():
                 return SyncPoint(call, SyncKind.READ, func.value)
-            if name == "synchronize" and self._project.resolver.call_names(module, call) & {"torch.cuda.synchronize"}:
+            if name == "synchronize" and self._project.fact(Resolver).call_names(module, call) & {
+                "torch.cuda.synchronize"
+            }:
                 return SyncPoint(call, SyncKind.BARRIER, None)
         elif name in ("float", "int", "bool") and len(call.args) == 1:
             argument = call.args[0]
@@ -166,7 +169,7 @@ class SyncPoints:
 
     def _is_wandb(self, module: ModuleIndex, call: ast.Call) -> bool:
         """``wandb.log({"loss": loss})``, which makes numbers of tensors at once."""
-        return "wandb.log" in self._project.resolver.call_names(module, call)
+        return "wandb.log" in self._project.fact(Resolver).call_names(module, call)
 
     def read_one_by_one(self, module: ModuleIndex, sync: SyncPoint) -> list[LoopNode | ast.comprehension]:
         """The loops that go through the elements of the tensor whose element is read (``preds[i].item()``)."""
@@ -247,7 +250,7 @@ class SyncPoints:
                 if isinstance(bare.func, ast.Attribute) and self._tensors.is_tensor(module, bare.func.value):
                     return SyncPoint(bare, SyncKind.TEST, bare.func.value)
                 continue
-            names = self._project.resolver.call_names(module, bare)
+            names = self._project.fact(Resolver).call_names(module, bare)
             if any(name.startswith("torch.") for name in names) and self._tensors.is_tensor(module, bare.args[0]):
                 return SyncPoint(bare, SyncKind.TEST, bare.args[0])
         return None

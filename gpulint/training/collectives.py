@@ -7,6 +7,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from gpulint.semantic.module_index import ModuleIndex, last_name
+from gpulint.semantic.points_to import Resolver
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -36,7 +37,7 @@ def collective(module: ModuleIndex, call: ast.Call, project: Project) -> str:
     name = last_name(call.func)
     if name not in REDUCTIONS | GATHERS | BARRIERS or not isinstance(call.func, ast.Attribute | ast.Name):
         return ""
-    names = project.resolver.call_names(module, call)
+    names = project.fact(Resolver).call_names(module, call)
     if any(found.startswith(_MODULES) for found in names):
         return name
     if isinstance(call.func, ast.Attribute) and last_name(call.func.value) in _OBJECTS and not names:

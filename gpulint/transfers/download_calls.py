@@ -12,8 +12,11 @@ from gpulint.launch.transfer_commands import OWN_HOST
 from gpulint.libraries import downloads as tables
 from gpulint.libraries.dataset_classes import GRAPH_BASE, class_name, is_class, library_data_set
 from gpulint.semantic.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name
+from gpulint.semantic.points_to import Resolver
 from gpulint.transfers.download import Download, callee, is_small
 from gpulint.transfers.hub_downloads import HubDownloads
+from gpulint.values.arguments import Arguments
+from gpulint.values.constants import Constants
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -71,12 +74,12 @@ class DownloadCalls:
             return found
         keywords = {keyword.arg for keyword in call.keywords}
         if "download" in keywords:
-            known = self._project.arguments.value(module, call, "download")
+            known = self._project.fact(Arguments).value(module, call, "download")
             if known.any(lambda value: value is True):
                 return self._data_set(module, call)
             if known.complete:
                 return None
-        names = self._project.resolver.call_names(module, call) | self._indirect(module, call.func)
+        names = self._project.fact(Resolver).call_names(module, call) | self._indirect(module, call.func)
         if not names:
             return self._vectors(module, call) if name == "load_vectors" else None
         return (
@@ -91,12 +94,12 @@ class DownloadCalls:
     def _indirect(self, module: ModuleIndex, func: ast.expr) -> frozenset[str]:
         """``models.__dict__[arch]``, ``getattr(models, arch)`` (also kept under a name) and ``BY_NAME[arch]`` call some
         member."""
-        names = self._project.resolver.names
+        names = self._project.fact(Resolver).names
         match func:
             case ast.Subscript(value=ast.Attribute(value=base, attr="__dict__")):
                 return frozenset(f"{name}.?" for name in names(module, base))
             case ast.Subscript(value=ast.Name() | ast.Attribute() as table):
-                origins = [(ref.module, ref.node) for ref in self._project.resolver.points_to(module, table)]
+                origins = [(ref.module, ref.node) for ref in self._project.fact(Resolver).points_to(module, table)]
                 members = ((home, node.values[:MAX_MEMBERS]) for home, node in origins if isinstance(node, ast.Dict))
                 return frozenset(name for home, values in members for value in values for name in names(home, value))
             case ast.Call(func=ast.Name(id="getattr"), args=[base, *_]):
@@ -104,7 +107,7 @@ class DownloadCalls:
             case ast.Name():
                 return frozenset(
                     name
-                    for ref in self._project.resolver.points_to(module, func)
+                    for ref in self._project.fact(Resolver).points_to(module, func)
                     if isinstance(ref.node, ast.Call) and last_name(ref.node.func) == "getattr"
                     for name in self._indirect(ref.module, ref.node)
                 )
@@ -115,7 +118,7 @@ class DownloadCalls:
     def _data_set(self, module: ModuleIndex, call: ast.Call) -> Download | None:
         """``CIFAR10(..., download=True)``, of a library or of a class in the tree that hands the flag on."""
         name = last_name(call.func)
-        names = self._project.resolver.call_names(module, call) | self._indirect(module, call.func)
+        names = self._project.fact(Resolver).call_names(module, call) | self._indirect(module, call.func)
         if not name[:1].isupper() and not any(
             ".datasets." in full or full.startswith("tensorflow_datasets.") for full in names
         ):
@@ -142,7 +145,7 @@ class DownloadCalls:
         """A class of the tree whose base downloads on first use, its own data or what the class's ``download`` says."""
         if not isinstance(call.func, ast.Name | ast.Attribute) or not is_class(last_name(call.func)):
             return None
-        resolver = self._project.resolver
+        resolver = self._project.fact(Resolver)
         for ref in resolver.points_to(module, call.func):
             if not isinstance(ref.node, ast.ClassDef):
                 continue
@@ -178,7 +181,7 @@ class DownloadCalls:
     def _vectors(self, module: ModuleIndex, call: ast.Call) -> Download | None:
         if not call.args:
             return None
-        known = self._project.constants.of(module, call.args[0])
+        known = self._project.fact(Constants).of(module, call.args[0])
         for value in known.values:
             if isinstance(value.value, str) and _VECTORS.search(value.value):
                 return Download(
@@ -197,8 +200,8 @@ class DownloadCalls:
         name = last_name(call.func)
         for full in names:
             if full.startswith(tables.KERAS_MODELS) and name[:1].isupper():
-                weights = self._project.arguments.of(module, call, "weights", 1)
-                if weights.is_absent or self._project.arguments.value(module, call, "weights", 1).any(
+                weights = self._project.fact(Arguments).of(module, call, "weights", 1)
+                if weights.is_absent or self._project.fact(Arguments).value(module, call, "weights", 1).any(
                     lambda value: value == "imagenet"
                 ):
                     return Download(NodeRef(module, call), name, name, "from the Keras mirrors", "weights")
@@ -206,7 +209,7 @@ class DownloadCalls:
         if not any(full.startswith(tables.PRETRAINED) for full in names) or name.startswith(tables.NOT_FACTORIES):
             return None
         for parameter in ("pretrained", "weights", "encoder_weights"):
-            argument = self._project.arguments.of(module, call, parameter)
+            argument = self._project.fact(Arguments).of(module, call, parameter)
             if any(self._is_set(ref) for ref in argument.refs):
                 owner = "timm" if any(full.startswith("timm.") for full in names) else "torchvision"
                 return Download(NodeRef(module, call), callee(call), "", f"pretrained weights of {owner}", "weights")
@@ -216,7 +219,7 @@ class DownloadCalls:
         """Does ``pretrained=`` or ``weights=`` ask for weights?"""
         node = ref.node
         if isinstance(node, ast.IfExp):
-            test = self._project.constants.of(ref.module, node.test)
+            test = self._project.fact(Constants).of(ref.module, node.test)
             if test.complete:
                 return any(
                     self._is_set(NodeRef(ref.module, node.body if value.value else node.orelse))
@@ -229,7 +232,7 @@ class DownloadCalls:
             and "Weights" in last_name(node.value)
         ):
             return True
-        known = self._project.constants.of(ref.module, node)
+        known = self._project.fact(Constants).of(ref.module, node)
         if known.any(
             lambda value: (
                 value is True or (isinstance(value, str) and not re.search(r"[/\\]|\.(pt|pth|h5|ckpt)$|^$", value))
@@ -242,7 +245,7 @@ class DownloadCalls:
 
     def _always(self, module: ModuleIndex, call: ast.Call, names: frozenset[str]) -> Download | None:
         for full in sorted(names & tables.ALWAYS.keys()):
-            first = self._project.constants.of(module, call.args[0]) if call.args else None
+            first = self._project.fact(Constants).of(module, call.args[0]) if call.args else None
             texts = [value.value for value in first.values if isinstance(value.value, str)] if first is not None else []
             origin, kind = tables.ALWAYS[full]
             known = first is not None and first.values
@@ -256,22 +259,26 @@ class DownloadCalls:
                 return None
             if full.startswith("tensorflow_hub.") and not any(text.startswith("http") for text in texts):
                 return None
-            if self._project.arguments.value(module, call, "source").any(lambda value: value == "local"):
+            if self._project.fact(Arguments).value(module, call, "source").any(lambda value: value == "local"):
                 return None
             return Download(NodeRef(module, call), callee(call), texts[0] if texts else "", f"from {origin}", kind)
         return None
 
     def _url(self, module: ModuleIndex, call: ast.Call, names: frozenset[str]) -> Download | None:
+        from gpulint.transfers.downloads import Downloads
+
         if not names & _URL_CALLS:
             return None
         argument = call.args[0] if call.args else next((k.value for k in call.keywords if k.arg == "url"), None)
         if argument is None:
             return None
         texts = [
-            value.value for value in self._project.constants.of(module, argument).values if isinstance(value.value, str)
+            value.value
+            for value in self._project.fact(Constants).of(module, argument).values
+            if isinstance(value.value, str)
         ]
         if not texts and isinstance(argument, ast.BinOp):  # the head of an address with an unknown rest
-            heads = self._project.constants.of(module, argument.left).constants
+            heads = self._project.fact(Constants).of(module, argument.left).constants
             texts = [f"{head}{{}}" for head in heads if isinstance(head, str)]
         if any(re.match(r"https?://(localhost|127\.|0\.0|\[|169\.254|metadata)", text) for text in texts):
             return None
@@ -282,7 +289,7 @@ class DownloadCalls:
         named = function is not None and bool(FETCHES.search(function.name))
         if is_data or named or names & {"urllib.request.urlretrieve", "urllib.urlretrieve"}:
             what = next((text for text in texts if "://" in text), "")
-            if not what and not is_data and not self._project.downloads.is_program(module):
+            if not what and not is_data and not self._project.fact(Downloads).is_program(module):
                 return None  # a tool for anybody, who knows for what
             return Download(NodeRef(module, call), callee(call), what, "from the internet", "data")
         return None
@@ -306,7 +313,7 @@ class DownloadCalls:
         return None
 
     def _word(self, module: ModuleIndex, node: ast.expr) -> str:
-        known = self._project.constants.of(module, node)
+        known = self._project.fact(Constants).of(module, node)
         text = next((value.value for value in known.values if isinstance(value.value, str)), None)
         if text is not None:
             return text

@@ -11,7 +11,8 @@ from gpulint.documents.notebook import NotebookDocument
 from gpulint.launch.program_launches import launch
 from gpulint.launch.transfer_commands import download_tool, is_bulk
 from gpulint.programs.gpu_jobs import tests_existence
-from gpulint.programs.gpu_programs import submits
+from gpulint.programs.gpu_programs import GpuPrograms
+from gpulint.semantic.hardware_words import submits
 from gpulint.training.post_training import trains
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def _has_gpu(document: Document, module: ModuleIndex | None, project: Project) -
     if module is not None and submits(module):
         return False
     asks = isinstance(document, NotebookDocument) and document.asks_for_gpu
-    return asks or (module is not None and project.gpu_programs.runs_on_gpu(module))
+    return asks or (module is not None and project.fact(GpuPrograms).runs_on_gpu(module))
 
 
 def _trains(command: Command) -> bool:

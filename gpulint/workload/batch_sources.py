@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.documents.python import walk
+from gpulint.placement.batch_flow import BatchFlow
 from gpulint.query import query
 from gpulint.records import dataclass
 from gpulint.semantic.argument_binding import RECEIVERS, argument_of, positional
@@ -23,11 +24,16 @@ from gpulint.semantic.module_index import (
     last_name,
 )
 from gpulint.semantic.path_conditions import conditions
+from gpulint.semantic.points_to import Resolver
 from gpulint.training import fastai_loaders
 from gpulint.training.batch_samplers import sampled_size
+from gpulint.training.guards import Guards
+from gpulint.training.loader_flow import LoaderFlow
+from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_iterables import unwrap_zipped
 from gpulint.training.loop_roles import Role
 from gpulint.training.shared_loops import steps_on_condition
+from gpulint.values.arguments import Arguments
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -127,14 +133,14 @@ class BatchSources:
             return
         batch = self._batch(module, call)
         split = (named or self._drawn(module, call)) if batch is not None else None
-        if batch is not None and split is not None and not self._project.guards.is_debugging(module, call):
+        if batch is not None and split is not None and not self._project.fact(Guards).is_debugging(module, call):
             yield BatchSource(NodeRef(module, call), split, batch)
 
     def _positional(self, module: ModuleIndex, call: ast.Call) -> Iterator[BatchSource]:
         """``make(train, test, size, size)`` where the parameters are ``train_batch_size`` and ``test_batch_size``."""
         if not any("batch" in _label(argument).lower() for argument in call.args):
             return
-        for callee in self._project.resolver.callees(module, call):
+        for callee in self._project.fact(Resolver).callees(module, call):
             if not isinstance(callee.node, FUNCTIONS):
                 continue
             for name, argument in zip(positional(callee.node, call), call.args, strict=False):
@@ -143,12 +149,12 @@ class BatchSources:
 
     def shared(self, module: ModuleIndex) -> Iterator[SharedBatchSize]:
         """Loaders that helpers of a module make for both splits alike."""
-        for loader in self._project.loaders.in_module(module):
+        for loader in self._project.fact(LoaderFlow).in_module(module):
             function = module.function(loader.node)
             batch = self._batch(module, loader.node)
             if function is None or batch is None or batch.module is not module or isinstance(batch.node, ast.IfExp):
                 continue
-            if self._project.guards.is_without_gradients(module, loader.node):
+            if self._project.fact(Guards).is_without_gradients(module, loader.node):
                 continue  # Nothing is trained on the batches, whatever their split is called.
             if isinstance(batch.node, ast.Name) and batch.node.id in {arg.arg for arg in function.args.args}:
                 continue  # The calls say how large the batches are.
@@ -157,10 +163,10 @@ class BatchSources:
             if any(_chooses_split(test) for test, _ in conditions(module, loader.node)):
                 continue  # Another branch makes the loader of the other split.
             sites: dict[Split, list[NodeRef]] = {}
-            for site in self._project.resolver.call_sites(module, function):
+            for site in self._project.fact(Resolver).call_sites(module, function):
                 assert isinstance(site.node, ast.Call)
                 split = self.split(site.module, site.node)
-                if split is Split.TRAIN and self._project.guards.is_without_gradients(site.module, site.node):
+                if split is Split.TRAIN and self._project.fact(Guards).is_without_gradients(site.module, site.node):
                     continue  # the training split is only evaluated
                 if split is not None:
                     sites.setdefault(split, []).append(site)
@@ -194,14 +200,14 @@ class BatchSources:
             if keyword.arg in _BATCH_PARAMETERS:
                 return None if self._takes_batches(module, call) else NodeRef(module, keyword.value)
         if self._is_loader(module, call):
-            argument = self._project.arguments.of(module, call, "batch_size", 1)
+            argument = self._project.fact(Arguments).of(module, call, "batch_size", 1)
             if argument.is_absent and (sampler := _keyword(call, "batch_sampler")) is not None:
                 return sampled_size(self._project, module, sampler)
             return argument.refs[0] if len(argument.refs) == 1 else None
         if isinstance(call.func, ast.Attribute) and call.func.attr in ("batch", "padded_batch") and call.args:
             return NodeRef(module, call.args[0]) if "tensorflow" in module.packages else None
         if any(keyword.arg is None for keyword in call.keywords):
-            argument = self._project.arguments.of(module, call, "batch_size")
+            argument = self._project.fact(Arguments).of(module, call, "batch_size")
             return argument.refs[0] if len(argument.refs) == 1 else None
         if call.args and self._target(module, call) is not None:
             return self._by_position(module, call)
@@ -210,13 +216,13 @@ class BatchSources:
     def _takes_batches(self, module: ModuleIndex, call: ast.Call) -> bool:
         """``validate(model, loader, batch_size=8)``: the batches were made before."""
         return any(
-            isinstance(part, ast.Name) and self._project.loaders.loaders_of(module, part)
+            isinstance(part, ast.Name) and self._project.fact(LoaderFlow).loaders_of(module, part)
             for part in (*call.args, *(keyword.value for keyword in call.keywords))
         )
 
     def _by_position(self, module: ModuleIndex, call: ast.Call) -> NodeRef | None:
         """The argument for a parameter named like a batch size of a function of the tree."""
-        for callee in self._project.resolver.callees(module, call):
+        for callee in self._project.fact(Resolver).callees(module, call):
             if isinstance(callee.node, FUNCTIONS):
                 for name, argument in zip(positional(callee.node, call), call.args, strict=False):
                     if name in _BATCH_PARAMETERS:
@@ -224,7 +230,7 @@ class BatchSources:
         return None
 
     def _is_loader(self, module: ModuleIndex, call: ast.Call) -> bool:
-        return self._project.loaders.is_loader(module, call)
+        return self._project.fact(LoaderFlow).is_loader(module, call)
 
     # -- what the batches are for --------------------------------------------------------------------------------------
 
@@ -251,11 +257,11 @@ class BatchSources:
         A loop that both splits run through (``run(loader, optimizer=None)``), and that steps on a condition, goes by
         what they are called.
         """
-        for batch_read in self._project.batch_flow.of_loader(module, call):
+        for batch_read in self._project.fact(BatchFlow).of_loader(module, call):
             if not isinstance(batch_read.where.node, ast.For) or self._role(batch_read.where) is not Role.STEP:
                 continue
             for source in unwrap_zipped(batch_read.where.node.iter):
-                drawn = self._project.resolver.points_to(batch_read.where.module, source)
+                drawn = self._project.fact(Resolver).points_to(batch_read.where.module, source)
                 if not any(ref.node is call for ref in drawn):
                     continue
                 if not (self._has_training(drawn) and steps_on_condition(self._project, batch_read.where)):
@@ -269,7 +275,7 @@ class BatchSources:
         """What the loops that draw from a loader do."""
         roles = {
             batch_read.where: self._role(batch_read.where)
-            for batch_read in self._project.batch_flow.of_loader(module, call)
+            for batch_read in self._project.fact(BatchFlow).of_loader(module, call)
         }
         splits = {
             Split.TRAIN if role is Role.STEP else Split.EVAL
@@ -280,7 +286,7 @@ class BatchSources:
 
     def _role(self, where: NodeRef) -> Role:
         if isinstance(where.node, ast.For | ast.AsyncFor | ast.While):
-            return self._project.loops.role(where.module, where.node)
+            return self._project.fact(LoopContexts).role(where.module, where.node)
         return Role.OTHER
 
     def _target(self, module: ModuleIndex, call: ast.Call) -> Split | None:

@@ -49,11 +49,14 @@ from gpulint.semantic.module_index import ModuleIndex
 from gpulint.semantic.unused_symbols import is_option_read, is_replaced
 from gpulint.source import Span
 from gpulint.training.guards import is_benchmark
+from gpulint.training.loader_flow import LoaderFlow
+from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
+from gpulint.values.constants import Constants
 from gpulint.values.parameter_defaults import is_overridden
 from gpulint.workload import deepspeed
-from gpulint.workload.batch_size_limits import declared_sizes
-from gpulint.workload.batch_sources import HEAD, Split
+from gpulint.workload.batch_size_limits import BatchSizeLimits, declared_sizes
+from gpulint.workload.batch_sources import HEAD, BatchSources, Split
 from gpulint.workload.evaluation_batches import few_graphs
 from gpulint.workload.small_batches import (
     LARGE_GLOBAL,
@@ -176,22 +179,24 @@ def _is_small_setting(size: int, text: str) -> bool:
 def _python(document: Document, project: Project, module: ModuleIndex) -> Iterator[Finding]:
     declared = list(declared_sizes(project, module))
     uses = any(binding.target.split(".", 1)[0] in _FRAMEWORKS for binding in module.imports)
-    made = project.batch_sources.in_module(module) if uses else []
+    made = project.fact(BatchSources).in_module(module) if uses else []
     sources = [source for source in made if source.split in (Split.TRAIN, Split.BOTH)]
     configured = list(deepspeed.in_program(project, module)) if uses else []
-    if not (declared or sources or configured) or project.batch_size_limits.reason(module):
+    if not (declared or sources or configured) or project.fact(BatchSizeLimits).reason(module):
         return
     text = " ".join(module.calls_by_name)
     if declared and not (uses and _computes(project, module)):
-        declared = [item for item in declared if project.batch_size_limits.trained_with(item[0])]
+        declared = [item for item in declared if project.fact(BatchSizeLimits).trained_with(item[0])]
     by_deepspeed = deepspeed.makes_batches(project, module)
     for option, name, size in declared:
         if by_deepspeed and not is_option_read(option):
             continue
         if size > 1 and is_small(size, text):
-            yield _finding(document, project.constants.place(option).span, f"{name} defaults to {size}", size)
+            yield _finding(document, project.fact(Constants).place(option).span, f"{name} defaults to {size}", size)
     loaded = {
-        value for source in sources for value in project.constants.of(source.batch.module, source.batch.node).constants
+        value
+        for source in sources
+        for value in project.fact(Constants).of(source.batch.module, source.batch.node).constants
     }
     for call, batch in configured:
         # A loader of the program's own takes as many samples as it is told.
@@ -203,12 +208,12 @@ def _python(document: Document, project: Project, module: ModuleIndex) -> Iterat
             )
     lengths = written_lengths(module) if sources else {}
     for source in sources:
-        known = project.constants.of(source.batch.module, source.batch.node)
+        known = project.fact(Constants).of(source.batch.module, source.batch.node)
         if not known.every(lambda value: isinstance(value, int) and is_small(value, text)):
             continue
         if known.every(lambda value: isinstance(value, int) and fills_by_length(lengths, value)):
             continue
-        if project.batch_size_limits.only_looked_at(module, source.node) or few_graphs(module, source):
+        if project.fact(BatchSizeLimits).only_looked_at(module, source.node) or few_graphs(module, source):
             continue
         if is_replaced(module, source.node):
             continue
@@ -232,14 +237,14 @@ def _python(document: Document, project: Project, module: ModuleIndex) -> Iterat
 def _computes(project: Project, module: ModuleIndex) -> bool:
     """Does the module train or evaluate, as opposed to exporting or converting a model?"""
     if (
-        project.loops.has_training_step(module)
-        or project.batch_sources.in_module(module)
-        or project.loaders.in_module(module)
+        project.fact(LoopContexts).has_training_step(module)
+        or project.fact(BatchSources).in_module(module)
+        or project.fact(LoaderFlow).in_module(module)
     ):
         return True
     if module.calls_by_name.keys() & {"fit", "fit_generator", "train", "Trainer"}:
         return True
-    return any(project.loops.role(module, loop) is not Role.OTHER for loop in module.loops)
+    return any(project.fact(LoopContexts).role(module, loop) is not Role.OTHER for loop in module.loops)
 
 
 def _within(value: Span, call: Span) -> Span:
