@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpulint import disk
 from gpulint.escaping import say
 from gpulint.records import dataclass
-from gpulint.workspace import disk
 
 if TYPE_CHECKING:
     from gpulint.project import Project

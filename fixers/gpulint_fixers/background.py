@@ -10,10 +10,10 @@ from importlib.resources import files
 from gpulint.fix import Declined, Edit, NewFile
 from gpulint.project import Project
 from gpulint.semantic.argument_binding import argument_of
-from gpulint.semantic.module_index import LOOPS, FunctionNode, ModuleIndex, NodeRef, last_name
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.loop_contexts import LoopContext
 from gpulint.values.constants import Constants
+from gpulint.workspace.module_index import LOOPS, FunctionNode, ModuleIndex, NodeRef, last_name
 from gpulint_fixers.imports import import_sibling
 
 MODULE = "background_uploads"

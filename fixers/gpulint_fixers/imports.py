@@ -9,7 +9,7 @@ from gpulint.fix import Declined, Edit
 from gpulint.launch.job_index import JobIndex
 from gpulint.project import Project
 from gpulint.query import query
-from gpulint.semantic.module_index import ModuleIndex
+from gpulint.workspace.module_index import ModuleIndex
 from gpulint.workspace.word_index import word_of
 from gpulint_fixers.statements import insert_below, start_of
 

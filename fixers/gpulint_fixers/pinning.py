@@ -11,11 +11,11 @@ from gpulint.placement.device_transfers import DeviceTransfers, Transfer
 from gpulint.placement.devices import Device
 from gpulint.project import Project
 from gpulint.query import query
-from gpulint.semantic.module_index import ModuleIndex
 from gpulint.semantic.path_conditions import conditions
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.loader_calls import Loader, loader_argument
 from gpulint.values.constants import Constants
+from gpulint.workspace.module_index import ModuleIndex
 from gpulint_fixers.calls import add_keyword
 
 _IS_AVAILABLE = "torch.cuda.is_available()"

@@ -11,9 +11,9 @@ from gpulint.launch.gpu_counts import processes
 from gpulint.launch.job import Launched
 from gpulint.launch.job_index import JobIndex
 from gpulint.project import Project
-from gpulint.semantic.module_index import NodeRef
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.loader_calls import Loader
+from gpulint.workspace.module_index import NodeRef
 
 MOST = 16
 """More workers than this seldom help one GPU, whatever the node has."""

@@ -13,11 +13,11 @@ from gpulint.documents.python import walk
 from gpulint.placement.batch_flow import BatchFlow
 from gpulint.programs.multi_gpu_use import MultiGpuUse
 from gpulint.query import query
-from gpulint.semantic.module_index import FUNCTIONS, FunctionNode, ModuleIndex, NodeRef, last_name
 from gpulint.semantic.points_to import Resolver
 from gpulint.spread import Spread
 from gpulint.training.loader_calls import Loader, loader_argument
 from gpulint.training.loop_contexts import LoopContexts
+from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, ModuleIndex, NodeRef, last_name
 
 if TYPE_CHECKING:
     from gpulint.placement.batch_flow import BatchRead

@@ -16,15 +16,6 @@ from gpulint.placement.prepared_loaders import PreparedLoaders
 from gpulint.query import cyclic
 from gpulint.records import dataclass
 from gpulint.semantic.argument_binding import argument_of
-from gpulint.semantic.module_index import (
-    FUNCTIONS,
-    BindingKind,
-    FunctionNode,
-    LoopNode,
-    ModuleIndex,
-    NodeRef,
-    last_name,
-)
 from gpulint.semantic.points_to import Resolver
 from gpulint.spread import Spread
 from gpulint.training.forward_calls import forward_calls
@@ -33,6 +24,15 @@ from gpulint.training.loader_flow import LoaderFlow
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_iterables import is_loader_name, unwrap_iterable, unwrap_zipped
 from gpulint.training.loop_roles import Role
+from gpulint.workspace.module_index import (
+    FUNCTIONS,
+    BindingKind,
+    FunctionNode,
+    LoopNode,
+    ModuleIndex,
+    NodeRef,
+    last_name,
+)
 
 if TYPE_CHECKING:
     from gpulint.project import Project

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from gpulint.documents.python import walk
 from gpulint.semantic.argument_binding import argument_of
-from gpulint.semantic.module_index import FUNCTIONS, BindingKind, FunctionNode, ModuleIndex
 from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.reaching_definitions import reaching
+from gpulint.workspace.module_index import FUNCTIONS, BindingKind, FunctionNode, ModuleIndex
 
 if TYPE_CHECKING:
     from gpulint.project import Project

@@ -9,10 +9,10 @@ from gpulint.documents.python import walk
 from gpulint.placement.batch_flow import BatchFlow
 from gpulint.placement.host_to_device import HostToDevice
 from gpulint.query import query
-from gpulint.semantic.module_index import BindingKind, LoopNode, ModuleIndex, last_name
 from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.reaching_definitions import reaching
 from gpulint.training.loop_contexts import LoopContexts
+from gpulint.workspace.module_index import BindingKind, LoopNode, ModuleIndex, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project

@@ -15,7 +15,6 @@ from gpulint.placement.devices import Device, Devices
 from gpulint.programs.gpu_programs import GpuPrograms, runs_elsewhere
 from gpulint.query import query, stored
 from gpulint.records import dataclass
-from gpulint.semantic.module_index import CallSite, ModuleIndex, NodeRef, last_name
 from gpulint.semantic.points_to import Resolver
 from gpulint.spread import Spread
 from gpulint.training.bounded_loops import reads_few_batches
@@ -24,6 +23,7 @@ from gpulint.training.loader_calls import Loader
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.values.arguments import Arguments
 from gpulint.values.constants import Constants
+from gpulint.workspace.module_index import CallSite, ModuleIndex, NodeRef, last_name
 from gpulint.workspace.word_index import word_of
 
 if TYPE_CHECKING:

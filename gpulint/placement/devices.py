@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.query import cyclic
-from gpulint.semantic.module_index import ModuleIndex, NodeRef, last_name
 from gpulint.semantic.points_to import Resolver
 from gpulint.values.constants import Constants
+from gpulint.workspace.module_index import ModuleIndex, NodeRef, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project

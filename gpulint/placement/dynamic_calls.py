@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.semantic.argument_binding import argument_of
-from gpulint.semantic.module_index import BindingKind, FunctionNode, ModuleIndex, branches
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.loop_contexts import LoopContexts
+from gpulint.workspace.module_index import BindingKind, FunctionNode, ModuleIndex, branches
 from gpulint.workspace.word_index import word_of
 
 if TYPE_CHECKING:

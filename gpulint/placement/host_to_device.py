@@ -19,7 +19,6 @@ from gpulint.placement.prepared_loaders import Frameworks
 from gpulint.programs.gpu_programs import runs_elsewhere
 from gpulint.query import query
 from gpulint.semantic.argument_binding import argument_of, parameters
-from gpulint.semantic.module_index import FUNCTIONS, FunctionNode, ModuleIndex, NodeRef, last_name
 from gpulint.semantic.points_to import Resolver
 from gpulint.spread import Spread
 from gpulint.training.loader_calls import Loader, loader_argument
@@ -28,6 +27,7 @@ from gpulint.training.trainer_config import all_on_cpu, is_on_cpu, trains_on_cpu
 from gpulint.values.arguments import ArgumentState
 from gpulint.values.constants import Constants
 from gpulint.values.yacs_defaults import setting_keys
+from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, ModuleIndex, NodeRef, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project

@@ -12,11 +12,11 @@ from gpulint.libraries import Models
 from gpulint.libraries.frameworks import Mover
 from gpulint.query import cyclic, query
 from gpulint.semantic.argument_binding import argument_of
-from gpulint.semantic.module_index import FUNCTIONS, Binding, BindingKind, FunctionNode, ModuleIndex, last_name
 from gpulint.semantic.points_to import Resolver
 from gpulint.spread import Spread
 from gpulint.training.loader_flow import LoaderFlow
 from gpulint.training.loop_iterables import unwrap_iterable
+from gpulint.workspace.module_index import FUNCTIONS, Binding, BindingKind, FunctionNode, ModuleIndex, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project

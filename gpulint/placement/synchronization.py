@@ -12,7 +12,9 @@ from gpulint.documents.python import walk
 from gpulint.placement.isinstance_tests import gets_no_tensor
 from gpulint.placement.tensor_location import TensorLocations
 from gpulint.records import dataclass
-from gpulint.semantic.module_index import (
+from gpulint.semantic.points_to import Resolver
+from gpulint.semantic.reaching_definitions import reaching
+from gpulint.workspace.module_index import (
     COMPREHENSIONS,
     FUNCTIONS,
     Binding,
@@ -22,8 +24,6 @@ from gpulint.semantic.module_index import (
     NodeRef,
     last_name,
 )
-from gpulint.semantic.points_to import Resolver
-from gpulint.semantic.reaching_definitions import reaching
 
 if TYPE_CHECKING:
     from gpulint.project import Project

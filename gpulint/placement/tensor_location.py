@@ -11,11 +11,11 @@ from gpulint.placement.batch_flow import BatchFlow
 from gpulint.placement.device_transfers import DeviceTransfers
 from gpulint.query import cyclic
 from gpulint.semantic.argument_binding import argument_of
-from gpulint.semantic.module_index import FUNCTIONS, BindingKind, FunctionNode, ModuleIndex, last_name
 from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.reaching_definitions import reaching
 from gpulint.training.forward_calls import forward_calls
 from gpulint.training.loop_contexts import LoopContexts
+from gpulint.workspace.module_index import FUNCTIONS, BindingKind, FunctionNode, ModuleIndex, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project

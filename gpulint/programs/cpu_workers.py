@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from gpulint import regex
 from gpulint.launch.job_index import JobIndex
 from gpulint.query import query
-from gpulint.semantic.module_index import BindingKind, ModuleIndex, last_name
+from gpulint.workspace.module_index import BindingKind, ModuleIndex, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project

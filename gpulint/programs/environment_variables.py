@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 from gpulint import regex
 from gpulint.documents.base import Document
 from gpulint.records import dataclass
-from gpulint.semantic.module_index import ModuleIndex
 from gpulint.semantic.points_to import Resolver
 from gpulint.source import Span
 from gpulint.training.guards import Guards
 from gpulint.values.constants import Constants
+from gpulint.workspace.module_index import ModuleIndex
 
 if TYPE_CHECKING:
     from gpulint.documents.shell import Command, Script

@@ -12,11 +12,11 @@ from gpulint import regex
 from gpulint.programs import cpu_workers
 from gpulint.query import query
 from gpulint.semantic.hardware_words import GpuWords, is_for_tpu, runs_on_other_hardware
-from gpulint.semantic.module_index import ModuleIndex, source_text
 from gpulint.semantic.path_conditions import conditions
 from gpulint.training import workflow_steps
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.trainer_config import trains_on_cpu
+from gpulint.workspace.module_index import ModuleIndex, source_text
 from gpulint.workspace.word_index import word_of
 
 if TYPE_CHECKING:

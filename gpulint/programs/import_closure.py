@@ -16,7 +16,7 @@ from gpulint import regex
 from gpulint.launch.job_index import JobIndex
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.programs.multi_gpu_use import MAX_MODULES, MultiGpuUse, Program
-from gpulint.semantic.module_index import ModuleIndex
+from gpulint.workspace.module_index import ModuleIndex
 
 if TYPE_CHECKING:
     from gpulint.project import Project

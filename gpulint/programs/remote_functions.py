@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from gpulint import regex
 from gpulint.finding import Place
 from gpulint.records import dataclass
-from gpulint.semantic.module_index import FUNCTIONS, ModuleIndex, last_name
 from gpulint.semantic.points_to import Resolver
 from gpulint.values.constants import Constants
+from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.semantic.argument_binding import RECEIVERS, callback_call
-from gpulint.semantic.module_index import FunctionNode, ModuleIndex, NodeRef, last_name
+from gpulint.workspace.module_index import FunctionNode, ModuleIndex, NodeRef, last_name
 from gpulint.workspace.word_index import word_of
 
 if TYPE_CHECKING:

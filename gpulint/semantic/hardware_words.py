@@ -9,7 +9,7 @@ from gpulint import regex
 from gpulint.libraries import Models
 from gpulint.libraries.programs import Library
 from gpulint.query import query
-from gpulint.semantic.module_index import ModuleIndex
+from gpulint.workspace.module_index import ModuleIndex
 
 if TYPE_CHECKING:
     pass

@@ -17,9 +17,17 @@ from gpulint.query import cyclic, query
 from gpulint.semantic.argument_binding import RECEIVERS, argument_of, given_by_name, under_name
 from gpulint.semantic.call_graph import call_sites
 from gpulint.semantic.class_hierarchy import ClassHierarchy
-from gpulint.semantic.module_index import FUNCTIONS, Binding, BindingKind, FunctionNode, ModuleIndex, NodeRef, last_name
 from gpulint.semantic.qualified_names import BUILTINS
 from gpulint.semantic.reaching_definitions import reaching
+from gpulint.workspace.module_index import (
+    FUNCTIONS,
+    Binding,
+    BindingKind,
+    FunctionNode,
+    ModuleIndex,
+    NodeRef,
+    last_name,
+)
 
 if TYPE_CHECKING:
     from gpulint.project import Project

@@ -6,9 +6,9 @@ import ast
 from typing import TYPE_CHECKING
 
 from gpulint.semantic.argument_binding import argument_of, parameters
-from gpulint.semantic.module_index import FUNCTIONS, BindingKind, FunctionNode, ModuleIndex, NodeRef
 from gpulint.semantic.points_to import Resolver
 from gpulint.values.arguments import Arguments
+from gpulint.workspace.module_index import FUNCTIONS, BindingKind, FunctionNode, ModuleIndex, NodeRef
 
 if TYPE_CHECKING:
     from gpulint.project import Project

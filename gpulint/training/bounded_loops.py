@@ -6,10 +6,10 @@ import ast
 from typing import TYPE_CHECKING
 
 from gpulint.query import query
-from gpulint.semantic.module_index import ModuleIndex, NodeRef, last_name
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
 from gpulint.values.constants import Constants
+from gpulint.workspace.module_index import ModuleIndex, NodeRef, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project

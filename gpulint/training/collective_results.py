@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.query import query
-from gpulint.semantic.module_index import FUNCTIONS, Binding, ModuleIndex, NodeRef, Scope, last_name
 from gpulint.training.guards import Guards
 from gpulint.training.loop_contexts import LoopContexts
+from gpulint.workspace.module_index import FUNCTIONS, Binding, ModuleIndex, NodeRef, Scope, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project

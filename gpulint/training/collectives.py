@@ -6,8 +6,8 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from gpulint.semantic.module_index import ModuleIndex, last_name
 from gpulint.semantic.points_to import Resolver
+from gpulint.workspace.module_index import ModuleIndex, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project

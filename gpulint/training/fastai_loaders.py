@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from gpulint.semantic.module_index import ModuleIndex, last_name
+from gpulint.workspace.module_index import ModuleIndex, last_name
 
 _PACKAGES = frozenset({"fastai", "fastbook"})
 

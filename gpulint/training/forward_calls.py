@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpulint.semantic.module_index import FUNCTIONS, FunctionNode, ModuleIndex, NodeRef
 from gpulint.semantic.points_to import Resolver
 from gpulint.spread import Spread
 from gpulint.training.loop_contexts import LoopContexts
+from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, ModuleIndex, NodeRef
 
 if TYPE_CHECKING:
     from gpulint.project import Project

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from gpulint import regex
-from gpulint.semantic.module_index import ModuleIndex
 from gpulint.training.guards import Guards
+from gpulint.workspace.module_index import ModuleIndex
 
 if TYPE_CHECKING:
     from gpulint.project import Project

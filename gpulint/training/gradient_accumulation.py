@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.records import dataclass
-from gpulint.semantic.module_index import LoopNode, ModuleIndex, last_name
 from gpulint.semantic.path_conditions import conditions, contexts_of
 from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.reaching_definitions import reaching
 from gpulint.training.guards import Guards
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
+from gpulint.workspace.module_index import LoopNode, ModuleIndex, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project

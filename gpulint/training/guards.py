@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.documents.python import walk
-from gpulint.semantic.module_index import FUNCTIONS, ModuleIndex, last_name, source_text
 from gpulint.semantic.path_conditions import conditions, contexts_of, nested_exits
 from gpulint.semantic.points_to import Resolver
 from gpulint.training import workflow_steps
@@ -19,6 +18,7 @@ from gpulint.training.loop_roles import Role
 from gpulint.values import yacs_defaults
 from gpulint.values.constants import Constants
 from gpulint.values.periodic_tests import is_counter, is_periodic
+from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, last_name, source_text
 
 if TYPE_CHECKING:
     from gpulint.project import Project

@@ -12,11 +12,11 @@ from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.query import cyclic, query
 from gpulint.records import dataclass
-from gpulint.semantic.module_index import FUNCTIONS, FunctionNode, LoopNode, ModuleIndex, NodeRef, dotted, last_name
 from gpulint.semantic.path_conditions import contexts_of
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role, stops_at_once
+from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, LoopNode, ModuleIndex, NodeRef, dotted, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project

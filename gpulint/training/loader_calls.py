@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from gpulint.libraries import Models
 from gpulint.libraries.frameworks import Loader as LoaderRow
 from gpulint.records import dataclass
-from gpulint.semantic.module_index import CallSite
 from gpulint.values.arguments import Argument, Arguments
+from gpulint.workspace.module_index import CallSite
 
 if TYPE_CHECKING:
     from gpulint.project import Project

@@ -14,12 +14,12 @@ from gpulint.semantic.argument_binding import argument_of, parameters
 from gpulint.semantic.call_graph import calls_taking
 from gpulint.semantic.containers import elements
 from gpulint.semantic.hardware_words import is_for_tpu
-from gpulint.semantic.module_index import FUNCTIONS, BindingKind, ModuleIndex, NodeRef, kinds_bound, last_name
 from gpulint.semantic.points_to import Resolver
 from gpulint.spread import Spread
 from gpulint.training.guards import Guards
 from gpulint.training.loader_calls import TORCH_LOADER, Loader, LoaderClasses
 from gpulint.training.loop_iterables import is_loader_name, is_of_parts, unwrap_iterable
+from gpulint.workspace.module_index import FUNCTIONS, BindingKind, ModuleIndex, NodeRef, kinds_bound, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project

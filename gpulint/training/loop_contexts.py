@@ -12,9 +12,9 @@ from gpulint.libraries.names import matches
 from gpulint.query import cyclic
 from gpulint.records import dataclass
 from gpulint.semantic.call_graph import calls_taking
-from gpulint.semantic.module_index import FunctionNode, ModuleIndex, NodeRef
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.loop_roles import LoopRoles, Role
+from gpulint.workspace.module_index import FunctionNode, ModuleIndex, NodeRef
 
 if TYPE_CHECKING:
     from gpulint.project import Project

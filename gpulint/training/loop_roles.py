@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, TypeVar
 from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.query import cyclic, query
-from gpulint.semantic.module_index import FUNCTIONS, LOOPS, FunctionNode, LoopNode, ModuleIndex, NodeRef, last_name
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.loop_iterables import holds_several, is_loader_name, is_of_parts, unwrap_iterable
+from gpulint.workspace.module_index import FUNCTIONS, LOOPS, FunctionNode, LoopNode, ModuleIndex, NodeRef, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from gpulint import regex
 from gpulint.query import query
 from gpulint.semantic.argument_binding import argument_of, parameters
-from gpulint.semantic.module_index import BindingKind, ModuleIndex, NodeRef, last_name
 from gpulint.semantic.path_conditions import conditions, exclude_each_other, known_from
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.loop_contexts import LoopContexts
+from gpulint.workspace.module_index import BindingKind, ModuleIndex, NodeRef, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project

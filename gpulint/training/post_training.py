@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from gpulint.documents.python import walk
-from gpulint.semantic.module_index import FUNCTIONS, LOOPS, ModuleIndex, last_name
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.guards import Guards
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
 from gpulint.values.constants import Constants
+from gpulint.workspace.module_index import FUNCTIONS, LOOPS, ModuleIndex, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project

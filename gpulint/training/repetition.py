@@ -10,11 +10,11 @@ from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.query import query
 from gpulint.semantic.argument_binding import CallbackCall
-from gpulint.semantic.module_index import FUNCTIONS, LOOPS, FunctionNode, LoopNode, ModuleIndex, NodeRef, last_name
 from gpulint.semantic.path_conditions import conditions
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.loop_contexts import LoopContext, LoopContexts
 from gpulint.training.loop_roles import Role, is_epoch_loop
+from gpulint.workspace.module_index import FUNCTIONS, LOOPS, FunctionNode, LoopNode, ModuleIndex, NodeRef, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.documents.python import walk
-from gpulint.semantic.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name, source_text
 from gpulint.semantic.path_conditions import conditions
 from gpulint.semantic.points_to import Resolver
+from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name, source_text
 
 if TYPE_CHECKING:
     from gpulint.project import Project

@@ -12,11 +12,11 @@ from gpulint.documents.python import walk
 from gpulint.query import query
 from gpulint.records import dataclass
 from gpulint.semantic.argument_binding import RECEIVERS
-from gpulint.semantic.module_index import FUNCTIONS, CallSite, ModuleIndex, NodeRef, dotted, last_name
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
 from gpulint.values.arguments import Arguments
+from gpulint.workspace.module_index import FUNCTIONS, CallSite, ModuleIndex, NodeRef, dotted, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project

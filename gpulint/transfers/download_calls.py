@@ -11,12 +11,12 @@ from gpulint.documents.python import walk
 from gpulint.launch.transfer_commands import OWN_HOST
 from gpulint.libraries import downloads as tables
 from gpulint.libraries.dataset_classes import GRAPH_BASE, class_name, is_class, library_data_set
-from gpulint.semantic.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name
 from gpulint.semantic.points_to import Resolver
 from gpulint.transfers.download import Download, callee, is_small
 from gpulint.transfers.hub_downloads import HubDownloads
 from gpulint.values.arguments import Arguments
 from gpulint.values.constants import Constants
+from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project

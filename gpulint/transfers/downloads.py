@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 from gpulint import regex
 from gpulint.libraries.dataset_classes import GRAPH_BASE
 from gpulint.query import query
-from gpulint.semantic.module_index import FUNCTIONS, FunctionNode, ModuleIndex, NodeRef
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.transfers.download import Download, callee
 from gpulint.transfers.download_calls import FETCHES, LIBRARIES, DownloadCalls, may_fetch
 from gpulint.values.constants import Constants
+from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, ModuleIndex, NodeRef
 
 if TYPE_CHECKING:
     from gpulint.project import Project

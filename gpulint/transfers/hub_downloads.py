@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from gpulint.libraries import downloads as tables
 from gpulint.libraries.hub_ids import is_data_set_id, is_model_id
-from gpulint.semantic.module_index import ModuleIndex, NodeRef, last_name
 from gpulint.semantic.points_to import Resolver
 from gpulint.transfers.download import Download, callee
 from gpulint.values.arguments import Arguments
 from gpulint.values.constants import Constants
+from gpulint.workspace.module_index import ModuleIndex, NodeRef, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project

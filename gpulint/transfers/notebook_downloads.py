@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from gpulint.documents.base import Document
     from gpulint.documents.shell import Command
     from gpulint.project import Project
-    from gpulint.semantic.module_index import ModuleIndex
+    from gpulint.workspace.module_index import ModuleIndex
 
 TOOLS = regex.compile(rb"\b(?:wget|curl|aria2c|gdown|kaggle|huggingface-cli|hf|lfs|axel)\s|clone\s+\S*huggingface")
 """A look at a notebook's bytes for what escapes fetch with."""

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.query import cyclic
-from gpulint.semantic.module_index import FunctionNode, ModuleIndex, source_text
 from gpulint.semantic.path_conditions import conditions
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.guards import Guards
 from gpulint.transfers.downloads import Downloads
+from gpulint.workspace.module_index import FunctionNode, ModuleIndex, source_text
 
 if TYPE_CHECKING:
     from gpulint.project import Project

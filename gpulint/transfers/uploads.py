@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.records import dataclass
-from gpulint.semantic.module_index import CallSite, ModuleIndex, NodeRef, last_name
 from gpulint.semantic.points_to import Resolver
 from gpulint.transfers.storage import StorageLocations
 from gpulint.values.arguments import Arguments
+from gpulint.workspace.module_index import CallSite, ModuleIndex, NodeRef, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project

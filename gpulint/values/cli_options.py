@@ -15,11 +15,11 @@ from gpulint.documents.python import walk
 from gpulint.launch.job_index import JobIndex
 from gpulint.numerals import MAX_DIGITS
 from gpulint.query import query
-from gpulint.semantic.module_index import FUNCTIONS, ModuleIndex, NodeRef, dotted, last_name
 from gpulint.semantic.points_to import Resolver
 from gpulint.values.argument_files import ArgumentFiles, Start
 from gpulint.values.constants import Constants
 from gpulint.values.submitted_options import SubmittedOptions
+from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef, dotted, last_name
 
 if TYPE_CHECKING:
     from gpulint.finding import Place

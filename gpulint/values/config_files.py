@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING
 
 from gpulint.finding import Place
 from gpulint.query import query
-from gpulint.semantic.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name
 from gpulint.semantic.points_to import Resolver
 from gpulint.source import SourceText, Span
 from gpulint.values import trial_config
 from gpulint.values.arguments import Arguments
 from gpulint.values.constants import Constants
+from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project

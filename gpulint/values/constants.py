@@ -12,9 +12,9 @@ from gpulint.finding import Place
 from gpulint.numerals import MAX_DIGITS
 from gpulint.query import cyclic
 from gpulint.records import dataclass
-from gpulint.semantic.module_index import ModuleIndex, NodeRef
 from gpulint.semantic.points_to import Resolver
 from gpulint.values import strings, tracker_config
+from gpulint.workspace.module_index import ModuleIndex, NodeRef
 
 if TYPE_CHECKING:
     from gpulint.project import Project

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.semantic.argument_binding import CallbackCall, argument_of
-from gpulint.semantic.module_index import FunctionNode, ModuleIndex, last_name
 from gpulint.semantic.points_to import Resolver
+from gpulint.workspace.module_index import FunctionNode, ModuleIndex, last_name
 from gpulint.workspace.word_index import word_of
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.query import query
 from gpulint.semantic.argument_binding import argument_of
-from gpulint.semantic.module_index import FUNCTIONS, BindingKind, ModuleIndex, last_name, source_text
 from gpulint.semantic.path_conditions import conditions
 from gpulint.semantic.points_to import Resolver
 from gpulint.values.constants import Constants
+from gpulint.workspace.module_index import FUNCTIONS, BindingKind, ModuleIndex, last_name, source_text
 
 if TYPE_CHECKING:
     from gpulint.project import Project

@@ -7,7 +7,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from gpulint import regex
-from gpulint.semantic.module_index import ModuleIndex, NodeRef
+from gpulint.workspace.module_index import ModuleIndex, NodeRef
 
 if TYPE_CHECKING:
     from gpulint.project import Project

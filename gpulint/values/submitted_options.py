@@ -22,10 +22,10 @@ from gpulint.launch.path_resolution import PathResolver
 from gpulint.launch.program_launches import launches
 from gpulint.query import query
 from gpulint.records import dataclass
-from gpulint.semantic.module_index import ModuleIndex
 from gpulint.semantic.points_to import Resolver
 from gpulint.values.arguments import Arguments
 from gpulint.values.constants import Constants
+from gpulint.workspace.module_index import ModuleIndex
 from gpulint.workspace.word_index import word_of
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from gpulint.semantic.module_index import ModuleIndex, NodeRef
 from gpulint.semantic.points_to import Resolver
+from gpulint.workspace.module_index import ModuleIndex, NodeRef
 
 if TYPE_CHECKING:
     from gpulint.project import Project

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpulint.launch.job_index import JobIndex
-from gpulint.semantic.module_index import ModuleIndex, NodeRef, last_name
+from gpulint.workspace.module_index import ModuleIndex, NodeRef, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from gpulint.semantic.module_index import ModuleIndex, dotted
 from gpulint.semantic.points_to import Resolver
+from gpulint.workspace.module_index import ModuleIndex, dotted
 from gpulint.workspace.word_index import word_of
 
 if TYPE_CHECKING:

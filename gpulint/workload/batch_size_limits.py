@@ -11,7 +11,6 @@ from gpulint import regex
 from gpulint.launch.job_index import JobIndex
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.query import query
-from gpulint.semantic.module_index import ModuleIndex, NodeRef, last_name, source_text
 from gpulint.semantic.path_conditions import conditions
 from gpulint.semantic.points_to import Resolver
 from gpulint.source import Span
@@ -21,6 +20,7 @@ from gpulint.training.loop_roles import Role
 from gpulint.values.constants import Constants
 from gpulint.workload.batch_sources import BatchSources, Split
 from gpulint.workload.small_batches import is_accumulation, is_batch_size, names_large_model
+from gpulint.workspace.module_index import ModuleIndex, NodeRef, last_name, source_text
 
 if TYPE_CHECKING:
     from gpulint.project import Project

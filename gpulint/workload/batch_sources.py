@@ -14,15 +14,6 @@ from gpulint.placement.batch_flow import BatchFlow
 from gpulint.query import query
 from gpulint.records import dataclass
 from gpulint.semantic.argument_binding import RECEIVERS, argument_of, positional
-from gpulint.semantic.module_index import (
-    FUNCTIONS,
-    BindingKind,
-    CallSite,
-    FunctionNode,
-    ModuleIndex,
-    NodeRef,
-    last_name,
-)
 from gpulint.semantic.path_conditions import conditions
 from gpulint.semantic.points_to import Resolver
 from gpulint.training import fastai_loaders
@@ -34,6 +25,15 @@ from gpulint.training.loop_iterables import unwrap_zipped
 from gpulint.training.loop_roles import Role
 from gpulint.training.shared_loops import steps_on_condition
 from gpulint.values.arguments import Arguments
+from gpulint.workspace.module_index import (
+    FUNCTIONS,
+    BindingKind,
+    CallSite,
+    FunctionNode,
+    ModuleIndex,
+    NodeRef,
+    last_name,
+)
 
 if TYPE_CHECKING:
     from gpulint.project import Project

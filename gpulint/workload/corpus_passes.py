@@ -11,10 +11,10 @@ from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.records import dataclass
 from gpulint.semantic.argument_binding import positional
-from gpulint.semantic.module_index import FUNCTIONS, FunctionNode, ModuleIndex, last_name
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.workload.sample_preprocessing import TOKENISES, SamplePreprocessing, is_held_out
+from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, ModuleIndex, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project

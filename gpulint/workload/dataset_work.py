@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.placement.host_to_device import HostToDevice
-from gpulint.semantic.module_index import FUNCTIONS, FunctionNode, NodeRef, last_name
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.loader_calls import Loader, loader_argument
+from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, NodeRef, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 from gpulint.finding import Place
 from gpulint.launch.job_index import JobIndex
 from gpulint.records import dataclass
-from gpulint.semantic.module_index import ModuleIndex, NodeRef
 from gpulint.semantic.points_to import Resolver
 from gpulint.values.arguments import Arguments
 from gpulint.values.constants import Constants
 from gpulint.workload.batch_sources import BatchSources, Split
+from gpulint.workspace.module_index import ModuleIndex, NodeRef
 
 if TYPE_CHECKING:
     from gpulint.documents.base import Document

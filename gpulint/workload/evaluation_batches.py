@@ -12,7 +12,6 @@ from gpulint.placement.batch_flow import BatchFlow
 from gpulint.placement.prepared_loaders import Frameworks
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.programs.multi_gpu_use import MultiGpuUse
-from gpulint.semantic.module_index import LOOPS, FunctionNode, ModuleIndex, last_name
 from gpulint.training.bounded_loops import reads_few_batches
 from gpulint.training.frozen_models import trains_only_head
 from gpulint.training.loop_contexts import LoopContexts
@@ -20,6 +19,7 @@ from gpulint.training.loop_roles import Role
 from gpulint.values.arguments import Arguments
 from gpulint.workload.batch_size_limits import BatchSizeLimits
 from gpulint.workload.batch_sources import BatchSource, BatchSources, Split
+from gpulint.workspace.module_index import LOOPS, FunctionNode, ModuleIndex, last_name
 from gpulint.workspace.word_index import word_of
 
 if TYPE_CHECKING:

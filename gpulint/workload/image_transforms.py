@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.semantic.containers import elements, stored_values
-from gpulint.semantic.module_index import ModuleIndex, NodeRef
 from gpulint.semantic.points_to import Resolver
+from gpulint.workspace.module_index import ModuleIndex, NodeRef
 
 if TYPE_CHECKING:
     from gpulint.project import Project

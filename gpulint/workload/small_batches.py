@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from gpulint import regex
 from gpulint.numerals import whole
 from gpulint.rule import Kind
-from gpulint.semantic.module_index import ModuleIndex
 from gpulint.source import Span
+from gpulint.workspace.module_index import ModuleIndex
 
 if TYPE_CHECKING:
     from gpulint.documents.base import Document

@@ -11,10 +11,10 @@ from gpulint import regex
 from gpulint.launch.job_index import JobIndex
 from gpulint.numerals import whole
 from gpulint.records import dataclass
-from gpulint.semantic.module_index import ModuleIndex, last_name
 from gpulint.source import Span
 from gpulint.values.constants import Constants
 from gpulint.workload.batch_sources import Split, split_of
+from gpulint.workspace.module_index import ModuleIndex, last_name
 from gpulint.workspace.word_index import word_of
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ import pytest
 
 from gpulint.programs.environment_variables import settings
 from gpulint.project import Project
-from gpulint.semantic.module_index import ModuleIndex
 from gpulint.training.guards import Guards
+from gpulint.workspace.module_index import ModuleIndex
 from tests.trees import Tree
 
 

@@ -17,9 +17,9 @@ from gpulint.placement.host_to_device import HostToDevice
 from gpulint.programs.multi_gpu_use import MultiGpuUse
 from gpulint.project import Project
 from gpulint.semantic.argument_binding import RECEIVERS, argument_of, parameters
-from gpulint.semantic.module_index import FunctionNode, NodeRef, last_name
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.loader_calls import Loader
+from gpulint.workspace.module_index import FunctionNode, NodeRef, last_name
 from gpulint_fixers.calls import set_keyword
 from gpulint_fixers.pinning import pin
 

@@ -11,12 +11,12 @@ from gpulint.documents.python import walk
 from gpulint.finding import Finding
 from gpulint.fix import Declined, Fix, Fixer, Safety
 from gpulint.project import Project
-from gpulint.semantic.module_index import ModuleIndex, last_name
 from gpulint.semantic.path_conditions import conditions
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.gradient_accumulation import Accumulation
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
+from gpulint.workspace.module_index import ModuleIndex, last_name
 from gpulint_fixers.calls import set_keyword
 from gpulint_fixers.statements import insert_above
 

@@ -15,9 +15,9 @@ from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
 from gpulint.programs.multi_gpu_use import MultiGpuUse
 from gpulint.project import Project
 from gpulint.semantic.argument_binding import argument_of
-from gpulint.semantic.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.guards import Guards
+from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name
 from gpulint_fixers.statements import insert_below
 
 _SAME = frozenset(

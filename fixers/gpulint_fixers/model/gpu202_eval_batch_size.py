@@ -14,11 +14,11 @@ from gpulint.documents.python import walk
 from gpulint.finding import Finding
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
 from gpulint.project import Project
-from gpulint.semantic.module_index import BindingKind, ModuleIndex
 from gpulint.source import Span
 from gpulint.values.arguments import Arguments
 from gpulint.values.constants import Constants
 from gpulint.workload.batch_sources import Split, split_of
+from gpulint.workspace.module_index import BindingKind, ModuleIndex
 from gpulint_fixers.statements import insert_below
 
 

@@ -11,12 +11,12 @@ from gpulint.finding import Finding
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
 from gpulint.project import Project
 from gpulint.query import query
-from gpulint.semantic.module_index import LOOPS, FunctionNode, ModuleIndex, last_name
 from gpulint.semantic.points_to import Resolver
 from gpulint.source import Span
 from gpulint.training.inference_loops import InferenceLoop
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
+from gpulint.workspace.module_index import LOOPS, FunctionNode, ModuleIndex, last_name
 from gpulint_fixers.structural import wrap
 
 _EXPLAINING = regex.compile(

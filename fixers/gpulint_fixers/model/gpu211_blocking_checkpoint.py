@@ -9,8 +9,8 @@ from gpulint_rules.model.gpu211_blocking_checkpoint import BlockingCheckpoint
 from gpulint.finding import Finding
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
 from gpulint.project import Project
-from gpulint.semantic.module_index import NodeRef, last_name
 from gpulint.semantic.points_to import Resolver
+from gpulint.workspace.module_index import NodeRef, last_name
 from gpulint_fixers.background import MODULE, bring_module, touched_later
 
 _NAME = "save_in_background"

@@ -42,12 +42,12 @@ from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
-from gpulint.semantic.module_index import ModuleIndex, dotted
 from gpulint.source import Span
 from gpulint.training.loader_calls import Loader
 from gpulint.training.loader_flow import LoaderFlow
 from gpulint.values import yacs_defaults
 from gpulint.values.training_configs import settings
+from gpulint.workspace.module_index import ModuleIndex, dotted
 
 _OFF = regex.compile(r"pin_mem(?:ory)?['\"]?:[ \t]*(?:false|no|off)\b", re.IGNORECASE)
 _PIN = regex.compile(r"(^|\.)pin_mem(ory)?$", re.IGNORECASE)

@@ -39,7 +39,7 @@ from gpulint.placement.device_transfers import DeviceTransfers, Transfer
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
-from gpulint.semantic.module_index import ModuleIndex
+from gpulint.workspace.module_index import ModuleIndex
 
 
 @dataclass(frozen=True, slots=True)

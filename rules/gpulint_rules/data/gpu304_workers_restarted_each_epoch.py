@@ -35,7 +35,6 @@ from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
-from gpulint.semantic.module_index import ModuleIndex, NodeRef, last_name
 from gpulint.source import Span
 from gpulint.training.loader_calls import Loader, loader_argument
 from gpulint.training.loader_flow import LoaderFlow
@@ -43,6 +42,7 @@ from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
 from gpulint.values.arguments import ArgumentState
 from gpulint.values.constants import Constants
+from gpulint.workspace.module_index import ModuleIndex, NodeRef, last_name
 
 
 @dataclass(frozen=True, slots=True)

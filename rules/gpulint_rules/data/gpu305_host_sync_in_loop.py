@@ -42,7 +42,6 @@ from gpulint.placement.synchronization import SyncKind, SyncPoint, SyncPoints
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
-from gpulint.semantic.module_index import FUNCTIONS, LOOPS, ModuleIndex, NodeRef, last_name
 from gpulint.semantic.path_conditions import conditions, is_ending
 from gpulint.training.bounded_loops import FEW, reads_few_batches
 from gpulint.training.guards import Guards, is_benchmark
@@ -56,6 +55,7 @@ from gpulint.training.phases import (
     only_evaluates,
 )
 from gpulint.workload.sample_preprocessing import is_held_out
+from gpulint.workspace.module_index import FUNCTIONS, LOOPS, ModuleIndex, NodeRef, last_name
 
 _EPOCH = regex.compile(r"epoch|^ep$", re.IGNORECASE)
 _SAVES = regex.compile(r"^_?(save|write|store)_\w*(checkpoint|ckpt|model|state|snapshot|weights)", re.IGNORECASE)

@@ -43,13 +43,13 @@ from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 from gpulint.semantic.hardware_words import is_for_tpu
-from gpulint.semantic.module_index import ModuleIndex, NodeRef, last_name
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_iterables import unwrap_iterable
 from gpulint.training.loop_roles import Role
 from gpulint.values.constants import Constants
 from gpulint.workload.map_functions import has_state, is_idle
+from gpulint.workspace.module_index import ModuleIndex, NodeRef, last_name
 
 _FEW = 32
 """Batches that are looked at rather than trained on."""

@@ -39,13 +39,13 @@ from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
-from gpulint.semantic.module_index import FUNCTIONS, FunctionNode, ModuleIndex, NodeRef, last_name
 from gpulint.semantic.points_to import Resolver
 from gpulint.values.arguments import Arguments
 from gpulint.values.constants import Constants
 from gpulint.workload.corpus_passes import corpus_passes
 from gpulint.workload.image_datasets import IMAGE_SETS, image_sets
 from gpulint.workload.sample_preprocessing import TOKENISES, SamplePreprocessing, is_held_out
+from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, ModuleIndex, NodeRef, last_name
 from gpulint_rules.data.dali import pipeline
 
 _IMAGES = "decodes and transforms images"

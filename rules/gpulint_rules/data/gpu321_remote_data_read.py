@@ -37,11 +37,11 @@ from gpulint.programs.gpu_jobs import GpuJobs
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
-from gpulint.semantic.index_builder import index_module
-from gpulint.semantic.module_index import ModuleIndex, last_name
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.transfers.storage import StorageLocations
+from gpulint.workspace.index_builder import index_module
+from gpulint.workspace.module_index import ModuleIndex, last_name
 
 _BUCKETS = ("s3://", "s3a://", "gs://", "gcs://", "wasb", "abfs", "hdfs://")
 _BUCKET = r"(?:s3a?|gs|gcs|wasbs?|abfss?|hdfs)://"

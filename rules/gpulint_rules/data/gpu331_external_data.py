@@ -50,8 +50,6 @@ from gpulint.programs.gpu_jobs import GpuJobCommand, GpuJobs, tests_existence
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
-from gpulint.semantic.index_builder import index_module
-from gpulint.semantic.module_index import ModuleIndex, last_name
 from gpulint.semantic.path_conditions import conditions, ends_after_repair
 from gpulint.semantic.unused_symbols import is_unused
 from gpulint.training.guards import Guards
@@ -61,6 +59,8 @@ from gpulint.transfers.downloads import Download, Downloads
 from gpulint.transfers.opt_in import requires_opt_in
 from gpulint.transfers.prefetching import Prefetching
 from gpulint.values.constants import Constants
+from gpulint.workspace.index_builder import index_module
+from gpulint.workspace.module_index import ModuleIndex, last_name
 
 _FROM_HUB = """download it before the job, and forbid downloads in the job:
 hf download {}  # on the login node or in the image, with HF_HOME on storage that the job sees

@@ -40,7 +40,6 @@ from gpulint.project import Project
 from gpulint.query import cyclic
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
-from gpulint.semantic.module_index import FunctionNode, ModuleIndex, NodeRef
 from gpulint.semantic.path_conditions import conditions
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.guards import Guards
@@ -50,6 +49,7 @@ from gpulint.transfers.storage import StorageLocations
 from gpulint.transfers.uploads import Upload, Uploads
 from gpulint.values.arguments import Arguments
 from gpulint.values.constants import Constants
+from gpulint.workspace.module_index import FunctionNode, ModuleIndex, NodeRef
 
 _PERIODS = frozenset({"epoch", "step", "global_step", "iteration", "epoch_idx", "current_epoch"})
 _AT_END = regex.compile(r"train_end|fit_end|finish|final|close|teardown|exit|^end|_end$")

@@ -32,11 +32,11 @@ from gpulint.fix import Safety
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
-from gpulint.semantic.module_index import ModuleIndex, last_name
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.guards import Guards
 from gpulint.training.parallel_wrappers import only_infers
 from gpulint.values.constants import Constants
+from gpulint.workspace.module_index import ModuleIndex, last_name
 
 _OWNERS = frozenset(
     {

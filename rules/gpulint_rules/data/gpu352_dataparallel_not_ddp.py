@@ -32,12 +32,12 @@ from gpulint.documents.base import Document
 from gpulint.finding import Finding, Severity
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
-from gpulint.semantic.module_index import ModuleIndex
 from gpulint.semantic.path_conditions import conditions
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.guards import Guards
 from gpulint.training.parallel_wrappers import only_infers
 from gpulint.values.arguments import Arguments
+from gpulint.workspace.module_index import ModuleIndex
 
 _NAMES = frozenset(
     {

@@ -39,11 +39,11 @@ from gpulint.programs.gpu_programs import runs_elsewhere
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
-from gpulint.semantic.module_index import ModuleIndex
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.collectives import wraps_in_ddp
 from gpulint.training.gradient_accumulation import accumulations
 from gpulint.values.arguments import Arguments, ArgumentState
+from gpulint.workspace.module_index import ModuleIndex
 
 _SKIPS = frozenset(
     {

@@ -30,13 +30,13 @@ from gpulint.finding import Finding, Place, Severity
 from gpulint.gate import Gate
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
-from gpulint.semantic.module_index import ModuleIndex, NodeRef, last_name
 from gpulint.source import Span
 from gpulint.training.collective_results import is_averaged, is_only_shown, only_logged
 from gpulint.training.collectives import BARRIERS, GATHERS, REDUCTIONS, collective
 from gpulint.training.guards import Guards, is_benchmark
 from gpulint.training.loop_contexts import LoopContext, LoopContexts
 from gpulint.training.loop_roles import Role
+from gpulint.workspace.module_index import ModuleIndex, NodeRef, last_name
 
 
 def check(document: Document, project: Project) -> Iterator[Finding]:

@@ -41,13 +41,13 @@ from gpulint.programs.environment_variables import is_explained, settings
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
-from gpulint.semantic.module_index import ModuleIndex
 from gpulint.semantic.path_conditions import conditions
 from gpulint.semantic.points_to import Resolver
 from gpulint.source import Span
 from gpulint.training.collectives import REDUCTIONS, wraps_in_ddp, wraps_itself
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.values.arguments import Arguments
+from gpulint.workspace.module_index import ModuleIndex
 
 _TRANSPORTS = {"NCCL_P2P_DISABLE": "peer-to-peer", "NCCL_IB_DISABLE": "InfiniBand", "NCCL_SHM_DISABLE": "shared memory"}
 _CHOICES = ("platform", "win32", "available", "nt", "darwin", "cuda", "gpu", "windows", "device")

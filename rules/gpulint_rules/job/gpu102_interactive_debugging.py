@@ -36,11 +36,11 @@ from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
-from gpulint.semantic.module_index import FUNCTIONS, FunctionNode, ModuleIndex, last_name
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.guards import Guards
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
+from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, ModuleIndex, last_name
 
 _DEBUGGERS = frozenset(
     """breakpoint pdb.set_trace ipdb.set_trace pudb.set_trace IPython.core.debugger.set_trace

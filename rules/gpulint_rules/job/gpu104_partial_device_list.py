@@ -34,9 +34,9 @@ from gpulint.numerals import whole
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule, Scope
-from gpulint.semantic.module_index import ModuleIndex, last_name
 from gpulint.training.guards import Guards
 from gpulint.values.constants import Constants
+from gpulint.workspace.module_index import ModuleIndex, last_name
 
 _VISIBLE = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
 _TRAINERS = {

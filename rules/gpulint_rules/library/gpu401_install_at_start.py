@@ -44,10 +44,10 @@ from gpulint.programs.remote_functions import packages
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
-from gpulint.semantic.module_index import ModuleIndex
 from gpulint.semantic.points_to import Resolver
 from gpulint.source import Span
 from gpulint.training.loop_contexts import LoopContexts
+from gpulint.workspace.module_index import ModuleIndex
 
 _RUNNERS = frozenset(
     (

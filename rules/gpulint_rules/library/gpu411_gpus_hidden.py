@@ -38,8 +38,8 @@ from gpulint.programs.multi_gpu_use import MultiGpuUse, Use
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
-from gpulint.semantic.module_index import ModuleIndex
 from gpulint.training.guards import Guards
+from gpulint.workspace.module_index import ModuleIndex
 
 NAMES = frozenset({"CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"})
 _NONE = frozenset({"", "-1", "none", "void", "nodevfiles", "no", "false", "null", "cpu"})

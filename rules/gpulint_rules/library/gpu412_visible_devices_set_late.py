@@ -33,9 +33,9 @@ from gpulint.programs.environment_variables import settings
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
-from gpulint.semantic.module_index import FUNCTIONS, ModuleIndex
 from gpulint.semantic.points_to import Resolver
 from gpulint.values.constants import Constants
+from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex
 
 _NAMES = frozenset({"CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"})
 _INITIALISES = frozenset(

@@ -40,8 +40,8 @@ from gpulint.programs.multi_gpu_use import MultiGpuUse, Program, Use
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule, Scope
-from gpulint.semantic.module_index import ModuleIndex, last_name
 from gpulint.training.loop_contexts import LoopContexts
+from gpulint.workspace.module_index import ModuleIndex, last_name
 
 _WRAPPED = """\
 wrap the model in torch.nn.DataParallel (Figure 6 of the study), or request one GPU; one process per GPU is faster: \

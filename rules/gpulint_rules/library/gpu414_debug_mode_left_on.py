@@ -39,13 +39,13 @@ from gpulint.programs.environment_variables import is_explained, settings
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
-from gpulint.semantic.module_index import ModuleIndex, last_name
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.guards import Guards, is_benchmark
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
 from gpulint.values.arguments import Arguments
 from gpulint.values.constants import Constants
+from gpulint.workspace.module_index import ModuleIndex, last_name
 
 _ANOMALY = frozenset(
     {

@@ -39,8 +39,8 @@ from gpulint.programs.multi_gpu_use import MultiGpuUse, Use
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule, Scope
-from gpulint.semantic.module_index import ModuleIndex
 from gpulint.training.guards import Guards
+from gpulint.workspace.module_index import ModuleIndex
 
 _DEVICE = frozenset({"--device", "--accelerator", "--dev", "--device_type", "--device-type"})
 _SWITCHES = frozenset(

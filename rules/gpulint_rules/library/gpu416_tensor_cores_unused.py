@@ -39,12 +39,12 @@ from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.programs.import_closure import DOUBLE_PRECISION, LOWER_PRECISION, whole_program
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
-from gpulint.semantic.module_index import ModuleIndex
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.guards import Guards
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.values.arguments import Arguments
 from gpulint.values.constants import Constants
+from gpulint.workspace.module_index import ModuleIndex
 
 _TF32 = frozenset({"torch.backends.cuda.matmul.allow_tf32", "torch.backends.cudnn.allow_tf32"})
 _REPRODUCIBLE = regex.compile(r"seed|repr[eo]duc|use_deterministic_algorithms|CUBLAS_WORKSPACE_CONFIG", re.IGNORECASE)

@@ -45,7 +45,6 @@ from gpulint.numerals import whole
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
-from gpulint.semantic.module_index import ModuleIndex
 from gpulint.semantic.unused_symbols import is_option_read, is_replaced
 from gpulint.source import Span
 from gpulint.training.guards import is_benchmark
@@ -69,6 +68,7 @@ from gpulint.workload.small_batches import (
     training_sizes,
     written_lengths,
 )
+from gpulint.workspace.module_index import ModuleIndex
 
 _FRAMEWORKS = frozenset(
     (

@@ -43,12 +43,12 @@ from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 from gpulint.semantic.argument_binding import argument_of
-from gpulint.semantic.module_index import ModuleIndex, NodeRef
 from gpulint.semantic.points_to import Resolver
 from gpulint.values.constants import Constants
 from gpulint.workload import train_eval_pairs
 from gpulint.workload.batch_sources import HEAD, BatchSource, BatchSources, Split, home, split_of
 from gpulint.workload.evaluation_batches import has_reason, never_evaluates, one_is_enough, only_evaluates, trained_on
+from gpulint.workspace.module_index import ModuleIndex, NodeRef
 
 _SAMPLES = 2
 """Smallest evaluation batch to report where the program is not read: one sample at a time often has a reason."""

@@ -34,10 +34,10 @@ from gpulint.project import Project
 from gpulint.query import query
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
-from gpulint.semantic.module_index import LoopNode, ModuleIndex, dotted, last_name
 from gpulint.training.guards import Guards
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
+from gpulint.workspace.module_index import LoopNode, ModuleIndex, dotted, last_name
 
 _DETACHING = frozenset({"item", "detach", "detach_", "float", "tolist", "cpu", "numpy", "data"})
 _PASSING = frozenset({"mean", "sum", "clone", "float", "squeeze", "view", "reshape"})

@@ -38,13 +38,13 @@ from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.programs.import_closure import DOUBLE_PRECISION, LOWER_PRECISION, WholeProgram, whole_program
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
-from gpulint.semantic.module_index import ModuleIndex, last_name
 from gpulint.semantic.points_to import Resolver
 from gpulint.source import Span
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
 from gpulint.workload.batch_size_limits import BatchSizeLimits
 from gpulint.workload.small_batches import names_large_model
+from gpulint.workspace.module_index import ModuleIndex, last_name
 
 _MANY_LAYERS, _WIDE = 12, 1024
 """A transformer of that many layers, or of that width, is a large one."""

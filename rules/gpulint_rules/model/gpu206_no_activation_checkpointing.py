@@ -37,13 +37,13 @@ from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.programs.import_closure import whole_program
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
-from gpulint.semantic.module_index import ModuleIndex
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.values.arguments import Arguments
 from gpulint.values.constants import Constants
 from gpulint.workload.batch_size_limits import BatchSizeLimits
 from gpulint.workload.batch_sources import BatchSources, Split
+from gpulint.workspace.module_index import ModuleIndex
 
 _BILLIONS = regex.compile(r"(?:^|[-_/])(\d+(?:\.\d+)?)b(?:$|[-_.])", re.IGNORECASE)
 _LARGE = regex.compile(r"[-_](large|xl|xxl|xlarge|xxlarge|huge|giant)(?:$|[-_.])", re.IGNORECASE)

@@ -44,7 +44,6 @@ from gpulint.gate import Gate
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
-from gpulint.semantic.module_index import ModuleIndex, NodeRef
 from gpulint.semantic.path_conditions import conditions
 from gpulint.training.guards import Guards, is_benchmark
 from gpulint.training.loop_contexts import LoopContext, LoopContexts
@@ -52,6 +51,7 @@ from gpulint.training.loop_roles import Role
 from gpulint.training.repetition import training_contexts
 from gpulint.transfers.checkpoints import Checkpoints, Save
 from gpulint.transfers.storage import UNKNOWN, Location, StorageLocations
+from gpulint.workspace.module_index import ModuleIndex, NodeRef
 
 _TPU = regex.compile(r"(^|_|\b)(tpu|xla|xm)(_|\b)", re.IGNORECASE)
 _LONGEST = 120

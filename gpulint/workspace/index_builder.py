@@ -6,7 +6,15 @@ import ast
 from collections.abc import Iterable
 
 from gpulint.documents.python import PythonModule, children, walk
-from gpulint.semantic.module_index import COMPREHENSIONS, Binding, BindingKind, ModuleIndex, Scope, ScopeNode, last_name
+from gpulint.workspace.module_index import (
+    COMPREHENSIONS,
+    Binding,
+    BindingKind,
+    ModuleIndex,
+    Scope,
+    ScopeNode,
+    last_name,
+)
 
 _BINDING = (ast.NamedExpr, ast.Lambda, *COMPREHENSIONS)
 """Expressions that bind names or open a scope."""
