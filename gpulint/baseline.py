@@ -20,8 +20,8 @@ from gpulint.finding import Finding, Severity
 from gpulint.records import dataclass
 
 if TYPE_CHECKING:
-    from gpulint.engine import Result
     from gpulint.project import Project
+    from gpulint.report import Result
 
 NAME = "gpulint-baseline.json"
 VERSION = 1

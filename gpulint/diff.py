@@ -25,7 +25,7 @@ from gpulint.project import Project
 from gpulint.source import Span
 
 if TYPE_CHECKING:
-    from gpulint.engine import Result
+    from gpulint.report import Result
     from gpulint.rule import Rule
 
 Lines = frozenset[tuple[int | None, int]]

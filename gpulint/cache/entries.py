@@ -12,7 +12,7 @@ from gpulint.rule import Category, Dimension, Evidence, Kind, Rule, Scope
 from gpulint.source import Span
 
 if TYPE_CHECKING:
-    from gpulint.engine import Report
+    from gpulint.report import Report
 
 
 class _CachedRule(Rule):
@@ -110,7 +110,7 @@ def _result_out(result: Any) -> dict[str, Any]:
 
 def report_of(entry: dict[str, Any]) -> tuple[Report, tuple[Rule, ...]]:
     """The report and the rules of an entry."""
-    from gpulint.engine import Report, Result
+    from gpulint.report import Report, Result
 
     ran = tuple(map(_rule, entry["rules"]))
     rules = {rule.code: rule for rule in (*ran, *map(_rule, entry["extra"]))}

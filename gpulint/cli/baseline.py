@@ -19,7 +19,7 @@ from gpulint.escaping import say, shown_path
 if TYPE_CHECKING:
     from gpulint.baseline import Baseline, Entry
     from gpulint.cli.inputs import Inputs
-    from gpulint.engine import Report
+    from gpulint.report import Report
 
 
 def add(commands: argparse._SubParsersAction[Any]) -> None:

@@ -17,8 +17,8 @@ from gpulint.settings import CACHE_VARIABLE
 if TYPE_CHECKING:
     from gpulint.cache import Cache
     from gpulint.cache.location import Location
-    from gpulint.engine import Report
     from gpulint.plugins import Plugins
+    from gpulint.report import Report
 
 
 def add_arguments(group: argparse._ArgumentGroup) -> None:

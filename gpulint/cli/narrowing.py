@@ -18,8 +18,8 @@ from gpulint.finding import Severity
 if TYPE_CHECKING:
     from gpulint.baseline import Baseline, Entry
     from gpulint.cli.inputs import Inputs
-    from gpulint.engine import Report
     from gpulint.fixing import NotAccepted
+    from gpulint.report import Report
 
 
 def add_narrowing(parser: argparse.ArgumentParser) -> None:

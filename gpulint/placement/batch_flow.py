@@ -45,6 +45,8 @@ _HOST_METHODS = frozenset(
         "repeat", "expand", "narrow", "chunk", "split", "pin_memory", "bool", "bfloat16"
     }
 )  # fmt: skip
+_OF_SEVERAL = frozenset("Variable zip enumerate list tuple stack cat".split())
+"""Calls whose result is or holds what they are given."""
 _OF_ARRAYS = frozenset({"from_numpy", "as_tensor", "FloatTensor", "LongTensor", "IntTensor", "Tensor"})
 
 
@@ -161,15 +163,7 @@ class BatchFlow:
             case ast.IfExp(body=body, orelse=orelse):
                 return self.batch_of(module, body) or self.batch_of(module, orelse)
             case ast.Call(func=ast.Name(id="next"), args=[source, *_]):
-                if _is_first(node) and not any(self._project.fact(LoopContexts).around(module, node)):
-                    return None  # a few samples to look at
-                inner = unwrap_iterable(source)
-                loaders = self._project.fact(LoaderFlow).loaders_of(module, inner)
-                if not loaders and (
-                    not is_loader_name(last_name(inner)) or is_device_iterator(self._project, module, inner)
-                ):
-                    return None
-                return BatchRead(NodeRef(module, node), loaders, self._are_moved(module, inner, loaders))
+                return self._next_batch(module, node, source)
             case ast.Call(func=ast.Attribute(value=source, attr="next" | "__next__"), args=[]) if self._goes_on(
                 module, node, source
             ) and (loaders := self._project.fact(LoaderFlow).loaders_of(module, source)):
@@ -187,15 +181,7 @@ class BatchFlow:
             ):
                 batch_read = self.batch_of(module, made)
                 return replace(batch_read, arrays=True) if batch_read is not None else None
-            case ast.Call(args=args, func=func) if last_name(func) in (
-                "Variable",
-                "zip",
-                "enumerate",
-                "list",
-                "tuple",
-                "stack",
-                "cat",
-            ):
+            case ast.Call(args=args, func=func) if last_name(func) in _OF_SEVERAL:
                 return self._first(self.batch_of(module, arg) for arg in args)
             case ast.List(elts=parts) | ast.Tuple(elts=parts):
                 return self._first(self.batch_of(module, part) for part in parts)
@@ -206,6 +192,16 @@ class BatchFlow:
                     self.batch_of(module, passed) for passed in rearranged(self._project, module, node)
                 )
         return None
+
+    def _next_batch(self, module: ModuleIndex, node: ast.Call, source: ast.expr) -> BatchRead | None:
+        """The draw of ``next(source)``."""
+        if _is_first(node) and not any(self._project.fact(LoopContexts).around(module, node)):
+            return None  # a few samples to look at
+        inner = unwrap_iterable(source)
+        loaders = self._project.fact(LoaderFlow).loaders_of(module, inner)
+        if not loaders and (not is_loader_name(last_name(inner)) or is_device_iterator(self._project, module, inner)):
+            return None
+        return BatchRead(NodeRef(module, node), loaders, self._are_moved(module, inner, loaders))
 
     def _fetched(self, module: ModuleIndex, call: ast.Call) -> BatchRead | None:
         """The draw of ``loader.get_batch()``, a function of the tree that returns what ``next`` gives it."""

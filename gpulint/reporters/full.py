@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from gpulint.counting import counted
-from gpulint.engine import Report, Result
 from gpulint.escaping import no_command, printable
 from gpulint.finding import Severity
 from gpulint.fix import Declined, Fix
+from gpulint.report import Report, Result
 from gpulint.reporters import Context
 from gpulint.source import SourceText, Span
 

@@ -18,7 +18,8 @@ from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_iterables import unwrap_iterable
 from gpulint.training.loop_roles import Role
 from gpulint.values.constants import Constants
-from gpulint.workload.batch_sources import BatchSources, Split
+from gpulint.workload.batch_sources import BatchSources
+from gpulint.workload.data_split import Split
 from gpulint.workload.small_batches import is_accumulation, is_batch_size, names_large_model
 from gpulint.workspace.module_index import ModuleIndex, NodeRef, last_name, source_text
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import enum
 import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
@@ -16,6 +15,7 @@ from gpulint.records import dataclass
 from gpulint.semantic.argument_binding import RECEIVERS, argument_of, positional
 from gpulint.semantic.path_conditions import conditions
 from gpulint.semantic.points_to import Resolver
+from gpulint.source import Span
 from gpulint.training import fastai_loaders
 from gpulint.training.batch_samplers import sampled_size
 from gpulint.training.guards import Guards
@@ -25,6 +25,7 @@ from gpulint.training.loop_iterables import unwrap_zipped
 from gpulint.training.loop_roles import Role
 from gpulint.training.shared_loops import steps_on_condition
 from gpulint.values.arguments import Arguments
+from gpulint.workload.data_split import Split, chooses_split, merged_split, split_of, split_of_target
 from gpulint.workspace.module_index import (
     FUNCTIONS,
     BindingKind,
@@ -38,14 +39,6 @@ from gpulint.workspace.module_index import (
 if TYPE_CHECKING:
     from gpulint.project import Project
 
-_WORD = regex.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
-_TRAIN = regex.compile(
-    r"^(train|training|trn|finetune|pretrain)(er)?(ing)?(loader|set|data|iter|dl|ds|dataset|dataloader|gen|x|batch|bs)?$"
-)
-_EVAL = regex.compile(
-    r"^(val|valid|validation|validate|eval|evaluation|evaluate|test|testing|tst|dev|devel|infer|inference)"
-    r"(loader|set|data|iter|dl|ds|dataset|dataloader|gen|x|batch|bs)?$"
-)
 _BATCH_PARAMETERS = ("batch_size", "bsz", "batchsize", "bs", "batch_sz", "minibatch_size", "mini_batch_size")
 _BATCH_KEYWORD = regex.compile(
     r"(batch_?size|_bs$|loader_(kwargs|opts|options|args)|dataloader_(kwargs|opts|options|args))", re.IGNORECASE
@@ -54,14 +47,6 @@ _BATCH_KEYWORD = regex.compile(
 
 HEAD = 3
 """Lines of a call from which on an argument is told at its own place, not at the call's."""
-
-
-class Split(enum.Enum):
-    """What batches are for."""
-
-    TRAIN = "training"
-    EVAL = "evaluation"
-    BOTH = "training and evaluation"
 
 
 _NO_BATCHES = regex.compile(
@@ -94,17 +79,6 @@ class BatchSource(CallSite):
     def text(self) -> str:
         """The batch size as written."""
         return ast.unparse(self.batch.node)
-
-
-def split_of(name: str) -> Split | None:
-    """What a name (``valid_dl``, ``testLoader``, ``trainset``) says its batches are for."""
-    words = [word.lower() for word in _WORD.findall(name)]
-    trains = any(_TRAIN.match(word) for word in words)
-    evaluates = any(_EVAL.match(word) for word in words)
-    if trains == evaluates:
-        # `train_val_split` says both, which is nothing.
-        return None
-    return Split.TRAIN if trains else Split.EVAL
 
 
 class BatchSources:
@@ -160,7 +134,7 @@ class BatchSources:
                 continue  # The calls say how large the batches are.
             if isinstance(batch.node, ast.Constant) and batch.node.value is None:
                 continue  # The data set makes the batches itself.
-            if any(_chooses_split(test) for test, _ in conditions(module, loader.node)):
+            if any(chooses_split(test) for test, _ in conditions(module, loader.node)):
                 continue  # Another branch makes the loader of the other split.
             sites: dict[Split, list[NodeRef]] = {}
             for site in self._project.fact(Resolver).call_sites(module, function):
@@ -295,14 +269,14 @@ class BatchSources:
         for up in module.syntax.ancestors(call):
             match up:
                 case ast.Assign(targets=[target]) | ast.AnnAssign(target=target):
-                    return _of_target(target)
+                    return split_of_target(target)
                 case ast.keyword(arg=str(name)):
                     return split_of(name)
                 case ast.Dict() if inner in (entries := _entries(module, up)):
                     key = entries[inner]
                     return split_of(str(key.value)) if isinstance(key, ast.Constant) else None
                 case ast.DictComp(generators=[ast.comprehension(iter=ast.List() | ast.Tuple() as items)]):
-                    return _both({split_of(str(i.value)) for i in items.elts if isinstance(i, ast.Constant)})
+                    return merged_split({split_of(str(i.value)) for i in items.elts if isinstance(i, ast.Constant)})
                 case ast.Return():
                     function = module.function(up)
                     return split_of(function.name) if function is not None else None
@@ -316,18 +290,6 @@ class BatchSources:
 def _entries(module: ModuleIndex, table: ast.Dict) -> dict[ast.AST, ast.expr | None]:
     """The keys of a dictionary's values."""
     return dict(zip(table.values, table.keys, strict=True))
-
-
-def _chooses_split(test: ast.expr) -> bool:
-    """``if train``, ``if not self.training``, ``if split == "train"``."""
-    match test:
-        case ast.UnaryOp(op=ast.Not(), operand=inner):
-            return _chooses_split(inner)
-        case ast.Name() | ast.Attribute():
-            return split_of(last_name(test)) is not None
-        case ast.Compare(ops=[ast.Eq() | ast.NotEq()], comparators=[ast.Constant(value=str(name))]):
-            return split_of(name) is not None
-    return False
 
 
 def _keyword(call: ast.Call, name: str) -> ast.expr | None:
@@ -350,17 +312,10 @@ def home(site: NodeRef) -> ast.AST | None:
     return owner if isinstance(owner, ast.ClassDef) else function
 
 
-def _of_target(target: ast.expr) -> Split | None:
-    match target:
-        case ast.Tuple(elts=parts) | ast.List(elts=parts):
-            return _both({split_of(last_name(part)) for part in parts})
-        case ast.Subscript(slice=ast.Constant(value=str(key))):
-            return split_of(key)
-    return split_of(last_name(target))
-
-
-def _both(splits: set[Split | None]) -> Split | None:
-    known = splits - {None}
-    if known >= {Split.TRAIN, Split.EVAL}:
-        return Split.BOTH
-    return known.pop() if len(known) == 1 else None
+def place_in_call(value: Span, call: Span) -> Span:
+    """The call's place for a number inside of its first lines, else the number's."""
+    inside = value.cell == call.cell and (call.line, call.column) <= (value.line, value.column) <= (
+        call.end_line,
+        call.end_column,
+    )
+    return call if inside and value.line <= call.line + HEAD else value

@@ -17,7 +17,8 @@ from gpulint.records import dataclass
 from gpulint.semantic.points_to import Resolver
 from gpulint.values.arguments import Arguments
 from gpulint.values.constants import Constants
-from gpulint.workload.batch_sources import BatchSources, Split
+from gpulint.workload.batch_sources import BatchSources
+from gpulint.workload.data_split import Split
 from gpulint.workspace.module_index import ModuleIndex, NodeRef
 
 if TYPE_CHECKING:

@@ -18,7 +18,8 @@ from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
 from gpulint.values.arguments import Arguments
 from gpulint.workload.batch_size_limits import BatchSizeLimits
-from gpulint.workload.batch_sources import BatchSource, BatchSources, Split
+from gpulint.workload.batch_sources import BatchSource, BatchSources
+from gpulint.workload.data_split import Split
 from gpulint.workspace.module_index import LOOPS, FunctionNode, ModuleIndex, last_name
 from gpulint.workspace.word_index import word_of
 

@@ -13,7 +13,7 @@ from gpulint.numerals import whole
 from gpulint.records import dataclass
 from gpulint.source import Span
 from gpulint.values.constants import Constants
-from gpulint.workload.batch_sources import Split, split_of
+from gpulint.workload.data_split import Split, split_of
 from gpulint.workspace.module_index import ModuleIndex, last_name
 from gpulint.workspace.word_index import word_of
 

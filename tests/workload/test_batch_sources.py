@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from gpulint.workload.batch_sources import BatchSources, Split, split_of
+from gpulint.workload.batch_sources import BatchSources
+from gpulint.workload.data_split import Split, split_of
 from gpulint.workload.small_batches import accumulated_elsewhere, is_batch_size, is_small, names_large_model
 from tests.trees import Tree
 

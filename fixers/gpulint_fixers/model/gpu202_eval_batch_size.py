@@ -17,7 +17,7 @@ from gpulint.project import Project
 from gpulint.source import Span
 from gpulint.values.arguments import Arguments
 from gpulint.values.constants import Constants
-from gpulint.workload.batch_sources import Split, split_of
+from gpulint.workload.data_split import Split, split_of
 from gpulint.workspace.module_index import BindingKind, ModuleIndex
 from gpulint_fixers.statements import insert_below
 

@@ -112,16 +112,7 @@ def _every_step(project: Project, module: ModuleIndex, syncs: SyncPoints, sync: 
             continue
         if without_gradients and not context.calls:
             continue  # a hook of a framework
-        if any(
-            guards.is_periodic(site.module, site.node)
-            or (without_gradients and guards.is_without_gradients(site.module, site.node))
-            or guards.is_off_by_default(site.module, site.node, context.loop.node)
-            or guards.is_error_path(site.module, site.node)
-            or guards.runs_once(site.module, site.node)
-            or is_model_variant_branch(project, site.module, site.node)
-            or only_evaluates(site.module, site.node)
-            for site in context.calls
-        ):
+        if any(_is_seldom_reached(project, site, context, without_gradients) for site in context.calls):
             continue
         if feeds_rl_environment(module, sync.node, context.calls) or _writes_checkpoint(context):
             continue
@@ -138,6 +129,20 @@ def _every_step(project: Project, module: ModuleIndex, syncs: SyncPoints, sync: 
             continue
         return context
     return None
+
+
+def _is_seldom_reached(project: Project, site: NodeRef, context: LoopContext, without_gradients: bool) -> bool:
+    """Whether a call on the way from the loop to the primitive is not made in every iteration, or not in training."""
+    guards = project.fact(Guards)
+    return (
+        guards.is_periodic(site.module, site.node)
+        or (without_gradients and guards.is_without_gradients(site.module, site.node))
+        or guards.is_off_by_default(site.module, site.node, context.loop.node)
+        or guards.is_error_path(site.module, site.node)
+        or guards.runs_once(site.module, site.node)
+        or is_model_variant_branch(project, site.module, site.node)
+        or only_evaluates(site.module, site.node)
+    )
 
 
 def _every_element(project: Project, module: ModuleIndex, syncs: SyncPoints, sync: SyncPoint) -> LoopContext | None:

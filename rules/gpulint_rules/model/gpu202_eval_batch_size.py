@@ -46,7 +46,8 @@ from gpulint.semantic.argument_binding import argument_of
 from gpulint.semantic.points_to import Resolver
 from gpulint.values.constants import Constants
 from gpulint.workload import train_eval_pairs
-from gpulint.workload.batch_sources import HEAD, BatchSource, BatchSources, Split, home, split_of
+from gpulint.workload.batch_sources import HEAD, BatchSource, BatchSources, home
+from gpulint.workload.data_split import Split, split_of
 from gpulint.workload.evaluation_batches import has_reason, never_evaluates, one_is_enough, only_evaluates, trained_on
 from gpulint.workspace.module_index import ModuleIndex, NodeRef
 

@@ -42,7 +42,8 @@ from gpulint.training.loop_contexts import LoopContexts
 from gpulint.values.arguments import Arguments
 from gpulint.values.constants import Constants
 from gpulint.workload.batch_size_limits import BatchSizeLimits
-from gpulint.workload.batch_sources import BatchSources, Split
+from gpulint.workload.batch_sources import BatchSources
+from gpulint.workload.data_split import Split
 from gpulint.workspace.module_index import ModuleIndex
 
 _BILLIONS = regex.compile(r"(?:^|[-_/])(\d+(?:\.\d+)?)b(?:$|[-_.])", re.IGNORECASE)
