@@ -127,7 +127,8 @@ class Solver:
     def _answer(self, state: State) -> Any:
         """Answer a question from what is known now, recording what it reads."""
         db, (function, args) = self._db, state.question
-        outer, reads = db.reads, list[Any]()
+        outer = db.reads
+        reads: list[Any] = []
         db.reads = reads
         state.saw_bottom = False
         self._open.append(state)
@@ -158,7 +159,9 @@ class Solver:
             state.is_stale = False
         found = self._answer(state)
         if not state.reads:
-            return self._final(state, state.settled(found), self._rests([state]))
+            # Most questions end here when they are answered for the first time.
+            rests = rests_of(state.rests) if state.times == 1 else self._rests([state])  # type: ignore[arg-type]
+            return self._final(state, found if state.settle is None else state.settled(found), rests)
         if state.rank is None:
             state.rank = (-self._segment, next(self._counter))
             if state.is_stale:
@@ -190,7 +193,8 @@ class Solver:
         return rests_of(found)
 
     def _final(self, state: State, answer: Any, rests: Rests) -> Entry:
-        entry = self._db.put(*state.question, Entry(answer, rests))
+        function, args = state.question
+        entry = self._db.tables[function][args] = Entry(answer, rests)
         if state.readers:
             self._touch(state)
         del self._states[state.question]

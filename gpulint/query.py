@@ -18,7 +18,8 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Callable, Hashable, Iterator, MutableSequence
 from functools import wraps
-from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
+from pathlib import Path
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 from gpulint.fixpoint import Question, Settle, Solver
@@ -44,6 +45,8 @@ class Db:
         self.earlier: Earlier | None = None
         """Answers of an earlier run."""
         self._inputs: dict[tuple[str, Hashable], Input] = {}
+        self._contents: dict[int, Input] = {}
+        self._paths: list[Path] = []
         self._open: set[Question] = set()
 
     @property
@@ -55,6 +58,15 @@ class Db:
         """Record that an input is read."""
         if self.reads is not NOWHERE:
             self.reads.append(self.input(kind, key))
+
+    def read_content(self, path: Path) -> None:
+        """The same for the content of a file, which is read most."""
+        if self.reads is not NOWHERE:
+            found = self._contents.get(id(path))
+            if found is None:
+                found = self._contents[id(path)] = self.input("content", (path,))
+                self._paths.append(path)  # so that no other path gets its number
+            self.reads.append(found)
 
     def input(self, kind: str, key: tuple[Hashable, ...]) -> Input:
         """An input, of which there is one for each kind and key."""
@@ -177,16 +189,15 @@ def query(function: Callable[Concatenate[K, P], T]) -> Callable[Concatenate[K, P
     """Memoise a pure function of a keeper and hashable arguments, which never asks itself."""
 
     @wraps(function)
-    def ask(keeper: K, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        assert not kwargs
+    def ask(keeper: Any, *args: Any) -> Any:
         db = keeper.db
         entry = db.tables[function].get(args)
         if entry is None:
-            return db.compute(function, keeper, args)  # type: ignore[no-any-return]
+            return db.compute(function, keeper, args)
         db.reads.append(entry)
-        return entry.value  # type: ignore[no-any-return]
+        return entry.value
 
-    return ask
+    return cast("Callable[Concatenate[K, P], T]", ask)
 
 
 class query_property(Generic[T]):  # noqa: N801 - used as a decorator
@@ -213,16 +224,15 @@ def cyclic(
 
     def decorate(function: Callable[Concatenate[K, P], T]) -> Callable[Concatenate[K, P], T]:
         @wraps(function)
-        def ask(keeper: K, /, *args: P.args, **kwargs: P.kwargs) -> T:
-            assert not kwargs
+        def ask(keeper: Any, *args: Any) -> Any:
             db = keeper.db
             entry = db.tables[function].get(args)
             if entry is None:
-                return db.solve(function, keeper, args, bottom, settle)  # type: ignore[no-any-return]
+                return db.solve(function, keeper, args, bottom, settle)
             db.reads.append(entry)
-            return entry.value  # type: ignore[no-any-return]
+            return entry.value
 
-        return ask
+        return cast("Callable[Concatenate[K, P], T]", ask)
 
     return decorate
 
@@ -235,17 +245,19 @@ def lookup(kind: str) -> Callable[[Callable[Concatenate[K, P], T]], Callable[Con
         LOOKUPS[kind] = function
 
         @wraps(function)
-        def ask(keeper: K, /, *args: P.args, **kwargs: P.kwargs) -> T:
-            assert not kwargs
+        def ask(keeper: Any, *args: Any) -> Any:
             db = keeper.db
+            outer = db.reads
+            if outer is NOWHERE:
+                return function(keeper, *args)  # type: ignore[call-arg]
             db.read(kind, args)
-            outer, db.reads = db.reads, NOWHERE
+            db.reads = NOWHERE
             try:
                 return function(keeper, *args)  # type: ignore[call-arg]
             finally:
                 db.reads = outer
 
-        return ask
+        return cast("Callable[Concatenate[K, P], T]", ask)
 
     return decorate
 
@@ -258,16 +270,15 @@ def stored(name: str) -> Callable[[Callable[Concatenate[K, P], T]], Callable[Con
         made = STORED[name] = StoredQuery(name, function)
 
         @wraps(function)
-        def ask(keeper: K, /, *args: P.args, **kwargs: P.kwargs) -> T:
-            assert not kwargs
+        def ask(keeper: Any, *args: Any) -> Any:
             db = keeper.db
             entry = db.tables[function].get(args)
             if entry is None:
-                return db.stored(made, keeper, args).value  # type: ignore[no-any-return]
+                return db.stored(made, keeper, args).value
             db.reads.append(entry)
-            return entry.value  # type: ignore[no-any-return]
+            return entry.value
 
-        return ask
+        return cast("Callable[Concatenate[K, P], T]", ask)
 
     return decorate
 

@@ -26,9 +26,9 @@ NOTHING: Rests = ((), ())
 
 def rests_of(reads: Iterable[Read]) -> Rests:
     """What rests on ``reads``."""
-    found = set[Read]()
+    found: set[Read] = set()
     short = True
-    for read in reads:
+    for read in {*reads}:
         inline = read.inline
         if inline is None:
             found.add(read)
@@ -36,7 +36,7 @@ def rests_of(reads: Iterable[Read]) -> Rests:
         else:
             found.update(inline)
     everything = tuple(found)
-    return everything, everything if short and len(found) <= MAX_INLINE else None
+    return everything, everything if short and len(everything) <= MAX_INLINE else None
 
 
 class Input(Read):

@@ -88,7 +88,7 @@ class Files:
 
     def data(self, path: Path) -> bytes:
         """Content of a file; empty if it cannot be read (:meth:`unreadable` says why)."""
-        self.db.read("content", (path,))
+        self.db.read_content(path)
         return self.content(path)
 
     def content(self, path: Path) -> bytes:
@@ -134,7 +134,7 @@ class Files:
 
     def is_utf16(self, path: Path) -> bool:
         """Does a file start with the mark of UTF-16, in which bytes are no characters?"""
-        self.db.read("content", (path,))
+        self.db.read_content(path)
         return self._is_utf16(self.content(path))
 
     @staticmethod
@@ -143,7 +143,7 @@ class Files:
 
     def utf8(self, path: Path) -> bytes:
         """A file's bytes, in UTF-8 where they are in UTF-16, and with a notebook's line ends as such."""
-        self.db.read("content", (path,))
+        self.db.read_content(path)
         return self.text_of(path)
 
     def text_of(self, path: Path) -> bytes:

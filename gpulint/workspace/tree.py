@@ -117,7 +117,7 @@ class Tree(Files):
 
     def document(self, path: Path) -> Document | None:
         """The document of ``path``; None if it is of no kind that gpulint reads."""
-        self.db.read("content", (path,))
+        self.db.read_content(path)
         if path not in self._documents:
             data = self.content(path)
             kind = kind_of(path, data[:4096])
@@ -129,7 +129,7 @@ class Tree(Files):
     def module(self, document: Document) -> ModuleIndex | None:
         """Names and index of a document's Python; None if it has none or cannot be parsed."""
         path = document.path
-        self.db.read("content", (path,))
+        self.db.read_content(path)
         if path not in self._module_indexes:
             found, syntax = None, document.python
             if syntax is not None:
@@ -178,13 +178,12 @@ class Tree(Files):
     def find(self, name: str, module: ModuleIndex) -> list[tuple[ModuleIndex, Binding]]:
         """Top-level bindings of the tree that an absolute dotted name means when ``module`` imports it."""
         itself = name.split(".", 1)[0] == module.path.stem
-        importer = module.path if itself else module.path.parent / "*"
-        return self._find_definitions(name, importer)
+        return self._find_definitions(name, str(module.path) if itself else f"{module.folder}/*")
 
     @query
-    def _find_definitions(self, name: str, importer: Path) -> list[tuple[ModuleIndex, Binding]]:
+    def _find_definitions(self, name: str, importer: str) -> list[tuple[ModuleIndex, Binding]]:
         head, _, last = name.rpartition(".")
-        path = self.module_path(head, importer) if head else None
+        path = self.module_path(head, Path(importer)) if head else None
         return self._bound_in(path, head, last) if path is not None else []
 
     def _bound_in(self, path: Path, origin: str, name: str, depth: int = 0) -> list[tuple[ModuleIndex, Binding]]:
