@@ -27,6 +27,7 @@ class Gate:
         # An identifier is found faster among the file's identifiers than in the whole file.
         self._words = tree.word_index.vocabulary(path) if kind in CODE else self._data
         self._known: dict[str, bool] = {}
+        self.models = tree.models
 
     def admits(self, rule: Rule) -> bool:
         """May the rule fire in this file?"""
