@@ -33,6 +33,8 @@ class Gate:
         """May the rule fire in this file?"""
         if self._kind not in rule.kinds:
             return False
+        if rule.reads and any(map(self.has_word, self.models.added_words(rule.reads))):
+            return True
         code = self._kind in CODE
         groups = rule.code_tokens + rule.tokens if code else rule.tokens
         if not all(any(map(self.has, group)) for group in groups):

@@ -286,6 +286,7 @@ RULE = Rule(
     dimension=Dimension.DATA,
     severity=Severity.WARNING,
     kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK, Kind.SHELL, Kind.JOBSPEC}),
+    reads=("download", "hub-download", "data-sets"),
     may_fire=_may_fire,
     summary="GPU job fetches data or weights from outside",
     why="the GPUs are held while data or weights come over the internet, often once for every rank",

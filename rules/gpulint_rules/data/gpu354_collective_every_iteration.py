@@ -28,6 +28,7 @@ from collections.abc import Iterator
 from gpulint.documents.base import Document
 from gpulint.finding import Finding, Place, Severity
 from gpulint.gate import Gate
+from gpulint.libraries import gate_words
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 from gpulint.semantic.module_index import ModuleIndex, NodeRef, last_name
@@ -139,7 +140,8 @@ RULE = Rule(
     dimension=Dimension.DATA,
     severity=Severity.WARNING,
     kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK}),
-    tokens=(("reduce", "allreduce", "barrier", "wait_for_everyone", "allreduce_", "gather"),),
+    tokens=(gate_words("collective"),),
+    reads=("collective",),
     may_fire=_may_fire,
     summary="collective operation in every iteration for logging",
     why=(
