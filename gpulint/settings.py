@@ -175,7 +175,7 @@ SETTINGS = {
         "list of patterns",
         "[]",
         '["old/"]',
-        "Files and folders that are not scanned, as in `.gitignore`. Files named on the command line are always scanned.",
+        "Files and folders that are not scanned, as in `.gitignore`. Files that you name are always scanned.",
     ),
     "exclude": Setting(
         _patterns,

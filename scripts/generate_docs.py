@@ -26,11 +26,11 @@ INDEX = """# Rules
 CONFIGURATION = """# Configuration
 
 Settings live in `pyproject.toml` under `[tool.gpulint]`, or in `gpulint.toml` without that header. gpulint uses the
-nearest file at or above the scanned path, up to the repository's root; in one folder `gpulint.toml` wins. `gpulint init`
+nearest file at or above the scanned path, up to the repository's root; `gpulint.toml` wins in one folder. `gpulint init`
 writes a commented file, and `gpulint config show` prints the effective settings and where each value comes from.
 
-Command-line options override the file. `--select` also replaces the file's `ignore` and `extend-select`. `--isolated` uses no
-settings file, `--config FILE` a specific one.
+Command-line options override the file. `--select` also replaces the file's `ignore` and `extend-select`. `--isolated`
+uses no settings file, `--config FILE` a specific one.
 
 ## Settings
 
@@ -47,8 +47,8 @@ loader = DataLoader(data)  # gpulint: ignore[GPU301] the batches stay on the CPU
 
 A comment without codes covers every rule. The same comments work in shell, YAML and Dockerfiles; above a shell command
 that is continued with backslashes the comment covers all of its lines. `gpulint scan --report-unused-ignores` reports
-comments that hide nothing, as [GPU900](rules/gpu900-unused-ignore.md). A comment that does not suppress what it seems to
-(an unknown rule, `disable=GPU301`, `noqa: GPU301`) is a warning in every scan.
+comments that hide nothing, as [GPU900](rules/gpu900-unused-ignore.md). A comment that was meant
+to suppress findings but does not (an unknown rule, `disable=GPU301`, `noqa: GPU301`) is a warning in every scan.
 
 ## Environment variables
 

@@ -28,7 +28,7 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
     parser = commands.add_parser(
         "init",
         help="write a commented settings file",
-        description="Read the project and write a commented settings file for it: into pyproject.toml if there is one, else"
+        description="Read the project and write a commented settings file: into pyproject.toml if there is one, else"
         " into a new gpulint.toml. Existing settings are never changed.",
     )
     parser.add_argument("folder", nargs="?", default=".", metavar="FOLDER", help="top of the project (default: .)")
