@@ -26,8 +26,8 @@ INDEX = """# Rules
 CONFIGURATION = """# Configuration
 
 Settings live in `pyproject.toml` under `[tool.gpulint]`, or in `gpulint.toml` without that header. gpulint uses the
-nearest file at or above the scanned path, up to the repository's root; `gpulint.toml` wins in one folder. `gpulint init`
-writes a commented file, and `gpulint config show` prints the effective settings and where each value comes from.
+nearest file at or above the scanned path, up to the repository's root; `gpulint.toml` wins in one folder.
+`gpulint init` writes a commented file, and `gpulint config show` prints the effective settings and their origins.
 
 Command-line options override the file. `--select` also replaces the file's `ignore` and `extend-select`. `--isolated`
 uses no settings file, `--config FILE` a specific one.
