@@ -239,7 +239,7 @@ def test_standard_input_takes_no_fix_of_several_files(
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"WASTE\n")))
     code, out, err = fix("--stdin-filename", "a.py")
     assert (code, out) == (1, "WASTE\n")
-    assert "it would change other files than standard input" in err
+    assert "it would change other files, not only standard input" in err
 
 
 @pytest.mark.parametrize(
