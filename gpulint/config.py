@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from gpulint.finding import Severity
 from gpulint.records import dataclass, field
 from gpulint.settings import SETTINGS
+from gpulint.suggestions import suggestion
 from gpulint.workspace import disk
 
 
@@ -47,15 +48,6 @@ class Config:
     """The folder that path patterns are relative to."""
     source: Path | None = None
     """The file these settings came from."""
-
-
-def suggestion(word: str, known: Iterable[str]) -> str:
-    """``; did you mean 'x'?`` for the closest known word, else nothing."""
-    import difflib
-
-    by_lower = {name.lower(): name for name in known}
-    close = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=0.6)
-    return f"; did you mean '{by_lower[close[0]]}'?" if close else ""
 
 
 def load(start: Path, *, explicit: Path | None = None, isolated: bool = False) -> Config:

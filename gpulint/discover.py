@@ -193,7 +193,8 @@ class _Walk:
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
             if not known and kind_of(path, disk.head(path, HEAD)) is None:
                 if explicit:
-                    self.found.note(path, "skipped: no kind of file that gpulint reads")
+                    message = "skipped: gpulint does not read this kind of file"
+                    self.found.problems.append(Problem(path, message, is_error=False, is_warning=True))
                 return
             if not self.first_visit(path):
                 return

@@ -19,6 +19,7 @@ from gpulint.failures import Failure, Origin, PluginError
 from gpulint.finding import Finding, Place, Problem
 from gpulint.fix import Declined, Fix, Fixer
 from gpulint.gate import Gate
+from gpulint.misspelt import may_hold_suppressions, misspelt
 from gpulint.records import dataclass, field
 from gpulint.rule import Kind, Rule, Scope
 from gpulint.suppress import Suppressions
@@ -127,6 +128,7 @@ class Run:
             kind = kind_of(path, data[:4096])
             if kind is None:
                 return report
+            report.problems += self.misspelt(path, data)
             rules = self.rules_for(path, kind, report)
             if (
                 not rules
@@ -151,6 +153,13 @@ class Run:
         for failure in document.failures:
             report.record(failure)
         return report
+
+    def misspelt(self, path: Path, data: bytes) -> list[Problem]:
+        """Warnings about comments that were meant to suppress findings and do not."""
+        if not self.project.rule_names or not may_hold_suppressions(data):
+            return []
+        document = self.project.document(path)
+        return [] if document is None else list(misspelt(document, self.project.rule_names))
 
     def rules_for(self, path: Path, kind: Kind, report: Report) -> list[Rule]:
         """The rules that may fire in a file, without those whose plugin cannot say."""

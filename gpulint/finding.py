@@ -70,6 +70,13 @@ class Problem:
     line: int | None = None
     column: int | None = None
     is_error: bool = True
-    """False for a plain note (a Helm template or a huge file that was skipped)."""
+    """False for a plain note (a Helm template or a huge file that was skipped) and for a warning."""
     cell: int | None = None
     """In notebooks the index of the cell, where one is to blame; line and column then count within it."""
+    is_warning: bool = False
+    """The file was read, but holds a mistake that concerns gpulint, such as a suppression of an unknown rule."""
+
+    @property
+    def level(self) -> str:
+        """``error``, ``warning`` or ``note``."""
+        return "error" if self.is_error else "warning" if self.is_warning else "note"

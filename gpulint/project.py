@@ -55,6 +55,8 @@ class Project(Tree):
         """Kept for :func:`gpulint.once.once`."""
         self.estimates: Estimates | None = None
         """Batch sizes that fit, if the user asked for them to be estimated."""
+        self.rule_names: frozenset[str] = frozenset()
+        """Codes and names of all rules, whether they run or not; empty where suppressions are not checked for them."""
 
     def successor(
         self, changed: Iterable[Path], files: Sequence[Path] | None = None, config: Config | None = None
@@ -62,6 +64,7 @@ class Project(Tree):
         """As for a tree; estimates are kept."""
         project = super().successor(changed, files, config)
         project.estimates = self.estimates
+        project.rule_names = self.rule_names
         return project
 
     def batch_that_fits(self, path: Path) -> BatchSizes | None:

@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterable, Sequence
 
 from gpulint import regex
-from gpulint.config import ConfigError, suggestion
+from gpulint.config import ConfigError
 from gpulint.rule import Category, Dimension, Rule
+from gpulint.suggestions import suggestion
 
 
 def slug(label: str) -> str:
@@ -42,13 +43,21 @@ def check_selectors(selectors: Iterable[str], rules: Sequence[Rule], where: str)
     Raises:
         ConfigError: with the closest known selector; ``where`` says who asked (an option or a settings file).
     """
+    known = [*(r.code for r in rules), *(r.name for r in rules), *_CATEGORIES, *_DIMENSIONS, "ALL"]
     for selector in selectors:
-        word = slug(selector)
-        if selector.upper() == "ALL" or word in _CATEGORIES or word in _DIMENSIONS:
+        if _is_known(selector, rules):
             continue
-        if not any(_rank(selector, rule) for rule in rules):
-            known = [*(r.code for r in rules), *(r.name for r in rules), *_CATEGORIES, *_DIMENSIONS, "ALL"]
-            raise ConfigError(f"{where}: unknown rule or category '{selector}'{suggestion(selector, known)}")
+        words = selector.split()
+        meant = suggestion(selector, known) or "; 'gpulint rules' lists all rules"
+        if len(words) > 1 and all(_is_known(word, rules) for word in words):
+            meant = f"; separate selectors with commas: {','.join(words)}"
+        raise ConfigError(f"{where}: unknown rule or category '{selector}'{meant}")
+
+
+def _is_known(selector: str, rules: Sequence[Rule]) -> bool:
+    word = slug(selector)
+    listed = selector.upper() == "ALL" or word in _CATEGORIES or word in _DIMENSIONS
+    return listed or any(_rank(selector, rule) for rule in rules)
 
 
 def select(

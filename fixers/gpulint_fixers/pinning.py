@@ -34,7 +34,7 @@ def pin(project: Project, loader: Loader) -> Edit | Declined:
     value = _value(project, loader)
     if value == _IS_AVAILABLE and _forks(project, loader.module):
         return Declined(f"the module starts processes by fork, which could not use the GPU after `{_IS_AVAILABLE}`")
-    argument = project.host_to_device.argument(loader, "pin_memory", 7)
+    argument = project.host_to_device.argument(loader, "pin_memory")
     if not argument.refs:
         return add_keyword(syntax, loader.node, f"pin_memory={value}")
     passed = argument.refs[0].node

@@ -29,7 +29,9 @@ def entry_of(report: Report, rules: Sequence[Rule]) -> dict[str, Any]:
         "rules": [_rule_out(rule) for rule in rules],
         "extra": [_rule_out(rule) for rule in _others(report, rules)],
         "results": [_result_out(result) for result in report.results],
-        "problems": [[str(p.path), p.message, p.line, p.column, p.is_error] for p in report.problems],
+        "problems": [
+            [str(p.path), p.message, p.line, p.column, p.is_error, p.cell, p.is_warning] for p in report.problems
+        ],
     }
 
 

@@ -54,18 +54,18 @@ def _leave(code: int) -> NoReturn:
 
 def _main(argv: Sequence[str]) -> int:
     arguments = list(argv)
-    if arguments in (["--version"], ["-V"]):
+    if arguments in (["--version"], ["-V"], ["version"]):
         return guarded(_version, None)
     import io
 
-    from gpulint.cli.parser import parser_for
+    from gpulint.cli.parser import parse
 
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             # File names and source may hold what the terminal's encoding cannot show.
             stream.reconfigure(errors="backslashreplace")
     try:
-        args = parser_for(arguments).parse_args(arguments)
+        args = parse(arguments)
     except SystemExit as exit:
         return exit.code if isinstance(exit.code, int) else MISUSE
     return guarded(args.run, args)

@@ -8,6 +8,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpulint.counting import counted
 from gpulint.escaping import say, shown_path
 
 if TYPE_CHECKING:
@@ -60,5 +61,5 @@ def add_ignores(args: argparse.Namespace, given: Inputs, report: Report) -> bool
         place = f"{shown_path(finding.path)}:{finding.span.line}"
         say(f"{place}: no comment can stand here; per-file-ignores can hide {finding.rule.code}")
     if not args.quiet:
-        say(f"suppressed {written} of {sum(map(len, by_path.values()))} findings")
+        say(f"Suppressed {written} of {counted(sum(map(len, by_path.values())), 'finding')}.")
     return True

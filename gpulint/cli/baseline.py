@@ -13,6 +13,7 @@ from gpulint.cli import CLEAN, FINDINGS, INTERNAL, inputs
 from gpulint.cli.narrowing import add_baseline, load, stale
 from gpulint.cli.terminal import Progress, add_troubles, no_garbage_collection, print_troubles
 from gpulint.config import ConfigError
+from gpulint.counting import counted
 from gpulint.escaping import say, shown_path
 from gpulint.workspace import disk
 
@@ -118,8 +119,7 @@ def _exit_code(report: Report, given: Inputs) -> int:
 
 
 def _count(entries: list[Entry]) -> str:
-    number = sum(entry.count for entry in entries)
-    return f"{number} finding{'' if number == 1 else 's'}"
+    return counted(sum(entry.count for entry in entries), "finding")
 
 
 def _write(path: Path, entries: list[Entry]) -> None:

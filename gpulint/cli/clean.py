@@ -12,6 +12,7 @@ from gpulint.cache.folder import Refused
 from gpulint.cache.location import OLD_NAME, Location, in_folder, locate, of_user
 from gpulint.cli import CLEAN
 from gpulint.config import ConfigError, load
+from gpulint.counting import counted
 from gpulint.escaping import say
 
 
@@ -54,7 +55,7 @@ def _removed(location: Location) -> str:
             raise Refused(f"{location.path} is not a cache of gpulint")
         others = folder.clear()
     if others:
-        return f"emptied, but kept with {others} {'entry' if others == 1 else 'entries'} that gpulint did not write"
+        return f"emptied, but kept with {counted(others, 'entry')} that gpulint did not write"
     return "removed"
 
 

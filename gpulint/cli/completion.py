@@ -26,7 +26,7 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
         " zsh: write it to a file _gpulint in a folder of $fpath. fish: write it to"
         " ~/.config/fish/completions/gpulint.fish.",
     )
-    parser.add_argument("shell", choices=SHELLS)
+    parser.add_argument("shell", choices=SHELLS, metavar="SHELL", help=", ".join(SHELLS))
     parser.set_defaults(run=run)
 
 

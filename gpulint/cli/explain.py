@@ -10,9 +10,10 @@ from typing import Any
 from gpulint import regex
 from gpulint.cli import CLEAN
 from gpulint.cli.terminal import colour, columns, is_terminal
-from gpulint.config import ConfigError, suggestion
+from gpulint.config import ConfigError
 from gpulint.escaping import printable, say
 from gpulint.rule import Rule
+from gpulint.suggestions import suggestion
 
 SECTIONS = (
     "What it detects",
@@ -45,7 +46,8 @@ def run(args: argparse.Namespace) -> int:
             _show(explanation(rule))
             return CLEAN
     known = [word for rule in rules for word in (rule.code, rule.name)]
-    raise ConfigError(f"unknown rule '{args.rule}'{suggestion(args.rule, known)}")
+    meant = suggestion(args.rule, known) or "; 'gpulint rules' lists all rules"
+    raise ConfigError(f"unknown rule '{args.rule}'{meant}")
 
 
 def _show(markdown: str) -> None:

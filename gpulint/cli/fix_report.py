@@ -7,6 +7,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from gpulint.counting import counted
 from gpulint.diffs import unified
 from gpulint.escaping import no_command, path_first, printable
 from gpulint.fix import Fix
@@ -55,7 +56,7 @@ def summary(fixed: Fixed, context: Context, *, applied: bool) -> list[str]:
             codes_of.setdefault(path, Counter())[outcome.result.finding.rule.code] += 1
     lines = [_file(change, codes_of.get(change.path, Counter()), context) for change in fixed.changes]
     if done:
-        total = f"{_count(len(done), 'fix')} in {_count(len(lines), 'file')}"
+        total = f"{counted(len(done), 'fix')} in {counted(len(lines), 'file')}"
         lines += [f"Applied {total}." if applied else f"{total} can be applied with --apply."]
     else:
         lines += ["Nothing was fixed." if applied else "Nothing to fix."]
@@ -63,17 +64,17 @@ def summary(fixed: Fixed, context: Context, *, applied: bool) -> list[str]:
         lines += [f"{len(waiting)} more with --unsafe-fixes:"]
         lines += [f"  {_place(outcome, context)}: {_description(outcome)}" for outcome in waiting]
     if declined := fixed.of(State.DECLINED):
-        lines += [f"{_count(len(declined), 'finding')} not fixed:"]
+        lines += [f"{counted(len(declined), 'finding')} not fixed:"]
         lines += [f"  {_place(outcome, context)}: {outcome.reason}" for outcome in declined]
     if by_hand := [*fixed.of(State.ADVICE), *fixed.of(State.UNFIXABLE)]:
         codes = Counter(outcome.result.finding.rule.code for outcome in by_hand)
-        lines += [f"{_count(len(by_hand), 'finding')} to repair by hand ({_codes(codes)}); see gpulint scan."]
+        lines += [f"{counted(len(by_hand), 'finding')} to repair by hand ({_codes(codes)}); see gpulint scan."]
     return lines
 
 
 def _file(change: Change, codes: Counter[str], context: Context) -> str:
     """``train.py: 3 fixes (GPU301, GPU302 x 2)``."""
-    what = f"new file, {_count(codes.total(), 'fix')}" if change.before is None else _count(codes.total(), "fix")
+    what = f"new file, {counted(codes.total(), 'fix')}" if change.before is None else counted(codes.total(), "fix")
     return f"{path_first(context.relative(change.path))}: {what} ({_codes(codes)})"
 
 
@@ -89,8 +90,3 @@ def _place(outcome: Outcome, context: Context) -> str:
 def _description(outcome: Outcome) -> str:
     fix = outcome.result.fix
     return fix.description if isinstance(fix, Fix) else ""
-
-
-def _count(count: int, word: str) -> str:
-    plural = "es" if word.endswith("x") else "s"
-    return f"{count} {word}" + ("" if count == 1 else plural)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpulint.cli import CLEAN
 from gpulint.config import Config, ConfigError, load
+from gpulint.counting import counted
 from gpulint.escaping import printable, say
 from gpulint.rule import DOCS_URL
 from gpulint.settings import SETTINGS
@@ -48,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
     seen = survey(root, Config(base=root))
     path = _write(root, list(_lines(seen)))
     told = [f"- {line}" for line in _told(seen)]
-    first = f"Wrote {os.path.relpath(path)} after a look at {seen.files} files."
+    first = f"Wrote {os.path.relpath(path)} after reading {counted(seen.files, 'file')}."
     say(first, *told, "Next: gpulint scan", file=sys.stdout)
     return CLEAN
 
@@ -116,8 +117,10 @@ def _told(seen: Survey) -> list[str]:
 def _hints(key: str, seen: Survey) -> list[str]:
     """What the tree says about one setting."""
     if key == "gpus-per-node" and seen.gpus:
-        asked = "; ".join(f"{number} in {_some(places)}" for number, places in sorted(seen.gpus.items()))
-        return [f"Jobs here ask for GPUs on one node: {asked}."]
+        counts = (
+            f"{counted(number, 'GPU')} per node ({_some(places)})" for number, places in sorted(seen.gpus.items())
+        )
+        return [f"Jobs in this project request {', '.join(counts)}."]
     if key == "remote-paths":
         hints = []
         if seen.remote:

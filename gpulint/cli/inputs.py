@@ -149,6 +149,7 @@ def gather(
 def _load(args: argparse.Namespace, seen: ScanInputs, report_unused_ignores: bool) -> Inputs:
     from gpulint import plugins
     from gpulint.project import Project
+    from gpulint.suppress import UNUSED_IGNORE
 
     loaded = plugins.load()
     check_choice(args, seen.settings, loaded)
@@ -161,6 +162,7 @@ def _load(args: argparse.Namespace, seen: ScanInputs, report_unused_ignores: boo
     project = Project(seen.root, seen.files, config)
     project.explicit_files = frozenset(seen.paths)
     project.use_byte_gate = not args.no_gate
+    project.rule_names = frozenset(word for rule in (*loaded.rules, UNUSED_IGNORE) for word in (rule.code, rule.name))
     if args.estimate or args.estimate_with:
         _estimate(args, project, loaded, seen.found)
     if seen.stdin is not None:

@@ -5,30 +5,21 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from gpulint.config import ConfigError
-
 
 def add(commands: argparse._SubParsersAction[Any]) -> None:
     """Declare the command."""
     parser = commands.add_parser(
         "lsp",
-        help="serve editors (needs the extra 'lsp')",
-        description="Speak the Language Server Protocol on standard input and output. Editors start this themselves.",
+        help="start the language server (editors run this)",
+        description="Speak the Language Server Protocol on standard input and output. Editors start this command.",
     )
     # Many clients add this to every server's command line; there is no other transport.
-    parser.add_argument("--stdio", action="store_true", help="(default, for editors that insist)")
+    parser.add_argument("--stdio", action="store_true", help="accepted for compatibility; this is the default")
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Serve until the editor says ``exit`` or goes away; 0 if it asked for ``shutdown`` before that, else 1."""
-    try:
-        import lsprotocol  # noqa: F401
-        import pygls  # noqa: F401
-    except ModuleNotFoundError as error:
-        raise ConfigError(
-            f"'gpulint lsp' needs the package '{error.name}'; install it with: pip install 'gpulint[lsp]'"
-        ) from None
     from gpulint.lsp.server import serve
 
     return serve()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from gpulint import baseline
 from gpulint.config import ConfigError
+from gpulint.counting import counted
 from gpulint.escaping import path_first, say, shown_path
 from gpulint.finding import Severity
 from gpulint.workspace import disk
@@ -79,7 +80,9 @@ class Narrowing:
             )
             self._elsewhere = everything - len(report.results)
             report.problems = [
-                problem if self._diff.changed(problem.path) else dataclasses.replace(problem, is_error=False)
+                problem
+                if self._diff.changed(problem.path)
+                else dataclasses.replace(problem, is_error=False, is_warning=False)
                 for problem in report.problems
             ]
 
@@ -88,9 +91,9 @@ class Narrowing:
         if self._quiet:
             return
         if self._known and self._baseline is not None:
-            say(f"{_findings(self._known)} left out: in {os.path.relpath(self._baseline.path)}")
+            say(f"{counted(self._known, 'finding')} hidden by {os.path.relpath(self._baseline.path)}")
         if self._elsewhere:
-            say(f"{_findings(self._elsewhere)} left out: not brought by the changes")
+            say(f"{counted(self._elsewhere, 'existing finding')} hidden (not introduced by these changes)")
         if self._stale and self._baseline is not None:
             these = "1 entry is" if len(self._stale) == 1 else f"{len(self._stale)} entries are"
             name = shown_path(self._baseline.path)
@@ -135,7 +138,3 @@ def stale(unmatched: Collection[Entry], known: Baseline, inputs: Inputs, report:
         if looked and enough and entry.code in codes and path not in broken:
             found.append(entry)
     return found
-
-
-def _findings(number: int) -> str:
-    return f"{number} finding{'' if number == 1 else 's'}"

@@ -48,43 +48,59 @@ class Output:
             raise ConfigError(f"--output-file {self.file}: {error.strerror}") from None
 
 
-class _Format(argparse.Action):
-    def __call__(self, parser: Any, namespace: argparse.Namespace, values: Any, option_string: Any = None) -> None:
-        if namespace.outputs is None and namespace.output_file is not None:
-            raise argparse.ArgumentError(self, "stands behind an --output-file; a file belongs to the format before it")
-        namespace.outputs = [*(namespace.outputs or []), Output(values)]
+class _Pieces(argparse.Action):
+    """Collects ``--output-format`` and ``--output-file`` in the order in which they are given."""
 
-
-class _File(argparse.Action):
     def __call__(self, parser: Any, namespace: argparse.Namespace, values: Any, option_string: Any = None) -> None:
-        last = namespace.outputs[-1] if namespace.outputs else None
-        if namespace.output_file is not None if last is None else last.file is not None:
-            raise argparse.ArgumentError(self, "a second file for one --output-format")
-        if last is None:
-            namespace.output_file = values
-        else:
-            last.file = values
+        namespace.outputs = [*(namespace.outputs or []), values]
 
 
 def add_arguments(group: Any) -> None:
     """Declare the two options, which may be repeated in pairs."""
     group.add_argument(
-        "--output-format", action=_Format, choices=FORMATS, dest="outputs",
-        help="(default: full); may be repeated, with an --output-file behind each but one",
+        "--output-format", action=_Pieces, choices=FORMATS, dest="outputs",
+        help="(default: full, or what the suffix of --output-file says: .json, .sarif, .xml); may be repeated, with an"
+        " --output-file for each but one",
     )  # fmt: skip
     group.add_argument(
-        "--output-file", action=_File, type=Path, metavar="FILE",
-        help="write the findings of the --output-format before it there instead of to standard output",
+        "--output-file", action=_Pieces, type=Path, metavar="FILE", dest="outputs",
+        help="write the findings there instead of to standard output",
     )  # fmt: skip
+
+
+_BY_SUFFIX = {".json": "json", ".sarif": "sarif", ".xml": "junit"}
+
+
+def _paired(pieces: Sequence[str | Path]) -> list[Output]:
+    """Each file with the format before it, or, if the first piece is a file, with the format behind it.
+
+    Raises:
+        ConfigError: a file without a format, whose suffix does not say one either.
+    """
+    files_first = bool(pieces) and isinstance(pieces[0], Path)
+    pairs: list[Output] = []
+    waiting = False
+    for piece in reversed(pieces) if files_first else pieces:
+        if isinstance(piece, str):
+            pairs.append(Output(piece))
+        elif waiting:
+            pairs[-1].file = piece
+        else:
+            known = _BY_SUFFIX.get(piece.suffix.lower(), "full" if len(pieces) == 1 else None)
+            if known is None:
+                raise ConfigError(f"--output-file {piece} has no --output-format of its own")
+            pairs.append(Output(known, piece))
+        waiting = isinstance(piece, str)
+    return pairs[::-1] if files_first else pairs
 
 
 def read(args: argparse.Namespace) -> list[Output]:
     """The outputs that were asked for. Raises ConfigError if they are in each other's way."""
-    wanted: list[Output] = args.outputs or [Output("full", args.output_file)]
+    wanted = _paired(args.outputs or []) or [Output("full")]
     printed = [output.format for output in wanted if output.file is None]
     if len(printed) > 1:
         raise ConfigError(
-            f"--output-format {' and '.join(printed)} would both go to standard output: put an --output-file behind one"
+            f"--output-format {' and '.join(printed)} would both go to standard output; add an --output-file for one"
         )
     files = [output.file.absolute() for output in wanted if output.file is not None]
     for file in files:

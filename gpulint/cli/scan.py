@@ -128,7 +128,7 @@ def _print_findings(args: argparse.Namespace, report: Report, given: Inputs, wan
         sys.stderr.write(table)
     for output in wanted:
         paint = colour() and output.file is None
-        context = Context(given.project, given.rules, Path.cwd(), paint, columns(110))
+        context = Context(given.project, given.rules, Path.cwd(), paint, columns(110), args.quiet)
         text = render(output.format, report, context)
         output.write(text + table if output.format in FOR_PEOPLE else text)
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from gpulint.cli import ISSUES
+from gpulint.counting import counted
 from gpulint.escaping import say, shown_path
 
 if TYPE_CHECKING:
@@ -39,14 +40,17 @@ def add_troubles(report: Report, inputs: Inputs) -> None:
 
 def print_troubles(args: argparse.Namespace, report: Report, inputs: Inputs) -> None:
     """Everything that is no finding goes to standard error, so that machine formats stay pure."""
-    skipped = 0
+    hidden = 0
     for problem in report.problems:
-        if not problem.is_error and not args.show_notes:
-            skipped += 1
+        if problem.level == "note" and not args.show_notes:
+            hidden += 1
             continue
+        if problem.level == "warning" and args.quiet:
+            continue
+        cell = [] if problem.cell is None else [f"cell {problem.cell}"]
         numbers = [str(number) for number in (problem.line, problem.column) if number is not None]
-        place = ":".join([shown_path(problem.path), *numbers])
-        say(f"{place}: {'error' if problem.is_error else 'note'}: {problem.message}")
+        place = ":".join([shown_path(problem.path), *cell, *numbers])
+        say(f"{place}: {problem.level}: {problem.message}")
     for error in report.errors:
         say(f"{shown_path(error.path)}: {error.title}: {error.error}")
         if os.environ.get("GPULINT_DEBUG"):
@@ -59,8 +63,8 @@ def print_troubles(args: argparse.Namespace, report: Report, inputs: Inputs) -> 
         return
     if not inputs.found.files:
         say("gpulint: no files to scan")
-    if skipped and args.output_format == "full":
-        say(f"{skipped} files or folders skipped; --show-notes says why")
+    if hidden and args.output_format == "full":
+        say(f"{counted(hidden, 'note')} hidden; --show-notes shows {'it' if hidden == 1 else 'them'}")
 
 
 def _where_to_report(report: Report) -> Iterator[str]:

@@ -19,6 +19,7 @@ from pathlib import Path
 from gpulint.cli import CLEAN, INTERRUPTED, MISUSE, guarded, inputs
 from gpulint.cli.terminal import is_terminal
 from gpulint.config import Config, ConfigError
+from gpulint.counting import counted
 from gpulint.escaping import say
 
 _PAUSE_S = 0.5
@@ -66,7 +67,7 @@ def _scan_afresh(args: argparse.Namespace, scan: Callable[[argparse.Namespace], 
         sys.stdout.write("\033[2J\033[3J\033[H")
     code = guarded(scan, args)
     if code != INTERRUPTED:
-        say(f"Watching {files} files; Ctrl-C ends.", flush=True)
+        say(f"Watching {counted(files, 'file')}. Press Ctrl-C to stop.", flush=True)
     return code
 
 

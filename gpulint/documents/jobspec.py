@@ -52,12 +52,12 @@ class _Gate:
         rows = models.rows("format")
         self._required = [[_keys(condition) for condition in row.requires] for row in rows]
         known = {*_KEYS, *(key for row in self._required for groups in row for keys in groups for key in keys)}
-        self._shapes = re.compile(
+        self._shapes = regex.compile(
             rf"""(?:^|[\s{{,'"-])({"|".join(map(re.escape, sorted(known)))})['"]?[ \t]*:""", re.MULTILINE
         )
         keys = {key for row in rows for gpus in row.gpus for key in parse_path(gpus.at).last_keys}
         own = sorted(key.lower() for key in keys if not any(word in key.lower() for word in _COMPUTES))
-        self._counts = re.compile(rf"""\b(?:{"|".join(map(re.escape, own))})['"]?[ \t]*:""")
+        self._counts = regex.compile(rf"""\b(?:{"|".join(map(re.escape, own))})['"]?[ \t]*:""")
 
     def computes(self, lower: str) -> bool:
         """Whether a text in lower case may ask for GPUs or start a program."""

@@ -28,6 +28,9 @@ _SEVERITIES = {
     Severity.WARNING: DiagnosticSeverity.Warning,
     Severity.INFO: DiagnosticSeverity.Information,
 }
+_LEVELS = {"error": DiagnosticSeverity.Error, "warning": DiagnosticSeverity.Warning}
+_CODES = {"error": "unreadable", "warning": "suppression"}
+"""Of problems, by their level."""
 
 
 @dataclass(frozen=True)
@@ -64,13 +67,17 @@ def diagnostics(
 ) -> Iterator[tuple[str, Diagnostic]]:
     """(URI, diagnostic) of all that was found; a notebook's cells have URIs of their own."""
     for problem in checked.problems if syntax_errors else ():
-        if problem.is_error:
+        if problem.level != "note":
             line = problem.line or 1
             where = places.location(path, Span(line, problem.column or 1, line, 1_000_000, problem.cell))
             yield (
                 where.uri,
                 Diagnostic(
-                    where.range, problem.message, severity=DiagnosticSeverity.Error, source=SOURCE, code="unreadable"
+                    where.range,
+                    problem.message,
+                    severity=_LEVELS[problem.level],
+                    source=SOURCE,
+                    code=_CODES[problem.level],
                 ),
             )
     for result in checked.results:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from gpulint.config import suggestion
 from gpulint.finding import Severity
 from gpulint.records import dataclass
+from gpulint.suggestions import suggestion
 
 SECTION = "gpulint"
 

@@ -11,7 +11,7 @@ from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.once import once
 from gpulint.semantic.module_index import FUNCTIONS, FunctionNode, ModuleIndex, NodeRef, last_name
-from gpulint.training.loader_calls import TORCH_LOADERS, Loader
+from gpulint.training.loader_calls import Loader
 
 if TYPE_CHECKING:
     from gpulint.placement.batch_flow import BatchRead
@@ -78,8 +78,7 @@ class BatchClasses:
 
     def _collates(self, batch_read: BatchRead) -> list[bool]:
         return [
-            not self._project.host_to_device.argument(loader, "collate_fn", 6).is_absent
-            for loader in batch_read.loaders
+            not self._project.host_to_device.argument(loader, "collate_fn").is_absent for loader in batch_read.loaders
         ]
 
     def batch_read_of(self, module: ModuleIndex, method: FunctionNode) -> BatchRead | None:
@@ -123,7 +122,7 @@ def is_collated(project: Project, transfer: Transfer) -> bool:
 
 @once
 def _makes_own(project: Project, loader: Loader) -> bool:
-    return loader.name not in TORCH_LOADERS or not project.host_to_device.argument(loader, "collate_fn", 6).is_absent
+    return loader.row is None or not project.host_to_device.argument(loader, "collate_fn").is_absent
 
 
 def is_whole(value: ast.expr, batch_read: BatchRead | None) -> bool:

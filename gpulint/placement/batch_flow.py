@@ -270,7 +270,7 @@ class BatchFlow:
         loops = self._project.loops
         if function.name in ("training_step", "validation_step", "test_step") and name == "batch":
             return None  # Lightning moves the batch before the hook.
-        if name == "batch" and loops.is_brain_hook(module, function):
+        if name == "batch" and loops.gets_batch(module, function, "on-host"):
             return BatchRead(NodeRef(module, function))
         if [arg.arg for arg in function.args.args[1:]] == [name] and loops.is_engine_step(module, function):
             return BatchRead(NodeRef(module, function))

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 
 from gpulint.documents.python import walk
 from gpulint.finding import Place
+from gpulint.libraries.frameworks import Mover
+from gpulint.libraries.names import matches
 from gpulint.placement.device_iterators import binds_to_gpu
 from gpulint.placement.devices import Device, Transfer
-from gpulint.placement.prepared_loaders import PREPARE
+from gpulint.placement.prepared_loaders import Frameworks
 from gpulint.programs.gpu_programs import runs_elsewhere
 from gpulint.semantic.argument_binding import argument_of, parameters
 from gpulint.semantic.module_index import FUNCTIONS, FunctionNode, ModuleIndex, NodeRef, last_name
@@ -21,25 +23,9 @@ from gpulint.values.arguments import Argument, ArgumentState
 if TYPE_CHECKING:
     from gpulint.project import Project
 
-_LOADER_HOOKS = {
-    **dict.fromkeys(
-        ("train_dataloader", "val_dataloader", "test_dataloader", "predict_dataloader"),
-        ("LightningDataModule", "LightningModule"),
-    ),
-    **dict.fromkeys(("build_training_data_loader", "build_validation_data_loader"), ("PyTorchTrial",)),
-}
-"""Methods from which Lightning and Determined take loaders whose batches they move -> the bases of their classes."""
-_GIVEN = ("train_dataloader", "eval_dataloader")
-"""Loaders that Composer's ``Trainer`` is made with."""
-_TRAINER_METHODS = ("fit", "validate", "test", "predict")
-_TORCH_SIGNATURE = ("torch.utils.data.", "torchdata.", "determined.")
-PIN_POSITION = 7
-"""Place of ``pin_memory`` among the positional parameters of ``torch.utils.data.DataLoader``."""
-WORKERS_POSITION = 5
 _ON_GPU = frozenset({Device.CUDA, Device.XPU})
 MAX_HELPERS = 2
 """How many calls deep a collate function or data set is searched for what moves samples to a GPU."""
-COLLATE_POSITION = 6
 _REGROUPS = frozenset("list tuple dict zip map range len DataFrame tolist append extend keys items values".split())
 
 
@@ -48,22 +34,24 @@ class HostToDevice:
 
     def __init__(self, project: Project) -> None:
         self._project = project
+        self._frameworks = project.models.derived(Frameworks)
         self._on_gpu: dict[Loader, bool] = {}
         self._moves_in: dict[ModuleIndex, dict[FunctionNode | None, list[Transfer]]] = {}
 
-    def argument(self, loader: Loader, name: str, position: int | None = None) -> Argument:
-        """What a loader gets for ``name``; ``position`` counts in torch's own signature only."""
-        place = position if loader.name.startswith(_TORCH_SIGNATURE) else None
+    def argument(self, loader: Loader, name: str) -> Argument:
+        """What a loader gets for ``name``, by keyword or by its place in the signature."""
+        signature = loader.row.signature if loader.row is not None else ()
+        place = signature.index(name) if name in signature else None
         return self._project.arguments.of(loader.module, loader.node, name, place)
 
     def is_pinned(self, loader: Loader) -> bool | None:
         """Does the loader pin its batches, perhaps on a condition? None if it cannot be told.
 
-        DGL's loaders say ``pin_memory`` to PyTorch themselves, so that nobody else may, and graphs are not pinned.
+        Some loaders say ``pin_memory`` to PyTorch themselves, so that nobody else may.
         """
-        if loader.name.startswith("dgl."):
+        if loader.row is not None and loader.row.pins_itself:
             return None
-        argument = self.argument(loader, "pin_memory", PIN_POSITION)
+        argument = self.argument(loader, "pin_memory")
         if argument.passed is ArgumentState.NEVER:
             return False
         if argument.passed is ArgumentState.UNKNOWN or argument.unknown:
@@ -92,7 +80,7 @@ class HostToDevice:
         return table
 
     def _handed_to_frameworks(self) -> Iterator[NodeRef]:
-        """Expressions that hand loaders to Accelerate, Fabric, Ray, Lightning, Determined, Composer or Ignite."""
+        """Expressions that hand loaders to frameworks."""
         for module in self._project.training_modules:
             with self._project.containing(module.path, "loaders handed to frameworks"):
                 yield from self._handed_in(module)
@@ -101,48 +89,56 @@ class HostToDevice:
         """The same in one module."""
         if runs_elsewhere(module):
             return
-        for method in PREPARE:
-            for call in module.calls_by_name.get(method, []):
+        for name in self._frameworks.prepares:
+            for call in module.calls_by_name.get(name, []):
                 if isinstance(call.func, ast.Attribute | ast.Name) and not self._on_cpu(module, call):
                     yield from (NodeRef(module, argument) for argument in call.args)
-        for call in module.calls_by_name.get("Trainer", []):
-            if self._is_composers(module, call) and not self._on_cpu(module, call):
-                yield from (NodeRef(module, given.value) for given in call.keywords if given.arg in _GIVEN)
-        for method in (*_TRAINER_METHODS, "run"):
-            for call in module.calls_by_name.get(method, []):
-                if self._is_trainer(module, call, method):
-                    values = [*call.args, *(keyword.value for keyword in call.keywords)]
-                    yield from (NodeRef(module, value) for value in values)
+        for row in self._frameworks.movers:
+            for call in self._calls_of(module, row):
+                values = [NodeRef(module, given.value) for given in call.keywords if given.arg in row.arguments]
+                if not row.arguments:
+                    values = [
+                        NodeRef(module, value) for value in [*call.args, *(given.value for given in call.keywords)]
+                    ]
+                yield from values
         if not (self._cpu_trainers or self.trains_on_cpu((module,))):
             yield from self._hooks(module)
 
-    def _is_composers(self, module: ModuleIndex, call: ast.Call) -> bool:
-        return any(name.startswith("composer.") for name in self._project.resolver.call_names(module, call))
+    def _calls_of(self, module: ModuleIndex, row: Mover) -> Iterator[ast.Call]:
+        """The calls of a module by which a framework gets loaders, unless it uses the CPU."""
+        last = tuple(pattern.rpartition(".")[2] for pattern in row.calls)
+        for name in module.calls_by_name if last else ():
+            for call in module.calls_by_name[name] if matches(last, (name,)) else ():
+                is_known = matches(row.calls, self._project.resolver.call_names(module, call))
+                if is_known and not self._on_cpu(module, call):
+                    yield call
+        for method in row.methods:
+            for call in module.calls_by_name.get(method, []):
+                if isinstance(call.func, ast.Attribute) and self._is_mover(module, call.func.value, row):
+                    yield call
 
-    def _hooks(self, module: ModuleIndex) -> Iterator[NodeRef]:
-        for owner in module.classes:
-            hooks = [item for item in owner.body if isinstance(item, FUNCTIONS) and item.name in _LOADER_HOOKS]
-            bases = self._project.resolver.base_names(module, owner) if hooks else ()
-            for hook in hooks:
-                if any(base.endswith(_LOADER_HOOKS[hook.name]) for base in bases):
-                    yield from (NodeRef(module, value) for value in self._project.resolver.returns(hook))
-
-    def _is_trainer(self, module: ModuleIndex, call: ast.Call, method: str) -> bool:
-        """``Trainer(...).fit(...)`` of Lightning, or ``run`` of an Ignite engine that was given a device."""
-        if not isinstance(call.func, ast.Attribute):
-            return False
-        for ref in self._project.resolver.points_to(module, call.func.value):
+    def _is_mover(self, module: ModuleIndex, owner: ast.expr, row: Mover) -> bool:
+        """Whether the object is one of the framework's that uses the GPU."""
+        for ref in self._project.resolver.points_to(module, owner):
             if not isinstance(ref.node, ast.Call):
                 continue
-            names = self._project.resolver.call_names(ref.module, ref.node)
-            if method in _TRAINER_METHODS and any(
-                "lightning" in name and name.removesuffix(".from_argparse_args").endswith("Trainer") for name in names
-            ):
+            if not matches(row.of, self._project.resolver.call_names(ref.module, ref.node)):
+                continue
+            if not row.device:
                 return not self._on_cpu(ref.module, ref.node)
-            if method == "run" and any(name.startswith("ignite.") for name in names):
-                device = next((keyword.value for keyword in ref.node.keywords if keyword.arg == "device"), None)
-                return device is not None and self._project.devices.may_be_gpu(ref.module, device)
+            device = next((keyword.value for keyword in ref.node.keywords if keyword.arg == row.device), None)
+            return device is not None and self._project.devices.may_be_gpu(ref.module, device)
         return False
+
+    def _hooks(self, module: ModuleIndex) -> Iterator[NodeRef]:
+        """What the methods hand back from which frameworks take loaders."""
+        rows = self._frameworks.loader_hooks
+        for owner in module.classes:
+            hooks = [item for item in owner.body if isinstance(item, FUNCTIONS) and item.name in rows]
+            bases = self._project.resolver.base_names(module, owner) if hooks else ()
+            for hook in hooks:
+                if matches(rows[hook.name], bases):
+                    yield from (NodeRef(module, value) for value in self._project.resolver.returns(hook))
 
     def _on_cpu(self, module: ModuleIndex, call: ast.Call) -> bool:
         """Was the framework object behind the call, or made by it, told to use the CPU?"""
@@ -187,7 +183,7 @@ class HostToDevice:
         if self._project.batch_flow.moves_batches(loader):
             return True
         resolver = self._project.resolver
-        for ref in self.argument(loader, "collate_fn", COLLATE_POSITION).refs:
+        for ref in self.argument(loader, "collate_fn").refs:
             for made in resolver.points_to(ref.module, ref.node):
                 if isinstance(made.node, FUNCTIONS) and self._moves(made.module, made.node):
                     return True
@@ -216,7 +212,7 @@ class HostToDevice:
     def only_regroups(self, loader: Loader) -> bool:
         """Does a collate function of the tree put samples into lists and make no tensor of them (``zip(*batch)``)?"""
         origins = self._project.resolver.points_to
-        argument = self.argument(loader, "collate_fn", COLLATE_POSITION)
+        argument = self.argument(loader, "collate_fn")
         made = [function.node for ref in argument.refs for function in origins(ref.module, ref.node)]
         return bool(made) and all(
             isinstance(node, (*FUNCTIONS, ast.Lambda))
@@ -227,7 +223,8 @@ class HostToDevice:
     def gpu_fields(self, loader: Loader) -> frozenset[str]:
         """Fields of the sampled graph that live on the GPU (``data.to(device, "x", "y")``); ``*`` stands for all, which
         DGL's loaders put there themselves (``device=``)."""
-        given = self.argument(loader, "device").refs if loader.name.startswith("dgl.") else ()
+        device = loader.row.places_on if loader.row is not None else ""
+        given = self.argument(loader, device).refs if device else ()
         if any(self._project.devices.may_be_gpu(ref.module, ref.node) for ref in given):
             return frozenset({"*"})
         if not loader.samples_graph:

@@ -7,8 +7,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from gpulint.documents.python import walk
+from gpulint.libraries import Models
+from gpulint.libraries.frameworks import Mover
 from gpulint.memo import Memo
-from gpulint.once import once
 from gpulint.semantic.argument_binding import argument_of
 from gpulint.semantic.module_index import FUNCTIONS, Binding, BindingKind, FunctionNode, ModuleIndex, last_name
 from gpulint.training.loop_iterables import unwrap_iterable
@@ -16,9 +17,20 @@ from gpulint.training.loop_iterables import unwrap_iterable
 if TYPE_CHECKING:
     from gpulint.project import Project
 
-PREPARE = frozenset({"prepare", "setup_dataloaders", "prepare_data_loader", "_setup_dataloader", "MpDeviceLoader"})
-_OF_TRAINER = frozenset({"get_train_dataloader", "get_eval_dataloader", "get_test_dataloader"})
-"""Methods of Hugging Face's ``Trainer`` that hand out prepared loaders."""
+
+class Frameworks:
+    """What the rows say of calls that take loaders over."""
+
+    def __init__(self, models: Models) -> None:
+        self.movers: tuple[Mover, ...] = models.rows("mover")
+        self.prepares = {name: None for row in self.movers for name in row.prepares}.keys()
+        """Functions and methods that hand the loaders back that they are given."""
+        hooks: dict[str, tuple[str, ...]] = {}
+        for row in models.rows("hook"):
+            for name in row.loaders:
+                hooks[name] = (*hooks.get(name, ()), *row.bases)
+        self.loader_hooks = hooks
+        """Methods from which frameworks take loaders -> patterns of the bases of their classes."""
 
 
 class PreparedLoaders:
@@ -27,6 +39,8 @@ class PreparedLoaders:
     def __init__(self, project: Project) -> None:
         self._project = project
         self._memo = Memo()
+        self._frameworks = project.models.derived(Frameworks)
+        self._handed_in: dict[ModuleIndex, frozenset[str]] = {}
 
     def is_prepared(self, module: ModuleIndex, source: ast.expr) -> bool:
         """Did the loader go through ``accelerator.prepare`` or ``fabric.setup_dataloaders`` on its way here?"""
@@ -34,9 +48,9 @@ class PreparedLoaders:
 
     def _find_prepared(self, module: ModuleIndex, source: ast.expr) -> bool:
         name = last_name(source)
-        if _moves_by_itself(source):
+        if self._moves_by_itself(source):
             return True
-        if name in _handed_in(module):
+        if name in self._names_handed_in(module):
             return True
         if isinstance(source, ast.Attribute) and self._prepared_by_subclass(module, source):
             return True
@@ -83,8 +97,8 @@ class PreparedLoaders:
         table: dict[str, list[tuple[ModuleIndex, ast.ClassDef]]] = {}
         for module in self._project.training_modules:
             for (owner, name), bindings in module.attributes.items():
-                values = (binding.value for binding in bindings)
-                if any(isinstance(value, ast.Call) and last_name(value.func) in PREPARE for value in values):
+                calls = (binding.value for binding in bindings if isinstance(binding.value, ast.Call))
+                if any(last_name(call.func) in self._frameworks.prepares for call in calls):
                     table.setdefault(name, []).append((module, owner))
         return table
 
@@ -106,7 +120,7 @@ class PreparedLoaders:
 
     def _is_from_prepared(self, module: ModuleIndex, value: ast.expr, path: tuple[int, ...]) -> bool:
         """Is a value a prepared loader, as it is or behind ``skip_first_batches`` or a generator of the tree?"""
-        if self._prepares(module, value, path) or _moves_by_itself(value):
+        if self._prepares(module, value, path) or self._moves_by_itself(value):
             return True
         if path:
             return False
@@ -127,7 +141,7 @@ class PreparedLoaders:
 
     def _prepares(self, module: ModuleIndex, value: ast.expr | None, path: tuple[int, ...]) -> bool:
         """``accelerator.prepare(model, DataLoader(...))``: is what comes out at ``path`` a loader made on the spot?"""
-        if not isinstance(value, ast.Call) or last_name(value.func) not in PREPARE:
+        if not isinstance(value, ast.Call) or last_name(value.func) not in self._frameworks.prepares:
             return False
         at = path[0] if path else 0
         made = value.args[at] if at < len(value.args) else None
@@ -138,30 +152,28 @@ class PreparedLoaders:
         if not isinstance(value, ast.Call):
             return False
         callees = self._project.resolver.callees(module, value)
-        if not callees and last_name(value.func) in _OF_TRAINER and "transformers" in module.packages:
+        name = last_name(value.func)
+        if not callees and any(
+            name in row.gives and not module.packages.isdisjoint(row.packages) for row in self._frameworks.movers
+        ):
             return True
         return any(
-            isinstance(made, ast.Call) and last_name(made.func) in PREPARE
+            isinstance(made, ast.Call) and last_name(made.func) in self._frameworks.prepares
             for callee in callees
             if isinstance(callee.node, FUNCTIONS)
             for made in self._project.resolver.returns(callee.node)
         )
 
+    def _names_handed_in(self, module: ModuleIndex) -> frozenset[str]:
+        """Names of what a module lets a framework prepare."""
+        if module not in self._handed_in:
+            calls = (call for name in self._frameworks.prepares for call in module.calls_by_name.get(name, []))
+            self._handed_in[module] = frozenset(last_name(argument) for call in calls for argument in call.args)
+        return self._handed_in[module]
 
-@once
-def _handed_in(module: ModuleIndex) -> frozenset[str]:
-    """Names of what a module lets a framework prepare."""
-    calls = (call for method in PREPARE for call in module.calls_by_name.get(method, []))
-    return frozenset(last_name(argument) for call in calls for argument in call.args)
-
-
-def _moves_by_itself(source: ast.expr) -> bool:
-    """``shard.iter_torch_batches()``: Ray Data places what it collates itself on the worker's device.
-
-    https://docs.ray.io/en/latest/data/api/doc/ray.data.DataIterator.iter_torch_batches.html
-    """
-    return (
-        isinstance(source, ast.Call)
-        and last_name(source.func) == "iter_torch_batches"
-        and all(keyword.arg != "collate_fn" for keyword in source.keywords)
-    )
+    def _moves_by_itself(self, source: ast.expr) -> bool:
+        """``shard.iter_torch_batches()``: an iterator of a framework that places batches on the worker's device."""
+        if not isinstance(source, ast.Call):
+            return False
+        name, given = last_name(source.func), {keyword.arg for keyword in source.keywords}
+        return any(name in row.iterators and given.isdisjoint(row.unless) for row in self._frameworks.movers)

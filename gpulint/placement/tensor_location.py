@@ -47,7 +47,6 @@ _CREATORS = frozenset(
 )
 _PAIRS = frozenset({"max", "min", "topk", "sort", "median", "mode", "kthvalue", "cummax", "cummin"})
 """What returns values and their places, two tensors."""
-_PLACED = frozenset({"training_step", "validation_step", "test_step"})
 _NO_VALUES = (ast.Is, ast.IsNot, ast.In, ast.NotIn)
 _SETTING = regex.compile(r"scale|weight|fn|func|coef|type|name|lambda|alpha|interval", re.IGNORECASE)
 _FACTOR = regex.compile(r"(scale|scaler|weight|weights|coef|coeff|factor|schedule)$", re.IGNORECASE)
@@ -227,7 +226,7 @@ class TensorLocations:
         return not path and self.is_tensor(module, source)
 
     def _is_placed(self, module: ModuleIndex, node: ast.expr) -> bool:
-        """Is it the batch that Lightning or Determined hands to a hook of its own, on the GPU already?"""
+        """Is it the batch that a framework hands to a hook, on the GPU already?"""
         if not self._callers or not isinstance(node, ast.Name):
             return False
         function = module.function(node)
@@ -236,12 +235,7 @@ class TensorLocations:
         bindings = reaching(module, module.scope(node).lookup(node.id), node)
         if not all(binding.kind is BindingKind.PARAMETER for binding in bindings):
             return False
-        owner = module.class_of(function)
-        return self._project.loops.is_trial_hook(module, function) or (
-            function.name in _PLACED
-            and owner is not None
-            and any(base.endswith("LightningModule") for base in self._project.resolver.base_names(module, owner))
-        )
+        return self._project.loops.gets_batch(module, function, "on-gpu")
 
     def _is_passed(self, module: ModuleIndex, name: str, function: ast.AST) -> bool:
         """Do all callers hand in a tensor that they computed?"""

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpulint import regex
+from gpulint.libraries import Models
+from gpulint.libraries.programs import Library
 from gpulint.once import once
 from gpulint.programs import cpu_workers
 from gpulint.semantic.module_index import ModuleIndex, source_text
@@ -24,16 +26,6 @@ MAX_CANDIDATES = 80
 MAX_IMPORTS = 3
 """How many imports a program may be away from a module that it runs."""
 
-_GPU = frozenset(
-    b"cuda accelerator device_map Accelerator accelerate Trainer SFTTrainer TrainingArguments "
-    b"deepspeed LightningModule PyTorchTrial DeepSpeedTrial TFKerasTrial Fabric hvd horovod "
-    b"tensorflow keras jax MirroredStrategy vllm num_gpus GPU gpu rocm fastai".split()
-)
-_COMPUTES = frozenset(
-    b"backward fit fit_generator fine_tune fit_one_cycle training_step train_step generate no_grad inference_mode "
-    b"zero_grad GradientTape pipeline evaluate PyTorchTrial DeepSpeedTrial TFKerasTrial "
-    b"Trainer SFTTrainer value_and_grad eval forward train_on_batch predict apply_gradients train".split()
-)
 _NAMED = frozenset(b"cuda gpu GPU GPUs num_gpus device_map".split())
 _DEVICE = frozenset(b"device devices dev local_rank mps ctx".split())
 _OTHERS = frozenset(b"tpu TPU torch_xla torch_neuronx".split())
@@ -71,6 +63,26 @@ _COMMENT = regex.compile(rb"#.*")
 _WORD = regex.compile(rb"[A-Za-z_][A-Za-z0-9_]*")
 
 
+class GpuWords:
+    """What the rows say of the words of programs that use a GPU."""
+
+    def __init__(self, models: Models) -> None:
+        rows: tuple[Library, ...] = models.rows("library")
+        self.gpu = frozenset(word.encode() for row in rows for word in row.gpu_words)
+        self.compute = frozenset(word.encode() for row in rows for word in row.compute_words)
+
+    def computes(self, words: frozenset[bytes], text: bytes) -> bool:
+        """Whether a program with these words trains, evaluates or generates."""
+        found = words & self.compute
+        return bool(found) and (found != {b"train"} or bool(_TRAINS.search(text)))
+
+    def name_gpu(self, words: frozenset[bytes], text: bytes) -> bool:
+        """Whether a program with these words names a GPU."""
+        if words & self.gpu or _CHOSEN.search(text):
+            return True
+        return b".to(device" in text and bool(_NUMBERED.search(text))
+
+
 class GpuPrograms:
     """Which modules of one project are part of a program that uses a GPU."""
 
@@ -78,6 +90,8 @@ class GpuPrograms:
         self._project = project
         self._known: dict[Path, bool] = {}
         self._computing: dict[Path, bool] = {}
+        self._words = project.models.derived(GpuWords)
+        self._modules: dict[ModuleIndex, bool] = {}
 
     def runs_on_gpu(self, module: ModuleIndex) -> bool:
         """Does the module run in a program that computes on a GPU?"""
@@ -114,9 +128,38 @@ class GpuPrograms:
         """Does a file's name say that it is a step of its own (``download_data.py``), run before GPUs are held?"""
         return bool(_SEPARATE.search(path.stem) or _PREPARES.match(path.parent.name))
 
+    def computes(self, text: bytes) -> bool:
+        """Do the words of a program say that it trains, evaluates or generates?"""
+        return self._words.computes(frozenset(_WORD.findall(text)), text)
+
+    def module_computes(self, module: ModuleIndex) -> bool:
+        """The same of a module's words."""
+        if module not in self._modules:
+            self._modules[module] = self.computes(module.syntax.source.text.encode("utf-8", "replace"))
+        return self._modules[module]
+
+    def names_device(self, text: bytes) -> bool:
+        """Do the words of a program name a GPU, what may be one, or a library that chooses one by itself?"""
+        return bool(frozenset(_WORD.findall(text)) & (self._words.gpu | _NAMED | _OTHERS | _DEVICE)) or b".to(" in text
+
+    def computes_on_gpu(self, text: bytes) -> bool:
+        """Do the words of a program say that it uses a GPU (and no TPU) and trains, evaluates or generates?
+
+        Code that is commented out does not count.
+        """
+        words, known = frozenset(_WORD.findall(text)), self._words
+        if not known.computes(words, text) or (words & _OTHERS and not words & _NAMED):
+            return False
+        if words & _CLIENTS and not frozenset(_WORD.findall(_COMMENT.sub(b"", text))) & _OWN_WORK:
+            return False
+        if b"#" not in text or not known.name_gpu(words, text):
+            return known.name_gpu(words, text)
+        code = _COMMENTED_OUT.sub(b"", text)
+        return known.name_gpu(frozenset(_WORD.findall(code)), code)
+
     def _runs(self, module: ModuleIndex) -> bool:
         text = module.syntax.source.text.encode("utf-8", "replace")
-        if computes_on_gpu(text) or self._takes_device(module.path, text):
+        if self.computes_on_gpu(text) or self._takes_device(module.path, text):
             aside = self.is_separate(module.path) or _serves(module)
             return not (aside and not self._project.loops.has_training_step(module))
         users = [user for user in self.users(module.path) if not self.is_separate(user)]
@@ -125,7 +168,7 @@ class GpuPrograms:
     def _computes(self, path: Path) -> bool:
         if path not in self._computing:
             text = self._project.data(path)
-            found = computes_on_gpu(text) or self._takes_device(path, text)
+            found = self.computes_on_gpu(text) or self._takes_device(path, text)
             self._computing[path] = found and not (cpu_workers.may_use_no_gpus(text) and self._elsewhere(path))
         return self._computing[path]
 
@@ -147,7 +190,7 @@ class GpuPrograms:
         """Does a program compute on a device that a module which it imports chooses (``.to(args.device)``)?"""
         return (
             _TAKEN.search(text) is not None
-            and computes(text)
+            and self.computes(text)
             and not frozenset(_WORD.findall(text)) & (_OTHERS | _CLIENTS)
             and any(_CHOOSES.search(self._project.data(file)) for file in self._project.imported(path))
         )
@@ -204,46 +247,3 @@ def is_for_tpu(module: ModuleIndex) -> bool:
     if not (any(name in text for name in _TPU) or any(map(_TPU_FOLDER.search, module.path.parts[:-1]))):
         return False
     return not set(_WORD.findall(text.encode("utf-8", "replace"))) & _NAMED
-
-
-def computes(text: bytes) -> bool:
-    """Do the words of a program say that it trains, evaluates or generates?"""
-    return _computes(frozenset(_WORD.findall(text)), text)
-
-
-def _computes(words: frozenset[bytes], text: bytes) -> bool:
-    found = words & _COMPUTES
-    return bool(found) and (found != {b"train"} or bool(_TRAINS.search(text)))
-
-
-@once
-def module_computes(module: ModuleIndex) -> bool:
-    """The same of a module's words."""
-    return computes(module.syntax.source.text.encode("utf-8", "replace"))
-
-
-def names_device(text: bytes) -> bool:
-    """Do the words of a program name a GPU, what may be one, or a library that chooses one by itself?"""
-    return bool(frozenset(_WORD.findall(text)) & (_GPU | _NAMED | _OTHERS | _DEVICE)) or b".to(" in text
-
-
-def computes_on_gpu(text: bytes) -> bool:
-    """Do the words of a program say that it uses a GPU (and no TPU) and trains, evaluates or generates?
-
-    Code that is commented out does not count.
-    """
-    words = frozenset(_WORD.findall(text))
-    if not _computes(words, text) or (words & _OTHERS and not words & _NAMED):
-        return False
-    if words & _CLIENTS and not frozenset(_WORD.findall(_COMMENT.sub(b"", text))) & _OWN_WORK:
-        return False
-    if b"#" not in text or not _names_gpu(words, text):
-        return _names_gpu(words, text)
-    code = _COMMENTED_OUT.sub(b"", text)
-    return _names_gpu(frozenset(_WORD.findall(code)), code)
-
-
-def _names_gpu(words: frozenset[bytes], text: bytes) -> bool:
-    if words & _GPU or _CHOSEN.search(text):
-        return True
-    return b".to(device" in text and bool(_NUMBERED.search(text))

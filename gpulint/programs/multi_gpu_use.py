@@ -17,17 +17,14 @@ from typing import TYPE_CHECKING
 from gpulint import regex
 from gpulint.finding import Place
 from gpulint.libraries.gpu_libraries import (
-    CPU_ONLY,
     FRAMEWORKS,
-    GPU_LIBRARIES,
     HINT,
     OPAQUE,
     PLAIN_COMMANDS,
     SECOND_DEVICE,
-    SOMETIMES,
-    TOKENS,
     WHOLE_ON_ONE,
     Approach,
+    Libraries,
 )
 from gpulint.records import dataclass
 from gpulint.semantic.index_builder import index_module
@@ -71,6 +68,7 @@ class Program:
     def __init__(self, project: Project, main: ModuleIndex | None, paths: tuple[Path, ...], heads: frozenset[str]):
         """``main`` may stand in a job spec; ``paths`` are what it imports, ``heads`` the names of foreign packages."""
         self._project, self._main, self._imported, self._heads = project, main, paths, heads
+        self._libraries = project.models.derived(Libraries)
 
     @cached_property
     def modules(self) -> tuple[ModuleIndex, ...]:
@@ -90,9 +88,9 @@ class Program:
     @cached_property
     def use(self) -> Use:
         """YES with an import of a GPU library; NO only where every import is known to do without."""
-        if self._heads & GPU_LIBRARIES:
+        if self.libraries:
             return Use.YES
-        known = self._heads <= CPU_ONLY | SOMETIMES | sys.stdlib_module_names and len(self._imported) < MAX_MODULES
+        known = self._heads <= self._libraries.no_gpu | sys.stdlib_module_names and len(self._imported) < MAX_MODULES
         texts = self.texts.values()
         if not known or not texts or any(HINT.search(text) or OPAQUE.search(text) for text in texts):
             return Use.UNKNOWN
@@ -101,7 +99,7 @@ class Program:
     @property
     def libraries(self) -> frozenset[str]:
         """GPU libraries that it imports, by their top-level names."""
-        return self._heads & GPU_LIBRARIES
+        return self._heads & self._libraries.gpu
 
     @cached_property
     def parallel(self) -> tuple[Parallel, ...]:
@@ -110,10 +108,10 @@ class Program:
 
     def _signs(self, path: Path) -> Iterator[Parallel]:
         text = _COMMENT.sub(lambda match: " " * len(match.group()), self.texts[path])
-        seen = set[str]()
+        seen, known = set[str](), self._libraries.approaches
         for match in _WORD.finditer(text):
             name = match.group()
-            approach = TOKENS.get(name) or (Approach.FRAMEWORK if FRAMEWORKS.fullmatch(name) else None)
+            approach = known.get(name) or (Approach.FRAMEWORK if FRAMEWORKS.fullmatch(name) else None)
             if approach is not None and name not in seen:
                 seen.add(name)
                 yield Parallel(approach, name, self._place(path, match))
@@ -198,7 +196,8 @@ class MultiGpuUse:
     def _foreign(self, names: Iterable[str], importer: Path) -> set[str]:
         """Top-level names of the modules that are imported from outside of the tree."""
         heads = {name.partition(".")[0] for name in names} - {""}
-        return {head for head in heads if head in GPU_LIBRARIES or self._project.module_path(head, importer) is None}
+        libraries = self._project.models.derived(Libraries)
+        return {head for head in heads if head in libraries.gpu or self._project.module_path(head, importer) is None}
 
 
 def _is_tool(start: JobLaunch) -> bool:

@@ -36,6 +36,8 @@ class Context:
     colour: bool = False
     width: int = 110
     """Columns that prose is folded to."""
+    quiet: bool = False
+    """Findings only, without a summary."""
     _names: dict[Path, str] = field(default_factory=dict, repr=False, compare=False)
     _cells: dict[Path, list[tuple[Fragment, SourceText]]] = field(default_factory=dict, repr=False, compare=False)
 

@@ -7,6 +7,7 @@ import unicodedata
 from collections.abc import Sequence
 from functools import lru_cache
 
+from gpulint.counting import counted
 from gpulint.engine import Report, Result
 from gpulint.escaping import no_command, printable
 from gpulint.finding import Severity
@@ -24,26 +25,38 @@ _COLOURS = {Severity.ERROR: "31", Severity.WARNING: "33", Severity.INFO: "36"}
 def render(report: Report, context: Context) -> str:
     """All findings, each with its excerpt, followed by a count."""
     blocks = [_block(result, context) for result in report.results]
+    if context.quiet:
+        return "\n".join(blocks)
     return "\n".join(blocks) + ("\n" if blocks else "") + summary(report) + "\n"
 
 
 def summary(report: Report) -> str:
-    """``Found 3 findings (1 error, 2 warnings) in 2 files; 1 has a safe fix.``"""
+    """``Found 3 findings (1 error, 2 warnings) in 2 files; 1 can be fixed (1 safely). 1 file could not be checked.``"""
+    failed = unchecked(report)
+    if report.results:
+        return f"{_found(report)} {failed}".rstrip()
+    return failed or "No findings."
+
+
+def unchecked(report: Report) -> str:
+    """``2 files could not be checked.``, empty if all were."""
+    unread = {problem.path for problem in report.problems if problem.is_error}
+    partly = {error.path for error in report.errors} - unread
+    parts = [f"{counted(len(unread), 'file')} could not be checked."] if unread else []
+    parts += [f"{counted(len(partly), 'file')} could not be checked completely."] if partly else []
+    return " ".join(parts)
+
+
+def _found(report: Report) -> str:
     findings = [result.finding for result in report.results]
-    if not findings:
-        return "No findings."
     levels = [(level, sum(found.severity is level for found in findings)) for level in reversed(Severity)]
     counts = ", ".join(
-        _plural(count, "info" if level is Severity.INFO else str(level)) for level, count in levels if count
+        f"{count} info" if level is Severity.INFO else counted(count, str(level)) for level, count in levels if count
     )
     fixes = [result.fix.safety for result in report.results if isinstance(result.fix, Fix) and result.fix.edits]
     files = len({found.path for found in findings})
     fixable = f"; {len(fixes)} can be fixed ({fixes.count(fixes[0].SAFE)} safely)" if fixes else ""
-    return f"Found {_plural(len(findings), 'finding')} ({counts}) in {_plural(files, 'file')}{fixable}."
-
-
-def _plural(count: int, word: str) -> str:
-    return f"{count} {word}" + ("" if count == 1 or word == "info" else "s")
+    return f"Found {counted(len(findings), 'finding')} ({counts}) in {counted(files, 'file')}{fixable}."
 
 
 def _block(result: Result, context: Context) -> str:

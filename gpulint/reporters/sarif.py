@@ -167,7 +167,7 @@ def _notification(problem: Problem, context: Context) -> dict[str, Any]:
     if problem.line is not None:
         physical["region"] = {"startLine": max(problem.line, 1)}
     return {
-        "level": "error" if problem.is_error else "note",
+        "level": problem.level,
         "message": {"text": problem.message},
         "locations": [{"physicalLocation": physical}],
     }

@@ -51,7 +51,7 @@ class ClassHierarchy(QualifiedNames):
         """Direct base classes that are defined in the tree."""
         found = []
         for base in node.bases:
-            for ref in self.points_to(module, base):
+            for ref in self.points_to(module, _unsubscripted(base)):
                 if isinstance(ref.node, ast.ClassDef) and ref.node is not node:
                     found.append((ref.module, ref.node))
         return found
@@ -72,7 +72,7 @@ class ClassHierarchy(QualifiedNames):
         names: set[str] = set()
         for where, current in self.mro(module, node):
             for base in current.bases:
-                names |= self.names(where, base)
+                names |= self.names(where, _unsubscripted(base))
         return frozenset(names)
 
     def class_attribute(self, module: ModuleIndex, node: ast.ClassDef, attr: str) -> list[tuple[ModuleIndex, Binding]]:
@@ -90,3 +90,8 @@ class ClassHierarchy(QualifiedNames):
             if isinstance(binding.node, FUNCTIONS):
                 return NodeRef(where, binding.node)
         return None
+
+
+def _unsubscripted(base: ast.expr) -> ast.expr:
+    """The class of ``TrainUnit[Batch]``."""
+    return base.value if isinstance(base, ast.Subscript) else base

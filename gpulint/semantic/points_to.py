@@ -43,6 +43,8 @@ class Resolver(ClassHierarchy):
     def __init__(self, project: Project) -> None:
         super().__init__(project)
         self._returns: dict[FunctionNode, list[ast.expr]] = {}
+        self._in_order = frozenset(name for row in project.models.rows("mover") for name in row.in_order)
+        """Methods of frameworks that hand back what they got, in order."""
 
     # -- defining expressions ------------------------------------------------------------------------------------------
 
@@ -261,11 +263,10 @@ class Resolver(ClassHierarchy):
             return
         func = node.func
         if isinstance(func, ast.Attribute):
-            if func.attr in ("prepare", "setup_dataloaders", "setup") and path and path[0] < len(node.args):
-                # Accelerate and Fabric hand back what they got, in order.
+            if func.attr in self._in_order and path and path[0] < len(node.args):
                 yield from self.points_to(module, node.args[path[0]], path[1:])
                 return
-            if func.attr == "prepare" and not path and len(node.args) == 1:
+            if func.attr in self._in_order and not path and len(node.args) == 1:
                 yield from self.points_to(module, node.args[0])
                 return
             if func.attr in _SELF_METHODS and not self.names(module, func) & {"torch.cuda"}:

@@ -3,49 +3,25 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping
+from dataclasses import field
 
+from gpulint.libraries import Models
+from gpulint.libraries.frameworks import Loader as LoaderRow
 from gpulint.records import dataclass
 from gpulint.semantic.module_index import CallSite
 
-TORCH_LOADERS = frozenset(
-    {
-        "torch.utils.data.DataLoader",
-        "torch.utils.data.dataloader.DataLoader",
-        "torchdata.stateful_dataloader.StatefulDataLoader",
-        "determined.pytorch.DataLoader",
-        "monai.data.DataLoader",
-        "monai.data.dataloader.DataLoader",
-        "webdataset.WebLoader",
-        "wds.WebLoader",
-        "torch_geometric.loader.DataLoader",
-        "torch_geometric.data.DataLoader",
-        "torch_geometric.loader.DenseDataLoader",
-        "torch_geometric.loader.NeighborLoader",
-        "torch_geometric.loader.LinkNeighborLoader",
-        "torch_geometric.loader.HGTLoader",
-        "torch_geometric.loader.ClusterLoader",
-        "torch_geometric.loader.GraphSAINTRandomWalkSampler",
-        "torch_geometric.loader.ShaDowKHopSampler",
-        "torch_geometric.loader.NeighborSampler",
-        "torch_geometric.loader.RandomNodeLoader",
-        "torch_geometric.loader.DataListLoader",
-        "dgl.dataloading.DataLoader",
-        "dgl.dataloading.GraphDataLoader",
-        "dgl.dataloading.NodeDataLoader",
-        "dgl.dataloading.EdgeDataLoader",
-    }
-)
-"""Classes that take the parameters of ``torch.utils.data.DataLoader`` and hand them on."""
+TORCH_LOADER = "torch.utils.data.DataLoader"
 
-_SAMPLING = (
-    "NeighborLoader",
-    "LinkNeighborLoader",
-    "HGTLoader",
-    "NeighborSampler",
-    "ShaDowKHopSampler",
-    "NodeDataLoader",
-    "EdgeDataLoader",
-)
+
+class LoaderClasses:
+    """The classes that the rows name: rows by qualified name, and their last names."""
+
+    def __init__(self, models: Models) -> None:
+        self.rows: Mapping[str, LoaderRow] = {
+            name: row for row in reversed(models.rows("loader")) for name in row.classes
+        }
+        self.last_names = frozenset(name.rpartition(".")[2] for name in self.rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +29,8 @@ class Loader(CallSite):
     """A call that makes a data loader. ``call.node`` is the call; ``name`` its qualified class."""
 
     name: str
+    row: LoaderRow | None = field(default=None, compare=False)
+    """What is known of the class; None for one of the tree that forwards what it is given."""
 
     @property
     def variable(self) -> str:
@@ -70,11 +48,11 @@ class Loader(CallSite):
     @property
     def samples_graph(self) -> bool:
         """A graph sampler, whose feature tensors may already be on the GPU."""
-        return self.name.rsplit(".", 1)[-1] in _SAMPLING
+        return self.row is not None and self.row.samples_graph
 
     @property
     def device(self) -> ast.expr | None:
-        """The device on which DGL's loaders put their batches themselves, if one is given."""
-        if not self.name.startswith("dgl."):
+        """The device on which the loader puts its batches itself, if one is given."""
+        if self.row is None or not self.row.places_on:
             return None
-        return next((keyword.value for keyword in self.node.keywords if keyword.arg == "device"), None)
+        return next((keyword.value for keyword in self.node.keywords if keyword.arg == self.row.places_on), None)

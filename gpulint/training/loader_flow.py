@@ -14,7 +14,7 @@ from gpulint.programs.gpu_programs import is_for_tpu
 from gpulint.semantic.argument_binding import argument_of, parameters
 from gpulint.semantic.containers import elements
 from gpulint.semantic.module_index import FUNCTIONS, BindingKind, ModuleIndex, NodeRef, kinds_bound, last_name
-from gpulint.training.loader_calls import TORCH_LOADERS, Loader
+from gpulint.training.loader_calls import TORCH_LOADER, Loader, LoaderClasses
 from gpulint.training.loop_iterables import is_loader_name, is_of_parts, unwrap_iterable
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ MAX_KEPT = 40
 MAX_LOADERS = 100
 """Most loaders that one expression may be; with more, its loader is unknown."""
 
-_LAST_NAMES = frozenset(name.rpartition(".")[2] for name in TORCH_LOADERS)
 _BOOSTERS = ("plugin", "booster")
 """Names of ColossalAI's plugins, whose ``prepare_dataloader(dataset, batch_size, ...)`` makes a DataLoader:
 https://github.com/hpcaitech/ColossalAI/blob/main/colossalai/booster/plugin/dp_plugin_base.py"""
@@ -40,6 +39,7 @@ class LoaderFlow:
 
     def __init__(self, project: Project) -> None:
         self._project = project
+        self._classes = project.models.derived(LoaderClasses)
         self._by_module: dict[ModuleIndex, list[Loader]] = {}
         self._nodes: dict[ModuleIndex, set[ast.Call]] = {}
         self._memo = Memo()
@@ -72,18 +72,21 @@ class LoaderFlow:
             owner = module.class_of(call)
             if owner is None:
                 return None
-            names = self._project.resolver.base_names(module, owner) & TORCH_LOADERS
+            names = self._project.resolver.base_names(module, owner) & self._classes.rows.keys()
         else:
             last = last_name(func)
             if not last or isinstance(func, ast.Call):
                 return None
-            known = last in _LAST_NAMES or _is_alias(module, func)
-            names = self._project.resolver.names(module, func) & TORCH_LOADERS if known else frozenset()
-            if not names and "Loader" in last and last not in _LAST_NAMES:
+            known = last in self._classes.last_names or _is_alias(module, func)
+            names = self._project.resolver.names(module, func) & self._classes.rows.keys() if known else frozenset()
+            if not names and "Loader" in last and last not in self._classes.last_names:
                 names = self._forwarding(module, func)
             if last == "prepare_dataloader" and isinstance(func, ast.Attribute) and last_name(func.value) in _BOOSTERS:
-                names = frozenset({"torch.utils.data.DataLoader"})
-        return Loader(NodeRef(module, call), min(names)) if names else None
+                names = frozenset({TORCH_LOADER})
+        return self._made(NodeRef(module, call), min(names)) if names else None
+
+    def _made(self, call: NodeRef, name: str) -> Loader:
+        return Loader(call, name, self._classes.rows.get(name))
 
     def _forwarding(self, module: ModuleIndex, func: ast.expr) -> frozenset[str]:
         """The name of a class of the tree that makes a DataLoader of what it is given (``**kwargs``)."""
@@ -93,7 +96,7 @@ class LoaderFlow:
             for made in resolver.points_to(module, func)
             if isinstance(made.node, ast.ClassDef)
             and _forwards(made.node)
-            and resolver.base_names(made.module, made.node) & TORCH_LOADERS
+            and resolver.base_names(made.module, made.node) & self._classes.rows.keys()
         )
 
     def loaders_of(self, module: ModuleIndex, node: ast.expr) -> tuple[Loader, ...]:
@@ -131,8 +134,8 @@ class LoaderFlow:
                         found.extend(self._yielded(made, nested, NodeRef(ref.module, call)))
                     if not isinstance(made.node, ast.ClassDef):
                         continue
-                    if resolver.base_names(made.module, made.node) & TORCH_LOADERS:
-                        found.extend(self._own(made) or [Loader(ref, "torch.utils.data.DataLoader")])
+                    if resolver.base_names(made.module, made.node) & self._classes.rows.keys():
+                        found.extend(self._own(made) or [self._made(ref, TORCH_LOADER)])
                     else:
                         found.extend(self._passed_on(made.module, made.node, nested))
         return tuple(dict.fromkeys(found))

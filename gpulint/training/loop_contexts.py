@@ -6,7 +6,9 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from gpulint import regex
+from gpulint.libraries import Models
+from gpulint.libraries.frameworks import Hook
+from gpulint.libraries.names import matches
 from gpulint.memo import Memo
 from gpulint.records import dataclass
 from gpulint.semantic.call_graph import LOOKED_AT
@@ -19,23 +21,17 @@ if TYPE_CHECKING:
 MAX_CALLS = 30
 """How many calls up the loops around a function are looked for."""
 
-_STEP_HOOKS = frozenset(
-    {
-        "training_step", "on_train_batch_end", "on_train_batch_start", "on_before_zero_grad", "on_batch_end",
-        "on_train_step_end", "compute_loss", "training_step_end", "on_after_backward", "on_step_end", "on_step_begin"
-    }
-)  # fmt: skip
-_EVAL_HOOKS = frozenset({"validation_step", "test_step", "predict_step", "prediction_step", "on_validation_batch_end"})
-_EPOCH_HOOKS = frozenset(
-    {
-        "on_train_epoch_end", "on_epoch_end", "on_validation_epoch_end", "on_train_epoch_start", "training_epoch_end",
-        "validation_epoch_end", "on_evaluate", "on_save", "on_validation_end", "on_stage_end"
-    }
-)  # fmt: skip
-_BRAIN_HOOKS = frozenset({"compute_forward", "compute_objectives", "fit_batch", "evaluate_batch"})
-_TRIAL_HOOKS = {"train_batch": Role.STEP, "evaluate_batch": Role.EVAL}
-_HOOKS = _STEP_HOOKS | _EPOCH_HOOKS | _BRAIN_HOOKS | _TRIAL_HOOKS.keys()
-_HOOK_OWNERS = regex.compile(r"LightningModule|LightningDataModule|Callback|Trainer$|Brain$|Learner$|keras\.Model$")
+
+class Hooks:
+    """What the rows say of methods that frameworks call in their loops: (row, role) by the name of the method."""
+
+    def __init__(self, models: Models) -> None:
+        self.by_name: dict[str, list[tuple[Hook, Role]]] = {}
+        for row in models.rows("hook"):
+            roles = {Role.STEP: row.step, Role.EVAL: row.evaluation, Role.EPOCH: row.epoch}
+            for role, names in roles.items():
+                for name in names:
+                    self.by_name.setdefault(name, []).append((row, role))
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +50,7 @@ class LoopContexts(LoopRoles):
     def __init__(self, project: Project) -> None:
         super().__init__(project)
         self._contexts = Memo()
+        self._hooks = project.models.derived(Hooks).by_name
 
     def enclosing_loops(self, module: ModuleIndex, node: ast.AST) -> tuple[LoopContext, ...]:
         """The training, epoch or evaluation loops that ``node`` runs in, the innermost of each way to it, those with
@@ -97,19 +94,18 @@ class LoopContexts(LoopRoles):
             and any(ref.node is function for ref in self._project.resolver.points_to(module, value))
         )
 
-    def is_brain_hook(self, module: ModuleIndex, function: FunctionNode) -> bool:
-        """Is it a hook that SpeechBrain calls with each batch, still on the host?"""
+    def hooks(self, module: ModuleIndex, function: FunctionNode) -> Iterator[tuple[Hook, Role]]:
+        """What a method is to the frameworks that call it, with what is known of them."""
         owner = module.syntax.parents.get(function)
-        if function.name not in _BRAIN_HOOKS or not isinstance(owner, ast.ClassDef):
-            return False
-        return any(base.endswith("Brain") for base in self._project.resolver.base_names(module, owner))
+        rows = self._hooks.get(function.name)
+        if rows is None or not isinstance(owner, ast.ClassDef):
+            return
+        bases = self._project.resolver.base_names(module, owner)
+        yield from ((row, role) for row, role in rows if matches(row.bases, bases))
 
-    def is_trial_hook(self, module: ModuleIndex, function: FunctionNode) -> bool:
-        """Is it a hook that Determined calls with each batch, which it has moved to the GPU?"""
-        owner = module.syntax.parents.get(function)
-        if function.name not in _TRIAL_HOOKS or not isinstance(owner, ast.ClassDef):
-            return False
-        return any(base.endswith("PyTorchTrial") for base in self._project.resolver.base_names(module, owner))
+    def gets_batch(self, module: ModuleIndex, function: FunctionNode, place: str) -> bool:
+        """Whether a framework calls the method with each batch, which is ``on-gpu`` or ``on-host`` then."""
+        return any(row.batch == place and role is not Role.EPOCH for row, role in self.hooks(module, function))
 
     def is_engine_step(self, module: ModuleIndex, function: FunctionNode) -> bool:
         """Is it the ``(engine, batch)`` function that an Ignite ``Engine`` calls with each batch, still on the host?"""
@@ -126,34 +122,15 @@ class LoopContexts(LoopRoles):
         )
 
     def _hook(self, module: ModuleIndex, function: FunctionNode) -> Iterator[LoopContext]:
-        """Hooks of frameworks (Lightning, HF Trainer, SpeechBrain, Determined, Keras, MMCV) stand for their loops."""
+        """Hooks of frameworks stand for their loops."""
         owner = module.syntax.parents.get(function)
         if self.is_engine_step(module, function):
             yield LoopContext(Role.STEP if self._steps(module, function) else Role.EVAL, NodeRef(module, function))
         if not isinstance(owner, ast.ClassDef):
             return
-        name = function.name
-        if name == "train_step" and [arg.arg for arg in function.args.args[2:]] == ["optimizer"]:
-            yield LoopContext(Role.STEP, NodeRef(module, function))  # MMCV's runners call it with each batch
-        if self.is_brain_hook(module, function):
-            yield LoopContext(Role.EVAL if name == "evaluate_batch" else Role.STEP, NodeRef(module, function))
-        if self.is_trial_hook(module, function):
-            yield LoopContext(_TRIAL_HOOKS[name], NodeRef(module, function))
-        role = (
-            Role.STEP
-            if name in _STEP_HOOKS
-            else Role.EVAL
-            if name in _EVAL_HOOKS
-            else Role.EPOCH
-            if name in _EPOCH_HOOKS
-            else None
-        )
         if is_runner_step(function):
             yield LoopContext(Role.STEP, NodeRef(module, function))
-        if role is None:
-            return
-        if any(_HOOK_OWNERS.search(base) for base in self._project.resolver.base_names(module, owner)):
-            yield LoopContext(role, NodeRef(module, function))
+        yield from (LoopContext(role, NodeRef(module, function)) for _, role in self.hooks(module, function))
 
     def in_role(self, module: ModuleIndex, node: ast.AST, role: Role) -> LoopContext | None:
         """The first context of ``node`` that has ``role``."""
@@ -162,7 +139,7 @@ class LoopContexts(LoopRoles):
     def may_train(self, module: ModuleIndex) -> bool:
         """Is there anything in the module that can be the loop of a training context?"""
         return any(self.role(module, loop) in (Role.STEP, Role.EPOCH) for loop in module.loops) or any(
-            function.name in _HOOKS or len(function.args.args) == 2 or is_runner_step(function)
+            function.name in self._hooks or len(function.args.args) == 2 or is_runner_step(function)
             for function in module.functions
         )
 

@@ -43,14 +43,14 @@ def switched_off(project: Project, module: ModuleIndex, name: re.Pattern[str]) -
                 yield target
 
 
-def is_followed(project: Project, setting: ast.Attribute, name: str, position: int) -> bool:
+def is_followed(project: Project, setting: ast.Attribute, name: str) -> bool:
     """Does a loader whose batches go to a GPU take its argument ``name`` from a setting (``_C.DATA.PIN_MEMORY``)?"""
     wanted, feeding = _keys(setting), project.host_to_device
     followers = (
         loader
         for module in project.training_modules
         for loader in project.loaders.in_module(module)
-        for ref in feeding.argument(loader, name, position).refs
+        for ref in feeding.argument(loader, name).refs
         if isinstance(ref.node, ast.Attribute) and _keys(ref.node) == wanted
     )
     return any(feeding.mover(loader) is not None or any(project.devices.transfers_of(loader)) for loader in followers)

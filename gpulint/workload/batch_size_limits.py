@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.once import once
-from gpulint.programs.gpu_programs import module_computes, names_device
 from gpulint.semantic.module_index import ModuleIndex, NodeRef, last_name, source_text
 from gpulint.semantic.path_conditions import conditions
 from gpulint.source import Span
@@ -97,7 +96,8 @@ class BatchSizeLimits:
             return False
         texts = [module.syntax.source.text.encode("utf-8", "replace")]
         texts += map(self._project.data, self._project.imported(module.path))
-        return not any(map(names_device, texts)) and not self._project.gpu_programs.runs_on_gpu(module)
+        programs = self._project.gpu_programs
+        return not any(map(programs.names_device, texts)) and not programs.runs_on_gpu(module)
 
     def only_looked_at(self, module: ModuleIndex, call: ast.Call) -> bool:
         """Does a module that computes nothing only draw from the loader that ``call`` makes, to see what it yields?
@@ -107,14 +107,14 @@ class BatchSizeLimits:
         assigned = module.syntax.parents.get(call)
         function = module.function(call)
         if isinstance(assigned, ast.Return) and function is not None and not module.class_of(function):
-            return not module_computes(module) and all(
+            return not self._project.gpu_programs.module_computes(module) and all(
                 isinstance(site.node, ast.Call) and self.only_looked_at(site.module, site.node)
                 for site in self._project.resolver.call_sites(module, function)
             )
         if not isinstance(assigned, ast.Assign) or len(assigned.targets) != 1:
             return False
         target = assigned.targets[0]
-        if not isinstance(target, ast.Name) or module_computes(module):
+        if not isinstance(target, ast.Name) or self._project.gpu_programs.module_computes(module):
             return False
         if _has_working_loop(self._project, module):
             return False

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.documents.python import walk
-from gpulint.placement.host_to_device import COLLATE_POSITION
 from gpulint.semantic.module_index import FUNCTIONS, FunctionNode, NodeRef, last_name
 from gpulint.training.loader_calls import Loader
 
@@ -42,8 +41,7 @@ def works_per_sample(project: Project, loader: Loader) -> bool:
     if any(_is_refilled(project, source) for source in project.host_to_device.sources(loader)):
         return False
     if not (
-        project.host_to_device.argument(loader, "collate_fn", COLLATE_POSITION).is_absent
-        or project.host_to_device.only_regroups(loader)
+        project.host_to_device.argument(loader, "collate_fn").is_absent or project.host_to_device.only_regroups(loader)
     ):
         return True
     if _collates(project, loader):

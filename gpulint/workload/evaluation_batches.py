@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.documents.python import walk
-from gpulint.placement.prepared_loaders import PREPARE
+from gpulint.placement.prepared_loaders import Frameworks
 from gpulint.semantic.module_index import LOOPS, FunctionNode, ModuleIndex, last_name
 from gpulint.training.bounded_loops import reads_few_batches
 from gpulint.training.frozen_models import trains_only_head
@@ -36,8 +36,6 @@ _ASKED = frozenset(
 )
 _EVALUATES = frozenset({"evaluate", "predict", "evaluation_loop", "prediction_loop", "hyperparameter_search"})
 _ASKS = regex.compile(rb"\.(evaluate|predict|evaluation_loop|prediction_loop|hyperparameter_search)\(")
-_UNDRAWN = PREPARE | {"cycle"}
-"""Calls that take a loader without drawing from it."""
 _FEEDS = ("val_dataloader", "test_dataloader")
 _MADE_UP = regex.compile(
     r"(^|_)(fake|dummy|synthetic|mock)_?(eval_|val_|test_)?(data|batch|image|sample|token|iter|loader)|^(Fake|Toy|Dummy)[A-Z]"
@@ -99,7 +97,11 @@ def _drawn_one_by_one(project: Project, module: ModuleIndex, call: ast.Call) -> 
     ]
     calls = [up for up in parents if isinstance(up, ast.Call)]
     drawn = [up for up in calls if last_name(up.func) == "next"]
-    if not drawn or len(calls) < len(parents) or not {last_name(up.func) for up in calls} <= _UNDRAWN | {"next"}:
+    if (
+        not drawn
+        or len(calls) < len(parents)
+        or not {last_name(up.func) for up in calls} <= _undrawn(project) | {"next"}
+    ):
         return False
     return all(
         loop is not None and project.loops.role(module, loop) is Role.STEP
@@ -131,7 +133,7 @@ def _is_tiny(data: ast.expr) -> bool:
 def _unused(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
     """Is the loader assigned to a name that nothing reads: in its function, or in a program that reads the names of
     others that it makes?"""
-    name = _assigned_to(module, call)
+    name = _assigned_to(project, module, call)
     if not name or (module.class_of(call) is not None and module.function(call) is None):
         return False
     function = module.function(call)
@@ -141,7 +143,7 @@ def _unused(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
         return False
     if function is not None:
         return True
-    beside = {_assigned_to(module, source.node) for source in project.batch_sources.in_module(module)}
+    beside = {_assigned_to(project, module, source.node) for source in project.batch_sources.in_module(module)}
     if not beside & read or name in module.strings:
         return False
     return not any(word_of(name) in project.data(user) for user in project.gpu_programs.users(module.path))
@@ -164,10 +166,15 @@ def _does_nothing(function: FunctionNode) -> bool:
     )
 
 
-def _assigned_to(module: ModuleIndex, call: ast.Call) -> str:
+def _undrawn(project: Project) -> Set[str]:
+    """Calls that take a loader without drawing from it."""
+    return project.models.derived(Frameworks).prepares | {"cycle"}
+
+
+def _assigned_to(project: Project, module: ModuleIndex, call: ast.Call) -> str:
     """The name that a call's value is kept under, perhaps as ``cycle(value)``; "" if it has none."""
     up = module.syntax.parents.get(call)
-    while isinstance(up, ast.Call) and last_name(up.func) in _UNDRAWN:
+    while isinstance(up, ast.Call) and last_name(up.func) in _undrawn(project):
         up = module.syntax.parents.get(up)
     match up:
         case ast.Assign(targets=[ast.Name(id=name), *_]):

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 _DESCRIPTION = """Run a job unchanged and say how well it used its GPUs. Its output, signals and exit code are its own;
 the report goes to standard error. Without a command: --pid watches a running job, --duration the whole machine,
---replay reads a recording, and --since asks a Prometheus server about a job of the past. `gpulint probe compare A B`
-sets two recordings side by side."""
+and --since asks a Prometheus server about a job of the past. `gpulint probe report FILE` reports on a recording (as
+--replay does), and `gpulint probe compare A B` compares two."""
 _SHORTEST_S = 0.1
 
 
@@ -64,17 +64,13 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     )
     source.add_argument("--until", type=_moment, metavar="TIME", help="its end (default: now)")
     reporting.add_options(parser)
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, parser=parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the command: the job's exit code, or 0 without a job, or 2 on misuse (one line on stderr)."""
     # The engine's runs are short and do not collect garbage; this one may last for days.
     gc.enable()
-    try:
-        import psutil  # noqa: F401
-    except ImportError:
-        return _fail("probe needs psutil: install gpulint[probe]")
     from gpulint_probe.recording import RecordingError
     from gpulint_probe.sources import SourceUnavailable
 
@@ -89,12 +85,26 @@ def run(args: argparse.Namespace) -> int:
     try:
         if args.command[:1] == ["compare"]:
             return reporting.compare_command(args.command[1:])
+        if args.command[:1] == ["report"]:
+            # The options behind the command were taken for the job's own.
+            if len(args.command) == 1:
+                return _fail("missing FILE: gpulint probe report FILE")
+            try:
+                args = args.parser.parse_args(["--replay", *args.command[1:]], args)
+            except SystemExit as exit:
+                return exit.code if isinstance(exit.code, int) else 2
         if args.replay is not None:
             from gpulint_probe.recording import Recording
 
             return _finish(Recording.read(args.replay), args, sys.stdout)
         if args.since is not None:
             return _finish(_past(args), args, sys.stdout)
+        try:
+            import psutil  # noqa: F401
+        except ImportError:
+            from gpulint.extras import missing
+
+            return _fail(missing("gpulint probe", "psutil", "probe"))
         return _watch(command, args)
     except (RecordingError, SourceUnavailable) as error:
         return _fail(str(error))

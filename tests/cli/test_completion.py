@@ -110,4 +110,4 @@ def test_zsh(script: Callable[[str], Path], tmp_path: Path) -> None:
 
 def test_an_unknown_shell_is_misuse(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(("completion", "tcl")) == 2
-    assert "choose from" in capsys.readouterr().err
+    assert "unknown value 'tcl' (one of bash, zsh, fish)" in capsys.readouterr().err

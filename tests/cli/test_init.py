@@ -35,8 +35,8 @@ def uncommented(text: str) -> dict[str, object]:
 def test_a_new_file_tells_what_the_tree_told(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(("init",)) == 0
     out = capsys.readouterr().out
-    assert "Wrote gpulint.toml after a look at 3 files." in out
-    assert "Jobs here ask for GPUs on one node: 4 in job.sh:2." in out
+    assert "Wrote gpulint.toml after reading 3 files." in out
+    assert "Jobs in this project request 4 GPUs per node (job.sh:2)." in out
     assert "Taken as remote without being named: /mnt/blob (job.sh:3)." in out
     assert "Uncomment the line if these are remote on your cluster: /data (job.sh:3)." in out
     assert "Tests found in tests/." in out

@@ -63,9 +63,9 @@ def watched(tmp_path: Path) -> Iterator[Watched]:
 
 
 def test_changes_are_seen_until_ctrl_c(watched: Watched, tmp_path: Path) -> None:
-    assert not any("GPU" in line for line in watched.until("Watching 1 files"))
+    assert not any("GPU" in line for line in watched.until("Watching 1 file."))
     (tmp_path / "train.py").write_text(WASTE)
-    assert "train.py:2:1: GPU414" in watched.until("Watching 1 files")[0]
+    assert "train.py:2:1: GPU414" in watched.until("Watching 1 file.")[0]
     (tmp_path / "empty" / "still").mkdir(parents=True)
     (tmp_path / "notes.txt").write_text("no file that is scanned\n")
     (tmp_path / "empty" / "still" / "new.py").write_text(WASTE)

@@ -22,7 +22,7 @@ def check(run: Any, path: Path, expected: str) -> None:
     assert add(run, "--report-unused-ignores")[:2] == (0, "")
     assert path.read_bytes().decode() == expected
     assert run("scan", "-q", "--report-unused-ignores")[0] == 0
-    assert add(run)[2] == "suppressed 0 of 0 findings\n"
+    assert add(run)[2] == "Suppressed 0 of 0 findings.\n"
     assert path.read_bytes().decode() == expected
 
 
@@ -34,14 +34,14 @@ def check(run: Any, path: Path, expected: str) -> None:
         ("x = WASTE\r\ny = WASTE\r\n", f"x = WASTE  {HIDE}\r\ny = WASTE  {HIDE}\r\n"),
         ("x = WASTE  # noqa: F821\n", f"x = WASTE  # noqa: F821  {HIDE}\n"),
         ("x = WASTE + HINT\n", "x = WASTE + HINT  # gpulint: ignore[TST101, TST102]\n"),
-        ("x = WASTE  # gpulint: ignore[TST999] why\n", "x = WASTE  # gpulint: ignore[TST999, TST101] why\n"),
-        ("# gpulint: ignore[TST999] why\nx = WASTE\n", "# gpulint: ignore[TST999, TST101] why\nx = WASTE\n"),
+        ("x = WASTE  # gpulint: ignore[TST301] why\n", "x = WASTE  # gpulint: ignore[TST301, TST101] why\n"),
+        ("# gpulint: ignore[TST301] why\nx = WASTE\n", "# gpulint: ignore[TST301, TST101] why\nx = WASTE\n"),
         ("if x:\n    y = WASTE + \\\n        1\n", f"if x:\n    {HIDE}\n    y = WASTE + \\\n        1\n"),
         ("x = 1 + \\\n    WASTE + \\\n    2\n", f"{HIDE}\nx = 1 + \\\n    WASTE + \\\n    2\n"),
         ("f(WASTE, '''\n''')\n", f"{HIDE}\nf(WASTE, '''\n''')\n"),
         ("def f():\n\tf(WASTE, '''\n''')\n", f"def f():\n\t{HIDE}\n\tf(WASTE, '''\n''')\n"),
         ("f('''a\nb''', WASTE)\n", f"f('''a\nb''', WASTE)  {HIDE}\n"),
-        ("s = '# gpulint: ignore[TST999]', WASTE\n", f"s = '# gpulint: ignore[TST999]', WASTE  {HIDE}\n"),
+        ("s = '# gpulint: ignore[TST301]', WASTE\n", f"s = '# gpulint: ignore[TST301]', WASTE  {HIDE}\n"),
         ("é = '🔥', WASTE\n", f"é = '🔥', WASTE  {HIDE}\n"),
     ],
 )

@@ -46,7 +46,11 @@ def found(run: Any, *options: str) -> list[str]:
 
 
 def test_nothing_changed(run: Any, repository: Path) -> None:
-    assert run("scan", "--diff", "HEAD") == (0, "No findings.\n", "3 findings left out: not brought by the changes\n")
+    assert run("scan", "--diff", "HEAD") == (
+        0,
+        "No findings.\n",
+        "3 existing findings hidden (not introduced by these changes)\n",
+    )
 
 
 def test_changed_lines_committed_staged_and_not(run: Any, repository: Path) -> None:

@@ -51,7 +51,7 @@ def test_third_party_folders_are_skipped_with_a_note(run: Any, tree: Path) -> No
     assert out.count("\n") == 1
     assert {line.split(":")[0] for line in err.splitlines()} == {"third_party", "venv", "env", "node_modules"}
     assert files(run, "third_party") == ["third_party/b.py"]
-    assert "4 files or folders skipped; --show-notes says why" in run("scan")[2]
+    assert "4 notes hidden; --show-notes shows them" in run("scan")[2]
 
 
 def test_exclude_settings(run: Any, tree: Path) -> None:
@@ -101,9 +101,9 @@ def test_files_that_cannot_be_read_are_reported(run: Any, tree: Path, monkeypatc
 
 def test_explicit_file_of_no_known_kind(run: Any, tree: Path) -> None:
     put(tree, "data.csv")
-    code, _, err = run("scan", "data.csv", "--show-notes")
+    code, _, err = run("scan", "data.csv")
     assert code == 0
-    assert "data.csv: note: skipped: no kind of file that gpulint reads" in err
+    assert "data.csv: warning: skipped: gpulint does not read this kind of file" in err
 
 
 def test_force_exclude_leaves_out_what_is_named(run: Any, tree: Path) -> None:

@@ -22,6 +22,30 @@ def test_each_file_belongs_to_the_format_before_it(run: Any, tree: Path) -> None
     assert json.loads((tree / "x.json").read_text())[0]["fix"]["safety"] == "safe"
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--output-format", "json", "--output-file", "x.txt"],
+        ["--output-file", "x.txt", "--output-format", "json"],
+        ["--output-file", "x.txt", "--output-format", "json", "--output-format", "concise"],
+        ["--output-file", "x.txt", "--output-format", "json", "--output-file", "y", "--output-format", "sarif"],
+    ],
+)
+def test_a_file_and_its_format_in_either_order(run: Any, tree: Path, options: list[str]) -> None:
+    (tree / "a.py").write_text("WASTE\n")
+    assert run("scan", *options)[0] == 1
+    assert json.loads((tree / "x.txt").read_text())[0]["code"] == "TST101"
+
+
+@pytest.mark.parametrize(
+    ("name", "start"), [("x.json", "["), ("x.SARIF", "{"), ("x.xml", "<?xml"), ("x.txt", "TST101 waste-word")]
+)
+def test_the_suffix_says_the_format_where_no_option_does(run: Any, tree: Path, name: str, start: str) -> None:
+    (tree / "a.py").write_text("WASTE\n")
+    assert run("scan", "--output-file", name)[:2] == (1, "")
+    assert (tree / name).read_text().startswith(start)
+
+
 def test_statistics_go_with_the_format_for_people(run: Any, tree: Path) -> None:
     (tree / "a.py").write_text("WASTE\n")
     options = ("--output-format", "json", "--output-file", "x.json", "--output-format", "concise")
@@ -34,16 +58,16 @@ def test_statistics_go_with_the_format_for_people(run: Any, tree: Path) -> None:
     ("options", "message"),
     [
         (["--output-format", "json", "--output-format", "sarif"], "json and sarif would both go to standard output"),
-        (["--output-file", "x", "--output-format", "json"], "belongs to the format before it"),
-        (["--output-format", "json", "--output-file", "x", "--output-file", "y"], "a second file"),
-        (["--output-file", "x", "--output-file", "y"], "a second file"),
+        (["--output-format", "json", "--output-file", "x", "--output-file", "y"], "y has no --output-format"),
+        (["--output-file", "x", "--output-file", "y"], "y has no --output-format"),
         (
             ["--output-format", "json", "--output-file", "x", "--output-format", "sarif", "--output-file", "./x"],
             "twice",
         ),
         (["--output-format", "json", "--output-file", "a.py"], "one of the files to scan"),
         (["--output-format", "json", "--output-file", "no/x"], "no such folder"),
-        (["--output-format", "xml"], "invalid choice: 'xml'"),
+        (["--output-format", "xml"], "--output-format: unknown value 'xml' (one of full, concise, json,"),
+        (["--output-format", "jsn"], "--output-format: unknown value 'jsn'; did you mean 'json'?"),
     ],
 )
 def test_outputs_that_cannot_be_meant(run: Any, tree: Path, options: list[str], message: str) -> None:

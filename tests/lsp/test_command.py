@@ -1,4 +1,4 @@
-"""The command itself, with and without its extra."""
+"""The command itself."""
 
 import os
 import subprocess
@@ -15,19 +15,8 @@ def python(code, cwd, **given):
     )
 
 
-@pytest.mark.parametrize("package", ["pygls", "lsprotocol"])
-def test_without_the_extra_the_command_says_what_to_install(tmp_path, package):
-    code = f"import sys; sys.modules['{package}'] = None; from gpulint.cli import main; sys.exit(main(['lsp']))"
-    done = python(code, tmp_path)
-    assert done.returncode == 2
-    assert done.stdout == ""
-    assert done.stderr == (
-        f"gpulint: error: 'gpulint lsp' needs the package '{package}'; install it with: pip install 'gpulint[lsp]'\n"
-    )
-
-
 @pytest.mark.parametrize("arguments", [["scan", "."], ["fix", "."], ["rules"], ["--help"]])
-def test_no_other_command_imports_the_extra(tmp_path, arguments):
+def test_no_other_command_imports_it(tmp_path, arguments):
     (tmp_path / "train.py").write_text("import torch\n")
     code = (
         f"import sys; from gpulint.cli import main; main({arguments!r});"

@@ -98,7 +98,7 @@ def test_nothing_is_run_unless_asked_for(job: Path, capsys: pytest.CaptureFixtur
     [
         (SETTINGS.replace("build", "missing"), "has no 'missing'"),
         (SETTINGS.replace('memory = "2GiB"\n', ""), "needs a card"),
-        (SETTINGS.replace("memory", "memroy"), "unrecognized arguments: --memroy"),
+        (SETTINGS.replace("memory", "memroy"), "unknown option '--memroy'; did you mean '--memory'?"),
     ],
 )
 def test_a_factory_that_fails_costs_no_finding(

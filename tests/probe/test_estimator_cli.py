@@ -187,7 +187,7 @@ def test_bad_input_is_one_line_and_exit_code_2(
     assert command(target.replace("{file}", factories), *words) == 2
     error = capsys.readouterr().err.strip()
     assert message in error
-    assert len([line for line in error.splitlines() if "gpulint estimate" in line]) == 1
+    assert len([line for line in error.splitlines() if line.startswith("gpulint: error: ")]) == 1
     assert "Traceback" not in error
 
 
@@ -199,3 +199,28 @@ def test_the_command_line_is_built_without_torch() -> None:
         "sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+PARSING = """\
+import argparse, sys, torch
+parser = argparse.ArgumentParser()
+parser.add_argument("--width", type=int, required=True)
+args = parser.parse_args()
+print(sys.argv[0])
+
+def build():
+    return torch.nn.Linear(32, args.width)
+"""
+
+
+def test_a_program_that_parses_its_arguments_sees_its_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "train.py").write_text(PARSING)
+    target = f"{tmp_path / 'train.py'}:build"
+    monkeypatch.setattr(sys, "argv", ["gpulint", "estimate", target])
+    assert command(target, "--input", "32") == 2
+    assert "pass them with --program-args" in capsys.readouterr().err
+    assert command(target, "--input", "32", "--program-args", "--width 8") == 0
+    assert str(tmp_path / "train.py") in capsys.readouterr().out
+    assert sys.argv == ["gpulint", "estimate", target]

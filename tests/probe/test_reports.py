@@ -253,6 +253,10 @@ def test_a_recording_is_reported_again(tmp_path: Path, capsys: pytest.CaptureFix
     assert main(["probe", "--replay", str(path), "--html", str(report)]) == 0
     assert "in 96 s pauses every 168 s" in joined(capsys.readouterr().out)
     assert "in 96 s pauses every 168 s" in report.read_text("utf-8")
+    replayed = tmp_path / "again.html"
+    assert main(["probe", "report", str(path), "--html", str(replayed)]) == 0
+    assert "in 96 s pauses every 168 s" in joined(capsys.readouterr().out)
+    assert replayed.read_text("utf-8") == report.read_text("utf-8")
     assert main(["probe", "compare", str(path), str(path)]) == 0
     assert "x 1.00" in capsys.readouterr().out
     assert main(["probe", "--replay", str(path), "--html", str(tmp_path / "no" / "x.html")]) == 2

@@ -139,7 +139,7 @@ def test_of_several_factories_the_programs_own_counts(run: Recording) -> None:
     ("words", "message"),
     [
         (["--estimate-with", "none.py:build"], "no suggestion: "),
-        (["--estimate-with", "net.py:build --no-such-option"], "unrecognized arguments: --no-such-option"),
+        (["--estimate-with", "net.py:build --no-such-option"], "unknown option '--no-such-option'"),
         (["--estimate-with", "net.py:build 'open"], "No closing quotation"),
     ],
 )

@@ -37,7 +37,6 @@ from gpulint.documents.base import Document
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.placement.devices import Transfer
-from gpulint.placement.host_to_device import PIN_POSITION
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
@@ -121,7 +120,7 @@ def _configuration(document: Document, project: Project) -> Iterator[Finding]:
 def _defaults(document: Document, module: ModuleIndex, project: Project) -> Iterator[Finding]:
     """``_C.DATA.PIN_MEMORY = False`` among the defaults of yacs that a loader follows."""
     for target in yacs_defaults.switched_off(project, module, _PIN):
-        if yacs_defaults.is_followed(project, target, "pin_memory", PIN_POSITION):
+        if yacs_defaults.is_followed(project, target, "pin_memory"):
             yield _switched_off(document, module.syntax.span(target), dotted(target))
 
 

@@ -38,7 +38,6 @@ from gpulint.documents.python import walk
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.launch.program_launches import launches
-from gpulint.placement.host_to_device import WORKERS_POSITION
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
@@ -81,7 +80,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
     yield from _arguments(document, module, project)
     feeding = project.host_to_device
     for loader in project.loaders.in_module(module):
-        argument = feeding.argument(loader, "num_workers", WORKERS_POSITION)
+        argument = feeding.argument(loader, "num_workers")
         if argument.passed is ArgumentState.UNKNOWN or argument.unknown:
             continue
         if argument.passed is ArgumentState.SOMETIMES and not argument.refs:

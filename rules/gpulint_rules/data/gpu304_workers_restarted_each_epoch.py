@@ -30,7 +30,6 @@ from collections.abc import Iterator
 from gpulint.documents.base import Document
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
-from gpulint.placement.host_to_device import WORKERS_POSITION
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
@@ -55,7 +54,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         return
     feeding = project.host_to_device
     for loader in project.loaders.in_module(module):
-        workers = feeding.argument(loader, "num_workers", WORKERS_POSITION)
+        workers = feeding.argument(loader, "num_workers")
         if workers.passed is not ArgumentState.ALWAYS or workers.unknown or not _several(project, workers.refs):
             continue
         kept = feeding.argument(loader, "persistent_workers")

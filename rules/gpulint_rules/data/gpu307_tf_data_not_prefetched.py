@@ -37,7 +37,7 @@ from gpulint import regex
 from gpulint.documents.base import Document
 from gpulint.finding import Finding, Severity
 from gpulint.fix import Safety
-from gpulint.programs.gpu_programs import computes, is_for_tpu
+from gpulint.programs.gpu_programs import is_for_tpu
 from gpulint.programs.tensorflow_version import MAPS_IN_PARALLEL, PREFETCHES, release
 from gpulint.project import Project
 from gpulint.records import dataclass
@@ -130,7 +130,9 @@ def _only_makes_data(document: Document, project: Project, module: ModuleIndex) 
     text = document.source.text
     if document.kind is not Kind.NOTEBOOK and "__main__" not in text:
         return False
-    return not computes(text.encode("utf-8", "replace")) and not project.gpu_programs.runs_on_gpu(module)
+    return not project.gpu_programs.computes(text.encode("utf-8", "replace")) and not project.gpu_programs.runs_on_gpu(
+        module
+    )
 
 
 def _reads(module: ModuleIndex) -> Iterator[ast.expr]:

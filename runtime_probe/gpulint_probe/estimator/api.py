@@ -48,6 +48,8 @@ class Request:
     context: int | None = None
     method: str = "simulate"
     gpumemnet_model: str = ""
+    program_args: tuple[str, ...] = ()
+    """What the program that holds the factory finds in ``sys.argv`` after its own name."""
 
     def card(self) -> Card | None:
         """The card that the job shall fit on, with the context measured on the user's machine if one was given."""
@@ -95,7 +97,7 @@ class Estimate:
 def build_job(request: Request) -> Job:
     """Load the target and make the job that a request describes. Raises EstimateError."""
     _check(request)
-    target = load_target(request.target, request.model_args)
+    target = load_target(request.target, request.model_args, request.program_args)
     model = target.model
     notes: list[str] = []
     if request.activation_checkpointing:

@@ -6,13 +6,16 @@ import argparse
 import ast
 import contextlib
 import dataclasses
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from gpulint.cli.parser import Parser
 from gpulint.escaping import say
 from gpulint.estimates import BatchSizes, EstimateFailed
+from gpulint.extras import missing
 from gpulint_probe.estimator.errors import EstimateError
 
 if TYPE_CHECKING:
@@ -30,7 +33,11 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         "estimate", help="GPU memory of a training job and the batch that fits", description=_DESCRIPTION
     )
     add = parser.add_argument
-    add("target", help="train.py:build, package.module:build, timm:resnet50, torchvision:vgg16 or hf:path/config.json")
+    add(
+        "target",
+        metavar="TARGET",
+        help="train.py:build, package.module:build, timm:resnet50, torchvision:vgg16 or hf:path/config.json",
+    )
     add(
         "--input",
         action="append",
@@ -62,6 +69,12 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         default=[],
         metavar="NAME=VALUE",
         help="keyword argument of the factory, repeatable",
+    )
+    add(
+        "--program-args",
+        default="",
+        metavar="ARGUMENTS",
+        help="command line that the factory's program sees, such as '--data /tmp --arch resnet50' (default: none)",
     )
     add("--gpu", default="", help="card to fit, such as A100-40GB")
     add("--memory", metavar="SIZE", help="memory of the card to fit, such as 24GiB")
@@ -95,7 +108,7 @@ def run(args: argparse.Namespace) -> int:
         import rich.progress
         import torch  # noqa: F401
     except ImportError as error:
-        say(f"gpulint estimate needs {error.name}: pip install 'gpulint[probe]'")
+        say(f"gpulint: error: {missing('gpulint estimate', error.name or 'torch', 'estimate')}")
         return 2
     try:
         with rich.progress.Progress(
@@ -109,7 +122,7 @@ def run(args: argparse.Namespace) -> int:
             task = bar.add_task("loading the model", total=None)  # how many steps a search needs shows at its end
             estimate, suggestion, savings = _estimate(args, lambda text: bar.update(task, description=text))
     except EstimateError as error:
-        say(f"gpulint estimate: {error}")
+        say(f"gpulint: error: {error}")
         return 2
     from gpulint_probe.estimator.report import as_json, print_table
 
@@ -120,11 +133,11 @@ def run(args: argparse.Namespace) -> int:
     return 1 if estimate.fits is False else 0
 
 
-class _Parser(argparse.ArgumentParser):
+class _Parser(Parser):
     """Raises instead of ending the process."""
 
-    def error(self, message: str) -> NoReturn:
-        raise EstimateFailed(message)
+    def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
+        raise EstimateFailed((message or "").removeprefix("gpulint: error: ").strip())
 
 
 def request_of(arguments: Sequence[str]) -> Request:
@@ -139,7 +152,7 @@ def request_of(arguments: Sequence[str]) -> Request:
     try:
         import torch  # noqa: F401
     except ImportError as error:
-        raise EstimateFailed(f"it needs {error.name}: pip install 'gpulint[probe]'") from None
+        raise EstimateFailed(missing("it", error.name or "torch", "estimate")) from None
     try:
         return _request(args)
     except EstimateError as error:
@@ -216,7 +229,7 @@ def _request(args: argparse.Namespace) -> Request:
         args.target, tuple(args.inputs), args.batch_size, args.optimizer, args.precision, args.loss,
         args.grad_accumulation, args.activation_checkpointing, args.channels_last, args.data_parallel, args.gpus,
         _model_arguments(args.model_arg), args.gpu, parse_size(args.memory) if args.memory else None,
-        _context(args.context), args.method, args.gpumemnet_model,
+        _context(args.context), args.method, args.gpumemnet_model, tuple(shlex.split(args.program_args)),
     )  # fmt: skip
 
 

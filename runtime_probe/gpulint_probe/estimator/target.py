@@ -13,7 +13,7 @@ import importlib.util
 import inspect
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +22,7 @@ from unittest import mock
 
 import torch
 
+from gpulint.suggestions import suggestion
 from gpulint_probe.estimator.devices import BuildOnMeta
 from gpulint_probe.estimator.errors import EstimateError
 from gpulint_probe.estimator.optimizers import rebind
@@ -40,10 +41,11 @@ class Target:
     default_input: str = ""
 
 
-def load_target(text: str, arguments: Mapping[str, Any] | None = None) -> Target:
+def load_target(text: str, arguments: Mapping[str, Any] | None = None, program_args: Sequence[str] = ()) -> Target:
     """Build ``file.py:function``, ``module:function``, ``timm:NAME``, ``torchvision:NAME`` or ``hf:PATH/config.json``.
 
-    ``arguments`` are keyword arguments of the factory. Raises EstimateError.
+    ``arguments`` are keyword arguments of the factory; ``program_args`` are the command line that its program sees, as
+    many scripts parse theirs when they are imported. Raises EstimateError.
     """
     kind, separator, name = text.rpartition(":")
     if not separator or not kind or not name:
@@ -52,7 +54,7 @@ def load_target(text: str, arguments: Mapping[str, Any] | None = None) -> Target
         )
     _repair_torchvision()
     library = {"timm": _timm, "torchvision": _torchvision, "hf": _hugging_face}.get(kind)
-    with _no_downloads():
+    with _no_downloads(), mock.patch.object(sys, "argv", [kind, *program_args]):
         factory, default_input = library(name) if library is not None else (_factory(kind, name), "")
         result = _build(text, factory, dict(arguments or {}))
     target = _unpack(text, result)
@@ -125,7 +127,10 @@ def _import(place: str, load: Callable[[], Any]) -> Any:
     try:
         return load()
     except SystemExit:
-        raise EstimateError(f"importing {place} ends the program (sys.exit at module level)") from None
+        raise EstimateError(
+            f"importing {place} ended the program (sys.exit at module level); if it needs arguments, pass them with"
+            " --program-args"
+        ) from None
     except Exception as error:
         line = next((line for line in str(error).splitlines() if line.strip()), "")
         raise EstimateError(f"importing {place} fails: {type(error).__name__}: {line}") from error
@@ -134,14 +139,14 @@ def _import(place: str, load: Callable[[], Any]) -> Any:
 def _timm(name: str) -> tuple[Callable[..., Any], str]:
     timm = _import("timm", lambda: importlib.import_module("timm"))
     if not timm.is_model(name):
-        raise EstimateError(f"timm has no model {name!r}")
+        raise EstimateError(f"timm has no model {name!r}{suggestion(name, timm.list_models())}")
     return lambda **arguments: timm.create_model(name, pretrained=False, **arguments), ""
 
 
 def _torchvision(name: str) -> tuple[Callable[..., Any], str]:
     models = _import("torchvision", lambda: importlib.import_module("torchvision.models"))
     if name not in models.list_models():
-        raise EstimateError(f"torchvision has no model {name!r}")
+        raise EstimateError(f"torchvision has no model {name!r}{suggestion(name, models.list_models())}")
     size = 299 if name == "inception_v3" else 224
     options: dict[str, Any] = {"init_weights": False} if name in ("inception_v3", "googlenet") else {}
     if "weights_backbone" in inspect.signature(models.get_model_builder(name)).parameters:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
+from gpulint.cli.parser import Parser
 from gpulint_probe.recording import Recording, RecordingError
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ def _files(analysis: Analysis, advice: BatchAdvice | None, args: argparse.Namesp
 
 def compare_command(arguments: Sequence[str]) -> int:
     """``gpulint probe compare BEFORE AFTER``: 0, or 2 on misuse. Raises RecordingError."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="gpulint probe compare",
         description="Compare two recordings of gpulint probe: utilization, duration, speed, energy and causes of loss.",
     )

@@ -1,0 +1,52 @@
+"""Rows on what the words of a program say: whether it uses GPUs, how many at once, and whether it computes."""
+
+from __future__ import annotations
+
+from gpulint.records import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Parallel:
+    """Identifiers that say how the work gets onto more than one GPU."""
+
+    one_process: tuple[str, ...] = ()
+    """One process drives all GPUs."""
+    per_process: tuple[str, ...] = ()
+    """One process per GPU."""
+    spawn: tuple[str, ...] = ()
+    """The program starts its processes itself."""
+    model: tuple[str, ...] = ()
+    """The model is split over GPUs."""
+    framework: tuple[str, ...] = ()
+    """A framework decides."""
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """Libraries that may use a GPU, or that never do."""
+
+    name: str
+    modules: tuple[str, ...] = ()
+    """Top-level modules whose programs may well run on a GPU."""
+    modules_if_told: tuple[str, ...] = ()
+    """Top-level modules that use a GPU only when told to."""
+    modules_on_cpu: tuple[str, ...] = ()
+    """Top-level modules that use none."""
+    gpu_words: tuple[str, ...] = ()
+    """Identifiers of programs that use a GPU."""
+    compute_words: tuple[str, ...] = ()
+    """Identifiers of programs that train, evaluate or generate."""
+    parallel: Parallel = field(default_factory=Parallel)
+
+    @property
+    def label(self) -> str:
+        """What tells the row from others of its kind."""
+        return self.name
+
+    @property
+    def words(self) -> frozenset[str]:
+        """A file that uses the library has one of these words."""
+        return frozenset((*self.modules, *self.gpu_words))
+
+
+KINDS = {"library": Library}
