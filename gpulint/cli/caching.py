@@ -63,9 +63,9 @@ class Kept:
         loaded = cast("Plugins", SimpleNamespace(rules=[*rules], fixers={}, failures=[]))
         return Inputs(seen.paths, project, seen.found, rules, args.report_unused_ignores, loaded, None), report
 
-    def put(self, report: Report, given: Inputs, jobs: int) -> None:
+    def put(self, report: Report, given: Inputs) -> None:
         """Keep the report, if it tells the whole truth: nothing failed, and this process saw all that was asked."""
-        if report.errors or given.plugins.failures or jobs > 1:
+        if report.errors or given.plugins.failures or not given.project.knows_all_asked:
             return
         with self._opened() as cache:
             # A file may have changed while it was scanned.

@@ -63,8 +63,12 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
     settings.add_argument(
         "--force-exclude", action="store_true", help="skip excluded files even if they are named (for pre-commit)"
     )
-    # Each process finds out by itself what spans the tree, so that two take 1.7 times the CPU time of one.
-    settings.add_argument("--jobs", type=_jobs, default=1, metavar="N", help="processes (default 1; 0: one per core)")
+    settings.add_argument(
+        "--jobs",
+        type=_jobs,
+        metavar="N",
+        help="processes (default: auto, as many as pay for large trees; 0: a core each)",
+    )
     # The reference that the byte gate is held to.
     settings.add_argument("--no-gate", action="store_true", help=argparse.SUPPRESS)
     settings.add_argument(
@@ -86,10 +90,14 @@ def _list(text: str) -> list[str]:
     return [word.strip() for word in text.split(",") if word.strip()]
 
 
-def _jobs(text: str) -> int:
+def _jobs(text: str) -> int | None:
+    if text == "auto":
+        return None
     if not text.isdecimal():
-        raise argparse.ArgumentTypeError("must be a whole number, 0 or more")
-    return int(text) or len(os.sched_getaffinity(0))
+        raise argparse.ArgumentTypeError("must be a whole number, 0 or more, or auto")
+    from gpulint.workers import cpus
+
+    return int(text) or cpus()
 
 
 @dataclass(frozen=True, slots=True)

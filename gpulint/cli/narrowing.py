@@ -54,7 +54,7 @@ class Narrowing:
     def __init__(self, args: argparse.Namespace, inputs: Inputs) -> None:
         """Raises ConfigError: a baseline that is missing or broken, no git repository, an unknown revision."""
         self._quiet: bool = args.quiet
-        self._jobs: int = args.jobs
+        self._jobs: int | None = args.jobs
         self._inputs = inputs
         self._known = 0
         self._stale: list[Entry] = []

@@ -107,7 +107,7 @@ def _scanned(args: argparse.Namespace, wanted: list[Output]) -> tuple[Inputs, Na
             progress=progress.update,
             spent=spent if args.profile else None,
         )
-        cache.put(report, given, args.jobs)
+        cache.put(report, given)
         narrowing.apply(report)
     if args.profile:
         started, listed, loaded = clock
