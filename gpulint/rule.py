@@ -142,7 +142,7 @@ class Rule:
         label, share = self.category.label, self.category.share
         if share is None:
             label, share = f"{label}, in the {self.dimension} dimension", self.dimension.share
-        return f"{label}: {share} % of the study's 706 issues"
+        return f"{label}: {share}% of the study's 706 issues"
 
     @property
     def doc(self) -> str:

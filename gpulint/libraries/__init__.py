@@ -75,10 +75,12 @@ def kind_of_rows(kind: str) -> type[Any]:
 @cache
 def tables(file: str) -> dict[str, list[dict[str, Any]]]:
     """The tables of one of gpulint's own files, by kind."""
+    import pkgutil
     import tomllib
-    from importlib import resources
 
-    return tomllib.loads(resources.files(__name__).joinpath(f"{file}.toml").read_text(encoding="utf-8"))
+    data = pkgutil.get_data(__name__, f"{file}.toml")
+    assert data is not None
+    return tomllib.loads(data.decode())
 
 
 def _own(kind: str) -> tuple[Any, ...]:

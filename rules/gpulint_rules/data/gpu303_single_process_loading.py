@@ -9,7 +9,7 @@ workers; arguments of a Hugging Face trainer, launchers' options (``--workers 0`
 
 Why it costs GPU time
 Samples are read, decoded and collated in the training process, between two steps, while the GPU waits. Inefficient
-host-GPU data transfer is the most frequent category of the study: 27.9 % of 706 issues in 400 jobs.
+host-GPU data transfer is the most frequent category of the study: 27.9% of 706 issues in 400 jobs.
 
 When it is right not to change
 The data set is small and in memory, so that a worker's copy costs more than the work; the stream cannot be split
@@ -104,7 +104,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             (f"DataLoader '{name}'" if name else "DataLoader")
             + " loads in the training process"
             + (" by default" if default else " (num_workers is 0)" if known else ""),
-            help=f"give {f'`{name}`' if name else 'it'} workers: `num_workers=` the cores that the job has per GPU",
+            help=f"set `num_workers=`{f' of `{name}`' if name else ''} to the job's cores per GPU",
             severity=Severity.INFO if default else None,
             payload=SingleProcess(loader, argument.refs[0] if argument.refs else None),
             related=tuple(Place(value.place.path, value.place.span, "0 workers by default") for value in default[:1]),
@@ -147,7 +147,7 @@ def _fastai(document: Document, module: ModuleIndex, project: Project) -> Iterat
             document.path,
             module.syntax.span(call),
             "fastai's DataLoaders load in the training process (num_workers is 0)",
-            help="leave `num_workers` out: fastai then takes the machine's cores",
+            help="remove `num_workers`; fastai then uses the machine's cores",
             payload=SingleProcess(Loader(NodeRef(module, call), "fastai.DataLoaders"), argument.refs[0]),
         )
 
@@ -195,7 +195,7 @@ def _written(document: Document, span: Span, what: str, process: str = "the trai
         document.path,
         span,
         f"{process} loads its batches itself ({what})",
-        help="set it to the cores that the job has per GPU",
+        help="set it to the job's cores per GPU",
     )
 
 
@@ -227,8 +227,8 @@ RULE = Rule(
     ),
     code_tokens=((*gate_words("loader", "batch-maker"), "Loader", "dataloader_num_workers", "prepare_dataloader"),),
     summary="DataLoader prepares batches in the training process",
-    why="the GPU waits while the training process itself reads and collates samples (27.9 % of the study's 706 issues)",
-    evidence=(Evidence("27.9 % of 706 issues in 400 jobs with GPU utilization of 50 % or less"),),
+    why="the GPU waits while the training process itself reads and collates samples (27.9% of the study's 706 issues)",
+    evidence=(Evidence("27.9% of 706 issues in 400 jobs with GPU utilization of 50% or less"),),
     check=check,
     fix=Safety.UNSAFE,
     bad="""\

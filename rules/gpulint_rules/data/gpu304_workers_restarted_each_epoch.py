@@ -8,7 +8,7 @@ DGL, MONAI and WebDataset.
 Why it costs GPU time
 At the start of every epoch all worker processes are started anew and the GPU waits until the first batch is there:
 for large data sets or many imports this takes from seconds to minutes. Inefficient host-GPU data transfer is the
-most frequent category of the study: 27.9 % of 706 issues in 400 jobs.
+most frequent category of the study: 27.9% of 706 issues in 400 jobs.
 
 When it is right not to change
 The data set changes between epochs (workers would keep their old copy); memory is short (training and evaluation
@@ -152,9 +152,9 @@ RULE = Rule(
     kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK}),
     reads=("loader",),
     tokens=((*gate_words("loader"), "Loader"),),
-    summary="DataLoader starts its worker processes anew in every epoch",
-    why="the GPU waits at the start of every epoch until new workers deliver (27.9 % of the study's 706 issues)",
-    evidence=(Evidence("27.9 % of 706 issues in 400 jobs with GPU utilization of 50 % or less"),),
+    summary="DataLoader restarts its worker processes in every epoch",
+    why="the GPU waits at the start of every epoch until new workers deliver (27.9% of the study's 706 issues)",
+    evidence=(Evidence("27.9% of 706 issues in 400 jobs with GPU utilization of 50% or less"),),
     check=check,
     fix=Safety.UNSAFE,
     bad="""\

@@ -204,7 +204,7 @@ RULE = Rule(
         ),
     ),
     summary="training loop waits for uploads",
-    why="the GPU idles until results of the step, epoch or evaluation are uploaded",
+    why="the GPU is idle until the results of the step, epoch or evaluation are uploaded",
     evidence=(Evidence("Intermediate Result Upload is one of 15 categories in 706 issues of 400 jobs"),),
     check=check,
     fix=Safety.UNSAFE,

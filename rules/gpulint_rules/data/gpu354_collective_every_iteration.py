@@ -7,7 +7,7 @@ Keras), SpeechBrain brains, Ignite engines and MMCV's models.
 
 Why it costs GPU time
 Every collective waits for the slowest process. Gradients need one per step; a loss that is only printed does not.
-Data exchange makes up 7.1 % of the study's 706 issues.
+Data exchange makes up 7.1% of the study's 706 issues.
 
 When it is right not to change
 The collective is part of the algorithm: contrastive losses gather embeddings, some schemes scale gradients by a
@@ -115,7 +115,9 @@ def _finding(
         place.module.path,
         place.module.syntax.span(place.node),
         f"{name} makes all processes wait in every {every}",
-        help="drop the barrier" if is_barrier else "sum on the device and reduce every N steps or once after the loop",
+        help="remove the barrier"
+        if is_barrier
+        else "sum on the device and reduce every N steps or once after the loop",
         related=tuple(related),
     )
 
@@ -145,10 +147,10 @@ RULE = Rule(
     may_fire=_may_fire,
     summary="collective operation in every iteration for logging",
     why=(
-        "each collective waits for the slowest process; only gradients need one per step (data exchange: 7.1 % "
+        "each collective waits for the slowest process; only gradients need one per step (data exchange: 7.1% "
         "of the study's 706 issues)"
     ),
-    evidence=(Evidence("data exchange: 7.1 % of 706 issues"),),
+    evidence=(Evidence("data exchange: 7.1% of 706 issues"),),
     check=check,
     bad="""\
 for images, labels in loader:
