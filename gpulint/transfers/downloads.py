@@ -12,7 +12,7 @@ from gpulint.query import query
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.transfers.download import Download, callee
-from gpulint.transfers.download_calls import FETCHES, LIBRARIES, DownloadCalls, may_fetch
+from gpulint.transfers.download_calls import FETCHES, DownloadCalls, DownloadTable
 from gpulint.values.constants import Constants
 from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, ModuleIndex, NodeRef
 
@@ -53,8 +53,9 @@ class Downloads:
         """Calls of known downloaders in a module."""
         text = module.syntax.source.text
         offline = "OFFLINE" in text and bool(_OFFLINE.search(text))
-        silent = any(library in text for library in LIBRARIES)
-        calls = [call for call in module.calls if may_fetch(call, silent)]
+        table = self._project.models.derived(DownloadTable)
+        silent = any(package in text for package in table.packages)
+        calls = [call for call in module.calls if table.may_fetch(call, silent)]
         found = (self._fetching.of(module, call, offline) for call in calls)
         return tuple(item for item in found if item is not None)
 

@@ -44,7 +44,7 @@ from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 from gpulint.semantic.path_conditions import conditions
 from gpulint.semantic.points_to import Resolver
 from gpulint.source import Span
-from gpulint.training.collectives import REDUCTIONS, wraps_in_ddp, wraps_itself
+from gpulint.training.collectives import Collectives, wraps_in_ddp, wraps_itself
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.values.arguments import Arguments
 from gpulint.workspace.module_index import ModuleIndex
@@ -163,7 +163,7 @@ def _exchanges_gradients(module: ModuleIndex, project: Project) -> bool:
         return True
     return wraps_itself(module, project) or any(
         isinstance(part, ast.Attribute) and part.attr == "grad"
-        for name in REDUCTIONS
+        for name in project.models.derived(Collectives).reductions
         for call in module.calls_by_name.get(name, [])
         for argument in call.args[:1]
         for part in walk(argument)
