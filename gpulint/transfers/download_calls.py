@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING
 from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.launch.transfer_commands import OWN_HOST
-from gpulint.libraries import Models
 from gpulint.libraries import downloads as tables
 from gpulint.libraries.dataset_classes import GRAPH_BASE, class_name, is_class, library_data_set
-from gpulint.libraries.operations import DataSets, HubDownload
-from gpulint.libraries.operations import Download as Row
 from gpulint.semantic.points_to import Resolver
 from gpulint.transfers.download import Download, callee, is_small
+from gpulint.transfers.download_table import SHELL_CALLS, URL_CALLS, DownloadTable
 from gpulint.transfers.hub_downloads import HubDownloads
 from gpulint.values.arguments import Arguments
 from gpulint.values.constants import Constants
@@ -29,58 +27,17 @@ FETCHES = regex.compile(
     r"(^|_)(auto_?)?download|^fetch$|(^|_)fetch_(data|file|model|weights|checkpoint|url)", re.IGNORECASE
 )
 """Names of functions that are there to download."""
-_SHELL = frozenset(
-    (
-        "os.system os.popen subprocess.run subprocess.call subprocess.check_call subprocess.check_output "
-        "subprocess.Popen"
-    ).split()
-)
 _SHELL_FETCH = regex.compile(
     r"^(sudo )?(wget|curl|aria2c|gdown|axel)\s|^(kaggle|huggingface-cli|hf)\s.*\bdownload\b|"
     r"^(ba)?sh\s+\S*(get|download|fetch)_\w+\.sh\b|^git lfs (pull|clone)"
 )
-_URL_CALLS = frozenset(
-    (
-        "requests.get urllib.request.urlopen urllib.request.urlretrieve urllib.urlretrieve urllib2.urlopen "
-        "six.moves.urllib.request.urlopen six.moves.urllib.request.urlretrieve httpx.get httpx.stream"
-    ).split()
-)
 _VECTORS = regex.compile(r"^(glove|fasttext|charngram)\.", re.IGNORECASE)
-_UNASKED = frozenset({"keras", "fastai"})
-"""Packages whose functions for data sets download unasked."""
-_FLAGS = frozenset({"download", "pretrained", "weights", "encoder_weights"})
 _HOLDS_CLASS = regex.compile(r"(^|_)(cls|class|class_|dataset|data_set)$")
 """Names of what a class of data sets is kept under: ``self.dataset_cls(root, train=True, download=True)``."""
 MAX_MEMBERS = 3
 """How many functions of a dictionary are looked at: they are of a kind."""
 _TAKES_URL = regex.compile(r"url|archive|wget\.")
 """Functions whose first argument is a URL."""
-
-
-class DownloadTable:
-    """What the rows say of calls that fetch something, by their names."""
-
-    def __init__(self, models: Models) -> None:
-        self.hub: dict[str, HubDownload] = {row.name: row for row in reversed(models.rows("hub-download"))}
-        rows: tuple[Row, ...] = models.rows("download")
-        self.always = {name: row for row in reversed(rows) for name in row.calls}
-        full = (*self.always, *_SHELL, *_URL_CALLS)
-        self.last_names = frozenset(
-            {name.rpartition(".")[2] for name in full} | {*self.hub, "load_data", "load_vectors"}
-        )
-        """Last components of what may fetch something."""
-        sets: tuple[DataSets, ...] = models.rows("data-sets")
-        self.packages = _UNASKED | {module.partition(".")[0] for row in sets for module in row.modules}
-        """Packages whose data sets download unasked."""
-
-    def may_fetch(self, call: ast.Call, silent: bool) -> bool:
-        """A first look by names alone; ``silent``: the module uses a library whose data sets download unasked."""
-        name = last_name(call.func)
-        if name == "get":  # of dictionaries, most of the time
-            return isinstance(call.func, ast.Attribute) and last_name(call.func.value) in ("requests", "httpx")
-        if name in self.last_names or any(keyword.arg in _FLAGS for keyword in call.keywords):
-            return True
-        return silent and (is_class(name) or name in ("splits", "iters"))
 
 
 class DownloadCalls:
@@ -297,7 +254,7 @@ class DownloadCalls:
     def _url(self, module: ModuleIndex, call: ast.Call, names: frozenset[str]) -> Download | None:
         from gpulint.transfers.downloads import Downloads
 
-        if not names & _URL_CALLS:
+        if not names & URL_CALLS:
             return None
         argument = call.args[0] if call.args else next((k.value for k in call.keywords if k.arg == "url"), None)
         if argument is None:
@@ -325,7 +282,7 @@ class DownloadCalls:
         return None
 
     def _shell(self, module: ModuleIndex, call: ast.Call, names: frozenset[str]) -> Download | None:
-        if not names & _SHELL or not call.args:
+        if not names & SHELL_CALLS or not call.args:
             return None
         first = call.args[0]
         if isinstance(first, ast.List | ast.Tuple):

@@ -12,7 +12,8 @@ from gpulint.query import query
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.transfers.download import Download, callee
-from gpulint.transfers.download_calls import FETCHES, DownloadCalls, DownloadTable
+from gpulint.transfers.download_calls import FETCHES, DownloadCalls
+from gpulint.transfers.download_table import DownloadTable
 from gpulint.values.constants import Constants
 from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, ModuleIndex, NodeRef
 

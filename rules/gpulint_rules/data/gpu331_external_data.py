@@ -54,7 +54,7 @@ from gpulint.semantic.path_conditions import conditions, ends_after_repair
 from gpulint.semantic.unused_symbols import is_unused
 from gpulint.training.guards import Guards
 from gpulint.transfers import notebook_downloads
-from gpulint.transfers.download_calls import DownloadTable
+from gpulint.transfers.download_table import DownloadTable
 from gpulint.transfers.downloads import Download, Downloads
 from gpulint.transfers.opt_in import requires_opt_in
 from gpulint.transfers.prefetching import Prefetching
