@@ -259,22 +259,24 @@ _GENERAL = {
     **dict.fromkeys(("system", "popen"), ("os",)),
 }
 """Names that many things have -> the libraries of which they fetch something."""
+_SPECIAL = frozenset(NAMES - _GENERAL.keys())
 
 
 def _may_fire(gate: Gate) -> bool:
     if gate.path.suffix == ".ipynb" and gate.matches(notebook_downloads.TOOLS):
         return True
-    if gate.calls(NAMES - _GENERAL.keys()) or any(map(gate.has, LIBRARIES)):
+    if gate.calls(_SPECIAL) or gate.has_any(LIBRARIES):
         return True
-    if any(map(gate.has, _FETCHING)) and gate.calls_like(_FETCHES):
+    if gate.has_any(_FETCHING) and gate.calls_like(_FETCHES):
         return True
     if gate.has_word("download") and gate.matches(_DOWNLOADS):
         return True
-    if any(gate.calls((name,)) and any(map(gate.has_word, homes)) for name, homes in _GENERAL.items()):
+    present = filter(gate.has_word, _GENERAL)
+    if any(any(map(gate.has_word, _GENERAL[name])) and gate.calls((name,)) for name in present):
         return True
     if gate.has("check_") and (gate.tree_has("download=True") or gate.tree_has("download: bool = True")):
         return True
-    owned = any(map(gate.has, _OWNERS)) or any(owner in gate.path.parts for owner in _OWNERS)
+    owned = gate.has_any(_OWNERS) or any(owner in gate.path.parts for owner in _OWNERS)
     return owned and gate.matches(_ASKS)
 
 
