@@ -10,7 +10,7 @@ from gpulint import regex
 from gpulint.workspace.files import Files
 from gpulint.workspace.substrings import Substrings
 
-MAX_SEARCHES = 60
+MAX_SEARCHES = 20
 """Identifiers that are searched for one by one; for more of them an index of all identifiers pays off."""
 
 _IMPORT = regex.compile(rb"\n[ \t]*(?:from|import)[ \t][^\n(]*(?:\([^)]*|[^\n]*)")
