@@ -10,7 +10,6 @@ from gpulint.finding import Finding
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
 from gpulint.project import Project
 
-
 MAX_DEVICES = 1_000
 """More than any machine has; a request for more is a slip."""
 
