@@ -36,6 +36,7 @@ from gpulint import regex
 from gpulint.documents.base import Document
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
+from gpulint.libraries import gate_words
 from gpulint.placement.devices import Transfer
 from gpulint.project import Project
 from gpulint.records import dataclass
@@ -148,7 +149,8 @@ RULE = Rule(
     dimension=Dimension.DATA,
     severity=Severity.WARNING,
     kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK, Kind.JOBSPEC}),
-    tokens=(("Loader", "dataloader_pin_memory", "pin_mem", "PIN_MEM", "prepare_dataloader"),),
+    reads=("loader", "mover", "hook"),
+    tokens=((*gate_words("loader"), "Loader", "dataloader_pin_memory", "pin_mem", "PIN_MEM", "prepare_dataloader"),),
     summary="DataLoader feeds a GPU from pageable memory",
     why="copies from pageable memory block the host, so the GPU waits for every batch (27.9% of 706 issues)",
     evidence=(Evidence("27.9% of 706 issues in 400 jobs with GPU utilization of 50% or less"),),

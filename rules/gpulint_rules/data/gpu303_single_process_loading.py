@@ -38,6 +38,7 @@ from gpulint.documents.python import walk
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.launch.program_launches import launches
+from gpulint.libraries import gate_words
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
@@ -220,10 +221,11 @@ RULE = Rule(
     dimension=Dimension.DATA,
     severity=Severity.WARNING,
     kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK, Kind.SHELL, Kind.JOBSPEC}),
+    reads=("loader", "batch-maker"),
     tokens=(
-        ("Loader", "dataloaders", "databunch", "DataBunch", "dataloader_num_workers", "workers", "prepare_dataloader"),
+        (*gate_words("loader", "batch-maker"), "Loader", "dataloader_num_workers", "workers", "prepare_dataloader"),
     ),
-    code_tokens=(("Loader", "dataloaders", "databunch", "DataBunch", "dataloader_num_workers", "prepare_dataloader"),),
+    code_tokens=((*gate_words("loader", "batch-maker"), "Loader", "dataloader_num_workers", "prepare_dataloader"),),
     summary="DataLoader prepares batches in the training process",
     why="the GPU waits while the training process itself reads and collates samples (27.9% of the study's 706 issues)",
     evidence=(Evidence("27.9% of 706 issues in 400 jobs with GPU utilization of 50% or less"),),

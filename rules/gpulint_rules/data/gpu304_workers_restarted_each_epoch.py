@@ -30,6 +30,7 @@ from collections.abc import Iterator
 from gpulint.documents.base import Document
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
+from gpulint.libraries import gate_words
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
@@ -149,7 +150,8 @@ RULE = Rule(
     dimension=Dimension.DATA,
     severity=Severity.INFO,
     kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK}),
-    tokens=(("Loader",),),
+    reads=("loader",),
+    tokens=((*gate_words("loader"), "Loader"),),
     summary="DataLoader restarts its worker processes in every epoch",
     why="the GPU waits at the start of every epoch until new workers deliver (27.9% of the study's 706 issues)",
     evidence=(Evidence("27.9% of 706 issues in 400 jobs with GPU utilization of 50% or less"),),

@@ -261,6 +261,7 @@ RULE = Rule(
     dimension=Dimension.DATA,
     severity=Severity.WARNING,
     kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK}),
+    reads=("sync", "hook"),
     may_fire=_may_fire,
     summary="the host waits for the GPU on every training iteration, or for each element in evaluation",
     why="each wait empties the GPU's queue, which idles while the host queues the next step (27.9% of 706 issues)",

@@ -42,7 +42,7 @@ from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 from gpulint.semantic.module_index import ModuleIndex
 from gpulint.semantic.path_conditions import conditions
 from gpulint.source import Span
-from gpulint.training.collectives import REDUCTIONS, wraps_in_ddp, wraps_itself
+from gpulint.training.collectives import Collectives, wraps_in_ddp, wraps_itself
 
 _TRANSPORTS = {"NCCL_P2P_DISABLE": "peer-to-peer", "NCCL_IB_DISABLE": "InfiniBand", "NCCL_SHM_DISABLE": "shared memory"}
 _CHOICES = ("platform", "win32", "available", "nt", "darwin", "cuda", "gpu", "windows", "device")
@@ -158,7 +158,7 @@ def _exchanges_gradients(module: ModuleIndex, project: Project) -> bool:
         return True
     return wraps_itself(module, project) or any(
         isinstance(part, ast.Attribute) and part.attr == "grad"
-        for name in REDUCTIONS
+        for name in project.models.derived(Collectives).reductions
         for call in module.calls_by_name.get(name, [])
         for argument in call.args[:1]
         for part in walk(argument)

@@ -41,6 +41,7 @@ from gpulint.documents.base import Document
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.gate import Gate
+from gpulint.libraries import gate_words
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
@@ -195,7 +196,19 @@ RULE = Rule(
     dimension=Dimension.MODEL,
     severity=Severity.INFO,
     kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK}),
-    tokens=(("save", "dump", "checkpoint", "Checkpoint", "TrainingArguments", "Config", "RayTrainReport"),),
+    reads=("saver", "hook"),
+    tokens=(
+        (
+            *gate_words("saver"),
+            "save",
+            "dump",
+            "checkpoint",
+            "Checkpoint",
+            "TrainingArguments",
+            "Config",
+            "RayTrainReport",
+        ),
+    ),
     may_fire=_may_fire,
     summary="checkpoint written in the training loop while the GPUs wait",
     why="all GPUs wait until the file is written (model checkpointing is 16.4% of the study's 706 issues)",
