@@ -30,11 +30,14 @@ class Gate:
         self.path = path
         self._data = tree.utf8(path)
         self._known: dict[str, bool] = {}
+        self.models = tree.models
 
     def admits(self, rule: Rule) -> bool:
         """May the rule fire in this file?"""
         if self._kind not in rule.kinds:
             return False
+        if rule.reads and any(map(self.has_word, self.models.added_words(rule.reads))):
+            return True
         if self._kind not in CODE:
             return all(map(self.has_any, rule.tokens))
         if not all(map(self.has_any, rule.code_tokens)) or not all(map(self.has_any, rule.tokens)):
@@ -96,7 +99,7 @@ class Gate:
                     return True
         return False
 
-    def has_any(self, tokens: tuple[str, ...]) -> bool:
+    def has_any(self, tokens: tuple[str, ...] | frozenset[str]) -> bool:
         """Is one of these strings in the file?"""
         if self._kind not in CODE:
             return any(map(self.has, tokens))
@@ -139,7 +142,7 @@ def _identifier(token: str) -> bytes:
     return max(parts, key=len, default="").encode()
 
 
-def _bits(substrings: Substrings, tokens: tuple[str, ...]) -> tuple[int, int, tuple[str, ...]]:
+def _bits(substrings: Substrings, tokens: Iterable[str]) -> tuple[int, int, tuple[str, ...]]:
     """The bits of those strings that identifiers can hold, the bits of what they hold of the others, and the others.
 
     There are no bits of others if one of them holds nothing of an identifier.

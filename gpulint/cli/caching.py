@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def add_arguments(group: argparse._ArgumentGroup) -> None:
     """Declare the options."""
-    group.add_argument("--no-cache", action="store_true", help="neither use nor keep earlier reports")
+    group.add_argument("--no-cache", action="store_true", help="disable the cache")
     group.add_argument(
         "--cache-dir", metavar="FOLDER", help=f"(default: {CACHE_VARIABLE}, the setting, or the user's cache folder)"
     )
@@ -86,7 +86,7 @@ class Kept:
                 try:
                     cache = Cache(*stack.enter_context(self._location.open()))
                 except Refused as refusal:
-                    say(f"gpulint: warning: no cache is used: {refusal}")
+                    say(f"gpulint: warning: the cache is disabled: {refusal}")
                     self._location = None
                 except OSError:
                     self._location = None

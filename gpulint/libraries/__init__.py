@@ -17,6 +17,7 @@ Made = TypeVar("Made")
 FILES = {
     "format": "jobs",
     "library": "programs",
+    **dict.fromkeys(("download", "hub-download", "data-sets", "upload", "saver", "collective", "sync"), "operations"),
     **dict.fromkeys(("loader", "batch-maker", "mover", "hook"), "frameworks"),
 }
 """The module and TOML file of each kind of rows."""
@@ -36,6 +37,12 @@ class Models:
             self._rows[kind] = (*self.extra.get(kind, ()), *_own(kind))
         return self._rows[kind]
 
+    def added_words(self, kinds: tuple[str, ...]) -> frozenset[str]:
+        """Words of the rows that gpulint does not have itself: a file that they are about has one of them."""
+        if not self.extra:
+            return frozenset()
+        return frozenset(word for kind in kinds for row in self.extra.get(kind, ()) for word in row.words)
+
     def derived(self, make: Callable[[Models], Made]) -> Made:
         """What ``make`` makes of these rows, made once."""
         if make not in self._derived:
@@ -46,6 +53,16 @@ class Models:
 
 BUILT_IN = Models()
 """The rows of gpulint alone."""
+
+
+def gate_words(*kinds: str) -> tuple[str, ...]:
+    """Words of gpulint's own rows, for the tokens of a rule; those that contain another are left out."""
+    found = sorted({word for kind in kinds for row in BUILT_IN.rows(kind) for word in row.words}, key=len)
+    kept: list[str] = []
+    for word in found:
+        if not any(other in word for other in kept):
+            kept.append(word)
+    return tuple(sorted(kept))
 
 
 def kind_of_rows(kind: str) -> type[Any]:

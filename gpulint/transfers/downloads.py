@@ -10,7 +10,7 @@ from gpulint import regex
 from gpulint.libraries.dataset_classes import GRAPH_BASE
 from gpulint.semantic.module_index import FUNCTIONS, FunctionNode, ModuleIndex, NodeRef
 from gpulint.transfers.download import Download, callee
-from gpulint.transfers.download_calls import FETCHES, LIBRARIES, DownloadCalls, may_fetch
+from gpulint.transfers.download_calls import FETCHES, DownloadCalls, DownloadTable
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -56,8 +56,9 @@ class Downloads:
         if module not in self._primitives:
             text = module.syntax.source.text
             offline = "OFFLINE" in text and bool(_OFFLINE.search(text))
-            silent = any(library in text for library in LIBRARIES)
-            calls = [call for call in module.calls if may_fetch(call, silent)]
+            table = self._project.models.derived(DownloadTable)
+            silent = any(package in text for package in table.packages)
+            calls = [call for call in module.calls if table.may_fetch(call, silent)]
             found = (self._fetching.of(module, call, offline) for call in calls)
             self._primitives[module] = tuple(item for item in found if item is not None)
         return self._primitives[module]

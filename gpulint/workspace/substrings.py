@@ -14,7 +14,7 @@ class Substrings:
         self._bits: dict[bytes, int] = {}
         self._masks: dict[bytes, int] = {}
         """Words -> the strings that are in them."""
-        self.of_tokens: dict[tuple[str, ...], tuple[int, int, tuple[str, ...]]] = {}
+        self.of_tokens: dict[tuple[str, ...] | frozenset[str], tuple[int, int, tuple[str, ...]]] = {}
         """What :mod:`gpulint.gate` makes of groups of strings."""
 
     def bit(self, string: bytes) -> int:

@@ -45,6 +45,7 @@ from gpulint.fix import Safety
 from gpulint.gate import Gate
 from gpulint.launch.gpu_counts import BATCH
 from gpulint.launch.transfer_commands import download_tool
+from gpulint.libraries import Models
 from gpulint.libraries.downloads import HUB
 from gpulint.programs.gpu_jobs import GpuJobCommand, tests_existence
 from gpulint.project import Project
@@ -54,7 +55,7 @@ from gpulint.semantic.module_index import ModuleIndex, last_name
 from gpulint.semantic.path_conditions import conditions, ends_after_repair
 from gpulint.semantic.unused_symbols import is_unused
 from gpulint.transfers import notebook_downloads
-from gpulint.transfers.download_calls import LIBRARIES, NAMES
+from gpulint.transfers.download_calls import DownloadTable
 from gpulint.transfers.downloads import Download
 from gpulint.transfers.opt_in import requires_opt_in
 
@@ -259,13 +260,17 @@ _GENERAL = {
     **dict.fromkeys(("system", "popen"), ("os",)),
 }
 """Names that many things have -> the libraries of which they fetch something."""
-_SPECIAL = frozenset(NAMES - _GENERAL.keys())
+
+
+def _special(models: Models) -> frozenset[str]:
+    """Names of calls that fetch something, without those that many things have."""
+    return models.derived(DownloadTable).last_names.difference(_GENERAL)
 
 
 def _may_fire(gate: Gate) -> bool:
     if gate.path.suffix == ".ipynb" and gate.matches(notebook_downloads.TOOLS):
         return True
-    if gate.calls(_SPECIAL) or gate.has_any(LIBRARIES):
+    if gate.calls(gate.models.derived(_special)) or gate.has_any(gate.models.derived(DownloadTable).packages):
         return True
     if gate.has_any(_FETCHING) and gate.calls_like(_FETCHES):
         return True
@@ -287,9 +292,10 @@ RULE = Rule(
     dimension=Dimension.DATA,
     severity=Severity.WARNING,
     kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK, Kind.SHELL, Kind.JOBSPEC}),
+    reads=("download", "hub-download", "data-sets"),
     may_fire=_may_fire,
-    summary="GPU job fetches data or weights from outside",
-    why="the GPUs are held while data or weights come over the internet, often once for every rank",
+    summary="GPU job downloads data or weights",
+    why="data or weights are downloaded while GPUs are allocated, often once per rank",
     evidence=(Evidence("External Data Usage is one of 15 categories in 706 issues of 400 jobs"),),
     check=check,
     fix=Safety.ADVICE,
