@@ -119,7 +119,9 @@ class GpuJobs:
             return False
         if job not in self._sets_up:
             known = {id(item.launch.command) for items in job.calls.values() for item in items}
-            self._sets_up[job] = all(id(item.command) in known or only_prepares(item.command) for item in job.commands)
+            self._sets_up[job] = all(
+                id(item.command) in known or only_prepares(self._project.models, item.command) for item in job.commands
+            )
         return self._sets_up[job]
 
     def last_uses(self, job: Job) -> dict[Path | None, int]:

@@ -215,7 +215,7 @@ def _advice(item: Download) -> str:
 
 def _commands(document: Document, project: Project) -> Iterator[Finding]:
     for held in project.gpu_jobs.commands_of(document):
-        tool = download_tool(held.command)
+        tool = download_tool(project.models, held.command)
         if tool and not tests_existence(held.command):
             yield _command(document, held.command, tool, "job", held.evidence)
         elif held.job.task.system in BATCH and (model := project.prefetching.served(held)) is not None:
