@@ -10,6 +10,7 @@ from gpulint import regex
 from gpulint.launch.program_launches import innermost
 from gpulint.libraries import Models
 from gpulint.libraries.commands import Tool
+from gpulint.libraries.names import matches
 from gpulint.memo import asked_once
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ def _tool(rows: tuple[Tool, ...], name: str, rest: list[str]) -> str:
     """Name of the first tool among the rows that a program with these arguments is; "" for none."""
     told = [part for part in rest if not part.startswith("-")]
     for row in rows:
-        if not re.fullmatch(row.program, name) or (row.anywhere and not any(row.anywhere in part for part in rest)):
+        if not matches(row.programs, (name,)) or (row.anywhere and not any(row.anywhere in part for part in rest)):
             continue
         if not row.verbs or any(told[: len(verb.split())] == verb.split() for verb in row.verbs):
             return row.shown or name

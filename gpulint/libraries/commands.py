@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
-
-from gpulint.libraries.operations import Pattern
+from gpulint.libraries.names import words
 from gpulint.records import dataclass
 
 
@@ -12,8 +10,8 @@ from gpulint.records import dataclass
 class Tool:
     """A program that installs packages, or fetches data or weights."""
 
-    program: Pattern
-    """Its whole name; ``python -m NAME`` counts as well."""
+    programs: tuple[str, ...]
+    """Patterns of its name; ``python -m NAME`` counts as well."""
     verbs: tuple[str, ...] = ()
     """What it has to be told, options aside: ``install``, ``env create``."""
     anywhere: str = ""
@@ -24,12 +22,12 @@ class Tool:
     @property
     def label(self) -> str:
         """What tells the row from others of its kind."""
-        return " ".join((self.program, *self.verbs[:1]))
+        return " ".join((*self.programs[:1], *self.verbs[:1]))
 
     @property
     def words(self) -> frozenset[str]:
         """A file that runs the program has one of these words."""
-        return frozenset(re.findall(r"\w{2,}", self.program)[:1])
+        return words(self.programs)
 
 
 KINDS = {"installer": Tool, "downloader": Tool}

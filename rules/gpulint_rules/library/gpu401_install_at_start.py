@@ -255,6 +255,7 @@ RULE = Rule(
     dimension=Dimension.LIBRARY,
     severity=Severity.WARNING,
     kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK, Kind.SHELL, Kind.JOBSPEC}),
+    reads=("installer",),
     code_tokens=(
         ("install", "runtime_env"),
         ("subprocess", "system", "popen", "runtime_env", "SBATCH", "pip", "packages_to_install"),
