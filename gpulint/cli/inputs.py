@@ -41,9 +41,10 @@ class Inputs:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare paths and the choice of rules, which come first in the help."""
+    parser.usage = f"{parser.prog} [options] [PATH ...]"
     parser.add_argument("paths", nargs="*", metavar="PATH", help="files and folders (default: .); - for standard input")
     choice = parser.add_argument_group(
-        "choice of rules (code, prefix, name, category, dimension or ALL; comma-separated)"
+        "rule selection (code, prefix, name, category, dimension or ALL; comma-separated)"
     )
     for option, text in (
         ("--select", "run these rules instead of the default selection"),
@@ -58,7 +59,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def add_settings(parser: argparse.ArgumentParser) -> None:
     """Declare where settings come from and how files are read, which come last in the help."""
     settings = parser.add_argument_group("settings")
-    settings.add_argument("--config", type=Path, metavar="FILE", help="use this settings file")
+    settings.add_argument(
+        "--config",
+        type=Path,
+        metavar="FILE",
+        help="use this settings file",
+    )
     settings.add_argument("--isolated", action="store_true", help="use no settings file")
     settings.add_argument(
         "--force-exclude", action="store_true", help="skip excluded files even if they are named (for pre-commit)"
