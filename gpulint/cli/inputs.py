@@ -59,12 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def add_settings(parser: argparse.ArgumentParser) -> None:
     """Declare where settings come from and how files are read, which come last in the help."""
     settings = parser.add_argument_group("settings")
-    settings.add_argument(
-        "--config",
-        type=Path,
-        metavar="FILE",
-        help="use this settings file",
-    )
+    settings.add_argument("--config", type=Path, metavar="FILE", help="use this settings file")
     settings.add_argument("--isolated", action="store_true", help="use no settings file")
     settings.add_argument(
         "--force-exclude", action="store_true", help="skip excluded files even if they are named (for pre-commit)"
