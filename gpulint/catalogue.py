@@ -101,6 +101,7 @@ def _rule(entry: Mapping[str, Any], module: str) -> Rule:
         may_fire=Deferred(module, "RULE.may_fire") if entry["may_fire"] else None,
         fix=Safety(entry["fix"]),
         references=tuple(entry["references"]),
+        reads=tuple(entry["reads"]),
     )
 
 
@@ -118,5 +119,6 @@ def _entry(rule: Rule, crc: int | None) -> dict[str, Any]:
         "may_fire": rule.may_fire is not None,
         "fix": rule.fix,
         "references": rule.references,
+        "reads": rule.reads,
         "crc": crc,
     }

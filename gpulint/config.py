@@ -16,7 +16,7 @@ from gpulint.workspace import disk
 
 
 class ConfigError(Exception):
-    """Settings or arguments that cannot be meant; the message names the file, the line where known, and the key."""
+    """Invalid settings or arguments; the message names the file, the line where known, and the key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ def check_link(path: Path, option: str) -> None:
     """
     top = next((folder for folder in path.parents if disk.exists(folder / ".git")), path.parent)
     if not disk.is_within(path, top):
-        raise ConfigError(f"{path}: a link out of the project; {option} can name what it leads to")
+        raise ConfigError(f"{path}: a link out of the project; pass the file it leads to with {option}")
 
 
 def origins(config: Config) -> dict[str, str]:
@@ -102,7 +102,7 @@ def _table(path: Path) -> dict[str, Any] | None:
     try:
         data = tomllib.loads(disk.read(path).decode("utf-8-sig"))
     except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
+        raise ConfigError(f"{path}: could not be read: {error.strerror}") from None
     except RecursionError:
         raise ConfigError(f"{path}: not valid TOML: nested too deeply") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

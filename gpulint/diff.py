@@ -47,7 +47,7 @@ class Diff:
         self._changed: dict[Path, Lines | None] = {}
 
     def new(
-        self, results: Sequence[Result], rules: Sequence[Rule], *, unused_ignores: bool = False, jobs: int = 1
+        self, results: Sequence[Result], rules: Sequence[Rule], *, unused_ignores: bool = False, jobs: int | None = 1
     ) -> list[Result]:
         """The results that stand on changed lines, or that the old tree did not have."""
         elsewhere = [result for result in results if not self.touches(result.finding)]
@@ -121,7 +121,7 @@ class Diff:
     # -- the old tree --------------------------------------------------------------------------------------------------
 
     def _known(
-        self, results: Sequence[Result], rules: Sequence[Rule], unused_ignores: bool, jobs: int
+        self, results: Sequence[Result], rules: Sequence[Rule], unused_ignores: bool, jobs: int | None
     ) -> Iterator[Result]:
         """Those of ``results`` that the old tree has as well."""
         findings = [result.finding for result in results]

@@ -1,7 +1,7 @@
 """One run: every selected rule over every document and job, whatever any of them does.
 
-Work is split into units (a document, or a job) that know nothing of each other, so that a pool of forked processes
-gives the same results in the same order as one process. A rule that raises loses that one unit and is reported by name.
+Work is split into units (a document, or a job) that know nothing of each other, so that several processes
+give the same results in the same order as one. A rule that raises loses that one unit and is reported by name.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from gpulint.project import Project
 
 T = TypeVar("T")
+MANY_UNITS = 150
+"""Units from which several processes may pay."""
 Progress = Callable[[int, int], None]
 """Called with (units done, units in all)."""
 
@@ -97,11 +99,11 @@ class Run:
 
     def unit(self, unit: Unit) -> Report:
         """Run the rules of one document, or those of the jobs in one; or take what an earlier run found there."""
-        db = self.project.db
-        entry = db.earlier.get(*unit) if db.earlier is not None else None
+        db, query, key = self.project.db, UNITS[unit[0]], (unit[1],)
+        entry = db.earlier.get(query, key) if db.earlier is not None else None
         if entry is None:
             with self.timed("reading"):
-                entry = db.record(*unit, lambda: unit[0].compute(self, *unit[1]))
+                entry = db.record(query, key, lambda: query.compute(self, *key))
             for read in followed(entry) if self.project.has_failures else ():
                 if isinstance(read, Raised):
                     entry.value.record(read.failure)
@@ -220,9 +222,9 @@ class Run:
             return None
 
 
-Unit = tuple[StoredQuery, tuple[Path]]
-DOCUMENT = StoredQuery("document", Run.document)
-JOBS = StoredQuery("jobs", Run.jobs)
+Unit = tuple[str, Path]
+"""Which rules run (``document`` or ``jobs``), and on which document."""
+UNITS = {"document": StoredQuery("document", Run.document), "jobs": StoredQuery("jobs", Run.jobs)}
 
 
 def _internal(where: str, path: Path, error: Exception) -> InternalError:
@@ -243,7 +245,7 @@ def run(
     rules: Sequence[Rule],
     *,
     fixers: Mapping[str, Fixer] | None = None,
-    jobs: int = 1,
+    jobs: int | None = 1,
     report_unused_ignores: bool = False,
     progress: Progress | None = None,
     spent: defaultdict[str, float] | None = None,
@@ -252,14 +254,14 @@ def run(
 
     Findings outside ``files`` are dropped: rules may read the whole tree, but only what was asked for is reported.
     Python files in which no rule can fire, going by their bytes, are not parsed unless the project has
-    them as ``named``; syntax errors in them go unseen.
+    them as ``named``; syntax errors in them go unseen. ``jobs`` is the number of processes; None: as many as pay.
     """
     work = Run(project, rules, fixers or {}, spent)
-    units: list[Unit] = [(DOCUMENT, (path,)) for path in files]
+    units: list[Unit] = [("document", path) for path in files]
     report = Report()
     if any(rule.scope is Scope.JOB for rule in rules):
         with work.timed("linking jobs"):
-            units += [(JOBS, (path,)) for path in project.job_documents()]
+            units += [("jobs", path) for path in project.job_documents()]
     for done, part in enumerate(_map(work, units, jobs), 1):
         report.extend(part)
         if progress is not None:
@@ -268,36 +270,15 @@ def run(
     return report
 
 
-def _map(work: Run, units: Sequence[Unit], jobs: int) -> Iterator[Report]:
+def _map(work: Run, units: Sequence[Unit], jobs: int | None) -> Iterator[Report]:
     """The reports of all units, in order."""
-    if jobs <= 1 or len(units) < 2:
-        yield from map(work.unit, units)
-        return
-    import multiprocessing
+    if jobs != 1 and len(units) > (1 if jobs else MANY_UNITS):
+        from gpulint import parallel, workers
 
-    if "fork" not in multiprocessing.get_all_start_methods():
-        yield from map(work.unit, units)
-        return
-    global _forked
-    _forked = work
-    try:
-        with multiprocessing.get_context("fork").Pool(jobs) as pool:
-            named = [(query.name, key) for query, key in units]
-            yield from pool.imap(_forked_unit, named, chunksize=max(1, min(16, len(units) // (jobs * 4))))
-    finally:
-        _forked = None
-
-
-# Forked workers inherit the project with its facts through this name; pickling it to each of them would cost more.
-_forked: Run | None = None
-
-
-def _forked_unit(unit: tuple[str, tuple[Path]]) -> Report:
-    assert _forked is not None
-    report = _forked.unit((DOCUMENT if unit[0] == DOCUMENT.name else JOBS, unit[1]))
-    # Payloads hold syntax trees; their fixers have run, so nobody needs them on the other side.
-    report.results = [Result(dataclasses.replace(item.finding, payload=None), item.fix) for item in report.results]
-    return report
+        count = workers.worker_count(jobs, len(units))
+        if count > 1:
+            return parallel.reports(work, units, count)
+    return map(work.unit, units)
 
 
 def _finish(

@@ -46,7 +46,7 @@ def fix(
     unsafe: bool = False,
     refusal: Refusal | None = None,
     not_accepted: NotAccepted | None = None,
-    jobs: int = 1,
+    jobs: int | None = 1,
     progress: engine.Progress | None = None,
 ) -> Fixed:
     """Repair what ``rules`` find in ``files`` of ``project`` with safe fixes, and with ``unsafe`` ones if asked.

@@ -27,11 +27,14 @@ class Gate:
         # An identifier is found faster among the file's identifiers than in the whole file.
         self._words = tree.word_index.vocabulary(path) if kind in CODE else self._data
         self._known: dict[str, bool] = {}
+        self.models = tree.models
 
     def admits(self, rule: Rule) -> bool:
         """May the rule fire in this file?"""
         if self._kind not in rule.kinds:
             return False
+        if rule.reads and any(map(self.has_word, self.models.added_words(rule.reads))):
+            return True
         code = self._kind in CODE
         groups = rule.code_tokens + rule.tokens if code else rule.tokens
         if not all(any(map(self.has, group)) for group in groups):

@@ -117,6 +117,9 @@ class Rule:
     """More such groups, for Python files and notebooks only. A file that no rule's gate lets through is not parsed."""
     may_fire: Callable[[Any], bool] | None = field(default=None, repr=False, compare=False)
     """What tokens cannot say, asked of the file's :class:`gpulint.gate.Gate`; Python files and notebooks only."""
+    reads: tuple[str, ...] = ()
+    """Kinds of rows of models (:mod:`gpulint.libraries`) that say what the rule looks for: a file with a word of a row
+    that a user or plugin added passes the gate. Words of gpulint's own rows belong to the tokens (``gate_words``)."""
     fix: Safety = Safety.ADVICE
     """Best safety that the rule's fixer reaches."""
     default: bool = True
@@ -139,7 +142,7 @@ class Rule:
         label, share = self.category.label, self.category.share
         if share is None:
             label, share = f"{label}, in the {self.dimension} dimension", self.dimension.share
-        return f"{label}: {share} % of the study's 706 issues"
+        return f"{label}: {share}% of the study's 706 issues"
 
     @property
     def doc(self) -> str:

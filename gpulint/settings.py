@@ -83,7 +83,7 @@ def _options(table: dict[str, Any]) -> Iterator[str]:
             continue
         for item in value if isinstance(value, list) else [value]:
             if not isinstance(item, str | int):
-                raise ValueError(f"has a '{key}' that is no text, number or list of them")
+                raise ValueError(f"has a '{key}' that is not a string, a number or a list of these")
             yield from (f"--{key}",) if item is True else (f"--{key}", str(item))
 
 
@@ -98,7 +98,7 @@ def _inner_folder(value: Any) -> str:
     # The file may come with a repository that nobody trusts, so it can name no place elsewhere.
     folder = Path(os.path.normpath(value)) if isinstance(value, str) and value.isprintable() else Path()
     if folder.is_absolute() or not folder.parts or folder.parts[0] == os.pardir or value.startswith("~"):
-        raise ValueError('must be a relative path of a folder in that of the settings file, such as ".cache/gpulint"')
+        raise ValueError('must be a relative path inside the folder of the settings file, such as ".cache/gpulint"')
     return str(folder)
 
 
@@ -116,7 +116,7 @@ SETTINGS = {
         "list of selectors",
         "[]",
         '["GPU205"]',
-        "Rules to run besides.",
+        "Rules to run in addition.",
     ),
     "ignore": Setting(
         _strings,
@@ -145,14 +145,14 @@ SETTINGS = {
         "`true` or `false`",
         "false",
         "true",
-        "Report findings in test files too. Tests hold no GPUs for long, so they are silent unless this is true.",
+        "Report findings in test files too. Tests do not hold GPUs for long, so they are skipped by default.",
     ),
     "gpus-per-node": Setting(
         _count,
         "whole number",
         "unknown",
         "8",
-        "GPUs that a node has, where no job specification says how many a job gets.",
+        "Number of GPUs per node, for jobs whose specification does not say it.",
     ),
     "remote-paths": Setting(
         _strings,
@@ -160,22 +160,22 @@ SETTINGS = {
         "[]",
         '["/mnt/blob", "/data"]',
         "Paths below these prefixes are remote storage on your cluster. URLs of object stores and usual mounts"
-        " (`/nfs`, `/lustre`, `/mnt/...`) are known without.",
+        " (`/nfs`, `/lustre`, `/mnt/...`) are recognized automatically.",
     ),
     "estimate": Setting(
         _estimates,
         "table, or list of tables",
         "none",
         '{ target = "train.py:build", gpu = "A100-40GB", input = "3x224x224" }',
-        "A model factory and, by their long names, the options of `gpulint estimate`. With `--estimate`, `gpulint scan`"
-        " and `gpulint fix` run it and say in GPU201 and GPU202 which batch fits.",
+        "A model factory and options of `gpulint estimate`, by their long names. With `--estimate`, `gpulint scan`"
+        " and `gpulint fix` run it, and GPU201 and GPU202 report which batch fits.",
     ),
     "extend-exclude": Setting(
         _patterns,
         "list of patterns",
         "[]",
         '["old/"]',
-        "Files and folders that are not scanned, as in `.gitignore`. A file that is named is always scanned.",
+        "Files and folders that are not scanned, as in `.gitignore`. Files that you name are always scanned.",
     ),
     "exclude": Setting(
         _patterns,
@@ -197,7 +197,7 @@ SETTINGS = {
         "path of a folder",
         "the user's cache folder",
         '".cache/gpulint"',
-        "The folder of the cache, relative to that of the settings file and inside it. No part of the path may be a"
-        " symbolic link. `--cache-dir` and `GPULINT_CACHE_DIR` win over it and may name any folder.",
+        "The cache folder, relative to the folder of the settings file and inside it. No part of the path may be a"
+        " symbolic link. `--cache-dir` and `GPULINT_CACHE_DIR` override it and may name any folder.",
     ),
 }

@@ -6,7 +6,7 @@ What it detects
 Why it costs GPU time
     It does not by itself. A suppression that outlived its finding hides the next one at that place.
 
-When it is right not to change
+When to ignore this rule
     A comment that is only needed for other versions of the file, for example in generated code.
 
 Fix safety

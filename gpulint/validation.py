@@ -11,6 +11,7 @@ from gpulint import regex
 from gpulint.escaping import printable
 from gpulint.finding import Severity
 from gpulint.fix import Fixer, Safety
+from gpulint.libraries import FILES
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule, Scope
 
 CODE = regex.compile(r"[A-Z]{2,8}[0-9]{3,4}")
@@ -52,6 +53,8 @@ def rule_flaws(rule: Rule) -> list[str]:
     ):
         found.append(f"kinds must be a frozenset of one Kind or more, not {shown(rule.kinds)}")
     found += _evidence_flaws(rule.evidence)
+    if not isinstance(rule.reads, tuple) or not set(rule.reads) <= FILES.keys():
+        found.append(f"reads must be a tuple of kinds of rows ({', '.join(FILES)}), not {shown(rule.reads)}")
     found += [flaw for name in ("tokens", "code_tokens") for flaw in _token_flaws(name, getattr(rule, name))]
     if not _matches(_VERSION, rule.since) or len(rule.since) > _LONGEST_VERSION:
         found.append(f"since must be a version such as '1.2.0', not {shown(rule.since)}")

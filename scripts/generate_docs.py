@@ -22,17 +22,15 @@ FOLDER = Path(__file__).resolve().parent.parent / "docs"
 CATALOGUE = Path(*gpulint_rules.__path__, catalogue.NAME)
 INDEX = """# Rules
 
-This page and the others in this folder are generated from the rules themselves by `scripts/generate_docs.py`.
-
 """
 CONFIGURATION = """# Configuration
 
-Settings stand in `pyproject.toml` under `[tool.gpulint]`, or in `gpulint.toml` without that header. The nearest file
-upwards from what is scanned counts, up to the repository's root; in one folder `gpulint.toml` wins. `gpulint init`
-writes a commented file, and `gpulint config show` prints what applies and where each value comes from.
+Settings live in `pyproject.toml` under `[tool.gpulint]`, or in `gpulint.toml` without that header. gpulint uses the
+nearest file at or above the scanned path, up to the repository's root; `gpulint.toml` wins in one folder.
+`gpulint init` writes a commented file, and `gpulint config show` prints the effective settings and their origins.
 
-Options of the command line are laid over the file. `--select` starts afresh: it also sets aside the file's `ignore` and
-`extend-select`. `--isolated` uses no file, `--config FILE` another one.
+Command-line options override the file. `--select` also replaces the file's `ignore` and `extend-select`. `--isolated`
+uses no settings file, `--config FILE` a specific one.
 
 ## Settings
 
@@ -43,22 +41,23 @@ SUPPRESSIONS = """
 
 ```python
 loader = DataLoader(data)  # gpulint: ignore[GPU301] the batches stay on the CPU
-# gpulint: ignore[dataloader-not-pinned] above a line, where no comment can stand on it
+# gpulint: ignore[dataloader-not-pinned] above a line that cannot have a comment
 # gpulint: ignore-file[GPU301]
 ```
 
 A comment without codes covers every rule. The same comments work in shell, YAML and Dockerfiles; above a shell command
 that is continued with backslashes the comment covers all of its lines. `gpulint scan --report-unused-ignores` reports
-comments that hide nothing, as [GPU900](rules/gpu900-unused-ignore.md).
+comments that hide nothing, as [GPU900](rules/gpu900-unused-ignore.md). A comment that was meant
+to suppress findings but does not (an unknown rule, `disable=GPU301`, `noqa: GPU301`) is a warning in every scan.
 
 ## Environment variables
 
 | variable | effect |
 |---|---|
 | `NO_COLOR` | no colours |
-| `FORCE_COLOR` | colours and rendered pages even where output is no terminal |
+| `FORCE_COLOR` | colours and rendered pages even if the output is not a terminal |
 | `GPULINT_CACHE_DIR` | the folder of the [cache](usage.md#the-cache) |
-| `GPULINT_DEBUG` | internal errors show where they happened |
+| `GPULINT_DEBUG` | internal errors include a traceback |
 """
 
 

@@ -25,7 +25,7 @@ What it detects
 Why it costs GPU time
     TODO: the study's number and its sample.
 
-When it is right not to change
+When to ignore this rule
     TODO
 
 Fix safety

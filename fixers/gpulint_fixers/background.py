@@ -40,7 +40,7 @@ def bring_module(
     if not project.is_file(path):
         return edits, (NewFile(path, template()),)
     if project.data(path).replace(b"\r\n", b"\n") != template().encode():
-        return Declined(f"{path.name} exists and is another module")
+        return Declined(f"{path.name} exists and is a different module")
     return edits, ()
 
 

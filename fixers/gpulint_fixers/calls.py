@@ -41,13 +41,12 @@ def add_keyword(module: PythonModule, call: ast.Call, *keywords: str) -> Edit:
         if comma is None:
             return _edit(module, end, end, f", {keyword_text}")
         return _edit(module, comma + 1, comma + 1, f" {keyword_text},")
-    line_break = _line_break(text, start - len(head))
-    keyword_text = f",{line_break}{head}".join(keywords)
+    keyword_text = f",\n{head}".join(keywords)
     if comma is not None:
         at = _end_of_comment(text, comma + 1, close)
-        return _edit(module, at, at, f"{line_break}{head}{keyword_text},")
+        return _edit(module, at, at, f"\n{head}{keyword_text},")
     after = _end_of_comment(text, end, close)
-    return _edit(module, end, after, f",{text[end:after]}{line_break}{head}{keyword_text}")
+    return _edit(module, end, after, f",{text[end:after]}\n{head}{keyword_text}")
 
 
 def _edit(module: PythonModule, start: int, end: int, text: str) -> Edit:
@@ -84,10 +83,3 @@ def _end_of_comment(text: str, at: int, close: int) -> int:
     """End of the comment that follows ``at`` on its line; ``at`` itself if something else or nothing follows."""
     end = min(_end_of_line(text, at), close)
     return end if text[at:end].lstrip().startswith("#") else at
-
-
-def _line_break(text: str, line_start: int) -> str:
-    """The line ending in front of the line that starts at ``line_start``."""
-    if text[line_start - 2 : line_start] == "\r\n":
-        return "\r\n"
-    return "\r" if text[line_start - 1] == "\r" else "\n"

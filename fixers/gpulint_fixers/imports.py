@@ -10,7 +10,7 @@ from gpulint.project import Project
 from gpulint.query import query
 from gpulint.semantic.module_index import ModuleIndex
 from gpulint.workspace.word_index import word_of
-from gpulint_fixers.statements import insert_below
+from gpulint_fixers.statements import insert_below, start_of
 
 
 def add_import(module: ModuleIndex, name: str) -> tuple[Edit, ...]:
@@ -21,11 +21,8 @@ def add_import(module: ModuleIndex, name: str) -> tuple[Edit, ...]:
     first = _first(module)
     if first is None:
         return ()
-    start = syntax.offsets(first)[0]
-    decorators = getattr(first, "decorator_list", [])
-    if decorators:
-        start = syntax.source.text.rindex("@", 0, syntax.offsets(decorators[0])[0])
-    return (Edit(syntax.path, syntax.span_at(start, start), f"import {name}{syntax.source.line_break}"),)
+    start = start_of(syntax, first)
+    return (Edit(syntax.path, syntax.span_at(start, start), f"import {name}\n"),)
 
 
 @query
@@ -40,7 +37,7 @@ def import_sibling(project: Project, module: ModuleIndex, sibling: str, name: st
     if any(binding.target.endswith(f"{sibling}.{name}") for binding in module.top.bindings.get(name, [])):
         return ()
     if name in module.top.bindings:
-        return Declined(f"the name {name!r} is taken")
+        return Declined(f"the name {name!r} is already in use")
     package = _package(project, module)
     if isinstance(package, Declined):
         return package
@@ -53,9 +50,11 @@ def import_sibling(project: Project, module: ModuleIndex, sibling: str, name: st
         elif not _stays_first(node):
             break
     if last is None:
-        return Declined("there is no import at the top to put another one under")
+        return Declined("the module has no import at the top to add another one below")
     edit = insert_below(syntax, last, f"from {home} import {name}")
-    return (edit,) if edit is not None else Declined("the last import at the top shares its line with others")
+    return (
+        (edit,) if edit is not None else Declined("the last import at the top shares its line with another statement")
+    )
 
 
 def _package(project: Project, module: ModuleIndex) -> str | Declined:
@@ -68,7 +67,7 @@ def _package(project: Project, module: ModuleIndex) -> str | Declined:
     if is_program or not prefixes:
         prefixes |= {""} if is_program or not project.exists(path.parent / "__init__.py") else {"."}
     if len(prefixes) > 1:
-        return Declined("the module is imported in several ways, so a module beside it has no one name")
+        return Declined("the module is imported under several names, so the name of a module beside it is ambiguous")
     return prefixes.pop()
 
 

@@ -30,10 +30,10 @@ def pin(project: Project, loader: Loader) -> Edit | Declined:
     """Pass ``pin_memory``: ``True``, or the program's own test for a GPU where it may run without one."""
     syntax = loader.module.syntax
     if _may_be_sparse(loader.module):
-        return Declined("batches may hold sparse tensors, which older versions of PyTorch cannot pin")
+        return Declined("batches may contain sparse tensors, which older versions of PyTorch cannot pin")
     value = _value(project, loader)
     if value == _IS_AVAILABLE and _forks(project, loader.module):
-        return Declined(f"the module starts processes by fork, which could not use the GPU after `{_IS_AVAILABLE}`")
+        return Declined(f"the module forks processes, which could not use the GPU after `{_IS_AVAILABLE}`")
     argument = project.host_to_device.argument(loader, "pin_memory")
     if not argument.refs:
         return add_keyword(syntax, loader.node, f"pin_memory={value}")
@@ -41,7 +41,7 @@ def pin(project: Project, loader: Loader) -> Edit | Declined:
     own = [*loader.node.args, *(keyword.value for keyword in loader.node.keywords)]
     if isinstance(passed, ast.Constant) and any(passed is argument for argument in own):
         return Edit(syntax.path, syntax.span(passed), value)
-    return Declined("pin_memory is set elsewhere: turn it on there")
+    return Declined("`pin_memory` is set elsewhere; enable it there")
 
 
 @query

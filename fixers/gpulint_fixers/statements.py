@@ -66,6 +66,23 @@ def _alone(module: PythonModule, statement: ast.stmt) -> bool:
     return place is None or (len(getattr(parent, place[0])) == 1 and not isinstance(parent, ast.Module))
 
 
+def start_of(module: PythonModule, statement: ast.stmt) -> int:
+    """Character offset at which a statement starts, or its first decorator."""
+    for decorator in getattr(statement, "decorator_list", [])[:1]:
+        return module.source.text.rindex("@", 0, module.offsets(decorator)[0])
+    return module.offsets(statement)[0]
+
+
+def insert_above(module: PythonModule, statement: ast.stmt, text: str) -> Edit | None:
+    """Put ``text`` above a statement and its decorators; None if its line is shared.
+
+    The first line of ``text`` is indented like the statement, the others stay as they are.
+    """
+    start = start_of(module, statement)
+    indent = module.source.text[module.source.line_starts[module.source.position(start)[0] - 1] : start]
+    return None if indent.strip() else Edit(module.path, module.span_at(start, start), f"{text}\n{indent}")
+
+
 def insert_below(module: PythonModule, statement: ast.stmt, lines: str) -> Edit | None:
     """Put ``lines`` on lines of their own below a statement, indented like it; None if its lines are shared."""
     text = module.source.text
@@ -76,7 +93,7 @@ def insert_below(module: PythonModule, statement: ast.stmt, lines: str) -> Edit 
     indent, rest = text[first:start], text[end:behind].strip()
     if indent.strip() or (rest and not rest.startswith("#")):
         return None
-    added = "".join(f"{module.source.line_break}{indent}{line}" for line in lines.splitlines())
+    added = "".join(f"\n{indent}{line}" for line in lines.splitlines())
     return Edit(module.path, module.span_at(behind, behind), added)
 
 

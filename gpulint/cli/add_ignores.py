@@ -59,7 +59,7 @@ def add_ignores(args: argparse.Namespace, given: Inputs, report: Report) -> bool
             say(f"gpulint: error: {error}")
     for finding in left:
         place = f"{shown_path(finding.path)}:{finding.span.line}"
-        say(f"{place}: no comment can stand here; per-file-ignores can hide {finding.rule.code}")
+        say(f"{place}: a comment is not possible here; use per-file-ignores to hide {finding.rule.code}")
     if not args.quiet:
         say(f"Suppressed {written} of {counted(sum(map(len, by_path.values())), 'finding')}.")
     return True

@@ -27,20 +27,20 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
     """Declare the command."""
     parser = commands.add_parser(
         "baseline",
-        help="accept today's findings, so that scans report new ones only",
-        description="Write today's findings to a file; scans then report only what is not in it.",
+        help="record today's findings; later scans report only new ones",
+        description="Record today's findings in a file; later scans report only new ones.",
     )
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
     for name, text, run in (
         ("create", "write all findings to a new baseline", create),
-        ("update", "drop what is no longer found from the baseline, and add what is new", update),
+        ("update", "remove findings that are gone from the baseline, and add new ones", update),
     ):
         action = actions.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
         inputs.add_arguments(action)
         output = action.add_argument_group("output")
         add_baseline(output)
         if name == "create":
-            output.add_argument("--force", action="store_true", help="replace a baseline that exists")
+            output.add_argument("--force", action="store_true", help="replace an existing baseline")
         output.add_argument("--show-notes", action="store_true", help="list what was skipped, and why")
         output.add_argument("-q", "--quiet", action="store_true", help="print errors only")
         inputs.add_settings(action)
@@ -52,8 +52,8 @@ def create(args: argparse.Namespace) -> int:
     given = _inputs(args)
     path = args.baseline.absolute() if args.baseline is not None else given.project.root / baseline.NAME
     if path.exists() and not args.force:
-        raise ConfigError(f"{os.path.relpath(path)} exists; 'gpulint baseline update' keeps what is in it, --force"
-                          " replaces it")  # fmt: skip
+        raise ConfigError(f"{os.path.relpath(path)} already exists; run 'gpulint baseline update', or pass --force to"
+                          " replace it")  # fmt: skip
     report = _scan(args, given)
     entries = baseline.Baseline(path).of((result.finding for result in report.results), given.project)
     _write(path, entries)
@@ -72,7 +72,7 @@ def update(args: argparse.Namespace) -> int:
     entries, added, dropped = updated(known, report, given)
     _write(known.path, entries)
     if not args.quiet:
-        say(f"{shown_path(known.path)}: {_count(entries)} ({added} added, {dropped} dropped)", file=sys.stdout)
+        say(f"{shown_path(known.path)}: {_count(entries)} ({added} added, {dropped} removed)", file=sys.stdout)
     return _exit_code(report, given)
 
 
@@ -91,7 +91,7 @@ def updated(known: Baseline, report: Report, given: Inputs) -> tuple[list[Entry]
 
 def _inputs(args: argparse.Namespace) -> Inputs:
     if args.stdin_filename is not None:
-        raise ConfigError("a baseline is made of files; standard input is none")
+        raise ConfigError("a baseline cannot be made from standard input")
     return inputs.read(args)
 
 
@@ -130,4 +130,4 @@ def _write(path: Path, entries: list[Entry]) -> None:
         after = baseline.render(entries).encode("utf-8", "backslashreplace")
         write([Change(path, before, after)], path.parent)
     except (OSError, WriteError) as error:
-        raise ConfigError(f"the baseline is not written: {error}") from None
+        raise ConfigError(f"the baseline could not be written: {error}") from None

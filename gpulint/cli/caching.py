@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def add_arguments(group: argparse._ArgumentGroup) -> None:
     """Declare the options."""
-    group.add_argument("--no-cache", action="store_true", help="neither use nor keep earlier reports")
+    group.add_argument("--no-cache", action="store_true", help="disable the cache")
     group.add_argument(
         "--cache-dir", metavar="FOLDER", help=f"(default: {CACHE_VARIABLE}, the setting, or the user's cache folder)"
     )
@@ -63,9 +63,9 @@ class Kept:
         loaded = cast("Plugins", SimpleNamespace(rules=[*rules], fixers={}, failures=[]))
         return Inputs(seen.paths, project, seen.found, rules, args.report_unused_ignores, loaded, None), report
 
-    def put(self, report: Report, given: Inputs, jobs: int) -> None:
+    def put(self, report: Report, given: Inputs) -> None:
         """Keep the report, if it tells the whole truth: nothing failed, and this process saw all that was asked."""
-        if report.errors or given.plugins.failures or jobs > 1:
+        if report.errors or given.plugins.failures or not given.project.knows_all_asked:
             return
         with self._opened() as cache:
             # A file may have changed while it was scanned.
@@ -86,7 +86,7 @@ class Kept:
                 try:
                     cache = Cache(*stack.enter_context(self._location.open()))
                 except Refused as refusal:
-                    say(f"gpulint: warning: no cache is used: {refusal}")
+                    say(f"gpulint: warning: the cache is disabled: {refusal}")
                     self._location = None
                 except OSError:
                     self._location = None

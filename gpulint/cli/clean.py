@@ -21,10 +21,10 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
     parser = commands.add_parser(
         "clean",
         help="remove the cache",
-        description="Remove the user's cache, for all projects, and that of the project that the working directory is"
-        f" in: the folder of its setting cache-dir, and {OLD_NAME} of earlier versions.",
+        description="Remove the user's cache for all projects, and the cache of the current project: the folder of its"
+        f" setting cache-dir, and {OLD_NAME} of earlier versions.",
     )
-    parser.add_argument("--cache-dir", metavar="FOLDER", help="remove this one instead")
+    parser.add_argument("--cache-dir", metavar="FOLDER", help="remove this cache instead")
     parser.set_defaults(run=run)
 
 
@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
         except Refused as refusal:
             failures.append(f"{refusal}; not removed")
         except OSError as error:
-            failures.append(f"{location.path}: cannot be removed: {error.strerror or error}")
+            failures.append(f"{location.path}: could not be removed: {error.strerror or error}")
     if failures:
         raise ConfigError("\n".join(failures))
     return CLEAN
@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
 def _removed(location: Location) -> str:
     with location.existing() as folder:
         if not folder.is_cache():
-            raise Refused(f"{location.path} is not a cache of gpulint")
+            raise Refused(f"{location.path} is not a gpulint cache")
         others = folder.clear()
     if others:
         return f"emptied, but kept with {counted(others, 'entry')} that gpulint did not write"

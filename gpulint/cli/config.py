@@ -26,7 +26,7 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
     actions = parser.add_subparsers(metavar="ACTION", required=True)
     show = actions.add_parser(
         "show",
-        help="print what applies, as TOML, with where it comes from",
+        help="print the effective settings, as TOML, and where each comes from",
         description="Print the settings that a scan with these arguments would use, and where each comes from.",
     )
     inputs.add_arguments(show)
@@ -84,7 +84,7 @@ def _origin(args: argparse.Namespace, settings: Config, config: Config, key: str
         both = in_file is not None and isinstance(there, list) and bool(there) and here[: len(there)] == there
         return f"{in_file}, {COMMAND_LINE}" if both and here != there else COMMAND_LINE
     if here != there:
-        return f"{COMMAND_LINE}: --select starts afresh"
+        return f"{COMMAND_LINE}: --select replaces it"
     if in_file is None and here is None:
         return f"{DEFAULT}: {SETTINGS[key].default}"
     return in_file or DEFAULT

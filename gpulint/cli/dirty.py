@@ -1,4 +1,4 @@
-"""Which files git could not bring back."""
+"""Which files have changes that git has no copy of."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpulint.git import Repository
 
 
 def dirty(paths: Iterable[Path]) -> list[Path]:
-    """Those of ``paths`` that exist in a git work tree with content that git does not hold. What is staged, it does.
+    """Those of ``paths`` that are in a git work tree with content that is neither committed nor staged.
 
     Raises:
         ConfigError: there is a repository, and git is missing or does not answer.
@@ -24,17 +24,19 @@ def dirty(paths: Iterable[Path]) -> list[Path]:
             by_top.setdefault(top, {})[target] = path
     found = []
     for top, files in by_top.items():
-        repository = Repository(top, why="git is asked what it holds before files are written (not with --allow-dirty)")
+        repository = Repository(
+            top, why="files are checked for uncommitted changes before they are modified (not with --allow-dirty)"
+        )
         found += [files[target] for target in repository.unsaved(list(files))]
     return sorted(found)
 
 
 def refused(paths: Iterable[Path]) -> bool:
-    """Say on standard error which of ``paths`` are not to be written, since git could not bring them back."""
+    """Whether some of ``paths`` have uncommitted changes; these are listed on standard error."""
     files = dirty(paths)
     if files:
         say(
-            "gpulint: error: git does not hold the present state of files that would be changed"
+            "gpulint: error: refusing to modify files with uncommitted changes"
             " (commit or stage them, or pass --allow-dirty):",
             *(f"  {os.path.relpath(path)}" for path in files),
         )

@@ -1,4 +1,4 @@
-"""``gpulint fix``: shows what would be repaired, or repairs it.
+"""``gpulint fix``: shows or applies fixes.
 
 Exit codes: 0 done, 1 a file could not be read or written or a fix could not be done (with ``--diff`` also: there are
 changes), 2 misuse, bad settings or unsaved changes that ``--apply`` would touch, 3 internal error.
@@ -27,7 +27,7 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
     """Declare the command."""
     parser = commands.add_parser(
         "fix",
-        help="show or do repairs",
+        help="show or apply fixes",
         description="Show what safe fixes would change, as a diff. Nothing is written without --apply.",
     )
     inputs.add_arguments(parser)
@@ -37,9 +37,7 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
     mode.add_argument("--apply", action="store_true", help="write the changes")
     mode.add_argument("--diff", action="store_true", help="print the diff only; exit 1 if there are changes")
     fixes.add_argument("--unsafe-fixes", action="store_true", help="include fixes that change what the program does")
-    fixes.add_argument(
-        "--allow-dirty", action="store_true", help="write even to files with changes that git does not hold"
-    )
+    fixes.add_argument("--allow-dirty", action="store_true", help="also modify files with uncommitted changes")
     output = parser.add_argument_group("output")
     output.add_argument("--output-format", choices=("full", "json"), default="full", help="(default: full)")
     output.add_argument("--show-notes", action="store_true", help="list what was skipped, and why")
@@ -81,7 +79,7 @@ def run(args: argparse.Namespace) -> int:
     context = Context(given.project, given.rules, Path.cwd(), colour())
     for outcome in fixed.of(State.DROPPED):
         found = outcome.result.finding
-        say(f"{context.place(found.path, found.span)}: {found.rule.code} is not fixed: {outcome.reason}")
+        say(f"{context.place(found.path, found.span)}: {found.rule.code} was not fixed: {outcome.reason}")
     _print(args, fixed, given, context)
     if fixed.report.errors or given.plugins.failures:
         return INTERNAL
@@ -96,7 +94,7 @@ def _refusal(given: Inputs) -> Callable[[Path], str | None]:
     if given.stdin is None:
         return lambda path: refusal(path, given.project.root)
     (only,) = given.found.files
-    return lambda path: None if path == only else "it would change other files than standard input"
+    return lambda path: None if path == only else "it would change other files, not only standard input"
 
 
 def _write(fixed: Fixed, root: Path) -> None:

@@ -59,7 +59,7 @@ def summary(fixed: Fixed, context: Context, *, applied: bool) -> list[str]:
         total = f"{counted(len(done), 'fix')} in {counted(len(lines), 'file')}"
         lines += [f"Applied {total}." if applied else f"{total} can be applied with --apply."]
     else:
-        lines += ["Nothing was fixed." if applied else "Nothing to fix."]
+        lines += ["No fixes applied." if applied else "Nothing to fix."]
     if waiting := fixed.of(State.UNSAFE):
         lines += [f"{len(waiting)} more with --unsafe-fixes:"]
         lines += [f"  {_place(outcome, context)}: {_description(outcome)}" for outcome in waiting]
@@ -68,7 +68,7 @@ def summary(fixed: Fixed, context: Context, *, applied: bool) -> list[str]:
         lines += [f"  {_place(outcome, context)}: {outcome.reason}" for outcome in declined]
     if by_hand := [*fixed.of(State.ADVICE), *fixed.of(State.UNFIXABLE)]:
         codes = Counter(outcome.result.finding.rule.code for outcome in by_hand)
-        lines += [f"{counted(len(by_hand), 'finding')} to repair by hand ({_codes(codes)}); see gpulint scan."]
+        lines += [f"{counted(len(by_hand), 'finding')} to fix by hand ({_codes(codes)}); see gpulint scan."]
     return lines
 
 

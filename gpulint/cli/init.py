@@ -28,8 +28,8 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
     parser = commands.add_parser(
         "init",
         help="write a commented settings file",
-        description="Look at the tree and write its settings: into pyproject.toml if there is one, else into a new"
-        " gpulint.toml. Existing settings are never changed.",
+        description="Read the project and write a commented settings file: into pyproject.toml if there is one, else"
+        " into a new gpulint.toml. Existing settings are never changed.",
     )
     parser.add_argument("folder", nargs="?", default=".", metavar="FOLDER", help="top of the project (default: .)")
     parser.set_defaults(run=run)
@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
         raise ConfigError(f"{args.folder}: no such folder")
     existing = load(root).source
     if existing is not None:
-        raise ConfigError(f"{os.path.relpath(existing)} has settings already; nothing was written")
+        raise ConfigError(f"{os.path.relpath(existing)} already has settings; nothing was written")
     seen = survey(root, Config(base=root))
     path = _write(root, list(_lines(seen)))
     told = [f"- {line}" for line in _told(seen)]
@@ -76,7 +76,7 @@ def _write(root: Path, lines: list[str]) -> Path:
         write([Change(target, None, "\n".join([*lines, ""]).encode())], root)
         return target
     except (OSError, UnicodeError, WriteError) as error:
-        raise ConfigError(f"{os.path.relpath(root)}: cannot be written: {error}") from None
+        raise ConfigError(f"{os.path.relpath(root)}: could not be written: {error}") from None
 
 
 def _lines(seen: Survey) -> Iterator[str]:
@@ -111,7 +111,7 @@ def _comment(text: str) -> Iterator[str]:
 
 def _told(seen: Survey) -> list[str]:
     told = [hint for key in SETTINGS for hint in _hints(key, seen)]
-    return told or ["Nothing in the tree says how many GPUs a node has or which paths are remote; set what you know."]
+    return told or ["Found no number of GPUs per node and no remote paths; set what you know."]
 
 
 def _hints(key: str, seen: Survey) -> list[str]:
@@ -125,7 +125,7 @@ def _hints(key: str, seen: Survey) -> list[str]:
         hints = []
         if seen.remote:
             named = _some([f"{prefix} ({place})" for prefix, place in sorted(seen.remote.items())])
-            hints.append(f"Taken as remote without being named: {named}.")
+            hints.append(f"Known to be remote: {named}.")
         if seen.unsure:
             named = _some([f"{prefix} ({place})" for prefix, place in sorted(seen.unsure.items())])
             hints.append(f"Uncomment the line if these are remote on your cluster: {named}.")

@@ -46,9 +46,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "choice of rules (code, prefix, name, category, dimension or ALL; comma-separated)"
     )
     for option, text in (
-        ("--select", "run these instead of the default selection"),
-        ("--extend-select", "run these as well"),
-        ("--ignore", "do not run these"),
+        ("--select", "run these rules instead of the default selection"),
+        ("--extend-select", "run these rules as well"),
+        ("--ignore", "do not run these rules"),
     ):
         choice.add_argument(option, action="extend", default=[], metavar="RULES", type=_list, help=text)
     levels = [str(level) for level in Severity]
@@ -61,23 +61,27 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
     settings.add_argument("--config", type=Path, metavar="FILE", help="use this settings file")
     settings.add_argument("--isolated", action="store_true", help="use no settings file")
     settings.add_argument(
-        "--force-exclude", action="store_true", help="leave out what is excluded even if it is named (for pre-commit)"
+        "--force-exclude", action="store_true", help="skip excluded files even if they are named (for pre-commit)"
     )
-    # Each process finds out by itself what spans the tree, so that two take 1.7 times the CPU time of one.
-    settings.add_argument("--jobs", type=_jobs, default=1, metavar="N", help="processes (default 1; 0: one per core)")
+    settings.add_argument(
+        "--jobs",
+        type=_jobs,
+        metavar="N",
+        help="processes (default: auto, as many as pay for large trees; 0: a core each)",
+    )
     # The reference that the byte gate is held to.
     settings.add_argument("--no-gate", action="store_true", help=argparse.SUPPRESS)
     settings.add_argument(
         "--estimate",
         action="store_true",
-        help="run the model factories that the settings name, to say which batches fit (needs gpulint[probe])",
+        help="run the model factories named in the settings, and report which batches fit (needs the extra 'estimate')",
     )
     settings.add_argument(
         "--estimate-with",
         action="append",
         default=[],
         metavar="ARGUMENTS",
-        help="the same for a factory named here: 'train.py:build --gpu A100-40GB --input 3x224x224'",
+        help="the same for this factory: 'train.py:build --gpu A100-40GB --input 3x224x224'",
     )
     settings.add_argument("--stdin-filename", metavar="PATH", help="read standard input as if it were this file")
 
@@ -86,15 +90,19 @@ def _list(text: str) -> list[str]:
     return [word.strip() for word in text.split(",") if word.strip()]
 
 
-def _jobs(text: str) -> int:
+def _jobs(text: str) -> int | None:
+    if text == "auto":
+        return None
     if not text.isdecimal():
-        raise argparse.ArgumentTypeError("must be a whole number, 0 or more")
-    return int(text) or len(os.sched_getaffinity(0))
+        raise argparse.ArgumentTypeError("must be a whole number, 0 or more, or auto")
+    from gpulint.workers import cpus
+
+    return int(text) or cpus()
 
 
 @dataclass(frozen=True, slots=True)
 class ScanInputs:
-    """What can be told without any plugin: settings, and the files to report on (``found``) and to read."""
+    """What is known before plugins are loaded: settings, and the files to report on (``found``) and to read."""
 
     paths: tuple[Path, ...]
     stdin: bytes | None
@@ -109,7 +117,7 @@ def discover_inputs(args: argparse.Namespace, paths: Sequence[Path], stdin: byte
     """Settings and files.
 
     Raises:
-        ConfigError: settings that cannot be meant.
+        ConfigError: invalid settings.
     """
     settings, config = configuration(args, paths)
     found, root = _discover(paths, config, stdin, args.force_exclude)
@@ -122,7 +130,7 @@ def read(args: argparse.Namespace, *, report_unused_ignores: bool = False, seen:
     """Find what the arguments mean, as far as ``seen`` does not say so already.
 
     Raises:
-        ConfigError: paths that do not exist, selectors that name nothing, settings that cannot be meant.
+        ConfigError: paths that do not exist, selectors that name nothing, invalid settings.
     """
     return _load(args, seen or discover_inputs(args, *given_paths(args)), report_unused_ignores)
 
@@ -133,7 +141,7 @@ def gather(
     """The same for paths that are absolute already; with ``stdin`` there is one, which need not exist.
 
     Raises:
-        ConfigError: selectors that name nothing, settings that cannot be meant.
+        ConfigError: selectors that name nothing, invalid settings.
     """
     return _load(args, discover_inputs(args, paths, stdin), report_unused_ignores)
 
@@ -208,7 +216,7 @@ def configuration(args: argparse.Namespace, paths: Sequence[Path]) -> tuple[Conf
     """The settings of the file that applies to ``paths``, and the same with the command line laid over them.
 
     Raises:
-        ConfigError: settings that cannot be meant.
+        ConfigError: invalid settings.
     """
     folders = [path if disk.is_dir(path) else path.parent for path in paths]
     settings = load(Path(os.path.commonpath(folders)), explicit=args.config, isolated=args.isolated)

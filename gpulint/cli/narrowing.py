@@ -1,4 +1,4 @@
-"""Reporting only some findings: not those of the baseline, and with ``--diff`` only those that changes brought."""
+"""Reporting only some findings: not those of the baseline, and with ``--diff`` only those that changes introduced."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def add_narrowing(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--diff",
         metavar="REV",
-        help="findings on lines changed since the branch left this git revision, or that those changes caused",
+        help="report findings on lines changed since this git revision, or caused by those changes",
     )
     add_baseline_choice(group)
 
@@ -38,7 +38,7 @@ def add_baseline_choice(group: argparse._ArgumentGroup) -> None:
     """Declare ``--baseline`` and ``--no-baseline``."""
     which = group.add_mutually_exclusive_group()
     add_baseline(which)
-    which.add_argument("--no-baseline", action="store_true", help="use none")
+    which.add_argument("--no-baseline", action="store_true", help="report all findings")
 
 
 def add_baseline(group: argparse._ActionsContainer) -> None:
@@ -54,7 +54,7 @@ class Narrowing:
     def __init__(self, args: argparse.Namespace, inputs: Inputs) -> None:
         """Raises ConfigError: a baseline that is missing or broken, no git repository, an unknown revision."""
         self._quiet: bool = args.quiet
-        self._jobs: int = args.jobs
+        self._jobs: int | None = args.jobs
         self._inputs = inputs
         self._known = 0
         self._stale: list[Entry] = []
@@ -97,7 +97,7 @@ class Narrowing:
         if self._stale and self._baseline is not None:
             these = "1 entry is" if len(self._stale) == 1 else f"{len(self._stale)} entries are"
             name = shown_path(self._baseline.path)
-            say(f"{name}: {these} no longer found; 'gpulint baseline update' drops them:")
+            say(f"{name}: {these} no longer found; 'gpulint baseline update' removes them:")
             for entry in self._stale:
                 times = f" ({entry.count} times)" if entry.count > 1 else ""
                 say(f"  {path_first(entry.path)}: {entry.code} {entry.message}{times}")

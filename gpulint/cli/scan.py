@@ -24,9 +24,7 @@ if TYPE_CHECKING:
 
 def add(commands: argparse._SubParsersAction[Any]) -> None:
     """Declare the command."""
-    parser = commands.add_parser(
-        "scan", help="report what leaves GPUs idle", description="Report what leaves GPUs idle."
-    )
+    parser = commands.add_parser("scan", help="report GPU waste", description="Report GPU waste in files and folders.")
     inputs.add_arguments(parser)
     add_narrowing(parser)
     output = parser.add_argument_group("output")
@@ -36,14 +34,12 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
     output.add_argument("-q", "--quiet", action="store_true", help="print findings and errors only")
     output.add_argument("--exit-zero", action="store_true", help="exit 0 even if there are findings")
     ignores = parser.add_argument_group("suppressions")
-    ignores.add_argument("--report-unused-ignores", action="store_true", help="report those that hide nothing")
+    ignores.add_argument("--report-unused-ignores", action="store_true", help="report suppressions that hide nothing")
     ignores.add_argument(
-        "--add-ignores", action="store_true", help="write a comment that hides it to each finding, then scan again"
+        "--add-ignores", action="store_true", help="add a suppression comment for each finding, then scan again"
     )
-    ignores.add_argument(
-        "--allow-dirty", action="store_true", help="write even to files with changes that git does not hold"
-    )
-    parser.add_argument("--profile", action="store_true", help="say what took how much CPU time (without the cache)")
+    ignores.add_argument("--allow-dirty", action="store_true", help="also modify files with uncommitted changes")
+    parser.add_argument("--profile", action="store_true", help="print CPU time per step (disables the cache)")
     parser.add_argument("--watch", action="store_true", help="scan again when a file changes, until Ctrl-C")
     inputs.add_settings(parser)
     caching.add_arguments(parser.add_argument_group("cache"))
@@ -51,9 +47,9 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Scan and report, once or until the user has enough; returns the exit code."""
+    """Scan and report, once or, with ``--watch``, until Ctrl-C; returns the exit code."""
     if args.add_ignores and (args.watch or args.stdin_filename is not None):
-        raise ConfigError("--add-ignores writes files, so it goes with neither --watch nor standard input")
+        raise ConfigError("--add-ignores writes files and cannot be used with --watch or standard input")
     if args.watch:
         from gpulint.cli.watch import watch
 
@@ -111,7 +107,7 @@ def _scanned(args: argparse.Namespace, wanted: list[Output]) -> tuple[Inputs, Na
             progress=progress.update,
             spent=spent if args.profile else None,
         )
-        cache.put(report, given, args.jobs)
+        cache.put(report, given)
         narrowing.apply(report)
     if args.profile:
         started, listed, loaded = clock

@@ -36,7 +36,7 @@ class Survey:
     remote: dict[str, str] = field(default_factory=dict)
     """Prefix of paths that are known to be remote -> the first place that uses it."""
     unsure: dict[str, str] = field(default_factory=dict)
-    """The same for absolute paths of which nobody can tell."""
+    """The same for absolute paths that may be remote or local."""
     tests: list[str] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
     """Folders of third-party code that are not scanned."""
@@ -70,7 +70,7 @@ def survey(root: Path, config: Config) -> Survey:
 
 
 def _relative(path: Path, root: Path) -> str:
-    """A name that can stand in a comment of a TOML file, whatever the file system holds."""
+    """A name that is valid in a comment of a TOML file, whatever the file system holds."""
     name = Path(os.path.relpath(path, root)).as_posix()
     return "".join(char if char.isprintable() else "\ufffd" for char in name)
 

@@ -17,6 +17,7 @@ Made = TypeVar("Made")
 FILES = {
     "format": "jobs",
     "library": "programs",
+    **dict.fromkeys(("download", "hub-download", "data-sets", "upload", "saver", "collective", "sync"), "operations"),
     **dict.fromkeys(("loader", "batch-maker", "mover", "hook"), "frameworks"),
 }
 """The module and TOML file of each kind of rows."""
@@ -36,6 +37,12 @@ class Models:
             self._rows[kind] = (*self.extra.get(kind, ()), *_own(kind))
         return self._rows[kind]
 
+    def added_words(self, kinds: tuple[str, ...]) -> frozenset[str]:
+        """Words of the rows that gpulint does not have itself: a file that they are about has one of them."""
+        if not self.extra:
+            return frozenset()
+        return frozenset(word for kind in kinds for row in self.extra.get(kind, ()) for word in row.words)
+
     def derived(self, make: Callable[[Models], Made]) -> Made:
         """What ``make`` makes of these rows, made once."""
         if make not in self._derived:
@@ -48,6 +55,16 @@ BUILT_IN = Models()
 """The rows of gpulint alone."""
 
 
+def gate_words(*kinds: str) -> tuple[str, ...]:
+    """Words of gpulint's own rows, for the tokens of a rule; those that contain another are left out."""
+    found = sorted({word for kind in kinds for row in BUILT_IN.rows(kind) for word in row.words}, key=len)
+    kept: list[str] = []
+    for word in found:
+        if not any(other in word for other in kept):
+            kept.append(word)
+    return tuple(sorted(kept))
+
+
 def kind_of_rows(kind: str) -> type[Any]:
     """The dataclass of one kind of rows."""
     module = importlib.import_module(f"gpulint.libraries.{FILES[kind]}")
@@ -58,10 +75,12 @@ def kind_of_rows(kind: str) -> type[Any]:
 @cache
 def tables(file: str) -> dict[str, list[dict[str, Any]]]:
     """The tables of one of gpulint's own files, by kind."""
+    import pkgutil
     import tomllib
-    from importlib import resources
 
-    return tomllib.loads(resources.files(__name__).joinpath(f"{file}.toml").read_text(encoding="utf-8"))
+    data = pkgutil.get_data(__name__, f"{file}.toml")
+    assert data is not None
+    return tomllib.loads(data.decode())
 
 
 def _own(kind: str) -> tuple[Any, ...]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from gpulint import regex
-from gpulint.libraries import downloads as tables
+from gpulint.libraries import Models
+from gpulint.libraries.operations import DataSets
 
 GRAPH_BASE = regex.compile(r"^(torch_geometric\.data\.|dgl\.data\.).*Dataset$")
 """Bases that call the ``download`` method of the class on first use."""
@@ -19,16 +20,13 @@ def is_class(name: str) -> bool:
     return name[:1].isupper() or name.endswith("Dataset")
 
 
-def library_data_set(full: str) -> str | None:
+def library_data_set(models: Models, full: str) -> str | None:
     """Where a library's class of data sets fetches its data from; None if the name is of no such class."""
     last = class_name(full)
-    for prefix, (origin, made_up) in tables.DATA_SET_MODULES.items():
-        if (
-            full.startswith(prefix)
-            and last[:1].isupper()
-            and last not in made_up | tables.NOT_DATA_SETS
-            and "utils" not in full.rpartition(last)[0]
-            and last.endswith(tables.ENDS.get(prefix.partition(".")[0], ""))
-        ):
-            return origin
+    if not last[:1].isupper() or "utils" in full.rpartition(last)[0]:
+        return None
+    row: DataSets
+    for row in models.rows("data-sets"):
+        if full.startswith(row.modules) and last not in row.made_up and last.endswith(row.ending):
+            return row.origin
     return None

@@ -110,6 +110,6 @@ def hover(result: Result) -> str:
     parts = [f"**{rule.code} {rule.name}**: {found.message}", rule.why, f"*{rule.worth}*" if rule.evidence else ""]
     parts.append(found.help)
     if isinstance(result.fix, Declined):
-        parts.append(f"Not repaired automatically: {result.fix.reason}")
+        parts.append(f"No automatic fix: {result.fix.reason}")
     parts.append(f"[About this rule]({rule.url})")
     return "\n\n".join(filter(None, parts))

@@ -77,7 +77,7 @@ def _paths(uris: list[str] | list[str | None]) -> list[Path]:
 
 
 async def _watch(server: Server) -> None:
-    """Ask to be told of files and settings that change, where the editor has to be asked."""
+    """Ask for notifications of changed files and settings, where the editor has to be asked."""
     workspace = server.client_capabilities.workspace
     wanted = []
     files = workspace.did_change_watched_files if workspace else None

@@ -40,7 +40,7 @@ from gpulint.workspace.disk import MAX_BYTES
 DELAY = 0.2
 """Seconds without a change before a check starts."""
 PATIENCE = 1.0
-"""Seconds in which work that nobody wants any more may stop by itself, which spares what it has found out so far."""
+"""Seconds in which work that is no longer needed may stop by itself, which spares what it has found out so far."""
 REQUEST_S = 30.0
 """Seconds that a request may keep the worker busy."""
 _TOO_LARGE = f"larger than {MAX_BYTES // 1_000_000} MB; not checked"

@@ -26,7 +26,7 @@ IsStale = Callable[[], bool]
 
 
 class Superseded(Stop):
-    """The texts have changed, so that nobody wants the answer any more; raised between two rules."""
+    """The texts have changed, so that the answer is no longer needed; raised between two rules."""
 
 
 class _Parser(argparse.ArgumentParser):

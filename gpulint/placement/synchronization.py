@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.documents.python import walk
+from gpulint.libraries import Models
+from gpulint.libraries.operations import Sync as Row
 from gpulint.placement.isinstance_tests import gets_no_tensor
 from gpulint.placement.tensor_location import TensorLocations
 from gpulint.records import dataclass
@@ -63,11 +65,28 @@ class SyncPoint:
     value: ast.expr | None
 
 
+class Waits:
+    """What the rows say of functions in which the host waits."""
+
+    def __init__(self, models: Models) -> None:
+        rows: tuple[Row, ...] = models.rows("sync")
+        self._rows = {name: row for row in reversed(rows) for name in row.calls}
+        self.last_names = frozenset(name.rpartition(".")[2] for name in self._rows)
+
+    def of(self, project: Project, module: ModuleIndex, call: ast.Call, name: str) -> Row | None:
+        """The row of what is called, whose last name is given."""
+        if name not in self.last_names:
+            return None
+        known = project.resolver.call_names(module, call) & self._rows.keys()
+        return self._rows[min(known)] if known else None
+
+
 class SyncPoints:
     """Host synchronisations of one project."""
 
     def __init__(self, project: Project) -> None:
         self._project = project
+        self._waits = project.models.derived(Waits)
         self._tensors = TensorLocations(project)
         self._handed = TensorLocations(project, callers=True)
 
@@ -132,6 +151,9 @@ class SyncPoints:
     def _of_call(self, module: ModuleIndex, call: ast.Call) -> SyncPoint | None:
         func = call.func
         name = last_name(func) if isinstance(func, ast.Name | ast.Attribute) else ""
+        if (row := self._waits.of(self._project, module, call, name)) is not None:
+            value = call.args[0] if row.kind == "read" and call.args else None
+            return SyncPoint(call, SyncKind.BARRIER if value is None else SyncKind.READ, value)
         if isinstance(func, ast.Attribute):
             if name in ("item", "cpu") and not call.args and not self._tensors.is_host(module, func.value):
                 return SyncPoint(call, SyncKind.READ, func.value)

@@ -6,40 +6,41 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from gpulint.libraries import Models
+from gpulint.libraries.operations import Collective
 from gpulint.semantic.module_index import ModuleIndex, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
 
-REDUCTIONS = frozenset({"all_reduce", "allreduce", "reduce", "allreduce_", "all_reduce_coalesced", "reduce_scatter"})
-GATHERS = frozenset(
-    {
-        "all_gather",
-        "allgather",
-        "gather",
-        "gather_for_metrics",
-        "all_gather_object",
-        "all_gather_into_tensor",
-        "gather_object",
-    }
-)
-BARRIERS = frozenset({"barrier", "monitored_barrier", "wait_for_everyone", "join"})
-_MODULES = ("torch.distributed.", "horovod.", "hvd.", "accelerate.", "lightning.", "xm.", "torch_xla.")
-_OBJECTS = frozenset({"accelerator", "fabric", "hvd", "dist", "distributed"})
 WRAPPERS = frozenset({"DistributedDataParallel", "DDP", "FullyShardedDataParallel", "FSDP", "fully_shard"})
 """What makes a model exchange its gradients."""
 _WRAPPERS = frozenset(name.encode() for name in WRAPPERS)
 
 
+class Collectives:
+    """What the rows say of collective operations, all libraries together."""
+
+    def __init__(self, models: Models) -> None:
+        rows: tuple[Collective, ...] = models.rows("collective")
+        self.modules = tuple(name for row in rows for name in row.modules)
+        self.objects = frozenset(name for row in rows for name in row.objects)
+        self.reductions = frozenset(name for row in rows for name in row.reductions)
+        self.gathers = frozenset(name for row in rows for name in row.gathers)
+        self.barriers = frozenset(name for row in rows for name in row.barriers)
+        self.names = self.reductions | self.gathers | self.barriers
+
+
 def collective(module: ModuleIndex, call: ast.Call, project: Project) -> str:
     """Name of the collective that a call makes, else ''."""
+    known = project.models.derived(Collectives)
     name = last_name(call.func)
-    if name not in REDUCTIONS | GATHERS | BARRIERS or not isinstance(call.func, ast.Attribute | ast.Name):
+    if name not in known.names or not isinstance(call.func, ast.Attribute | ast.Name):
         return ""
     names = project.resolver.call_names(module, call)
-    if any(found.startswith(_MODULES) for found in names):
+    if any(found.startswith(known.modules) for found in names):
         return name
-    if isinstance(call.func, ast.Attribute) and last_name(call.func.value) in _OBJECTS and not names:
+    if isinstance(call.func, ast.Attribute) and last_name(call.func.value) in known.objects and not names:
         return name
     return ""
 

@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.documents.python import walk
+from gpulint.libraries import Models
+from gpulint.libraries.names import matches
+from gpulint.libraries.operations import Saver
 from gpulint.query import query
 from gpulint.records import dataclass
 from gpulint.semantic.argument_binding import RECEIVERS
@@ -21,22 +24,6 @@ if TYPE_CHECKING:
 MAX_HELPERS = 4
 """How many calls deep a helper is followed."""
 
-_PATH = {
-    "torch.save": ("f", 1),
-    "torch_xla.core.xla_model.save": ("file_or_path", 1),
-    "torch.distributed.checkpoint.save": ("checkpoint_id", 1),
-    "torch.distributed.checkpoint.save_state_dict": ("storage_writer", 1),
-    "torch.distributed._shard.checkpoint.save_state_dict": ("storage_writer", 1),
-    "safetensors.torch.save_file": ("filename", 1),
-    "safetensors.torch.save_model": ("filename", 1),
-    "paddle.save": ("path", 1),
-    "mindspore.save_checkpoint": ("ckpt_file_name", 1),
-    "tensorflow.keras.models.save_model": ("filepath", 1),
-    "keras.models.save_model": ("filepath", 1),
-    "flax.training.checkpoints.save_checkpoint": ("ckpt_dir", 0),
-}
-"""Functions that write a checkpoint -> (parameter that holds the path, its position)."""
-_DUMPS = frozenset({"pickle.dump", "cloudpickle.dump", "dill.dump", "joblib.dump"})
 _MODEL_NAME = regex.compile(
     r"(^|_)(model|net|network|state|state_dict|ckpt|checkpoint|weights|params|agent|policy|snapshot)(_|$|\d)",
     re.IGNORECASE,
@@ -47,26 +34,7 @@ _RESULT_NAME = regex.compile(
     re.IGNORECASE,
 )
 _SETTINGS = frozenset("args opt opts config cfg hparams training_args options".split())
-_KERAS_CALLBACKS = regex.compile(
-    r"^(tensorflow\.|tensorflow\.python\.|tf_)?keras\.callbacks\.(ModelCheckpoint|BackupAndRestore)$"
-)
 _SAVING_HOOKS = ("on_epoch_end", "on_train_batch_end", "_save_model", "_save_checkpoint", "on_validation_end")
-_LIGHTNING = regex.compile(r"^(pytorch_lightning|lightning(\.pytorch)?)\.callbacks(\.\w+)*\.ModelCheckpoint$")
-_TRAINER_ARGUMENTS = frozenset(
-    {"transformers.TrainingArguments", "transformers.Seq2SeqTrainingArguments", "trl.SFTConfig", "trl.DPOConfig"}
-)
-_WORDS = ("save", "dump", "Checkpoint", "Restore", "RayTrainReport", "TrainingArguments", "Config")
-_METHODS = frozenset(
-    (
-        "save_pretrained save_state save_checkpoint save_weights save_recovery save_and_keep_only save_16bit_model "
-        "save_fp16_model"
-    ).split()
-)
-_OWNED = {
-    "save": regex.compile(r"^(_?fabric|accelerator|checkpoint_manager|ckpt_manager|checkpointer)$"),
-    "save_model": regex.compile(r"^(accelerator|trainer|_?model|agent)$"),
-}
-"""Methods whose names are too general -> what their owner must be called."""
 _SMALL = regex.compile(r"token|process|config|extractor|vocab|tokenizer|schedul", re.IGNORECASE)
 _HELPER = regex.compile(
     r"(save|write|store|dump|export)\w*(checkpoint|ckpt|model|state|weight|snapshot|on_master|optimizer|pretrained|"
@@ -95,12 +63,37 @@ class Save(CallSite):
         return dotted(self.node.func) or last_name(self.node.func)
 
 
+_WORDS = ("save", "dump", "Checkpoint", "Restore", "RayTrainReport", "TrainingArguments", "Config")
+"""Parts of the names of classes of the tree, too, that are made from those of libraries."""
+
+
+class Savers:
+    """What the rows say of calls that save."""
+
+    def __init__(self, models: Models) -> None:
+        self.rows: tuple[Saver, ...] = models.rows("saver")
+        self.methods: dict[str, list[Saver]] = {}
+        for row in self.rows:
+            for name in row.methods:
+                self.methods.setdefault(name, []).append(row)
+        self._last = tuple(call.rpartition(".")[2] for row in self.rows for call in row.calls)
+
+    def may_save(self, name: str) -> bool:
+        """A first look at the last component of what is called."""
+        return name in self.methods or any(word in name for word in _WORDS) or matches(self._last, (name,))
+
+    def of(self, names: frozenset[str]) -> Saver | None:
+        """The row of a function or class."""
+        return next((row for row in self.rows if matches(row.calls, names)), None)
+
+
 class Checkpoints:
     """Checkpoint writes of one project."""
 
     def __init__(self, project: Project) -> None:
         self._project = project
         self.db = project.db
+        self._savers = project.models.derived(Savers)
 
     @query
     def in_module(self, module: ModuleIndex) -> list[Save]:
@@ -144,20 +137,19 @@ class Checkpoints:
 
     def _save(self, module: ModuleIndex, call: ast.Call) -> Save | None:
         name = last_name(call.func)
-        if isinstance(call.func, ast.Call) or not any(word in name for word in _WORDS):
+        if isinstance(call.func, ast.Call) or not self._savers.may_save(name):
             return None
         names = self._project.resolver.call_names(module, call)
         if "Checkpoint" in name:
             names |= self._inherited(module, call)
-        for known in names & _PATH.keys():
-            if known == "torch.save" and (_saves_results(call) or _saves_settings(call) or _saves_schedule(call)):
+        row = self._savers.of(names)
+        if row is not None and not row.callback:
+            if "torch.save" in names and (_saves_results(call) or _saves_settings(call) or _saves_schedule(call)):
                 return None
-            return Save(NodeRef(module, call), self._argument(module, call, *_PATH[known]))
-        if names & _DUMPS:
-            if not _saves_model(call) or self._traces_memory(module, call.args[0]):
+            if row.dumps and (not _saves_model(call) or self._traces_memory(module, call.args[0])):
                 return None
-            return Save(NodeRef(module, call), self._argument(module, call, "file", 1))
-        if (automatic := self._automatic(module, call, names)) is not None:
+            return Save(NodeRef(module, call), self._argument(module, call, row.path, row.position))
+        if (automatic := self._automatic(module, call, names, row)) is not None:
             return automatic
         if self._is_method(module, call, name) and not self._project.resolver.callees(module, call):
             return Save(NodeRef(module, call), NodeRef(module, call.args[0]) if call.args else None)
@@ -186,31 +178,31 @@ class Checkpoints:
             )
         )
 
-    def _automatic(self, module: ModuleIndex, call: ast.Call, names: frozenset[str]) -> Save | None:
+    def _automatic(self, module: ModuleIndex, call: ast.Call, names: frozenset[str], row: Saver | None) -> Save | None:
         """Callbacks and settings that make a framework save."""
         at = NodeRef(module, call)
-        if any(_KERAS_CALLBACKS.match(name) for name in names):
-            return Save(at, self._argument(module, call, "filepath", 0), is_callback=True)
-        if any(_LIGHTNING.match(name) for name in names):
-            return Save(at, self._argument(module, call, "dirpath", 0), is_callback=True)
         if any(name.endswith(".RayTrainReportCallback") for name in names):
             paths = [self._argument(module, run, "storage_path") for run in module.calls_by_name.get("RunConfig", [])]
             return Save(at, next((path for path in paths if path), None), is_callback=True, only_remote=True)
-        if names & _TRAINER_ARGUMENTS:
-            strategy = self._project.arguments.value(module, call, "save_strategy")
-            if not strategy.any(lambda value: value == "no"):
-                return Save(at, self._argument(module, call, "output_dir", 0), is_callback=True, only_remote=True)
-        return None
+        if row is None or not row.callback:
+            return None
+        if row.off and self._project.arguments.value(module, call, row.off[0]).any(lambda value: value == row.off[1]):
+            return None
+        path = self._argument(module, call, row.path, row.position)
+        return Save(at, path, is_callback=True, only_remote=row.always)
 
     def _is_method(self, module: ModuleIndex, call: ast.Call, name: str) -> bool:
         """Is the call a method (or an imported helper) of a library that saves models?"""
         if not isinstance(call.func, ast.Attribute):
             return bool(_EXTERNAL.match(name))
         owner = last_name(call.func.value)
-        if name in _METHODS or _EXTERNAL.match(name):
+        if _EXTERNAL.match(name):
             return not _SMALL.search(owner)
-        if name in _OWNED and (_OWNED[name].match(owner) or self._is_trainer(module, call.func.value)):
-            return True
+        for row in self._savers.methods.get(name, ()):
+            if re.search(row.owner, owner) if row.owner else not _SMALL.search(owner):
+                return True
+            if row.owner and self._is_trainer(module, call.func.value):
+                return True
         return name == "save" and self._is_tensorflow(module, call.func.value)
 
     def _is_trainer(self, module: ModuleIndex, owner: ast.expr) -> bool:

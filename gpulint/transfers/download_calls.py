@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING
 from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.launch.transfer_commands import OWN_HOST
+from gpulint.libraries import Models
 from gpulint.libraries import downloads as tables
 from gpulint.libraries.dataset_classes import GRAPH_BASE, class_name, is_class, library_data_set
+from gpulint.libraries.operations import DataSets, HubDownload
+from gpulint.libraries.operations import Download as Row
 from gpulint.semantic.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name
 from gpulint.transfers.download import Download, callee, is_small
 from gpulint.transfers.hub_downloads import HubDownloads
@@ -40,14 +43,9 @@ _URL_CALLS = frozenset(
     ).split()
 )
 _VECTORS = regex.compile(r"^(glove|fasttext|charngram)\.", re.IGNORECASE)
-LIBRARIES = ("torch_geometric", "torchtext", "dgl", "ogb", "keras", "fastai")
+_UNASKED = frozenset({"keras", "fastai"})
+"""Packages whose functions for data sets download unasked."""
 _FLAGS = frozenset({"download", "pretrained", "weights", "encoder_weights"})
-NAMES = frozenset(
-    {full.rpartition(".")[2] for full in (*tables.ALWAYS, *_SHELL, *_URL_CALLS)}
-    | {*tables.HUB_CALLS, "load_data", "load_vectors"}
-)
-"""Last components of what may fetch something."""
-
 _HOLDS_CLASS = regex.compile(r"(^|_)(cls|class|class_|dataset|data_set)$")
 """Names of what a class of data sets is kept under: ``self.dataset_cls(root, train=True, download=True)``."""
 MAX_MEMBERS = 3
@@ -56,16 +54,44 @@ _TAKES_URL = regex.compile(r"url|archive|wget\.")
 """Functions whose first argument is a URL."""
 
 
+class DownloadTable:
+    """What the rows say of calls that fetch something, by their names."""
+
+    def __init__(self, models: Models) -> None:
+        self.hub: dict[str, HubDownload] = {row.name: row for row in reversed(models.rows("hub-download"))}
+        rows: tuple[Row, ...] = models.rows("download")
+        self.always = {name: row for row in reversed(rows) for name in row.calls}
+        full = (*self.always, *_SHELL, *_URL_CALLS)
+        self.last_names = frozenset(
+            {name.rpartition(".")[2] for name in full} | {*self.hub, "load_data", "load_vectors"}
+        )
+        """Last components of what may fetch something."""
+        sets: tuple[DataSets, ...] = models.rows("data-sets")
+        self.packages = _UNASKED | {module.partition(".")[0] for row in sets for module in row.modules}
+        """Packages whose data sets download unasked."""
+
+    def may_fetch(self, call: ast.Call, silent: bool) -> bool:
+        """A first look by names alone; ``silent``: the module uses a library whose data sets download unasked."""
+        name = last_name(call.func)
+        if name == "get":  # of dictionaries, most of the time
+            return isinstance(call.func, ast.Attribute) and last_name(call.func.value) in ("requests", "httpx")
+        if name in self.last_names or any(keyword.arg in _FLAGS for keyword in call.keywords):
+            return True
+        return silent and (is_class(name) or name in ("splits", "iters"))
+
+
 class DownloadCalls:
     """Downloads that single calls make, in one project."""
 
     def __init__(self, project: Project) -> None:
         self._project = project
+        self._table = project.models.derived(DownloadTable)
         self._hubs = HubDownloads(project)
 
     def of(self, module: ModuleIndex, call: ast.Call, offline: bool) -> Download | None:
         name = last_name(call.func)
-        if name in tables.HUB_CALLS and not offline and (found := self._hubs.of(module, call, name)):
+        row = self._table.hub.get(name)
+        if row is not None and not offline and (found := self._hubs.of(module, call, row)):
             return found
         if name == "download" and (found := self._hubs.artifact(module, call)):
             return found
@@ -129,7 +155,7 @@ class DownloadCalls:
 
     def _silent_data_set(self, module: ModuleIndex, call: ast.Call, names: frozenset[str]) -> Download | None:
         for full in names:
-            if (origin := library_data_set(full)) is not None:
+            if (origin := library_data_set(self._project.models, full)) is not None:
                 last = class_name(full)
                 return Download(NodeRef(module, call), last, last, f"from {origin}", "data")
             if full.endswith(".load_data") and full.startswith(tables.KERAS_DATA_SETS):
@@ -150,7 +176,10 @@ class DownloadCalls:
             method = resolver.method(ref.module, ref.node, "download")
             name = ref.node.name
             if method is None or self._hands_up(method):
-                origin = next((origin for base in bases if (origin := library_data_set(base)) is not None), None)
+                origin = next(
+                    (origin for base in bases if (origin := library_data_set(self._project.models, base)) is not None),
+                    None,
+                )
                 if origin is not None:
                     return Download(NodeRef(module, call), name, name, f"from {origin}", "data")
             elif any(map(GRAPH_BASE.search, bases)) and self._fetches(method):
@@ -167,13 +196,12 @@ class DownloadCalls:
             for call in method.module.calls_by_name.get("download", [])
         )
 
-    @staticmethod
-    def _fetches(method: NodeRef) -> bool:
+    def _fetches(self, method: NodeRef) -> bool:
         """Does the body of a ``download`` method call anything that fetches?"""
         function = method.node
         assert isinstance(function, FUNCTIONS)
         calls = method.module.calls_of(function)
-        return any(may_fetch(call, False) or FETCHES.search(last_name(call.func)) for call in calls)
+        return any(self._table.may_fetch(call, False) or FETCHES.search(last_name(call.func)) for call in calls)
 
     def _vectors(self, module: ModuleIndex, call: ast.Call) -> Download | None:
         if not call.args:
@@ -241,10 +269,10 @@ class DownloadCalls:
     # -- everything else -----------------------------------------------------------------------------------------------
 
     def _always(self, module: ModuleIndex, call: ast.Call, names: frozenset[str]) -> Download | None:
-        for full in sorted(names & tables.ALWAYS.keys()):
+        for full in sorted(names & self._table.always.keys()):
             first = self._project.constants.of(module, call.args[0]) if call.args else None
             texts = [value.value for value in first.values if isinstance(value.value, str)] if first is not None else []
-            origin, kind = tables.ALWAYS[full]
+            row = self._table.always[full]
             known = first is not None and first.values
             if (
                 known
@@ -258,7 +286,9 @@ class DownloadCalls:
                 return None
             if self._project.arguments.value(module, call, "source").any(lambda value: value == "local"):
                 return None
-            return Download(NodeRef(module, call), callee(call), texts[0] if texts else "", f"from {origin}", kind)
+            return Download(
+                NodeRef(module, call), callee(call), texts[0] if texts else "", f"from {row.origin}", row.what
+            )
         return None
 
     def _url(self, module: ModuleIndex, call: ast.Call, names: frozenset[str]) -> Download | None:
@@ -312,13 +342,3 @@ class DownloadCalls:
             return text
         strings = [part.value for part in walk(node) if isinstance(part, ast.Constant) and isinstance(part.value, str)]
         return "".join(strings)
-
-
-def may_fetch(call: ast.Call, silent: bool) -> bool:
-    """A first look by names alone; ``silent``: the module uses a library whose data sets download unasked."""
-    name = last_name(call.func)
-    if name == "get":  # of dictionaries, most of the time
-        return isinstance(call.func, ast.Attribute) and last_name(call.func.value) in ("requests", "httpx")
-    if name in NAMES or any(keyword.arg in _FLAGS for keyword in call.keywords):
-        return True
-    return silent and (is_class(name) or name in ("splits", "iters"))

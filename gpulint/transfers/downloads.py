@@ -11,7 +11,7 @@ from gpulint.libraries.dataset_classes import GRAPH_BASE
 from gpulint.query import query
 from gpulint.semantic.module_index import FUNCTIONS, FunctionNode, ModuleIndex, NodeRef
 from gpulint.transfers.download import Download, callee
-from gpulint.transfers.download_calls import FETCHES, LIBRARIES, DownloadCalls, may_fetch
+from gpulint.transfers.download_calls import FETCHES, DownloadCalls, DownloadTable
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -50,8 +50,9 @@ class Downloads:
         """Calls of known downloaders in a module."""
         text = module.syntax.source.text
         offline = "OFFLINE" in text and bool(_OFFLINE.search(text))
-        silent = any(library in text for library in LIBRARIES)
-        calls = [call for call in module.calls if may_fetch(call, silent)]
+        table = self._project.models.derived(DownloadTable)
+        silent = any(package in text for package in table.packages)
+        calls = [call for call in module.calls if table.may_fetch(call, silent)]
         found = (self._fetching.of(module, call, offline) for call in calls)
         return tuple(item for item in found if item is not None)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from gpulint.libraries import downloads as tables
 from gpulint.libraries.hub_ids import is_data_set_id, is_model_id
+from gpulint.libraries.operations import HubDownload
 from gpulint.semantic.module_index import ModuleIndex, NodeRef, last_name
 from gpulint.transfers.download import Download, callee
 
@@ -22,12 +23,12 @@ class HubDownloads:
     def __init__(self, project: Project) -> None:
         self._project = project
 
-    def of(self, module: ModuleIndex, call: ast.Call, name: str) -> Download | None:
-        prefixes, (parameter, position), kind = tables.HUB_CALLS[name]
+    def of(self, module: ModuleIndex, call: ast.Call, row: HubDownload) -> Download | None:
+        name, parameter, position, kind = row.name, row.argument, row.position, row.what
         names = self._project.resolver.call_names(module, call)
-        if not any(full.startswith(prefixes) for full in names) and "" not in prefixes:
+        if not any(full.startswith(row.modules) for full in names) and "" not in row.modules:
             return None
-        if not prefixes[0] and not self._is_hub_class(module, call):
+        if not row.modules[0] and not self._is_hub_class(module, call):
             return None
         if self._project.arguments.value(module, call, "local_files_only").any(bool):
             return None
@@ -56,7 +57,7 @@ class HubDownloads:
             if hit:
                 place = value.place if value.place.path != module.path or value.source != "literal" else None
                 return Download(NodeRef(module, call), callee(call), text, f"from {tables.HUB}", kind, place)
-        if name == "from_pretrained" and (adapter := self._adapter(module, call, known)) is not None:
+        if name == "from_pretrained" and (adapter := self._adapter(module, call, known, row)) is not None:
             what = f"the base model of {adapter.what}"
             return Download(NodeRef(module, call), callee(call), "", f"{what} from {tables.HUB}", kind, adapter.place)
         return None
@@ -72,7 +73,7 @@ class HubDownloads:
                 return Download(NodeRef(module, call), callee(call), what, "from Weights & Biases", "data")
         return None
 
-    def _adapter(self, module: ModuleIndex, call: ast.Call, known: ConstantSet) -> Download | None:
+    def _adapter(self, module: ModuleIndex, call: ast.Call, known: ConstantSet, row: HubDownload) -> Download | None:
         """The hub's adapter whose configuration names the model (``config.base_model_name_or_path``).
 
         A module that loads a model before has that one already: it is most likely the adapter's base.
@@ -88,7 +89,7 @@ class HubDownloads:
                 continue
             for made in self._project.resolver.points_to(ref.module, ref.node.value):
                 if isinstance(made.node, ast.Call) and last_name(made.node.func) == "from_pretrained":
-                    return self.of(made.module, made.node, "from_pretrained")
+                    return self.of(made.module, made.node, row)
         return None
 
     def _identifier(self, module: ModuleIndex, call: ast.Call, parameter: str, position: int | None) -> ConstantSet:

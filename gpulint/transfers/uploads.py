@@ -8,34 +8,14 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from gpulint import regex
+from gpulint.libraries import Models
+from gpulint.libraries.operations import Upload as Row
 from gpulint.records import dataclass
 from gpulint.semantic.module_index import CallSite, ModuleIndex, NodeRef, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
 
-_CALLS = frozenset(
-    (
-        "wandb.save wandb.log_artifact mlflow.log_artifact mlflow.log_artifacts mlflow.pytorch.log_model "
-        "mlflow.pytorch.log_state_dict mlflow.tensorflow.log_model mlflow.transformers.log_model "
-        "huggingface_hub.upload_file huggingface_hub.upload_folder neptune.upload"
-    ).split()
-)
-_METHODS = {
-    "log_artifact": regex.compile(r"wandb|run|mlflow|experiment|client", re.IGNORECASE),
-    "log_artifacts": regex.compile(r"mlflow|client|run|experiment", re.IGNORECASE),
-    "push_to_hub": regex.compile(r""),
-    "upload_file": regex.compile(r"s3|client|api|bucket|hub|storage", re.IGNORECASE),
-    "upload_fileobj": regex.compile(r""),
-    "upload_folder": regex.compile(r"api|hub", re.IGNORECASE),
-    "put_object": regex.compile(r"s3|client|oss|minio", re.IGNORECASE),
-    "upload_from_filename": regex.compile(r""),
-    "upload_from_file": regex.compile(r""),
-    "upload_from_string": regex.compile(r""),
-    "upload_blob": regex.compile(r""),
-    "fput_object": regex.compile(r""),
-}
-"""Method -> what the name of its receiver looks like."""
 _COPIES = frozenset(
     (
         "shutil.copy shutil.copy2 shutil.copyfile shutil.copytree shutil.move tensorflow.io.gfile.copy "
@@ -67,11 +47,23 @@ class Upload(CallSite):
     name: str
 
 
+class UploadTable:
+    """What the rows say of calls that upload."""
+
+    def __init__(self, models: Models) -> None:
+        rows: tuple[Row, ...] = models.rows("upload")
+        self.calls = frozenset(name for row in rows for name in row.calls)
+        self.methods = {name: re.compile(row.owner, re.IGNORECASE) for row in reversed(rows) for name in row.methods}
+        """Method -> what the name of its receiver looks like."""
+        self.last_names = frozenset(name.rpartition(".")[2] for name in (*self.calls, *_COPIES, *_RUNNERS))
+
+
 class Uploads:
     """Uploads in the modules of one project."""
 
     def __init__(self, project: Project) -> None:
         self._project = project
+        self._table = project.models.derived(UploadTable)
 
     def in_module(self, module: ModuleIndex) -> Iterator[Upload]:
         """Uploads of a module in source order."""
@@ -81,16 +73,16 @@ class Uploads:
 
     def _name(self, module: ModuleIndex, call: ast.Call) -> str:
         last = last_name(call.func)
-        if last in _METHODS and isinstance(call.func, ast.Attribute):
+        if last in self._table.methods and isinstance(call.func, ast.Attribute):
             if self._project.resolver.callees(module, call):
                 return ""  # a method of the tree: what it does is found inside
             owner = last_name(call.func.value)
-            if owner and _METHODS[last].search(owner):
+            if owner and self._table.methods[last].search(owner):
                 return f"{owner}.{last}"
-        if last not in _LAST:
+        if last not in self._table.last_names:
             return ""
         names = self._project.resolver.call_names(module, call)
-        if found := sorted(names & _CALLS):
+        if found := sorted(names & self._table.calls):
             return found[0]
         if names & _COPIES and len(call.args) > 1:
             source, target = (self._project.storage_locations.of(module, path) for path in call.args[:2])
@@ -118,9 +110,6 @@ class Uploads:
             if any(last_name(value) == function.name for value in handed):
                 return True
         return False
-
-
-_LAST = frozenset(name.rpartition(".")[2] for name in (*_CALLS, *_COPIES, *_RUNNERS))
 
 
 def _command(node: ast.expr) -> str:

@@ -79,7 +79,10 @@ class Files:
         self._tests: dict[Path, bool] = {}
         self._folders: dict[Path, frozenset[str]] = {}
         self._found: dict[bytes, bool] = {}
-        self._asked: dict[str, set[Path]] = {question: set() for question in ANSWERS}
+        self.disk_asked: dict[str, set[Path]] = {question: set() for question in ANSWERS}
+        """What was asked of the disk, by this process and its workers."""
+        self.knows_all_asked = True
+        """False once a worker died, as nobody knows what it asked."""
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -95,7 +98,7 @@ class Files:
     def content(self, path: Path) -> bytes:
         """The same for an index, which answers other questions than this one; nothing is recorded."""
         if path not in self._data:
-            self._asked["data"].add(path)
+            self.disk_asked["data"].add(path)
             self._data[path] = b""
             try:
                 if self._is_inside(path):
@@ -125,7 +128,7 @@ class Files:
         """Is a file or folder that exists one of the tree, without links?"""
         if path in self._own:
             return True
-        self._asked["real"].add(path)
+        self.disk_asked["real"].add(path)
         real = disk.real(path)
         return any(top in self._tops for top in (real, *map(str, Path(real).parents)))
 
@@ -163,6 +166,11 @@ class Files:
         if appears:
             self._folders.clear()
 
+    @property
+    def provided(self) -> dict[Path, bytes | None]:
+        """All that was provided."""
+        return {path: self._data[path] if exists else None for path, exists in self._provided.items()}
+
     def remember(self, path: Path, data: bytes) -> None:
         """Take ``data`` as what the disk holds, which somebody has read already."""
         self._data[path] = data
@@ -181,26 +189,26 @@ class Files:
         known = self._provided.get(path)
         if known is not None:
             return known
-        self._asked["is_file"].add(path)
+        self.disk_asked["is_file"].add(path)
         return disk.is_file(path) and self._is_inside(path)
 
     @lookup("is_dir")
     def is_dir(self, path: Path) -> bool:
         """Is there such a folder?"""
-        self._asked["is_dir"].add(path)
+        self.disk_asked["is_dir"].add(path)
         return disk.is_dir(path) and self._is_inside(path)
 
     @lookup("exists")
     def exists(self, path: Path) -> bool:
         """Is there anything of that name?"""
-        self._asked["exists"].add(path)
+        self.disk_asked["exists"].add(path)
         return disk.exists(path) and self._is_inside(path)
 
     def disk_queries(self) -> dict[str, dict[str, Any]]:
         """What was asked of the disk besides the contents of ``files``: question -> path -> answer, fit for JSON."""
         answers = {
             question: {str(path): ANSWERS[question](str(path)) for path in sorted(paths) if path not in self._own}
-            for question, paths in self._asked.items()
+            for question, paths in self.disk_asked.items()
         }
         # Most folders that a module is looked for in do not exist, which the names in the folder above say already.
         folders = answers["entries"]
@@ -249,7 +257,7 @@ class Files:
 
     def _entries(self, folder: Path) -> frozenset[str]:
         if folder not in self._folders:
-            self._asked["entries"].add(folder)
+            self.disk_asked["entries"].add(folder)
             found = _entries(str(folder))
             names = set(found) if found and self._is_inside(folder) else set()
             for path, exists in self._provided.items():

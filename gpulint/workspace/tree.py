@@ -30,6 +30,7 @@ MAX_STARS = 5
 
 _EVIDENCE = b"DataLoader backward training_step dataloader train_loader data_loader loader".split()
 _NO_GRADIENTS, _EVALUATES = b"no_grad inference_mode".split(), b"evaluate validate evaluation inference predict".split()
+_TRAINING_ROWS = ("loader", "batch-maker", "mover", "hook")
 _STAR = regex.compile(rb"\bimport[\s\\]*\*")
 _OF_ONE_FILE = ("_data", "_unreadable", "_provided", "_documents", "_module_indexes", "_stars", "_imports")
 """Caches by path whose values depend on that one file alone, and on the rows of models."""
@@ -301,7 +302,8 @@ class Tree(Files):
         def says(words: Iterable[bytes]) -> bool:
             return any(self.word_index.holds(path, word) for word in words)
 
-        return says(_EVIDENCE) or (says(_NO_GRADIENTS) and says(_EVALUATES))
+        added = (word.encode() for word in self.models.added_words(_TRAINING_ROWS))
+        return says(_EVIDENCE) or (says(_NO_GRADIENTS) and says(_EVALUATES)) or says(added)
 
     def python_text(self, path: Path) -> str:
         """The Python of a file: all of it, or a notebook's code; empty where there is none."""

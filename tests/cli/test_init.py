@@ -37,7 +37,7 @@ def test_a_new_file_tells_what_the_tree_told(tree: Path, capsys: pytest.CaptureF
     out = capsys.readouterr().out
     assert "Wrote gpulint.toml after reading 3 files." in out
     assert "Jobs in this project request 4 GPUs per node (job.sh:2)." in out
-    assert "Taken as remote without being named: /mnt/blob (job.sh:3)." in out
+    assert "Known to be remote: /mnt/blob (job.sh:3)." in out
     assert "Uncomment the line if these are remote on your cluster: /data (job.sh:3)." in out
     assert "Tests found in tests/." in out
     text = (tree / "gpulint.toml").read_text()
@@ -85,7 +85,7 @@ def test_existing_settings_are_never_touched(
 ) -> None:
     (tree / name).write_text(text)
     assert main(("init",)) == 2
-    assert f"{name} has settings already; nothing was written" in capsys.readouterr().err
+    assert f"{name} already has settings; nothing was written" in capsys.readouterr().err
     assert (tree / name).read_text() == text
     assert {path.name for path in tree.iterdir()} == {"job.sh", "train.py", "tests", name}
 
@@ -110,4 +110,4 @@ def test_strange_file_names_make_no_broken_file(tree: Path, capsys: pytest.Captu
 
 def test_an_empty_tree_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(("init", str(tmp_path))) == 0
-    assert "Nothing in the tree says how many GPUs a node has" in capsys.readouterr().out
+    assert "Found no number of GPUs per node and no remote paths" in capsys.readouterr().out

@@ -30,7 +30,7 @@ MISTAKES = [
     ("scan --quiet=yes", "-q/--quiet takes no value"),
     ("scan --output-format jsn", "--output-format: unknown value 'jsn'; did you mean 'json'?"),
     ("scan --severity warn", "--severity: unknown value 'warn'; did you mean 'warning'?"),
-    ("scan --jobs many", "--jobs: must be a whole number, 0 or more"),
+    ("scan --jobs many", "--jobs: must be a whole number, 0 or more, or auto"),
     ("scan missing.py", "missing.py: no such file or folder"),
     ("scan --select GPU310", "command line: unknown rule or category 'GPU310'; did you mean 'GPU311'?"),
     ("scan --select dataloader-not-pined", "command line: unknown rule or category 'dataloader-not-pined'; did you mean"

@@ -25,7 +25,8 @@ def test_the_example_reports_what_the_page_says(
         (tmp_path / name).write_text(text)
     monkeypatch.chdir(tmp_path)
     assert main(["scan", "--output-format", "concise"]) == 1
-    assert capsys.readouterr().out.strip().splitlines()[0] == expected.strip()
+    lines = expected.strip().splitlines()
+    assert capsys.readouterr().out.strip().splitlines()[: len(lines)] == lines
     (tmp_path / "gpulint.toml").unlink()
     assert main(["scan", "--output-format", "concise"]) == 0
 

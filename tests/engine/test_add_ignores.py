@@ -74,7 +74,7 @@ def test_shell(run: Any, tree: Path, before: str, after: str | None) -> None:
     code, out, err = add(run)
     assert (code, path.read_text()) == (1, before)
     assert out.startswith("a.sh:2:1: TST101")
-    assert "a.sh:2: no comment can stand here; per-file-ignores can hide TST101\n" in err
+    assert "a.sh:2: a comment is not possible here; use per-file-ignores to hide TST101\n" in err
 
 
 @pytest.mark.parametrize(

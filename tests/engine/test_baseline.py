@@ -106,7 +106,7 @@ def test_stale_entries_are_named(run: Any, project: Path) -> None:
     (project / "b.sh").unlink()
     (project / "pkg" / "a.py").write_text("def train(x):\n    x = WASTE\n")
     _, _, err = run("scan")
-    assert f"{NAME}: 2 entries are no longer found; 'gpulint baseline update' drops them:\n" in err
+    assert f"{NAME}: 2 entries are no longer found; 'gpulint baseline update' removes them:\n" in err
     assert "  b.sh: TST101 the word WASTE\n  pkg/a.py: TST101 the word WASTE\n" in err
 
 
@@ -128,7 +128,7 @@ def test_update_drops_and_adds_and_keeps_the_rest(run: Any, project: Path) -> No
     (project / "c.sh").write_text("echo WASTE\n")
     (project / "pkg" / "a.py").write_text("\n" + TWICE)
     code, out, _ = baseline(run, "update")
-    assert (code, out) == (0, f"{NAME}: 3 findings (1 added, 1 dropped)\n")
+    assert (code, out) == (0, f"{NAME}: 3 findings (1 added, 1 removed)\n")
     after = (project / NAME).read_text().splitlines()
     assert set(before) - set(after) == {before[3]}
     assert found(run) == []
@@ -141,7 +141,7 @@ def test_update_of_a_folder_leaves_other_entries_alone(run: Any, project: Path) 
     baseline(run, "create")
     (project / "b.sh").unlink()
     (project / "pkg" / "a.py").unlink()
-    assert baseline(run, "update", "pkg")[1] == f"{NAME}: 1 finding (0 added, 2 dropped)\n"
+    assert baseline(run, "update", "pkg")[1] == f"{NAME}: 1 finding (0 added, 2 removed)\n"
 
 
 def test_update_follows_a_renamed_folder(run: Any, project: Path) -> None:
@@ -156,7 +156,7 @@ def test_create_does_not_overwrite(run: Any, project: Path) -> None:
     (project / NAME).write_text("mine")
     code, _, err = baseline(run, "create")
     assert code == 2
-    assert f"{NAME} exists" in err
+    assert f"{NAME} already exists" in err
     assert (project / NAME).read_text() == "mine"
     assert baseline(run, "create", "--force")[0] == 0
     assert found(run) == []
@@ -217,7 +217,7 @@ def test_a_missing_baseline_is_misuse(run: Any, project: Path) -> None:
     assert "gpulint baseline create" in err
     code, _, err = baseline(run, "create", "--baseline", "no/folder.json")
     assert code == 2
-    assert "the baseline is not written" in err
+    assert "the baseline could not be written" in err
     assert baseline(run, "create", "-", "--stdin-filename", "a.py")[0] == 2
 
 

@@ -269,7 +269,7 @@ def test_clean_leaves_alone_what_gpulint_did_not_make(
     if tag is not None:
         (other / "CACHEDIR.TAG").write_text(tag)
     assert main(["clean"]) == 2
-    assert "is not a cache of gpulint" in capsys.readouterr().err
+    assert "is not a gpulint cache" in capsys.readouterr().err
     assert (other / f"{'0a' * 20}.json").exists()
     assert not cache.exists(), "the others are removed all the same"
 

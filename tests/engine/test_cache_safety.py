@@ -200,7 +200,7 @@ def test_a_folder_that_cannot_be_trusted_is_not_used(
     before, inside = content(victim), content(tree)
     assert scan(*options)[:2] == (code, out)
     warning = scan(*options)[2].removesuffix(err)
-    assert warning.startswith("gpulint: warning: no cache is used: ")
+    assert warning.startswith("gpulint: warning: the cache is disabled: ")
     assert warning.count("\n") == 1
     assert str(tree / ".cache") in warning
     assert content(victim) == before

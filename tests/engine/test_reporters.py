@@ -23,7 +23,7 @@ def test_full(run: Any, tree: Path) -> None:
         "  |       ^^^^^\n"
         "  note: a.py:2:7: the same place\n"
         "  why: Words are not free.\n"
-        "  worth: API Misuse, in the library dimension: 3.97 % of the study's 706 issues\n"
+        "  worth: API Misuse, in the library dimension: 3.97% of the study's 706 issues\n"
         "  do: Write FIXED.\n"
         "  fix (safe): Write FIXED instead.\n"
         "  see: https://gpulint.github.io/gpulint/rules/tst101-waste-word/\n"
@@ -77,7 +77,7 @@ def test_json(run: Any, tree: Path) -> None:
         "severity": "warning",
         "message": "the word WASTE",
         "why": "Words are not free.",
-        "worth": "API Misuse, in the library dimension: 3.97 % of the study's 706 issues",
+        "worth": "API Misuse, in the library dimension: 3.97% of the study's 706 issues",
         "help": "Write FIXED.",
         "path": "sub/a.py",
         **place,

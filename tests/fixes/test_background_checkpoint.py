@@ -173,9 +173,9 @@ def test_a_file_that_is_needed_again_is_still_waited_for(job: MakeJob, places: d
     [
         ("torch.save(model, 'last.pt')", "remote-paths"),
         ("torch.save(model, 's3://bucket/last.pt')", "URL"),
-        ("torch.save(model, open('/mnt/blob/last.pt', 'wb'))", "no path"),
+        ("torch.save(model, open('/mnt/blob/last.pt', 'wb'))", "not a path"),
         ("done = torch.save(model, '/mnt/blob/last.pt')", "value is used"),
-        ("model.save_pretrained('/mnt/blob/model')", "only torch.save"),
+        ("model.save_pretrained('/mnt/blob/model')", "only `torch.save`"),
     ],
 )
 def test_what_cannot_be_handed_over_is_left_alone(job: MakeJob, save: str, reason: str) -> None:
@@ -183,7 +183,7 @@ def test_what_cannot_be_handed_over_is_left_alone(job: MakeJob, save: str, reaso
 
 
 def test_a_module_of_that_name_is_never_overwritten(job: MakeJob) -> None:
-    assert "another module" in offer(job, SAVE, background_uploads_py="mine = 1\n")
+    assert "a different module" in offer(job, SAVE, background_uploads_py="mine = 1\n")
 
 
 def test_the_module_is_brought_once(job: MakeJob, tmp_path: Path) -> None:

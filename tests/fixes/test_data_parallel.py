@@ -67,11 +67,11 @@ def test_the_wrapped_program_saves_the_same_checkpoint(job: MakeJob, tmp_path: P
     [
         ("model(batch.to(device)).square().mean()", "model(batch.to(device))", "returns its loss"),
         ("model(batch.to(device)).square().mean()", "model(batch.to(device))[0] / 4", "returns its loss"),
-        ("    optimizer = ", "    model = torch.compile(model)\n    optimizer = ", "assigned again"),
+        ("    optimizer = ", "    model = torch.compile(model)\n    optimizer = ", "is reassigned"),
         (
             "    model = model.to(device)",
             "    if device == 'cuda':\n        model = model.to(device)",
-            "under a condition",
+            "conditionally",
         ),
         ("    model = model.to(device)", "    for _ in range(1):\n        model = model.to(device)", "in a loop"),
         ("print(loss.item())", "return model", "returns the model"),

@@ -96,8 +96,8 @@ def test_two_processes_train_the_same_with_a_quarter_of_the_exchanges(job: MakeJ
 @pytest.mark.parametrize(
     ("before", "after", "reason"),
     [
-        ("(step + 1) % 4", "(total := step + 1) % 4", "`total` changes"),
-        ("for step, batch in enumerate(loader):", "step = 0\nfor batch in loader:\n    step += 1", "`step` changes"),
+        ("(step + 1) % 4", "(total := step + 1) % 4", "`total` is changed"),
+        ("for step, batch in enumerate(loader):", "step = 0\nfor batch in loader:\n    step += 1", "`step` is changed"),
         ("model = DDP(", "from torch.distributed.fsdp import FSDP\nmodel = FSDP(", "plain DDP"),
         (
             "    loss.backward()\n",

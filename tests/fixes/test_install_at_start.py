@@ -15,16 +15,16 @@ MakeJob = Callable[..., Any]
 @pytest.mark.parametrize(
     ("before", "install", "reason"),
     [
-        ("", "pip install $EXTRA", "values that only the job knows"),
-        ("", "if true; then pip install wandb; fi", "under a condition"),
+        ("", "pip install $EXTRA", "only known in the job"),
+        ("", "if true; then pip install wandb; fi", "is conditional"),
         ("", "pip install -e .", "code or files of the job"),
         ("", "pip install ./wheels/a.whl", "code or files of the job"),
-        ("", "pip install -r ../requirements.txt", "not seen beside"),
+        ("", "pip install -r ../requirements.txt", "not found beside"),
         ("", "uv sync", "own image"),
         ("", "pip install wandb; nvidia-smi", "shares its line"),
-        ("conda activate train", "pip install wandb", "chooses an environment"),
-        ("source venv/bin/activate", "pip install wandb", "chooses an environment"),
-        ("export PATH=/opt/conda/bin:$PATH", "pip install wandb", "chooses an environment"),
+        ("conda activate train", "pip install wandb", "activates an environment"),
+        ("source venv/bin/activate", "pip install wandb", "activates an environment"),
+        ("export PATH=/opt/conda/bin:$PATH", "pip install wandb", "activates an environment"),
         ("pip uninstall -y torch", "pip install torch==2.3", "uninstalls"),
     ],
 )

@@ -30,7 +30,7 @@ for rank in range(2):
 
 @pytest.mark.parametrize("module", ["multiprocessing", "torch.multiprocessing"])
 def test_a_program_that_forks_is_not_made_to_ask_for_a_gpu_first(job: MakeJob, module: str) -> None:
-    assert "by fork" in job({"train.py": FORKING.format(module=module)}).refusal("GPU301")
+    assert "forks processes" in job({"train.py": FORKING.format(module=module)}).refusal("GPU301")
 
 
 COLLATED = """\
@@ -107,7 +107,9 @@ model.fit(
 
 
 def test_an_evaluation_that_counts_its_batches_keeps_their_size(job: MakeJob) -> None:
-    assert "how many batches" in job({"train.py": KERAS.format(steps="len(x_test) // batch_size")}).refusal("GPU202")
+    assert "fixed number of batches" in job({"train.py": KERAS.format(steps="len(x_test) // batch_size")}).refusal(
+        "GPU202"
+    )
     assert job({"train.py": KERAS.format(steps="None")}).offer("GPU202").safety is Safety.UNSAFE
 
 
@@ -190,7 +192,7 @@ for images, labels in DataLoader(data, pin_memory=True):
 
 @pytest.mark.parametrize("passed", ["*args", "**kwargs"])
 def test_options_that_callers_pass_are_not_passed_twice(job: MakeJob, passed: str) -> None:
-    assert "options of its callers" in job({"train.py": PASSED_ON.format(passed=passed)}).refusal("GPU302")
+    assert "callers' options" in job({"train.py": PASSED_ON.format(passed=passed)}).refusal("GPU302")
 
 
 NESTED = """\
@@ -245,7 +247,7 @@ loss.backward()
 
 
 def test_gpus_hidden_with_a_reason_stay_hidden(job: MakeJob) -> None:
-    assert "on purpose" in job({"train.py": HIDDEN.format(comment="Do not take the GPUs: slower here.")}).refusal(
+    assert "intentional" in job({"train.py": HIDDEN.format(comment="Do not take the GPUs: slower here.")}).refusal(
         "GPU411"
     )
     assert job({"train.py": HIDDEN.format(comment="Which GPU to use.")}).offer("GPU411").safety is Safety.UNSAFE
@@ -286,7 +288,7 @@ for images, labels in train_loader:
 
 def test_evaluation_that_counts_its_steps_keeps_its_batch_size(job: MakeJob) -> None:
     head = "from torch.utils.data import DataLoader\n\n"
-    assert "how many batches" in job({"train.py": head + STEPS.format(name="steps_per_eval")}).refusal("GPU202")
+    assert "fixed number of batches" in job({"train.py": head + STEPS.format(name="steps_per_eval")}).refusal("GPU202")
     assert job({"train.py": head + STEPS.format(name="log_every")}).offer("GPU202").safety is Safety.UNSAFE
 
 
@@ -339,10 +341,10 @@ def test_tensors_of_arrays_have_to_be_pinned_first(job: MakeJob) -> None:
 
 def test_what_to_wait_for_beside_a_server_is_not_chosen(job: MakeJob) -> None:
     script = "#!/bin/bash\n#SBATCH --gres=gpu:4\nvllm serve org/model &\npython train.py &\nwait\n"
-    assert "for you to say" in job({"run.sh": script}).refusal("GPU105")
+    assert "only you know" in job({"run.sh": script}).refusal("GPU105")
 
 
 def test_pinning_that_a_configuration_switches_off_is_left_to_it(job: MakeJob) -> None:
     config = "lr: 0.1\nepochs: 3\npin_memory: false\n"
     program = "from torch.utils.data import DataLoader\nloader = DataLoader(data, pin_memory=config.pin_memory)\n"
-    assert "made elsewhere" in job({"train.yaml": config, "train.py": program}).refusal("GPU301")
+    assert "created elsewhere" in job({"train.yaml": config, "train.py": program}).refusal("GPU301")

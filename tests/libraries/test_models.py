@@ -164,3 +164,63 @@ def test_each_kind_has_a_schema_and_rows_with_a_name_of_their_own(kind: str) -> 
 
 def test_each_gpu_syntax_has_a_parser() -> None:
     assert set(GpuSyntax.__args__) == set(PARSERS)  # type: ignore[attr-defined]
+
+
+ROWS_AND_CODE = {
+    "loader": (
+        '[[models.loader]]\nclasses = "acme.FastFeed"\nsignature = ["dataset", "batch_size"]\n',
+        "from acme import FastFeed\n\nfor x in FastFeed(data, 64):\n    model(x.cuda()).sum().backward()\n",
+        "GPU301",
+    ),
+    "mover": (
+        '[[models.mover]]\nname = "acme"\nmethods = "learn"\nof = "acme.Coach"\n',
+        "from acme import Coach\nfrom torch.utils.data import DataLoader\n\ncuda = True\n"
+        "Coach(model).learn(DataLoader(data, batch_size=64))\n",
+        "GPU301",
+    ),
+    "hook": (
+        '[[models.hook]]\nname = "acme"\nbases = "acme.Course"\nstep = "lesson"\nbatch = "on-gpu"\n'
+        '[[models.library]]\nname = "acme"\ngpu-words = "acme"\ncompute-words = "lesson"\n',
+        "from acme import Course\n\n\nclass Mine(Course):\n    def lesson(self, batch):\n"
+        "        self.total += batch.sum().item()\n",
+        "GPU305",
+    ),
+    "sync": (
+        '[[models.sync]]\ncalls = "acme.settle"\nkind = "barrier"\n',
+        "import acme\n\nfor x in loader:\n    model(x.cuda()).sum().backward()\n    optimizer.step()\n    acme.settle()\n",
+        "GPU305",
+    ),
+    "saver": (
+        '[[models.saver]]\ncalls = "acme.persist"\npath = "where"\nposition = 1\n',
+        "import acme\n\nfor epoch in range(9):\n    for x in loader:\n        model(x.cuda()).sum().backward()\n"
+        '        optimizer.step()\n        acme.persist(model, "s3://bucket/model")\n',
+        "GPU211",
+    ),
+    "upload": (
+        '[[models.upload]]\ncalls = "acme.ship"\n',
+        "import acme\n\nfor x in loader:\n    model(x.cuda()).sum().backward()\n    optimizer.step()\n    acme.ship(out)\n",
+        "GPU341",
+    ),
+    "download": (
+        '[[models.download]]\ncalls = "acme.obtain"\norigin = "Acme"\n',
+        'import acme\n\ndata = acme.obtain("faces")\nfor x in loader:\n    model(x.cuda()).sum().backward()\n'
+        "    optimizer.step()\n",
+        "GPU331",
+    ),
+    "collective": (
+        '[[models.collective]]\nmodules = "acme."\nreductions = "pool_over_ranks"\n',
+        "import acme\n\nfor x in loader:\n    loss = model(x.cuda()).sum()\n    loss.backward()\n    optimizer.step()\n"
+        "    shown = acme.pool_over_ranks(loss)\n    print(shown)\n",
+        "GPU354",
+    ),
+}
+"""A row of the kind, a program, and the rule that finds something in it because of the row."""
+
+
+@pytest.mark.parametrize("kind", ROWS_AND_CODE)
+def test_a_row_of_the_user_makes_a_finding(kind: str, tmp_path: Path, capsys: Any) -> None:
+    rows, code, rule = ROWS_AND_CODE[kind]
+    (tmp_path / "train.py").write_text(code)
+    assert rule not in {found for found, _ in scan(tmp_path, capsys)[1]}
+    (tmp_path / "gpulint.toml").write_text(rows)
+    assert rule in {found for found, _ in scan(tmp_path, capsys)[1]}

@@ -30,13 +30,13 @@ def causes(recording: Recording) -> list[Cause]:
 def test_checkpoint_pauses_are_one_sentence_with_length_period_place_and_rule() -> None:
     (loss,) = verdict(record([WORK, SAVE] * 8), LOADER, CHECKPOINT)
     assert loss.sentence == (
-        "57 % of GPU time lost in 96 s pauses every 168 s: train.py:140: saves synchronously (GPU211)"
+        "57% of GPU time lost in 96 s pauses every 168 s: train.py:140: saves synchronously (GPU211)"
     )
     assert loss.reasons == ("disk writes of 200 MB/s during these pauses, little between them",)
     assert not loss.certain
     assert loss.share == pytest.approx(96 / 168)
     (loss,) = verdict(record([WORK, SAVE] * 8), LOADER)
-    assert loss.sentence == "57 % of GPU time lost in 96 s pauses every 168 s, for checkpoints (likely)"
+    assert loss.sentence == "57% of GPU time lost in 96 s pauses every 168 s, for checkpoints (likely)"
 
 
 def test_the_log_makes_a_checkpoint_certain() -> None:
@@ -50,7 +50,7 @@ def test_pauses_without_any_trace_have_no_cause_but_show_what_could_explain_them
     silent = replace(SAVE, disk_write=0.0)
     (loss,) = verdict(record([WORK, silent] * 4 + [WORK]), CHECKPOINT)
     assert loss.cause is Cause.PAUSES
-    assert loss.sentence.startswith("52 % of GPU time lost in 96 s pauses every 168 s, cause not seen: train.py:140")
+    assert loss.sentence.startswith("52% of GPU time lost in 96 s pauses every 168 s, cause not seen: train.py:140")
 
 
 def test_irregular_pauses_have_no_period() -> None:
@@ -74,7 +74,7 @@ def test_pauses_of_all_gpus_count_for_each_gpu_but_are_one_rhythm() -> None:
 def test_a_gpu_that_is_never_used_is_named() -> None:
     busy, unused = [Phase(300, 0.95)], [Phase(300, 0.0, 0.0)]
     (loss,) = verdict(record(busy, busy, unused, busy))
-    assert loss.sentence == "25 % of GPU time lost on 1 GPU that did nothing (GPU 2)"
+    assert loss.sentence == "25% of GPU time lost on 1 GPU that did nothing (GPU 2)"
 
 
 def test_start_up_is_split_by_what_the_log_says() -> None:
@@ -103,12 +103,12 @@ def test_a_job_that_works_in_bursts_has_begun_with_the_first_one() -> None:
 
 def test_short_waits_of_unknown_cause_are_counted() -> None:
     (loss,) = verdict(record([*[Phase(9, 0.9), Phase(1, 0.0)] * 30, Phase(9, 0.9)]))
-    assert loss.sentence == "10 % of GPU time lost in 1 s pauses every 10 s, cause not seen"
+    assert loss.sentence == "10% of GPU time lost in 1 s pauses every 10 s, cause not seen"
 
 
 def test_idle_time_after_the_last_work_is_a_tail() -> None:
     (loss,) = verdict(record([Phase(300, 0.9), Phase(100, 0.0)]))
-    assert loss.sentence == "25 % of GPU time lost in 100 s after the last work on the GPU"
+    assert loss.sentence == "25% of GPU time lost in 100 s after the last work on the GPU"
 
 
 def test_the_last_checkpoint_is_no_tail_but_a_long_wait_after_it_is() -> None:
@@ -121,7 +121,7 @@ def test_evaluation_is_told_by_the_log_paused_or_slow() -> None:
     train = Phase(240, 0.95, mark=("epoch", "Epoch 1"))
     (loss,) = verdict(record([train, slow] * 4))
     assert loss.cause is Cause.EVALUATION
-    assert loss.sentence.startswith("16 % of GPU time lost in 60 s evaluation pauses every 300 s")
+    assert loss.sentence.startswith("16% of GPU time lost in 60 s evaluation pauses every 300 s")
     assert causes(record([train, replace(slow, activity=0.0)] * 4)) == [Cause.EVALUATION]
 
 
@@ -149,8 +149,8 @@ def test_a_line_after_the_save_tells_of_the_pause_before_it() -> None:
 
 def test_busy_cores_and_a_waiting_gpu_are_input() -> None:
     (loss,) = verdict(record([Phase(300, 0.25, cpu=0.97)]), CHECKPOINT, LOADER)
-    assert loss.sentence == "75 % of GPU time lost waiting for input (likely): data.py:7: loads in one process (GPU303)"
-    assert loss.reasons == ("the job's CPU cores are 97 % busy while the GPU waits",)
+    assert loss.sentence == "75% of GPU time lost waiting for input (likely): data.py:7: loads in one process (GPU303)"
+    assert loss.reasons == ("the job's CPU cores are 97% busy while the GPU waits",)
 
 
 def test_few_busy_loader_processes_on_many_cores_are_input_too() -> None:
@@ -230,7 +230,7 @@ def test_the_verdict_joins_the_findings_of_the_program(tree: Path) -> None:
     recording = record([WORK, SAVE] * 5, command=["python", "-u", "train.py", "--lr", "0.1"], cwd=str(tree))
     analysis = analyse(recording, read_program(recording.command, recording.cwd, 1))
     (loss,) = worth_naming(analysis.losses)
-    assert loss.sentence.startswith("57 % of GPU time lost in 96 s pauses every 168 s: train.py:13: torch.save ")
+    assert loss.sentence.startswith("57% of GPU time lost in 96 s pauses every 168 s: train.py:13: torch.save ")
     assert loss.sentence.endswith("(GPU211)")
     assert analysis.program.files == ("model.py", "train.py")
 

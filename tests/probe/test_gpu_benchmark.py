@@ -54,8 +54,8 @@ def test_figures_are_those_of_the_working_time(benchmark: ModuleType) -> None:
     run = benchmark.Run("checkpoint", "bert, blocking", ())
     text = benchmark.table("checkpoint", [benchmark.Measured(run, cut, 504.0, 2520)])
     row = text.splitlines()[-1]
-    assert row.startswith("| bert, blocking | 39 % | 39 % | 40 % | 5 |")
-    assert row.endswith("| 504.0 | 57 % checkpoint pauses |")
+    assert row.startswith("| bert, blocking | 39% | 39% | 40% | 5 |")
+    assert row.endswith("| 504.0 | 57% checkpoint pauses |")
 
 
 def test_programs_that_say_nothing_work_from_their_first_activity_on(benchmark: ModuleType) -> None:

@@ -71,7 +71,7 @@ def test_a_run_names_the_line_that_its_gpu_waited_for(tmp_path: Path) -> None:
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("Saving checkpoint") == 4
-    sentence = r"\d+ % of GPU time lost in .+? pauses .+?: train\.py:11: torch\.save writes a checkpoint .+? \(GPU211\)"
+    sentence = r"\d+% of GPU time lost in .+? pauses .+?: train\.py:11: torch\.save writes a checkpoint .+? \(GPU211\)"
     assert re.search(sentence, " ".join(done.stderr.split())), done.stderr
     figures = json.loads((tmp_path / "report.json").read_text())
     loss = next(loss for loss in figures["losses"] if loss["cause"] == "checkpoint pauses")

@@ -31,7 +31,7 @@ def test_the_slope_carries_the_measured_memory_to_the_margin() -> None:
     # Measured 12 GiB at batch 16, where the estimate is 10: 2 GiB that no estimate knows of.
     advice = suggest(gpu_series(measured(12)), 16, linear)
     assert advice.bytes_per_sample == pytest.approx(0.5 * GIB)
-    # 90 % of 80 GiB is 72: 16 + (72 - 12) / 0.5 = 136 samples.
+    # 90% of 80 GiB is 72: 16 + (72 - 12) / 0.5 = 136 samples.
     assert (advice.train_batch, advice.train_bytes) == (136, pytest.approx(72 * GIB, rel=1e-6))
     # Without gradients 16 samples take 3.6 + 2 GiB, but more than 16 times the measured batch is not trusted.
     assert (advice.eval_batch, advice.eval_bytes) == (256, pytest.approx((2 + 25.6 + 2) * GIB, rel=1e-6))

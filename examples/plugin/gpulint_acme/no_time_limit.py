@@ -48,7 +48,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
 
 
 def fix(finding: Finding, project: Project) -> Fix:
-    """Put a limit above the line that asks for the GPUs."""
+    """Put a limit above the line that requests the GPUs."""
     line = finding.span.line
     edit = Edit(finding.path, Span(line, 1, line, 1), f"#SBATCH --time={LIMIT}\n")
     return Fix(f"end the job after {LIMIT}", Safety.UNSAFE, (edit,))

@@ -15,13 +15,13 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     """Pin the loader; see the rule's section on safety."""
     payload = finding.payload
     if not isinstance(payload, NotPinned):
-        return Declined("the loader is made elsewhere")
+        return Declined("the loader is created elsewhere")
     edit = pin(project, payload.loader)
     if isinstance(edit, Declined):
         return edit
     transfers = project.devices.transfers_of(payload.loader)
     if any(is_collated(project, transfer) and is_whole(transfer.value, transfer.batch_read) for transfer in transfers):
-        note = "an older PyTorch may make a plain dict of a batch that has a class of its own"
+        note = "older versions of PyTorch may turn a batch of a custom class into a plain dict"
         return Fix(f"pin the loader's batches in host memory; {note}", Safety.UNSAFE, (edit,))
     return Fix("pin the loader's batches in host memory", Safety.SAFE, (edit,))
 

@@ -24,10 +24,12 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     payload = finding.payload
     assert isinstance(payload, Blocking)
     if any(_passes_options_on(transfer.node) for transfer in payload.transfers):
-        return Declined("the call passes on options of its callers, which may have `non_blocking` among them")
+        return Declined("the call forwards its callers' options, which may include `non_blocking`")
     elsewhere = set[Device]().union(*(_elsewhere(project, transfer) for transfer in payload.transfers))
     if Device.CPU in elsewhere:
-        return Declined("the function moves results to the CPU as well: not waited for, they are read too early")
+        return Declined(
+            "the function also copies results to the CPU; without synchronisation they could be read too early"
+        )
     loaders = {loader.node: loader for transfer in payload.transfers for loader in _loaders(transfer)}
     pinned = [_pinned(project, loader) for loader in loaders.values()]
     syntax = payload.transfers[0].call.module.syntax
@@ -37,10 +39,10 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         and (is_whole(transfer.value, transfer.batch_read) or _strict_class(project, transfer))
         for transfer in payload.transfers
     ):
-        note = "a batch of a class of its own (BatchEncoding of an older transformers, say) may not know the option"
+        note = "a batch of a custom class (such as BatchEncoding of older transformers) may not accept the option"
         return Fix(f"copy without blocking the host; {note}", Safety.UNSAFE, tuple(edits))
     if Device.UNKNOWN in elsewhere:
-        note = "results that the function moves to the CPU would have to be waited for"
+        note = "results that the function copies to the CPU need synchronisation before they are read"
         return Fix(f"copy without blocking the host; {note}", Safety.UNSAFE, tuple(edits))
     if any(transfer.batch_read is not None and transfer.batch_read.arrays for transfer in payload.transfers):
         note = "it takes effect only if the tensors are pinned first (`.pin_memory()`)"

@@ -22,10 +22,10 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     """Workers by the cores that the launcher asks for, else by those that the process may use."""
     payload = finding.payload
     if not isinstance(payload, SingleProcess):
-        return Declined("how many cores the job has is not known")
+        return Declined("the job's core count is unknown")
     loader = payload.loader
     if may_have_no_workers(project, loader):
-        return Declined("it is made in a process of a multiprocessing pool, which may not start workers of its own")
+        return Declined("the loader is created in a process of a multiprocessing pool, which may not start workers")
     syntax = loader.module.syntax
     workers, why = worker_count(project, loader.module.path)
     imports = () if workers.isdecimal() else add_import(loader.module, "os")
@@ -41,13 +41,13 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         passed = payload.workers.node
         own = [*loader.node.args, *(keyword.value for keyword in loader.node.keywords)]
         if not isinstance(passed, ast.Constant) or not any(passed is argument for argument in own):
-            return Declined("num_workers is set elsewhere: raise it there")
+            return Declined("`num_workers` is set elsewhere; raise it there")
         edits = (Edit(syntax.path, syntax.span(passed), workers),)
         if persistent:
             edits += (add_keyword(syntax, loader.node, persistent),)
     unguarded = "" if _guarded(loader) else "; needs an `if __name__ == '__main__'` where processes are spawned"
     return Fix(
-        f"load with workers ({why}), which have random states of their own and live on, so that later epochs are "
+        f"load with workers ({why}), which have their own random states and stay alive, so later epochs are "
         f"shuffled differently{unguarded}{_not_pickled(loader)}",
         Safety.UNSAFE,
         (*imports, *edits),

@@ -24,11 +24,11 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         if not isinstance(workers, ast.Name | ast.Attribute | ast.Subscript) or not any(
             workers is part for part in own
         ):
-            return Declined("the number of workers is set elsewhere: pass persistent_workers there")
+            return Declined("the number of workers is set elsewhere; pass `persistent_workers` there")
         value = f"{syntax.text(workers)} > 0"
     edit = set_keyword(syntax, loader.node, "persistent_workers", value)
     return Fix(
-        "keep workers between epochs, with their random state and data; later epochs are then shuffled differently",
+        "keep workers alive between epochs, with their random state and data; later epochs are shuffled differently",
         Safety.UNSAFE,
         (edit,),
     )

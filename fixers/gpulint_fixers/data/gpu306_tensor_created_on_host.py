@@ -24,9 +24,9 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     move, made = payload.transfer.node, payload.made
     device = _device(syntax, move)
     if device is None:
-        return Declined("the transfer does more than name a device")
+        return Declined("the transfer does more than select a device")
     if any(keyword.arg == "requires_grad" for keyword in made.keywords):
-        return Declined("the tensor on the GPU would become a leaf of the graph")
+        return Declined("creating it on the GPU would make it a leaf tensor")
     start = syntax.offsets(payload.transfer.value)[1]
     tail = syntax.source.text[start : syntax.offsets(move)[1]]
     if "#" in tail or tail.lstrip()[:1] != ".":
@@ -36,10 +36,10 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         Edit(syntax.path, syntax.span_at(start, syntax.offsets(move)[1]), ""),
     )
     if payload.random:
-        return Fix("make it on the GPU, whose generator draws other numbers", Safety.UNSAFE, edits)
+        return Fix("create it on the GPU, whose generator draws different numbers", Safety.UNSAFE, edits)
     if last_name(made.func) in _COMPUTED:
-        return Fix("make it on the GPU, which may round the last digit of a value otherwise", Safety.UNSAFE, edits)
-    return Fix("make it on the GPU", Safety.SAFE, edits)
+        return Fix("create it on the GPU, which may round the last digit differently", Safety.UNSAFE, edits)
+    return Fix("create it on the GPU", Safety.SAFE, edits)
 
 
 def _device(syntax: PythonModule, move: ast.Call) -> str | None:

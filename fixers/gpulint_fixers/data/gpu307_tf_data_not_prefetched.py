@@ -29,7 +29,7 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     assert isinstance(call, ast.Call)
     tensorflow = _tensorflow(module)
     if tensorflow is None:
-        return Declined("tensorflow is not imported by a name of its own here")
+        return Declined("TensorFlow is not imported as a module here")
     syntax = module.syntax
     old = _may_be_old(module, tensorflow)
     if payload.is_map:
@@ -37,7 +37,9 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         edit = add_keyword(syntax, call, f"num_parallel_calls={tensorflow}.data.{autotune}")
         note = "; it needs TensorFlow 1.13 or later" if old else ""
         return Fix(
-            f"map samples on all cores; a function with a state of its own may differ{note}", Safety.UNSAFE, (edit,)
+            f"map samples on all cores; a function with internal state may give other results{note}",
+            Safety.UNSAFE,
+            (edit,),
         )
     end = syntax.offsets(call)[1]
     size = "1" if old else f"{tensorflow}.data.AUTOTUNE"

@@ -17,7 +17,7 @@ _NAME = "upload_in_background"
 _SOURCE_FIRST = frozenset({"upload_file", "upload_from_filename", "copy", "copy2", "copyfile", "copytree"})
 """Functions whose first argument is the local path and that any thread may call (MLflow's run is its thread's own)."""
 _DESCRIPTION = (
-    f"copy it on the local disk and let {MODULE}.py upload the copy while training goes on; it arrives later, an "
+    f"copy it on the local disk and let {MODULE}.py upload the copy while training continues; it arrives later, an "
     "upload that fails is printed instead of raised, and TMPDIR needs room for two copies"
 )
 
@@ -25,12 +25,12 @@ _DESCRIPTION = (
 def fix(finding: Finding, project: Project) -> Fix | Declined:
     payload = finding.payload
     if not isinstance(payload, Uploaded):
-        return Declined("the logger uploads by itself: what it keeps, and where, is for the user to say")
+        return Declined("the logger uploads on its own; what it keeps, and where, is your decision")
     call, module = payload.upload.node, payload.upload.call.module
     syntax = module.syntax
     name = last_name(call.func)
     if name not in _SOURCE_FIRST:
-        return Declined(f"`{name}` cannot be handed to a thread together with a copy of what it sends")
+        return Declined(f"`{name}` cannot run in a thread on a copy of its file")
     if not isinstance(syntax.parents.get(call), ast.Expr):
         return Declined("the call's value is used")
     if not call.args or isinstance(call.args[0], ast.Starred):

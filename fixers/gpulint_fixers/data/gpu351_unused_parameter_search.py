@@ -17,10 +17,10 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     assert found.keyword.arg is not None
     text, end = document.python.source.text, document.python.offsets(found.keyword)[1]
     if text[end : text.find("\n", end) + 1 or None].lstrip(", \t").startswith("#"):
-        return Declined("the comment behind it may say why it is on")
+        return Declined("the comment behind it may explain why it is enabled")
     edit = set_keyword(document.python, found.call, found.keyword.arg, found.off)
     return Fix(
-        "switch the search off; DDP raises an error in the second step if a parameter is unused", Safety.UNSAFE, (edit,)
+        "disable the search; DDP raises an error in the second step if a parameter is unused", Safety.UNSAFE, (edit,)
     )
 
 

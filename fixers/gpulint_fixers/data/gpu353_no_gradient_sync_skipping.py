@@ -9,13 +9,14 @@ from gpulint_rules.data.gpu353_no_gradient_sync_skipping import HorovodOptimizer
 from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.finding import Finding
-from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
+from gpulint.fix import Declined, Fix, Fixer, Safety
 from gpulint.project import Project
 from gpulint.semantic.module_index import ModuleIndex, last_name
 from gpulint.semantic.path_conditions import conditions
 from gpulint.training.gradient_accumulation import Accumulation
 from gpulint.training.loop_roles import Role
 from gpulint_fixers.calls import set_keyword
+from gpulint_fixers.statements import insert_above
 
 _ROUNDED = "their sums are rounded differently"
 _GRADIENTS = regex.compile(r"^unscale_$|clip_grad|grad(ient)?s?_norm")
@@ -41,7 +42,7 @@ def _horovod(project: Project, module: ModuleIndex, found: HorovodOptimizer) -> 
         )
     horovod = call.func.value if isinstance(call.func, ast.Attribute) else None
     if not isinstance(horovod, ast.Name) or not any(name.startswith(_COMPRESSING) for name in found.names):
-        return Declined("Horovod has no name of its own here, or no compression for this library")
+        return Declined("Horovod is not imported as a module here, or has no compression for this library")
     edit = set_keyword(syntax, call, "compression", f"{horovod.id}.Compression.fp16")
     return Fix("exchange gradients as float16, to which they are rounded", Safety.UNSAFE, (edit,))
 
@@ -78,26 +79,23 @@ def _skip(project: Project, module: ModuleIndex, found: Accumulation) -> Fix | D
     """Tell DDP at the start of each iteration whether its gradients are due."""
     syntax, loop, model = module.syntax, found.loop, found.model
     if model is None or found.last is None or not isinstance(loop, ast.For):
-        return Declined("which model is wrapped, or when its gradients are due, is not seen in the loop")
+        return Declined("the loop does not show which model is wrapped or when its parameters are updated")
     origins = [ref.node for ref in project.resolver.points_to(module, model)]
     made = {last_name(node.func) for node in origins if isinstance(node, ast.Call)}
     if not made <= {"DistributedDataParallel", "DDP"} or "torch.compile" in syntax.source.text:
-        return Declined("only a plain DDP model can be told so: under FSDP it costs memory")
+        return Declined("this fix is offered for plain DDP only; under FSDP it increases memory use")
     if changed := _changed(loop, found.last):
-        return Declined(f"`{changed}` changes within the loop, before the parameters are updated")
+        return Declined(f"`{changed}` is changed in the loop before the parameters are updated")
     if early := _reads_gradients(module, loop, found.last):
-        return Declined(f"`{early}` works on the gradients of every micro-step, which would then be each process's own")
-    first = loop.body[0]
-    start = syntax.offsets(first)[0]
-    line = syntax.source.text.rfind("\n", 0, start) + 1
-    indent = syntax.source.text[line:start]
-    if indent.strip() or isinstance(first, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef):
-        return Declined("the loop's body does not start on a line of its own")
+        return Declined(
+            f"`{early}` uses the gradients of every micro-step, which would no longer be averaged over the processes"
+        )
     text = f"{ast.unparse(model)}.require_backward_grad_sync = {ast.unparse(found.last)}"
-    line_break = syntax.source.line_break
-    edit = Edit(syntax.path, syntax.span_at(start, start), f"{text}{line_break}{indent}")
+    edit = insert_above(syntax, loop.body[0], text)
+    if edit is None:
+        return Declined("the loop's body is on the same line as its header")
     return Fix(
-        f"exchange gradients in the last micro-step of each update alone, as `no_sync` does; {_ROUNDED}",
+        f"exchange gradients only in the last micro-step of each update, as `no_sync` does; {_ROUNDED}",
         Safety.UNSAFE,
         (edit,),
     )

@@ -14,14 +14,14 @@ from gpulint.project import Project
 def fix(finding: Finding, project: Project) -> Fix | Declined:
     found, document = finding.payload, project.document(finding.path)
     if not isinstance(found, CpuBackend) or document is None or document.python is None:
-        return Declined("whether this machine needs the setting cannot be told from the code")
+        return Declined("the code does not show whether this machine needs the setting")
     node = found.node
     if not isinstance(node, ast.Constant) or not isinstance(node.value, str):
-        return Declined("the backend is not written in the call")
+        return Declined("the backend is not a literal in the call")
     text = document.python.text(node)
     quote = text[-1]
     edit = Edit(finding.path, document.python.span(node), f"{quote}nccl{quote}")
-    return Fix("use NCCL; tensors on the CPU can then no longer be exchanged", Safety.UNSAFE, (edit,))
+    return Fix("use NCCL, which cannot exchange CPU tensors", Safety.UNSAFE, (edit,))
 
 
 FIXER = Fixer("GPU355", fix)

@@ -18,7 +18,7 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         return Fix(finding.help, Safety.ADVICE)
     edit = remove_statement(document.python, found.statement)
     if edit is None:
-        return Declined("the call shares its line with other statements")
+        return Declined("the call shares its line with another statement")
     return Fix("remove the debugger's call", Safety.SAFE, (edit,))
 
 

@@ -16,9 +16,9 @@ _NUMBER = regex.compile(r"""((?:--[\w-]+[=\s]\s*|num_processes:\s*)?)(?:("?\$\{?
 def fix(finding: Finding, project: Project) -> Fix | Declined:
     found = finding.payload
     if not isinstance(found, TooFew):
-        return Declined("there is no number of processes to change")
+        return Declined("the launcher does not set a number of processes")
     if found.launcher == "jsrun":
-        return Declined("more tasks would share the GPUs of their resource set: ask for more sets, of a GPU each")
+        return Declined("more tasks would share the GPUs of a resource set; request more sets with one GPU each")
     document = project.document(found.place.path)
     if document is None or found.place.span.cell is not None:
         return Declined("the launcher is not in a plain file")
@@ -27,14 +27,14 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     written = source.text[source.offset(span.line, span.column) : source.offset(span.end_line, span.end_column)]
     number = _NUMBER.fullmatch(written)
     if number is None:
-        return Declined(f"the number of processes is not written out here: {written!r}")
+        return Declined(f"the number of processes is not a literal here: {written!r}")
     value = int(number[3]) if number[3] else found.processes
     if value * found.gpus % found.processes:
-        return Declined(f"no whole number of processes gives {found.gpus} on each node")
+        return Declined(f"no whole number here starts {found.gpus} processes on each node")
     option = source.line(span.line)[: span.column - 1] + number[1]
     by_node = found.launcher == "torchrun" and value == found.processes and "nproc" in option
     if number[2] and not by_node:
-        return Declined(f"the number of processes comes from elsewhere: {written!r}")
+        return Declined(f"the number of processes is set elsewhere: {written!r}")
     text = number[1] + ("gpu" if by_node else str(value * found.gpus // found.processes))
     description = f"start {found.gpus} processes on each node; the global batch grows with them"
     return Fix(description, Safety.UNSAFE, (Edit(found.place.path, span, text),))

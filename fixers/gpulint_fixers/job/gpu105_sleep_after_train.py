@@ -16,9 +16,9 @@ from gpulint_fixers.statements import remove_lines, remove_statement
 def fix(finding: Finding, project: Project) -> Fix | Declined:
     found, document = finding.payload, project.document(finding.path)
     if not isinstance(found, Wait) or document is None or finding.span.cell is not None:
-        return Declined("what waits stands in a notebook")
+        return Declined("the wait is in a notebook")
     if found.language == "server":
-        return Declined("what to wait for is for you to say")
+        return Declined("only you know what to wait for")
     edit = None
     if found.language == "shell":
         edit = remove_lines(document.source, found.place)
@@ -28,9 +28,11 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         statement = next((node for node in statements if module.span(node) == finding.span), None)
         edit = remove_statement(module, statement) if statement is not None else None
     if edit is None:
-        return Declined("the wait shares its line with other commands")
+        return Declined("the wait shares its line with another command")
     return Fix(
-        "end the job with its last computation; whoever used the wait must find another way", Safety.UNSAFE, (edit,)
+        "end the job with its last computation; anything that relied on the wait needs another solution",
+        Safety.UNSAFE,
+        (edit,),
     )
 
 

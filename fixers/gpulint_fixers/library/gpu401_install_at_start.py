@@ -42,7 +42,7 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     """Move all the installs of the launcher that can be moved, so that one image serves it."""
     found, document = finding.payload, project.document(finding.path)
     if not isinstance(found, Installed) or found.held is None or document is None:
-        return Declined("the packages are no command of the launcher's")
+        return Declined("the packages are not installed by a command of the launcher")
     job = found.held.job
     if reason := _stays(_around(project, document, job), found.held, found.tool):
         return Declined(reason)
@@ -65,7 +65,7 @@ def _moved(project: Project, document: Document, job: Job) -> Fix | Declined:
     own = _installs(project, document)[id(job.task)]
     moved = [(held, tool) for held, tool in own if not _stays(around, held, tool)]
     if len(moved) > _MAX_MOVED:
-        return Declined(f"the launcher has {len(moved)} installs: more than {_MAX_MOVED} are an image of their own")
+        return Declined(f"the launcher has {len(moved)} installs; more than {_MAX_MOVED} call for a custom image")
     edits = [edit for held, _ in moved if (edit := _removal(document, held)) is not None]
     text = _dockerfile(document, job, [_line(document, held, tool) for held, tool in moved])
     path = document.path.with_name(_NAME)
@@ -115,22 +115,22 @@ def _stays(around: _Around, held: GpuJobCommand, tool: str) -> str | None:
     document = around.document
     command, words = held.command, words_of(held.command)
     if tool not in _TOOLS or "create" in words or "update" in words:
-        return f"`{tool}` sets up more than packages: its lines belong to your own image"
+        return f"`{tool}` sets up more than packages; put it into your own image"
     if command.conditional or command.in_loop or command.in_function or command.background or command.in_substitution:
-        return "the install runs under a condition, in a loop or in a function"
+        return "the install is conditional, in a loop or in a function"
     if around.uninstalls:
-        return "the script uninstalls packages at start: what is in the image would go with them"
+        return "the script uninstalls packages at start, which would also remove those in the image"
     if around.chooses_environment:
-        return "the script chooses an environment, which is where the packages go: install them there once"
+        return "the script activates an environment; install the packages there once"
     text = _text(document, held)
     if (unwrap(command.argv).argv[0].value or "").rpartition("/")[2] != words[0]:
-        return "the install runs behind a launcher or in a container of its own"
+        return "the install runs through a launcher or in a separate container"
     if command.redirects or command.assignments or re.search(r"[$`{}]", text) or _split(text) != _written(held):
-        return "the install depends on values that only the job knows"
+        return "the install depends on values that are only known in the job"
     if local := _local(around, [*words]):
         return local
     if _removal(document, held) is None:
-        return "the install shares its line with other commands, or is all that its block does"
+        return "the install shares its line with another command, or is the only command of its block"
     return None
 
 
@@ -142,11 +142,11 @@ def _local(around: _Around, words: list[str]) -> str | None:
             file = around.document.path.parent / value
             beside = around.project.is_file(file) and ".." not in value and not value.startswith("/")
             if not beside or around.moves:
-                return f"`{value}` is not seen beside the launcher"
+                return f"`{value}` was not found beside the launcher"
         elif (
             word in ("-e", "--editable") or value.startswith((".", "/", "~")) or value.endswith((".whl", ".gz", ".zip"))
         ):
-            return "the install takes code or files of the job itself, which an image would freeze"
+            return "the install uses code or files of the job, which an image would freeze"
     return None
 
 

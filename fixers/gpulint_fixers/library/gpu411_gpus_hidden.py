@@ -22,13 +22,13 @@ _ON_PURPOSE = regex.compile(r"#.*\b(ignore|hide|disable|without|no|not|force|onl
 def fix(finding: Finding, project: Project) -> Fix | Declined:
     found, document = finding.payload, project.document(finding.path)
     if not isinstance(found, Hidden) or document is None or finding.span.cell is not None:
-        return Declined("the setting stands in a notebook")
+        return Declined("the setting is in a notebook")
     above = [document.source.line(number).strip() for number in range(max(1, finding.span.line - 2), finding.span.line)]
     if any(_ON_PURPOSE.match(line) for line in above):
-        return Declined("the comment above says that it is on purpose")
+        return Declined("the comment above says that this is intentional")
     edit = _removal(finding, found, document)
     if edit is None:
-        return Declined("the setting shares its line with others, or stands in a list of them")
+        return Declined("the setting shares its line or list with others")
     edit = with_own_comment(document.source, edit)
     return Fix("remove the setting, so that the program sees the job's GPUs", Safety.UNSAFE, (edit,))
 

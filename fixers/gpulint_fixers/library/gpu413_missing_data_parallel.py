@@ -34,15 +34,15 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     """Add the wrapper, and send what is meant for the model itself to ``.module``."""
     found = finding.payload
     if not isinstance(found, Unwrapped):
-        return Declined("where the model goes to its GPU cannot be told")
+        return Declined("the place where the model is moved to the GPU is unknown")
     module, syntax = found.module, found.module.syntax
     torch = _data_parallel(module)
     if torch is None:
-        return Declined("torch has no name of its own where the model goes to its GPU")
+        return Declined("torch is not imported as a module where the model is moved to the GPU")
     statement = next((up for up in syntax.ancestors(found.call) if isinstance(up, ast.stmt)), None)
     model = _variable(found.call, statement)
     if statement is None or model is None:
-        return Declined("the model is not in a variable of its own when it goes to its GPU")
+        return Declined("the model is not assigned to a variable where it is moved to the GPU")
     name = ast.unparse(model)
     if reason := _not_here(project, module, statement, model):
         return Declined(reason)
@@ -50,13 +50,13 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     own = [node for node in uses if _wants_module(syntax.parents.get(node))]
     saved = [node for node in uses if _is_saved(module, node)]
     if (own or saved) and project.guards.is_conditional(module, statement):
-        return Declined("the model goes to the GPU under a condition, and its own attributes are used elsewhere")
+        return Declined("the model is moved to the GPU conditionally, and its attributes are used elsewhere")
     elsewhere = {attribute for node in uses for attribute in _handed_on(project, module, node, 0)} - _SAME
     if lacking := sorted(elsewhere - _NAMING):
-        return Declined(f"functions that get the model use `.{lacking[0]}`, which the wrapper does not have")
+        return Declined(f"functions that receive the model use `.{lacking[0]}`, which the wrapper lacks")
     insertion = insert_below(syntax, statement, f"{name} = {torch}({name})")
     if insertion is None:
-        return Declined("the model goes to its GPU on a line with other statements")
+        return Declined("the statement that moves the model to the GPU shares its line with another one")
     moved = [_insert(syntax, node, ".module") for node in (*own, *saved)]
     renamed = "; functions that get the model save and load keys that start with `module.`" if elsewhere else ""
     return Fix(
@@ -109,20 +109,20 @@ def _not_here(
     """Why the model cannot be wrapped at this place."""
     function, name = module.function(statement), ast.unparse(model)
     if any(isinstance(up, ast.For | ast.While | ast.ClassDef) for up in _up_to_function(module, statement)):
-        return "the model goes to its GPU in a loop"
+        return "the model is moved to the GPU in a loop"
     if function is not None and any(
         ast.unparse(part) == name for value in project.resolver.returns(function) for part in walk(value)
     ):
-        return "the function returns the model: wrap it where it trains"
+        return "the function returns the model; wrap it where it is trained"
     if isinstance(model, ast.Name):
         for binding in module.scope(statement).lookup(model.id):
             line = getattr(binding.node, "lineno", 0)
             if line > (statement.end_lineno or 0) and module.function(binding.node) is function:
-                return f"`{name}` is assigned again further down"
+                return f"`{name}` is reassigned later"
     elif any(_is_outside(module, statement, node, model.attr) for node in module.syntax.nodes):
         return f"`.{model.attr}` is used outside of its class"
     if any(_returns_loss(project, where, call, name) for where, call in _backwards(project, module)):
-        return "the model returns its loss, and the wrapper would return one for each GPU"
+        return "the model returns its loss; the wrapper would return one per GPU"
     return None
 
 

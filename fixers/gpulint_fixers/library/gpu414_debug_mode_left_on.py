@@ -16,9 +16,9 @@ from gpulint_fixers.statements import remove_lines, remove_statement, with_own_c
 def fix(finding: Finding, project: Project) -> Fix | Declined:
     mode, document = finding.payload, project.document(finding.path)
     if not isinstance(mode, DebugMode) or document is None:
-        return Declined("the finding does not say what is left on")
+        return Declined("the finding does not say which switch is on")
     if not mode.removable:
-        return Declined("removing it may change results or output that is still wanted")
+        return Declined("removing it may change results or output that you need")
     edit: Edit | None = None
     if mode.node is not None and document.python is not None:
         module = document.python
@@ -39,7 +39,7 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
             gap = len(after) - len(after.lstrip(" "))
             edit = Edit(finding.path, type(span)(span.line, span.column, span.end_line, span.end_column + gap), "")
     if edit is None:
-        return Declined("the switch does not stand in a statement of its own")
+        return Declined("the switch is not a separate statement")
     whole = with_own_comment(document.cell_source(edit.span.cell), edit)
     if whole != edit:
         return Fix(f"remove {mode.what} with its comment", Safety.UNSAFE, (whole,))

@@ -19,11 +19,11 @@ from gpulint_fixers.statements import remove_assignment, remove_statement
 def fix(finding: Finding, project: Project) -> Fix | Declined:
     found, document = finding.payload, project.document(finding.path)
     if not isinstance(found, OnCpu) or document is None:
-        return Declined("which build or device is right here depends on the driver and the program's own choices")
+        return Declined("the right build or device depends on the driver and the program")
     if found.start is not None:
         edit = _pass(found.start, found.option)
         if edit is None:
-            return Declined("the program's arguments do not stand in a plain shell line")
+            return Declined("the arguments are not on a plain shell line")
         return Fix(f"pass `{found.option}`; the program then computes on the GPU", Safety.UNSAFE, (edit,))
     if found.variable:
         removal = (
@@ -34,11 +34,11 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
             else None
         )
         if removal is None:
-            return Declined("the setting shares its line with others, or stands in a list of them")
+            return Declined("the setting shares its line or list with others")
         return Fix(f"do not set {found.variable}, so that the program uses the GPUs", Safety.UNSAFE, (removal,))
     module = document.python
     if module is None or found.node is None:
-        return Declined("what chooses the CPU is not written out here")
+        return Declined("the code that selects the CPU is not visible here")
     if isinstance(found.node, ast.Constant):
         quote = module.text(found.node)[-1]
         edit = Edit(finding.path, module.span(found.node), f"{quote}gpu{quote}")

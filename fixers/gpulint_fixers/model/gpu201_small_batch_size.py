@@ -18,13 +18,15 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     batch = finding.payload
     assert isinstance(batch, SmallBatch)
     if batch.fits is None or batch.fits.training < 1:
-        return Declined("nobody knows what fits: name the model factory in the settings and add --estimate")
+        return Declined(
+            "the largest batch that fits is unknown: name the model factory in the settings and pass --estimate"
+        )
     number = _number(finding, project, batch)
     if number is None:
-        return Declined(f"the size is not written here: {batch.fits.train_batch} would fit {batch.fits.card}")
+        return Declined(f"the batch size is not set here; {batch.fits.train_batch} would fit {batch.fits.card}")
     description = (
         f"train with batches of {batch.fits.train_batch}, which fit {batch.fits.card}"
-        " (fewer and larger steps: scale the learning rate, results change)"
+        " (fewer, larger steps; scale the learning rate; results change)"
     )
     return Fix(description, Safety.UNSAFE, (Edit(finding.path, number, str(batch.fits.train_batch)),))
 

@@ -33,13 +33,13 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
 def _enlarge(finding: Finding, project: Project) -> Fix | Declined:
     found = finding.payload
     if not isinstance(found, EvalBatch):
-        return Declined("one batch size serves training and evaluation; which to change is a choice")
+        return Declined("training and evaluation share one batch size; separating them is your decision")
     source = found.evaluation
     if _counts_batches(source.call.module) or _divides(source.call.module, source.text):
-        return Declined("evaluation is told how many batches to draw: with larger ones it would see more samples")
+        return Declined("evaluation reads a fixed number of batches; larger batches would change which samples it sees")
     if found.size:
         if project.constants.of(source.batch.module, source.batch.node).any(lambda value: value == 1):
-            return Declined("evaluation may be written for one sample at a time")
+            return Declined("the evaluation code may expect one sample at a time")
         known = project.constants.of(source.batch.module, source.batch.node)
         if all(value.place.span == finding.span and value.place.path == finding.path for value in known.values):
             return _replace(finding, finding.span, str(found.fits or 2 * found.size), found.fits)
@@ -48,9 +48,9 @@ def _enlarge(finding: Finding, project: Project) -> Fix | Declined:
     node = source.batch.node
     syntax = source.call.module.syntax
     if "kwargs" in source.keyword or "opt" in source.keyword or not isinstance(node, ast.expr):
-        return Declined("the batch size stands in a dictionary of options")
+        return Declined("the batch size is in a dictionary of options")
     if source.call.node not in set(syntax.ancestors(node)):
-        return Declined("the batch size is set elsewhere, maybe for training as well")
+        return Declined("the batch size is set elsewhere and may also apply to training")
     if not found.size and (named := _named(source.call.module, source.node, node, found.fits)):
         return _fix((*named[0], Edit(finding.path, syntax.span(node), named[1])), found.fits)
     twice = double(str(found.size) if found.size else found.training.text)
@@ -64,10 +64,10 @@ def _raise_setting(project: Project, found: EvalBatch) -> Fix | Declined:
     place = places.pop() if len(places) == 1 else None
     document = project.document(place.path) if place is not None else None
     if place is None or document is None or split_of(source.text) is not Split.EVAL:
-        return Declined(f"`{source.text}` may serve training as well: raise it where it is set")
+        return Declined(f"`{source.text}` may also apply to training; raise it where it is set")
     text, at = document.cell_source(place.span.cell), place.span
     if not text.text[text.offset(at.line, at.column) : text.offset(at.end_line, at.end_column)].isdecimal():
-        return Declined(f"what sets `{source.text}` is not a number on its own: raise it there")
+        return Declined(f"`{source.text}` is not set to a plain number; raise it there")
     return _fix((Edit(place.path, place.span, str(found.fits or 2 * found.size)),), found.fits)
 
 

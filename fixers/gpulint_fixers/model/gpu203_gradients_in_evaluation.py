@@ -15,6 +15,7 @@ from gpulint.semantic.module_index import LOOPS, FunctionNode, ModuleIndex, last
 from gpulint.source import Span
 from gpulint.training.inference_loops import InferenceLoop
 from gpulint.training.loop_roles import Role
+from gpulint_fixers.structural import wrap
 
 _EXPLAINING = regex.compile(
     r"(^|_)(grad_?)?cam(_|$)|saliency|attribut|explain|(^|_)shap(_|$)|GradCAM|hessian|jacobian", re.I
@@ -25,13 +26,13 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     found = finding.payload
     assert isinstance(found, InferenceLoop)
     if not any(binding.target == "torch" for binding in found.module.top.bindings.get("torch", [])):
-        return Declined("the module does not import torch by its own name")
+        return Declined("`torch` is not imported under the name `torch`")
     function = found.function
     if explains := _explains(found, function or found.loop):
-        return Declined(f"`{explains}` may need the gradients")
+        return Declined(f"`{explains}` may need gradients")
     if function is not None and not _trains(project, found, function):
         return _decorate(finding, project, found, function)
-    return _wrap(finding, found)
+    return _wrap(project, found)
 
 
 def _explains(found: InferenceLoop, region: ast.AST) -> str | None:
@@ -56,7 +57,7 @@ def _trains(project: Project, found: InferenceLoop, function: FunctionNode) -> b
 
 def _decorate(finding: Finding, project: Project, found: InferenceLoop, function: FunctionNode) -> Fix | Declined:
     if any(isinstance(node, ast.Yield | ast.YieldFrom | ast.Await) for node in walk(function)):
-        return Declined("a decorator would not cover a generator or coroutine")
+        return Declined("a decorator does not cover generators and coroutines")
     syntax = found.module.syntax
     head = syntax.head(function)
     indent = syntax.source.line(function.lineno)[: head.column - 1]
@@ -74,29 +75,13 @@ def _decorate(finding: Finding, project: Project, found: InferenceLoop, function
     )
 
 
-def _wrap(finding: Finding, found: InferenceLoop) -> Fix | Declined:
-    syntax, loop = found.module.syntax, found.loop
-    start, end = loop.lineno, loop.end_lineno or loop.lineno
-    if any(_is_long_string(node) for node in walk(loop)):
-        return Declined("the loop holds a string of several lines, which indenting would change")
-    head = syntax.head(loop)
-    indent = syntax.source.line(start)[: head.column - 1]
-    if indent.strip():
-        return Declined("the loop does not start its line")
-    offset = head.line - start
-    body = syntax.source.line(loop.body[0].lineno)
-    step = body[: len(body) - len(body.lstrip())].removeprefix(indent) or ("\t" if indent.endswith("\t") else "    ")
-    edits = [Edit(finding.path, Span(head.line, 1, head.line, 1, head.cell), f"{indent}with torch.no_grad():\n")]
-    for number in range(start, end + 1):
-        if syntax.source.line(number).strip():
-            line = number + offset
-            edits.append(Edit(finding.path, Span(line, 1, line, 1, head.cell), step))
-    return Fix("wrap the loop in `with torch.no_grad():`", Safety.UNSAFE, tuple(edits))
-
-
-def _is_long_string(node: ast.AST) -> bool:
-    text = isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and isinstance(node.value, str | bytes))
-    return text and isinstance(node, ast.expr) and node.end_lineno != node.lineno
+def _wrap(project: Project, found: InferenceLoop) -> Fix | Declined:
+    document = project.document(found.module.path)
+    assert document is not None
+    edits = wrap(document, found.loop, "with torch.no_grad():")
+    if isinstance(edits, Declined):
+        return edits
+    return Fix("wrap the loop in `with torch.no_grad():`", Safety.UNSAFE, edits)
 
 
 FIXER = Fixer("GPU203", fix)

@@ -14,8 +14,8 @@ from gpulint_fixers.background import MODULE, bring_module, touched_later
 
 _NAME = "save_in_background"
 _DESCRIPTION = (
-    f"save to the local disk and let {MODULE}.py carry the file to its place while training goes on; the file arrives "
-    "later, an upload that fails is printed instead of raised, and TMPDIR needs room for two checkpoints"
+    f"save to the local disk and let {MODULE}.py move the file to its target while training continues; the file "
+    "arrives later, an upload that fails is printed instead of raised, and TMPDIR needs room for two checkpoints"
 )
 
 
@@ -25,20 +25,20 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     assert isinstance(payload, BlockingCheckpoint)
     save, module = payload.save, payload.save.call.module
     if "torch.save" not in project.resolver.call_names(module, save.node):
-        return Declined("only torch.save can be moved to the background by an edit")
+        return Declined("only `torch.save` calls can be moved to the background automatically")
     if not payload.location.is_remote:
         return Declined(
-            "nothing says that the path is on slow storage: name its prefix in the setting `remote-paths` if it is"
+            "the path is not known to be on slow storage; if it is, add its prefix to the setting `remote-paths`"
         )
     if "://" in payload.location.text:
-        return Declined("torch.save and a file copy cannot write to a URL; it takes the store's own client")
+        return Declined("the target is a URL, which needs the storage provider's client library")
     if not isinstance(module.syntax.parents.get(save.node), ast.Expr):
         return Declined("the call's value is used")
     path = _path(save.node)
     if path is None or _is_buffer(project, NodeRef(module, path)):
-        return Declined("what is written to is no path")
+        return Declined("the target is not a path")
     if (user := touched_later(project, save.call, path, payload.contexts)) is not None:
-        return Declined(f"the file, or one beside it, is needed again: `{user}` would not find it complete")
+        return Declined(f"the file, or one beside it, is used later: `{user}` might read it before it is complete")
     brought = bring_module(project, module, _NAME)
     if isinstance(brought, Declined):
         return brought

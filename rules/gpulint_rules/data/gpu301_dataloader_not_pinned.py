@@ -8,7 +8,7 @@ and configuration files of a training that switch pinning off.
 
 Why it costs GPU time
 A copy from pageable memory goes through a staging buffer and blocks the host, so the GPU waits for every batch.
-Inefficient host-GPU data transfer is the most frequent category of the study: 27.9 % of 706 issues in 400 jobs.
+Inefficient host-GPU data transfer is the most frequent category of the study: 27.9% of 706 issues in 400 jobs.
 
 When it is right not to change
 The program runs on the CPU only; the data set yields CUDA tensors already (pinning them raises an error); host
@@ -36,6 +36,7 @@ from gpulint import regex
 from gpulint.documents.base import Document
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
+from gpulint.libraries import gate_words
 from gpulint.placement.devices import Transfer
 from gpulint.project import Project
 from gpulint.records import dataclass
@@ -105,7 +106,7 @@ def _arguments(document: Document, module: ModuleIndex, project: Project) -> Ite
                     document.path,
                     module.syntax.span(keyword),
                     "the trainer's loaders do not pin memory (dataloader_pin_memory is False)",
-                    help="leave it out: the default is to pin",
+                    help="remove it; pinning is the default",
                 )
 
 
@@ -148,10 +149,11 @@ RULE = Rule(
     dimension=Dimension.DATA,
     severity=Severity.WARNING,
     kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK, Kind.JOBSPEC}),
-    tokens=(("Loader", "dataloader_pin_memory", "pin_mem", "PIN_MEM", "prepare_dataloader"),),
+    reads=("loader", "mover", "hook"),
+    tokens=((*gate_words("loader"), "Loader", "dataloader_pin_memory", "pin_mem", "PIN_MEM", "prepare_dataloader"),),
     summary="DataLoader feeds a GPU from pageable memory",
-    why="copies from pageable memory block the host, so the GPU waits for every batch (27.9 % of 706 issues)",
-    evidence=(Evidence("27.9 % of 706 issues in 400 jobs with GPU utilization of 50 % or less"),),
+    why="copies from pageable memory block the host, so the GPU waits for every batch (27.9% of 706 issues)",
+    evidence=(Evidence("27.9% of 706 issues in 400 jobs with GPU utilization of 50% or less"),),
     check=check,
     fix=Safety.SAFE,
     bad="""\

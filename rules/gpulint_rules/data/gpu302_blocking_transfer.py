@@ -8,7 +8,7 @@ iterators of TensorFlow, JAX, DALI and torchtext are left alone.
 
 Why it costs GPU time
 A blocking copy makes the host wait until the batch has arrived, so that it cannot queue the kernels of this step or
-prepare the next one. Inefficient host-GPU data transfer is the most frequent category of the study: 27.9 % of 706
+prepare the next one. Inefficient host-GPU data transfer is the most frequent category of the study: 27.9% of 706
 issues in 400 jobs.
 
 When it is right not to change
@@ -109,8 +109,8 @@ RULE = Rule(
     kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK}),
     tokens=((".to(", ".cuda(", ".type("),),
     summary="batches are copied to the GPU while the host waits",
-    why="a blocking copy keeps the host from queueing kernels, and the GPU waits at every batch (27.9 % of 706 issues)",
-    evidence=(Evidence("27.9 % of 706 issues in 400 jobs with GPU utilization of 50 % or less"),),
+    why="a blocking copy keeps the host from queueing kernels, and the GPU waits at every batch (27.9% of 706 issues)",
+    evidence=(Evidence("27.9% of 706 issues in 400 jobs with GPU utilization of 50% or less"),),
     check=check,
     fix=Safety.SAFE,
     bad="""\

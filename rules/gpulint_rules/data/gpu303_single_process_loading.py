@@ -9,7 +9,7 @@ workers; arguments of a Hugging Face trainer, launchers' options (``--workers 0`
 
 Why it costs GPU time
 Samples are read, decoded and collated in the training process, between two steps, while the GPU waits. Inefficient
-host-GPU data transfer is the most frequent category of the study: 27.9 % of 706 issues in 400 jobs.
+host-GPU data transfer is the most frequent category of the study: 27.9% of 706 issues in 400 jobs.
 
 When it is right not to change
 The data set is small and in memory, so that a worker's copy costs more than the work; the stream cannot be split
@@ -38,6 +38,7 @@ from gpulint.documents.python import walk
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.launch.program_launches import launches
+from gpulint.libraries import gate_words
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
@@ -103,7 +104,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             (f"DataLoader '{name}'" if name else "DataLoader")
             + " loads in the training process"
             + (" by default" if default else " (num_workers is 0)" if known else ""),
-            help=f"give {f'`{name}`' if name else 'it'} workers: `num_workers=` the cores that the job has per GPU",
+            help=f"set `num_workers=`{f' of `{name}`' if name else ''} to the job's cores per GPU",
             severity=Severity.INFO if default else None,
             payload=SingleProcess(loader, argument.refs[0] if argument.refs else None),
             related=tuple(Place(value.place.path, value.place.span, "0 workers by default") for value in default[:1]),
@@ -146,7 +147,7 @@ def _fastai(document: Document, module: ModuleIndex, project: Project) -> Iterat
             document.path,
             module.syntax.span(call),
             "fastai's DataLoaders load in the training process (num_workers is 0)",
-            help="leave `num_workers` out: fastai then takes the machine's cores",
+            help="remove `num_workers`; fastai then uses the machine's cores",
             payload=SingleProcess(Loader(NodeRef(module, call), "fastai.DataLoaders"), argument.refs[0]),
         )
 
@@ -194,7 +195,7 @@ def _written(document: Document, span: Span, what: str, process: str = "the trai
         document.path,
         span,
         f"{process} loads its batches itself ({what})",
-        help="set it to the cores that the job has per GPU",
+        help="set it to the job's cores per GPU",
     )
 
 
@@ -220,13 +221,14 @@ RULE = Rule(
     dimension=Dimension.DATA,
     severity=Severity.WARNING,
     kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK, Kind.SHELL, Kind.JOBSPEC}),
+    reads=("loader", "batch-maker"),
     tokens=(
-        ("Loader", "dataloaders", "databunch", "DataBunch", "dataloader_num_workers", "workers", "prepare_dataloader"),
+        (*gate_words("loader", "batch-maker"), "Loader", "dataloader_num_workers", "workers", "prepare_dataloader"),
     ),
-    code_tokens=(("Loader", "dataloaders", "databunch", "DataBunch", "dataloader_num_workers", "prepare_dataloader"),),
+    code_tokens=((*gate_words("loader", "batch-maker"), "Loader", "dataloader_num_workers", "prepare_dataloader"),),
     summary="DataLoader prepares batches in the training process",
-    why="the GPU waits while the training process itself reads and collates samples (27.9 % of the study's 706 issues)",
-    evidence=(Evidence("27.9 % of 706 issues in 400 jobs with GPU utilization of 50 % or less"),),
+    why="the GPU waits while the training process itself reads and collates samples (27.9% of the study's 706 issues)",
+    evidence=(Evidence("27.9% of 706 issues in 400 jobs with GPU utilization of 50% or less"),),
     check=check,
     fix=Safety.UNSAFE,
     bad="""\

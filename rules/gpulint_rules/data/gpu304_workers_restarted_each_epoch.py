@@ -8,7 +8,7 @@ DGL, MONAI and WebDataset.
 Why it costs GPU time
 At the start of every epoch all worker processes are started anew and the GPU waits until the first batch is there:
 for large data sets or many imports this takes from seconds to minutes. Inefficient host-GPU data transfer is the
-most frequent category of the study: 27.9 % of 706 issues in 400 jobs.
+most frequent category of the study: 27.9% of 706 issues in 400 jobs.
 
 When it is right not to change
 The data set changes between epochs (workers would keep their old copy); memory is short (training and evaluation
@@ -30,6 +30,7 @@ from collections.abc import Iterator
 from gpulint.documents.base import Document
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
+from gpulint.libraries import gate_words
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
@@ -149,10 +150,11 @@ RULE = Rule(
     dimension=Dimension.DATA,
     severity=Severity.INFO,
     kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK}),
-    tokens=(("Loader",),),
-    summary="DataLoader starts its worker processes anew in every epoch",
-    why="the GPU waits at the start of every epoch until new workers deliver (27.9 % of the study's 706 issues)",
-    evidence=(Evidence("27.9 % of 706 issues in 400 jobs with GPU utilization of 50 % or less"),),
+    reads=("loader",),
+    tokens=((*gate_words("loader"), "Loader"),),
+    summary="DataLoader restarts its worker processes in every epoch",
+    why="the GPU waits at the start of every epoch until new workers deliver (27.9% of the study's 706 issues)",
+    evidence=(Evidence("27.9% of 706 issues in 400 jobs with GPU utilization of 50% or less"),),
     check=check,
     fix=Safety.UNSAFE,
     bad="""\

@@ -12,7 +12,7 @@ Fabric place are not taken for host memory.
 Why it costs GPU time
 The host can queue kernels ahead of the GPU. Each of these calls waits until the queue is empty, and the GPU then
 idles until the host has queued the next kernels. Inefficient host-GPU data transfer is the most frequent category of
-the study: 27.9 % of 706 issues in 400 jobs.
+the study: 27.9% of 706 issues in 400 jobs.
 
 When it is right not to change
 The value is needed at that iteration (a stopping criterion, a skipped step; actions for an environment on the host
@@ -220,16 +220,16 @@ def _message(module: ModuleIndex, sync: SyncPoint, context: LoopContext) -> str:
 
 def _help(sync: SyncPoint, context: LoopContext) -> str:
     if context.role is Role.EVAL:
-        return "copy the whole tensor once, in front of the loop over its elements (`values = tensor.tolist()`)"
+        return "copy the whole tensor once, before the loop over its elements (`values = tensor.tolist()`)"
     if sync.kind is SyncKind.BARRIER:
-        return "remove it, or keep it for measurements: put it behind an option that is off by default"
+        return "remove it, or keep it for measurements: guard it with an option that is off by default"
     if sync.kind is SyncKind.SELECT:
         return "keep the shape: `torch.where`, or multiply by the mask and divide by its sum"
     if sync.kind is SyncKind.TEST:
-        return "let `GradScaler` skip bad steps, or test every N iterations on a value that was added up on the GPU"
+        return "let `GradScaler` skip bad steps, or test every N iterations on a value accumulated on the GPU"
     if sync.kind is SyncKind.FORMAT:
         return "log every N iterations, and call `.item()` only there"
-    return "add up with `.detach()` on the GPU and read the sum every N iterations or after the epoch"
+    return "accumulate with `.detach()` on the GPU and read the sum every N iterations or after the epoch"
 
 
 def _way(context: LoopContext) -> tuple[Place, ...]:
@@ -261,10 +261,11 @@ RULE = Rule(
     dimension=Dimension.DATA,
     severity=Severity.WARNING,
     kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK}),
+    reads=("sync", "hook"),
     may_fire=_may_fire,
     summary="the host waits for the GPU on every training iteration, or for each element in evaluation",
-    why="each wait empties the GPU's queue, which idles while the host queues the next step (27.9 % of 706 issues)",
-    evidence=(Evidence("27.9 % of 706 issues in 400 jobs with GPU utilization of 50 % or less"),),
+    why="each wait empties the GPU's queue, which idles while the host queues the next step (27.9% of 706 issues)",
+    evidence=(Evidence("27.9% of 706 issues in 400 jobs with GPU utilization of 50% or less"),),
     check=check,
     bad="""\
 for step, (x, y) in enumerate(loader):

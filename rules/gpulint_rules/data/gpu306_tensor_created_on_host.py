@@ -8,7 +8,7 @@ SpeechBrain brains and Ignite engines.
 
 Why it costs GPU time
 The host fills the tensor and then waits for a copy from pageable memory, at every iteration, where the GPU could
-have filled it itself. Inefficient host-GPU data transfer is the most frequent category of the study: 27.9 % of 706
+have filled it itself. Inefficient host-GPU data transfer is the most frequent category of the study: 27.9% of 706
 issues in 400 jobs.
 
 When it is right not to change
@@ -86,7 +86,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             document.path,
             module.syntax.span(transfer.node),
             f"'{text}' is made on the host and copied to the GPU at every iteration",
-            help="make it there: pass `device=...` to the call that makes it",
+            help="create it there: pass `device=...` to the call that creates it",
             payload=OnHost(made, transfer, random),
             related=tuple(
                 Place(site.module.path, site.module.syntax.span(site.node), "called from the loop here")
@@ -147,9 +147,9 @@ RULE = Rule(
     severity=Severity.WARNING,
     kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK}),
     tokens=(("torch",), (".to(", ".cuda(")),
-    summary="a tensor is made on the host and copied to the GPU in the loop",
-    why="the host fills and copies at every iteration what the GPU could make itself (27.9 % of 706 issues)",
-    evidence=(Evidence("27.9 % of 706 issues in 400 jobs with GPU utilization of 50 % or less"),),
+    summary="a tensor is created on the host and copied to the GPU in the loop",
+    why="the host creates and copies in every iteration what the GPU could create itself (27.9% of 706 issues)",
+    evidence=(Evidence("27.9% of 706 issues in 400 jobs with GPU utilization of 50% or less"),),
     check=check,
     fix=Safety.SAFE,
     bad="""\

@@ -12,7 +12,7 @@ Keras.
 Why it costs GPU time
 Without ``prefetch`` the next batch is prepared only when the step has ended, and the GPU waits; without
 ``num_parallel_calls`` one core transforms all samples. Inefficient host-GPU data transfer is the most frequent
-category of the study: 27.9 % of 706 issues in 400 jobs.
+category of the study: 27.9% of 706 issues in 400 jobs.
 
 When it is right not to change
 Host memory has no room for one more batch; the mapped function must see the samples one after the other.
@@ -234,8 +234,8 @@ RULE = Rule(
     kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK}),
     tokens=(("tensorflow",),),
     summary="a tf.data pipeline prepares batches while the GPU waits",
-    why="each batch is prepared only after the step before it has ended (27.9 % of the study's 706 issues)",
-    evidence=(Evidence("27.9 % of 706 issues in 400 jobs with GPU utilization of 50 % or less"),),
+    why="each batch is prepared only after the step before it has ended (27.9% of the study's 706 issues)",
+    evidence=(Evidence("27.9% of 706 issues in 400 jobs with GPU utilization of 50% or less"),),
     check=check,
     fix=Safety.SAFE,
     bad="""\

@@ -10,7 +10,7 @@ as decoders, librosa, torchaudio, python_speech_features and audiomentations for
 
 Why it costs GPU time
 The GPU waits whenever the CPU prepares batches more slowly than the model uses them. Data preprocessing is
-4.0 % of the study's 706 issues.
+4.0% of the study's 706 issues.
 
 When it is right not to change
 A profile shows that the loader keeps up: enough worker processes, small items, results cached after the first
@@ -227,10 +227,10 @@ RULE = Rule(
     ),
     summary="CPU prepares training data item by item",
     why=(
-        "the GPU waits whenever the CPU prepares batches more slowly than the model uses them (4.0 % of "
+        "the GPU waits whenever the CPU prepares batches more slowly than the model uses them (4.0% of "
         "the study's 706 issues)"
     ),
-    evidence=(Evidence("4.0 % of 706 issues in 400 jobs with GPU utilization of 50 % or less"),),
+    evidence=(Evidence("4.0% of 706 issues in 400 jobs with GPU utilization of 50% or less"),),
     check=check,
     fix=Safety.ADVICE,
     bad="""\

@@ -135,7 +135,7 @@ def _arguments(document: Document, project: Project) -> Iterator[Finding]:
                 document.path,
                 document.source.span(start, start + len(match[0])),
                 f"the GPU job reads its input from {match['path']}",
-                help="copy the data to local disk in a step before the job, or mount a volume that holds them",
+                help="copy the data to local disk in a step before the job, or mount a volume that contains it",
                 related=(evidence,),
             )
 
@@ -155,7 +155,7 @@ RULE = Rule(
     tokens=(("://", "read_", "open", "__getitem__"),),
     may_fire=_may_fire,
     summary="GPU job reads its data from remote storage",
-    why="every read waits for the network while the GPUs are held, in each epoch again",
+    why="every read waits for the network while the GPUs are allocated, again in each epoch",
     evidence=(Evidence("Remote Data Read is one of 15 categories in 706 issues of 400 jobs"),),
     check=check,
     fix=Safety.ADVICE,

@@ -54,7 +54,7 @@ from gpulint.semantic.module_index import ModuleIndex, last_name
 from gpulint.semantic.path_conditions import conditions, ends_after_repair
 from gpulint.semantic.unused_symbols import is_unused
 from gpulint.transfers import notebook_downloads
-from gpulint.transfers.download_calls import LIBRARIES, NAMES
+from gpulint.transfers.download_calls import DownloadTable
 from gpulint.transfers.downloads import Download
 from gpulint.transfers.opt_in import requires_opt_in
 
@@ -264,7 +264,8 @@ _GENERAL = {
 def _may_fire(gate: Gate) -> bool:
     if gate.path.suffix == ".ipynb" and gate.matches(notebook_downloads.TOOLS):
         return True
-    if gate.calls(NAMES - _GENERAL.keys()) or any(map(gate.has, LIBRARIES)):
+    table = gate.models.derived(DownloadTable)
+    if gate.calls(table.last_names - _GENERAL.keys()) or any(map(gate.has, table.packages)):
         return True
     if any(map(gate.has, _FETCHING)) and gate.calls_like(_FETCHES):
         return True
@@ -285,9 +286,10 @@ RULE = Rule(
     dimension=Dimension.DATA,
     severity=Severity.WARNING,
     kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK, Kind.SHELL, Kind.JOBSPEC}),
+    reads=("download", "hub-download", "data-sets"),
     may_fire=_may_fire,
-    summary="GPU job fetches data or weights from outside",
-    why="the GPUs are held while data or weights come over the internet, often once for every rank",
+    summary="GPU job downloads data or weights",
+    why="data or weights are downloaded while GPUs are allocated, often once per rank",
     evidence=(Evidence("External Data Usage is one of 15 categories in 706 issues of 400 jobs"),),
     check=check,
     fix=Safety.ADVICE,

@@ -55,7 +55,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
                 f"{tool} copies data while the job holds its GPUs",
                 help=(
                     "copy in a job without GPUs that this one depends on (`sbatch --dependency=afterok:...`), or "
-                    f"mount the data: {tool} then runs before the GPUs are given out"
+                    f"mount the data; {tool} then runs before the GPUs are allocated"
                 ),
                 related=(held.evidence,),
             )
@@ -111,7 +111,7 @@ def _preparations(document: Document, project: Project) -> Iterator[Finding]:
             document.path,
             span,
             f"{start.program.name} prepares data while the job holds its GPUs",
-            help=f"run {start.program.name} in a job without GPUs and let this one depend on it",
+            help=f"run {start.program.name} in a job without GPUs and make this one depend on it",
             related=(evidence,),
         )
 
@@ -134,7 +134,7 @@ RULE = Rule(
     severity=Severity.WARNING,
     kinds=frozenset({Kind.SHELL, Kind.JOBSPEC}),
     summary="GPU job copies its data before it starts to train",
-    why="every GPU of the job is idle until the data are copied",
+    why="every GPU of the job is idle until the data is copied",
     evidence=(Evidence("Remote Data Read is one of 15 categories in 706 issues of 400 jobs"),),
     check=check,
     fix=Safety.ADVICE,

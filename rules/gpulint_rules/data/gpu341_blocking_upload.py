@@ -35,6 +35,7 @@ from gpulint import regex
 from gpulint.documents.base import Document
 from gpulint.finding import Finding, Severity
 from gpulint.fix import Safety
+from gpulint.libraries import gate_words
 from gpulint.project import Project
 from gpulint.query import cyclic
 from gpulint.records import dataclass
@@ -187,15 +188,11 @@ RULE = Rule(
     dimension=Dimension.DATA,
     severity=Severity.WARNING,
     kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK}),
+    reads=("upload",),
     tokens=(
         (
-            "log_artifact",
-            "wandb.save",
-            "push_to_hub",
+            *gate_words("upload"),
             "upload",
-            "put_object",
-            "log_model",
-            "log_state_dict",
             "shutil",
             "gfile",
             "gsutil",
@@ -209,7 +206,7 @@ RULE = Rule(
         ),
     ),
     summary="training loop waits for uploads",
-    why="the GPU idles until results of the step, epoch or evaluation are uploaded",
+    why="the GPU is idle until the results of the step, epoch or evaluation are uploaded",
     evidence=(Evidence("Intermediate Result Upload is one of 15 categories in 706 issues of 400 jobs"),),
     check=check,
     fix=Safety.UNSAFE,

@@ -7,7 +7,7 @@ Knows PyTorch, Lightning, Accelerate, MMCV's ``MMDistributedDataParallel``, and 
 
 Why it costs GPU time
 DDP then walks the whole autograd graph after every forward pass to find parameters that got no gradient, before it
-may start to exchange gradients. Data exchange makes up 7.1 % of the study's 706 issues.
+may start to exchange gradients. Data exchange makes up 7.1% of the study's 706 issues.
 
 When it is right not to change
 Parts of the model really get no gradient in some steps: adversarial training, branches chosen per input, frozen or
@@ -87,7 +87,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             document.path,
             module.syntax.span(call),
             f"{name} searches the graph for unused parameters in every step",
-            help=f"remove `{module.syntax.text(keyword)}`; if DDP then reports unused parameters, leave it",
+            help=f"remove `{module.syntax.text(keyword)}`; keep it if DDP then reports unused parameters",
             payload=UnusedSearch(call, keyword, off),
         )
 
@@ -120,10 +120,10 @@ RULE = Rule(
     tokens=(("find_unused_parameters",),),
     summary="DDP searches for unused parameters in every step",
     why=(
-        "the search walks the autograd graph after each forward pass before gradients may be exchanged (data "
-        "exchange: 7.1 % of the study's 706 issues)"
+        "the search walks the autograd graph after each forward pass before gradients can be exchanged (data "
+        "exchange: 7.1% of the study's 706 issues)"
     ),
-    evidence=(Evidence("data exchange: 7.1 % of 706 issues"),),
+    evidence=(Evidence("data exchange: 7.1% of 706 issues"),),
     check=check,
     fix=Safety.UNSAFE,
     bad="model = DistributedDataParallel(model, find_unused_parameters=True)\n",

@@ -7,7 +7,7 @@ Why it costs GPU time
 One Python process drives all GPUs: every step it copies the model to each of them, scatters the batch, gathers the
 outputs on the first GPU and computes the loss there, while the others wait. ``DistributedDataParallel`` keeps one
 process and one replica per GPU and overlaps the gradient exchange with the backward pass. Data exchange makes up
-7.1 % of the study's 706 issues.
+7.1% of the study's 706 issues.
 
 When it is right not to change
 A single GPU (``device_ids=[0]``), a model that only infers or only writes its weights, or a quick experiment on two
@@ -99,9 +99,9 @@ RULE = Rule(
     summary="nn.DataParallel where DistributedDataParallel fits",
     why=(
         "DataParallel copies the model, scatters inputs and gathers outputs on one GPU in every step (data "
-        "exchange: 7.1 % of the study's 706 issues)"
+        "exchange: 7.1% of the study's 706 issues)"
     ),
-    evidence=(Evidence("data exchange: 7.1 % of 706 issues"),),
+    evidence=(Evidence("data exchange: 7.1% of 706 issues"),),
     check=check,
     bad="model = torch.nn.DataParallel(model).cuda()\n",
     good="model = torch.nn.parallel.DistributedDataParallel(model, device_ids=[local_rank])\n",

@@ -9,7 +9,7 @@ calls ``accumulate``, is left alone, because these skip exchanges themselves.
 
 Why it costs GPU time
 Without ``no_sync`` every ``backward`` all-reduces all gradients, although only the last one before
-``optimizer.step()`` has to. Data exchange makes up 7.1 % of the study's 706 issues.
+``optimizer.step()`` has to. Data exchange makes up 7.1% of the study's 706 issues.
 
 When it is right not to change
 Accelerate's ``accumulate``, DeepSpeed, Lightning and Fabric skip the exchange themselves. Under FSDP ``no_sync``
@@ -128,9 +128,9 @@ RULE = Rule(
     summary="gradients are exchanged more often than they are used",
     why=(
         "every backward pass under DDP all-reduces all gradients; accumulation needs it only once (data "
-        "exchange: 7.1 % of the study's 706 issues)"
+        "exchange: 7.1% of the study's 706 issues)"
     ),
-    evidence=(Evidence("data exchange: 7.1 % of 706 issues"),),
+    evidence=(Evidence("data exchange: 7.1% of 706 issues"),),
     check=check,
     fix=Safety.UNSAFE,
     bad="""\

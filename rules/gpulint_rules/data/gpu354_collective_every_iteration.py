@@ -7,7 +7,7 @@ Keras), SpeechBrain brains, Ignite engines and MMCV's models.
 
 Why it costs GPU time
 Every collective waits for the slowest process. Gradients need one per step; a loss that is only printed does not.
-Data exchange makes up 7.1 % of the study's 706 issues.
+Data exchange makes up 7.1% of the study's 706 issues.
 
 When it is right not to change
 The collective is part of the algorithm: contrastive losses gather embeddings, some schemes scale gradients by a
@@ -28,12 +28,13 @@ from collections.abc import Iterator
 from gpulint.documents.base import Document
 from gpulint.finding import Finding, Place, Severity
 from gpulint.gate import Gate
+from gpulint.libraries import gate_words
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 from gpulint.semantic.module_index import ModuleIndex, NodeRef, last_name
 from gpulint.source import Span
 from gpulint.training.collective_results import is_averaged, is_only_shown, only_logged
-from gpulint.training.collectives import BARRIERS, GATHERS, REDUCTIONS, collective
+from gpulint.training.collectives import Collectives, collective
 from gpulint.training.guards import is_benchmark
 from gpulint.training.loop_contexts import LoopContext
 from gpulint.training.loop_roles import Role
@@ -43,15 +44,16 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
     module = project.module(document)
     if module is None or is_benchmark(module.path):
         return
+    known = project.models.derived(Collectives)
     told = set[ast.AST]()
     for call in module.calls:
-        if last_name(call.func) in GATHERS and not is_averaged(module, call):
+        if last_name(call.func) in known.gathers and not is_averaged(module, call):
             continue  # it may well feed the loss or the metric
         name = collective(module, call, project)
         contexts = project.loops.enclosing_loops(module, call) if name else ()
         found = [context for context in contexts if _wasteful(name, module, call, context, project)]
         if found and len(found) == len(contexts):
-            yield _finding(name, NodeRef(module, call), found)
+            yield _finding(name, name in known.barriers, NodeRef(module, call), found)
             continue
         # A helper that is also called where it does no harm: the calls in the loops are to blame.
         for context in found:
@@ -59,7 +61,11 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
                 continue  # it reaches several collectives
             told.update(call.node for call in context.calls[:1])
             yield _finding(
-                name, context.calls[0] if context.calls else NodeRef(module, call), [context], NodeRef(module, call)
+                name,
+                name in known.barriers,
+                context.calls[0] if context.calls else NodeRef(module, call),
+                [context],
+                NodeRef(module, call),
             )
 
 
@@ -75,11 +81,12 @@ def _wasteful(name: str, module: ModuleIndex, call: ast.Call, context: LoopConte
             return False
         if project.guards.runs_once(ref.module, ref.node) or _decides(ref):
             return False
-    if name in BARRIERS:
+    known = project.models.derived(Collectives)
+    if name in known.barriers:
         return not project.guards.is_conditional(place.module, place.node, loop)
     if not context.calls and project.guards.is_conditional(module, call, loop):
         return False
-    if name not in REDUCTIONS:
+    if name not in known.reductions:
         return context.role is Role.STEP and not context.calls and is_only_shown(module, call, context.loop, project)
     return context.role is Role.EVAL or only_logged(module, call, place, context.loop, project)
 
@@ -90,7 +97,9 @@ def _decides(place: NodeRef) -> bool:
     return isinstance(up, ast.If | ast.While) and up.test is place.node
 
 
-def _finding(name: str, place: NodeRef, contexts: list[LoopContext], primitive: NodeRef | None = None) -> Finding:
+def _finding(
+    name: str, is_barrier: bool, place: NodeRef, contexts: list[LoopContext], primitive: NodeRef | None = None
+) -> Finding:
     related = [
         Place(context.loop.module.path, _header(context.loop), f"in this {context.role.value} loop")
         for context in contexts[:3]
@@ -106,8 +115,8 @@ def _finding(name: str, place: NodeRef, contexts: list[LoopContext], primitive: 
         place.module.path,
         place.module.syntax.span(place.node),
         f"{name} makes all processes wait in every {every}",
-        help="drop the barrier"
-        if name in BARRIERS
+        help="remove the barrier"
+        if is_barrier
         else "sum on the device and reduce every N steps or once after the loop",
         related=tuple(related),
     )
@@ -123,7 +132,7 @@ def _header(loop: NodeRef) -> Span:
 
 
 def _may_fire(gate: Gate) -> bool:
-    return gate.calls((REDUCTIONS | BARRIERS | GATHERS) - {"join"})
+    return gate.calls(gate.models.derived(Collectives).names - {"join"})
 
 
 RULE = Rule(
@@ -133,14 +142,15 @@ RULE = Rule(
     dimension=Dimension.DATA,
     severity=Severity.WARNING,
     kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK}),
-    tokens=(("reduce", "allreduce", "barrier", "wait_for_everyone", "allreduce_", "gather"),),
+    tokens=(gate_words("collective"),),
+    reads=("collective",),
     may_fire=_may_fire,
     summary="collective operation in every iteration for logging",
     why=(
-        "each collective waits for the slowest process; only gradients need one per step (data exchange: 7.1 % "
+        "each collective waits for the slowest process; only gradients need one per step (data exchange: 7.1% "
         "of the study's 706 issues)"
     ),
-    evidence=(Evidence("data exchange: 7.1 % of 706 issues"),),
+    evidence=(Evidence("data exchange: 7.1% of 706 issues"),),
     check=check,
     bad="""\
 for images, labels in loader:

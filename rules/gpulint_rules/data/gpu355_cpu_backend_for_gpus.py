@@ -7,7 +7,7 @@ Knows torch.distributed, and the variables in Python, shell scripts, Dockerfiles
 
 Why it costs GPU time
 Gloo copies every gradient through host memory, and NCCL without peer-to-peer, InfiniBand or shared memory falls
-back to slower paths, so the GPUs wait for each other. Data exchange makes up 7.1 % of the study's 706 issues.
+back to slower paths, so the GPUs wait for each other. Data exchange makes up 7.1% of the study's 706 issues.
 
 When it is right not to change
 The backend is chosen by what is available, or for Windows; processes only exchange what they have measured; a machine
@@ -42,7 +42,7 @@ from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 from gpulint.semantic.module_index import ModuleIndex
 from gpulint.semantic.path_conditions import conditions
 from gpulint.source import Span
-from gpulint.training.collectives import REDUCTIONS, wraps_in_ddp, wraps_itself
+from gpulint.training.collectives import Collectives, wraps_in_ddp, wraps_itself
 
 _TRANSPORTS = {"NCCL_P2P_DISABLE": "peer-to-peer", "NCCL_IB_DISABLE": "InfiniBand", "NCCL_SHM_DISABLE": "shared memory"}
 _CHOICES = ("platform", "win32", "available", "nt", "darwin", "cuda", "gpu", "windows", "device")
@@ -158,7 +158,7 @@ def _exchanges_gradients(module: ModuleIndex, project: Project) -> bool:
         return True
     return wraps_itself(module, project) or any(
         isinstance(part, ast.Attribute) and part.attr == "grad"
-        for name in REDUCTIONS
+        for name in project.models.derived(Collectives).reductions
         for call in module.calls_by_name.get(name, [])
         for argument in call.args[:1]
         for part in walk(argument)
@@ -179,10 +179,10 @@ RULE = Rule(
     tokens=(("init_process_group", "NCCL_P2P_DISABLE", "NCCL_IB_DISABLE", "NCCL_SHM_DISABLE"),),
     summary="GPU tensors are exchanged over a slow path",
     why=(
-        "gloo and crippled NCCL transports move gradients through host memory while GPUs wait (data exchange: "
-        "7.1 % of the study's 706 issues)"
+        "gloo and restricted NCCL transports move gradients through host memory while the GPUs wait (data exchange: "
+        "7.1% of the study's 706 issues)"
     ),
-    evidence=(Evidence("data exchange: 7.1 % of 706 issues"),),
+    evidence=(Evidence("data exchange: 7.1% of 706 issues"),),
     check=check,
     fix=Safety.UNSAFE,
     bad='dist.init_process_group("gloo")\nmodel = DDP(model.cuda())\n',

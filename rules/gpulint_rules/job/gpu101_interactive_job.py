@@ -38,9 +38,7 @@ from gpulint.rule import Category, Dimension, Evidence, Kind, Rule, Scope
 _MPI = regex.compile(r"mpi(run|exec|job)?\b|hostfile|slotsPerWorker", re.IGNORECASE)
 _NOTEBOOK_IMAGE = regex.compile(r"jupyter|notebook|code-server|rstudio", re.IGNORECASE)
 _DEV_KIND = regex.compile(r"^kind:\s*[\"']?(?:Notebook|DevWorkspace|Workspace|Profile)\b", re.MULTILINE)
-_ADVICE = (
-    "submit the program as a batch job and keep GPUs for the time that it computes; develop on a machine without GPUs"
-)
+_ADVICE = "submit the program as a batch job that holds GPUs only while it computes; develop on a machine without GPUs"
 
 
 def check(job: Job, project: Project) -> Iterator[Finding]:
@@ -134,7 +132,7 @@ RULE = Rule(
     kinds=frozenset({Kind.SHELL, Kind.JOBSPEC, Kind.DOCKERFILE}),
     scope=Scope.JOB,
     summary="GPUs held for an interactive session",
-    why="people think and type while the GPUs wait",
+    why="the GPUs wait while people think and type",
     evidence=(Evidence("Interactive Job is one of the study's fifteen categories of low GPU utilization"),),
     check=check,
     bad="""\

@@ -70,7 +70,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             document.path,
             module.syntax.span(call),
             f"`{text}` stops a GPU program until somebody answers",
-            help=f"remove `{text}`, or put it behind a debug option that is off by default",
+            help=f"remove `{text}`, or guard it with a debug option that is off by default",
             payload=Stop(_statement(module, call) if debugger else None),
         )
 

@@ -160,7 +160,7 @@ def _server_finding(document: Document, wait: Command, started: Command) -> Find
         document.path,
         wait.span,
         f"`wait` also waits for the server (`{name[0]}`), which never ends",
-        help="wait for the work alone (`work=$!` behind its command, then `wait $work`): the job's end stops servers",
+        help="wait only for the work (`work=$!` after its command, then `wait $work`); servers stop with the job",
         payload=Wait(Place(document.path, wait.span), "server"),
         related=(Place(document.path, started.span, "the server starts here"),),
     )
@@ -187,7 +187,7 @@ RULE = Rule(
     tokens=(
         ("sleep", "tail -f", "while True", "while true", "while 1", "while :", "input(", "serve", "launch_server"),
     ),
-    summary="GPUs are kept after the last computation",
+    summary="GPUs stay allocated after the last computation",
     why="the GPUs are freed only when the job ends, so they idle for the whole wait",
     evidence=(Evidence("Unreleased Job is one of the study's fifteen categories of low GPU utilization"),),
     check=check,

@@ -70,7 +70,7 @@ def check(job: Job, project: Project) -> Iterator[Finding]:
         place.path,
         place.span,
         f"{count} requested, but {what}",
-        help="run this job on a queue or node pool without GPUs, and drop the request",
+        help="run this job on a queue or node pool without GPUs, and remove the request",
         related=related,
     )
 
@@ -144,7 +144,7 @@ RULE = Rule(
     kinds=frozenset({Kind.SHELL, Kind.JOBSPEC}),
     scope=Scope.JOB,
     summary="GPUs are requested for a job that cannot use any",
-    why="the GPUs are held and idle from the first second to the last",
+    why="the GPUs are allocated but idle for the whole job",
     evidence=(Evidence("Non-DL Job is one of the study's fifteen categories of low GPU utilization"),),
     check=check,
     bad="""\

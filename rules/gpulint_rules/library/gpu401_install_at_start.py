@@ -260,7 +260,7 @@ RULE = Rule(
         ("subprocess", "system", "popen", "runtime_env", "SBATCH", "pip", "packages_to_install"),
     ),
     summary="GPU job installs packages when it starts",
-    why="the GPUs are held while packages are downloaded and built, at every start and restart of the job",
+    why="the GPUs are idle while packages are downloaded and built, at every start and restart of the job",
     evidence=(Evidence("Long Library Installation is one of 15 categories in 706 issues of 400 jobs"),),
     check=check,
     fix=Safety.UNSAFE,

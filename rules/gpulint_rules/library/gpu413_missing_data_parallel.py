@@ -151,7 +151,7 @@ RULE = Rule(
     severity=Severity.ERROR,
     kinds=frozenset({Kind.PYTHON, Kind.SHELL, Kind.JOBSPEC}),
     scope=Scope.JOB,
-    summary="several GPUs, and a model that is never wrapped for more than one",
+    summary="several GPUs, but the model is never wrapped for more than one",
     why="all GPUs but the first do nothing for the whole job",
     evidence=(
         Evidence("API Misuse is one of the study's fifteen categories of low GPU utilization; Figure 6 shows this one"),

@@ -8,7 +8,7 @@ Knows PyTorch and Lightning, and the variables in Python, shell scripts, Dockerf
 Why it costs GPU time
 Anomaly mode checks every gradient and keeps the stack of every operation; blocking launches make the host wait for
 each kernel; the detailed distributed debug mode adds a collective to every collective; without cuDNN convolutions
-run on slow fallbacks. API misuse is one of the study's 15 categories, in the library dimension (3.97 % of 706
+run on slow fallbacks. API misuse is one of the study's 15 categories, in the library dimension (3.97% of 706
 issues).
 
 When it is right not to change
@@ -80,7 +80,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             document.path,
             setting.span,
             f"{setting.name}={setting.value} is left on for the whole job",
-            help=f"remove `{setting.name}`; set it by hand when you debug",
+            help=f"remove `{setting.name}`; set it manually when you debug",
             payload=DebugMode(setting.name, setting.node),
         )
     module = project.module(document)
@@ -97,7 +97,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
                 document.path,
                 module.syntax.span(call),
                 f"{mode.what} is left on for the whole run",
-                help=f"remove {mode.what}, or put it behind a debug option that is off by default",
+                help=f"remove {mode.what}, or guard it with a debug option that is off by default",
                 payload=mode,
             )
     yield from _cudnn_off(document, module, project)
@@ -172,7 +172,7 @@ def _cudnn_off(document: Document, module: ModuleIndex, project: Project) -> Ite
                 module.syntax.span(statement),
                 "cuDNN is switched off",
                 help=(
-                    "remove the line, or say `torch.backends.cudnn.deterministic = True` if you need "
+                    "remove the line, or set `torch.backends.cudnn.deterministic = True` if you need "
                     "reproducible results"
                 ),
                 payload=DebugMode("cuDNN switch", statement, removable=False),
@@ -198,9 +198,9 @@ RULE = Rule(
             "profile",
         ),
     ),
-    summary="debugging switch left on in a GPU job",
+    summary="debug switch left on in a GPU job",
     why="anomaly checks, blocking kernel launches and debug collectives serialise the host and the GPU on every step",
-    evidence=(Evidence("API misuse is part of the library dimension: 3.97 % of 706 issues"),),
+    evidence=(Evidence("API misuse is part of the library dimension: 3.97% of 706 issues"),),
     check=check,
     fix=Safety.SAFE,
     bad="torch.autograd.set_detect_anomaly(True)\n",

@@ -10,7 +10,7 @@ TF32.
 Why it costs GPU time
 Tensor cores work on tiles of eight elements or more, so that other sizes are padded or fall back to slower kernels;
 without TF32 they do not compute in float32 at all. API misuse is one of the study's 15 categories, in the library
-dimension (3.97 % of 706 issues).
+dimension (3.97% of 706 issues).
 
 When it is right not to change
 Reproducible results are asked for, the numbers need all bits of float32, input sizes change all the time, or the sizes
@@ -93,7 +93,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
                 document.path,
                 module.syntax.span(call),
                 f"{size} in {ast.unparse(call.func)} is no multiple of {_TILE}",
-                help=f"pad it to {padded}, so that tensor cores get whole tiles",
+                help=f"pad it to {padded} so that tensor cores get whole tiles",
             )
 
 
@@ -171,8 +171,8 @@ RULE = Rule(
     kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK}),
     tokens=(("cudnn", "allow_tf32", "set_float32_matmul_precision", "Linear", "Embedding", "Conv"),),
     summary="settings or layer sizes keep tensor cores idle",
-    why="tensor cores, or cuDNN's fastest algorithms, are not used",
-    evidence=(Evidence("API misuse is part of the library dimension: 3.97 % of 706 issues"),),
+    why="tensor cores or cuDNN's fastest algorithms are not used",
+    evidence=(Evidence("API misuse is part of the library dimension: 3.97% of 706 issues"),),
     check=check,
     default=False,
     bad="""\

@@ -8,7 +8,7 @@ Kubernetes (with Kubeflow's and Volcano's jobs), Ray, SkyPilot, dstack, Azure ML
 workflows and docker-compose.
 
 Why it costs GPU time
-A small batch cannot fill the GPU's cores, and launching kernels dominates. Improper batch size makes 25.6 % of the
+A small batch cannot fill the GPU's cores, and launching kernels dominates. Improper batch size makes 25.6% of the
 study's 706 issues in 400 jobs; raising it is the most frequent repair.
 
 When it is right not to change
@@ -130,7 +130,7 @@ def _informed(finding: Finding, fits: BatchSizes) -> Finding | None:
     if fits.train_batch <= batch.size:
         return None
     text = (
-        f"{fits.training} samples fit {fits.card} with a tenth of it free (estimated from {fits.target}): try"
+        f"{fits.training} samples fit {fits.card} with 10% left free (estimated from {fits.target}): try"
         f" {fits.train_batch}, with the learning rate scaled"
     )
     return dataclasses.replace(finding, help=text, payload=dataclasses.replace(batch, fits=fits))
@@ -342,8 +342,8 @@ RULE = Rule(
     kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK, Kind.SHELL, Kind.JOBSPEC}),
     tokens=(("batch", "BATCH", "bsz", "deepspeed", "bs="),),
     summary="training batches are small",
-    why="small batches cannot fill the GPU (improper batch size: 25.6 % of the study's 706 issues)",
-    evidence=(Evidence("25.6 % of 706 issues in 400 jobs with GPU utilization of 50 % or less"),),
+    why="small batches cannot fill the GPU (improper batch size: 25.6% of the study's 706 issues)",
+    evidence=(Evidence("25.6% of 706 issues in 400 jobs with GPU utilization of 50% or less"),),
     check=check,
     fix=Safety.UNSAFE,
     bad="""\

@@ -9,7 +9,7 @@ SpeechBrain.
 
 Why it costs GPU time
 Evaluation keeps no activations for a backward pass, so two to four times the training batch fits; a small batch
-leaves the GPU idle between launches. Improper batch size makes 25.6 % of the study's 706 issues in 400 jobs.
+leaves the GPU idle between launches. Improper batch size makes 25.6% of the study's 706 issues in 400 jobs.
 
 When it is right not to change
 The metric needs the batch (one image at a time, PSNR averaged over images, batch statistics); the split is smaller than
@@ -93,7 +93,7 @@ def _informed(finding: Finding, fits: BatchSizes) -> Finding:
     if isinstance(payload, EvalBatch):
         payload = dataclasses.replace(payload, fits=fits.eval_batch)
     text = (
-        f"{fits.evaluation} samples fit {fits.card} in evaluation with a tenth of it free (estimated from"
+        f"{fits.evaluation} samples fit {fits.card} in evaluation with 10% left free (estimated from"
         f" {fits.target}): try {fits.eval_batch}"
     )
     return dataclasses.replace(finding, help=text, payload=payload)
@@ -133,7 +133,7 @@ def _shared(project: Project, module: ModuleIndex) -> Iterator[Finding]:
             module.path,
             module.syntax.span(at.node),
             f"evaluation batch size uses the training batch size ({size})",
-            help=f"let the helper take a batch size, and pass e.g. `{double(size)}` for evaluation",
+            help=f"add a batch-size parameter to the helper, and pass e.g. `{double(size)}` for evaluation",
             related=(
                 project.constants.place(shared.evaluation, "called for evaluation here"),
                 project.constants.place(shared.training, "called for training here"),
@@ -152,7 +152,7 @@ def _defaults(project: Project, module: ModuleIndex) -> Iterator[Finding]:
             module.path,
             module.syntax.span(statement),
             f"{name} falls back to the training batch size ({size})",
-            help=f"fall back to e.g. `{double(size)}`: without a backward pass more fits",
+            help=f"fall back to e.g. `{double(size)}`: more fits without a backward pass",
         )
 
 
@@ -179,7 +179,7 @@ def _paired(path: Path, pairs: Iterable[train_eval_pairs.Pair]) -> Iterator[Find
             path,
             pair.span,
             f"{pair.name} {_compared(pair.size, pair.training)}",
-            help=f"set it to e.g. `{2 * pair.training}`: without a backward pass more fits",
+            help=f"set it to e.g. `{2 * pair.training}`: more fits without a backward pass",
         )
 
 
@@ -274,7 +274,7 @@ def _finding(source: BatchSource, other: BatchSource | None, what: str, size: in
         module.path,
         module.syntax.span(at),
         f"{source.keyword or 'evaluation batch size'} {what}" if source.split is Split.EVAL else what,
-        help=f"give evaluation a batch size of its own, e.g. `{double(text)}`: without a backward pass more fits",
+        help=f"give evaluation its own batch size, e.g. `{double(text)}`: more fits without a backward pass",
         payload=EvalBatch(source, other, size) if other is not None else None,
         related=tuple(related),
     )
@@ -319,8 +319,8 @@ RULE = Rule(
     kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK, Kind.SHELL, Kind.JOBSPEC}),
     tokens=(("batch", "Batch", "loader_kwargs", "bsz", "bs="), ("val", "test", "dev", "inference")),
     summary="evaluation uses the training batch size or a smaller one",
-    why="evaluation keeps no activations, so a larger batch fits (improper batch size: 25.6 % of the 706 issues)",
-    evidence=(Evidence("25.6 % of 706 issues in 400 jobs with GPU utilization of 50 % or less"),),
+    why="evaluation keeps no activations, so a larger batch fits (improper batch size: 25.6% of the 706 issues)",
+    evidence=(Evidence("25.6% of 706 issues in 400 jobs with GPU utilization of 50% or less"),),
     check=check,
     fix=Safety.UNSAFE,
     bad="""\

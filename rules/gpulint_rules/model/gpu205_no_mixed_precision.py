@@ -10,7 +10,7 @@ alone.
 
 Why it costs GPU time
 Tensor cores are several times as fast in 16 bits as the other cores are in float32, and activations take half the
-memory, so that larger batches fit. Insufficient GPU memory, which this eases, makes 3.1 % of the study's 706 issues in
+memory, so that larger batches fit. Insufficient GPU memory, which this eases, makes 3.1% of the study's 706 issues in
 400 jobs.
 
 When it is right not to change
@@ -141,9 +141,9 @@ RULE = Rule(
     kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK}),
     tokens=(("backward", "TrainingArguments", "optim"),),
     summary="model is trained entirely in float32",
-    why="tensor cores stay unused or slow, and activations take twice the memory (insufficient GPU memory: 3.1 % of "
+    why="tensor cores stay unused or slow, and activations take twice the memory (insufficient GPU memory: 3.1% of "
     "the study's 706 issues)",
-    evidence=(Evidence("3.1 % of 706 issues in 400 jobs with GPU utilization of 50 % or less"),),
+    evidence=(Evidence("3.1% of 706 issues in 400 jobs with GPU utilization of 50% or less"),),
     check=check,
     default=False,
     bad="""\

@@ -9,7 +9,7 @@ bitsandbytes, Unsloth, Megatron or ColossalAI anywhere in the program silence it
 Why it costs GPU time
 The activations that are kept for the backward pass leave room for a few samples only, which cannot fill the GPU's
 cores. Computing them again costs about a third more arithmetic and makes room for several times the batch. Insufficient
-GPU memory makes 3.1 % of the study's 706 issues in 400 jobs.
+GPU memory makes 3.1% of the study's 706 issues in 400 jobs.
 
 When it is right not to change
 The batch is small for another reason than memory, or a sample fills the GPU by itself. Only a measurement decides:
@@ -128,9 +128,9 @@ RULE = Rule(
     severity=Severity.INFO,
     kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK}),
     tokens=(("from_pretrained",), ("batch", "bsz")),
-    summary="large transformer is trained in tiny batches with all activations kept",
-    why="activations fill the memory, so that batches are too small to fill the GPU's cores",
-    evidence=(Evidence("3.1 % of 706 issues in 400 jobs with GPU utilization of 50 % or less"),),
+    summary="large transformer is trained in small batches with all activations kept",
+    why="activations fill the memory, so batches are too small to use all of the GPU's cores",
+    evidence=(Evidence("3.1% of 706 issues in 400 jobs with GPU utilization of 50% or less"),),
     check=check,
     default=False,
     bad="""\

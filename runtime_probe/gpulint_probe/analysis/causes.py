@@ -56,7 +56,7 @@ class Cause(enum.StrEnum):
     PAUSES = "pauses without a known cause"
     LOW = "low activity without a known cause"
     BUSY = "below full activity while busy"
-    """The rest to 100 %, which no job reaches: no cause to act on."""
+    """The rest to 100%, which no job reaches: no cause to act on."""
 
 
 @dataclass(frozen=True, slots=True)

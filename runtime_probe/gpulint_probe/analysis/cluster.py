@@ -55,7 +55,7 @@ def fluctuation(series: GpuSeries) -> float | None:
     """Share of the 120 s windows (side by side from the first sample, seen whole) in which the utilization swings by
     more than 90 points between its least and its most, 0 to 1; None where there is no such window.
 
-    CloudBrain-I calls a job fluctuating where this is more than 75 %: see ``FLUCTUATING``.
+    CloudBrain-I calls a job fluctuating where this is more than 75%: see ``FLUCTUATING``.
     """
     if not series.known:
         return None

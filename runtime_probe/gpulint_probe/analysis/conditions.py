@@ -12,7 +12,7 @@ _MUCH_CPU = 0.8
 
 
 def improper_batch_size(series: GpuSeries) -> bool | None:
-    """The study's condition for Improper Batch Size: mean utilization <= 50 % and peak memory <= 50 % of the card.
+    """The study's condition for Improper Batch Size: mean utilization <= 50% and peak memory <= 50% of the card.
 
     Source: Gao et al., ICSE 2024. A larger batch would fit, and would give the GPU more to do. None where activity or
     memory was not seen.
@@ -24,7 +24,7 @@ def improper_batch_size(series: GpuSeries) -> bool | None:
 
 
 def insufficient_memory(series: GpuSeries) -> bool | None:
-    """The study's condition for Insufficient GPU Memory: mean utilization <= 50 % and peak memory > 80 % of the card.
+    """The study's condition for Insufficient GPU Memory: mean utilization <= 50% and peak memory > 80% of the card.
 
     Source: Gao et al., ICSE 2024. The batch cannot grow; the memory that it needs must shrink first. None where
     activity or memory was not seen.
@@ -47,7 +47,7 @@ class Imbalance:
 def imbalance(gpus: Sequence[GpuSeries], host: Sequence[HostPoint], gpu_mean: float | None) -> Imbalance | None:
     """GPUs against the CPU cores that the job may use, over the whole run; None where one of them was not seen.
 
-    Overloaded is a CPU at 80 % or more (gpulint's own bound) beside GPUs at 50 % or less (the study's bound of low
+    Overloaded is a CPU at 80% or more (gpulint's own bound) beside GPUs at 50% or less (the study's bound of low
     utilization).
     """
     seconds = sum(point.seconds for point in host)

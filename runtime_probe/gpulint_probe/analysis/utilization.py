@@ -2,7 +2,7 @@
 
 Definition (Gao et al., An Empirical Study on Low GPU Utilization of Deep Learning Jobs, ICSE 2024): the utilization
 U_i of GPU i is the mean of its utilization over time, and U of the job is the mean over its GPUs, each weighted by
-the time for which the job held it. Both are ratios from 0 to 1; the study calls a job with U of 50 % or less a job of
+the time for which the job held it. Both are ratios from 0 to 1; the study calls a job with U of 50% or less a job of
 low utilization.
 """
 

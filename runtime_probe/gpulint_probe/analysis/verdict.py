@@ -50,7 +50,7 @@ class Loss:
 
     @property
     def sentence(self) -> str:
-        """``31 % of GPU time lost in 96 s pauses every 168 s: train.py:140: ... (GPU211)``."""
+        """``31% of GPU time lost in 96 s pauses every 168 s: train.py:140: ... (GPU211)``."""
         text = f"{percent(self.share)} of GPU time lost {_how(self)}"
         if self.findings:
             text += f": {self.findings[0]}"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 
 def percent(ratio: float) -> str:
-    """``0.312`` as ``31 %``; what is neither none nor all never reads ``0 %`` or ``100 %``."""
+    """``0.312`` as ``31%``; what is neither none nor all never reads ``0%`` or ``100%``."""
     value = 100 * ratio
     if 0 < value < 0.5:
-        return "<1 %"
+        return "<1%"
     if 99.5 <= value < 100:
-        return ">99 %"
-    return f"{value:.0f} %"
+        return ">99%"
+    return f"{value:.0f}%"
 
 
 def duration(seconds: float) -> str:

@@ -65,7 +65,7 @@ class Request:
 class Estimate:
     """Memory in bytes: ``allocated`` by tensors, ``reserved`` by the allocator, ``device`` as nvidia-smi shows it.
 
-    ``low_bytes`` to ``high_bytes`` is the interval of device memory that held 90 % of the benchmark's jobs. ``fits``
+    ``low_bytes`` to ``high_bytes`` is the interval of device memory that held 90% of the benchmark's jobs. ``fits``
     and ``free_bytes`` are None where no card was named. ``allocated`` and ``reserved`` are 0 for methods that do not
     know them.
     """

@@ -82,7 +82,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     add(
         "--suggest-batch",
         action="store_true",
-        help="find the largest batches for training and evaluation that leave 10 %% free",
+        help="find the largest batches for training and evaluation that leave 10%% free",
     )
     add(
         "--savings",

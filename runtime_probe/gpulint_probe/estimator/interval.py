@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 MIB = 1 << 20
-# Of the benchmark's jobs with more than 1 GiB reserved, 90 % lie between these factors of the estimate once the context
+# Of the benchmark's jobs with more than 1 GiB reserved, 90% lie between these factors of the estimate once the context
 # is known. The public labels that this was measured on have errors of their own, so it is rather too wide.
 LOW, HIGH = 0.82, 1.20
 # Contexts seen in public measurements (cards.py); used while none is given.

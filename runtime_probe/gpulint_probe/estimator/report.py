@@ -51,7 +51,7 @@ def print_table(console: Console, estimate: Estimate, suggestion: Suggestion | N
         share = 100 * abs(estimate.free_bytes) / estimate.capacity_bytes
         if estimate.fits:
             side = (
-                f"{_gib(estimate.free_bytes)} GiB ({share:.0f} %) free"
+                f"{_gib(estimate.free_bytes)} GiB ({share:.0f}%) free"
                 if estimate.free_bytes > 0
                 else "only by returning cached memory"
             )

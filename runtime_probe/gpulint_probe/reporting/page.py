@@ -50,17 +50,18 @@ def headline(analysis: Analysis) -> str:
     if analysis.utilization is None:
         return "No GPU activity was seen."
     kind = "GPU utilization (coarse: share of time in which any kernel ran)" if analysis.coarse else "SM activity"
-    verdict = ", low by the 50 % of the ICSE 2024 study" if analysis.utilization <= LOW else ""
-    return f"{kind} {percent(analysis.utilization)} on average{verdict}."
+    verdict = ", below the ICSE 2024 study's 50% threshold" if analysis.utilization <= LOW else ""
+    return f"Average {kind}: {percent(analysis.utilization)}{verdict}."
 
 
 def facts(analysis: Analysis) -> str:
     """What ran, for how long, seen how."""
     recording = analysis.recording
     names = dict.fromkeys(gpu.name for gpu in analysis.gpus)
-    cards = listed([f"{sum(gpu.name == name for gpu in analysis.gpus)} x {name}" for name in names]) or "no GPUs"
+    cards = listed([f"{sum(gpu.name == name for gpu in analysis.gpus)} x {name}" for name in names])
     ended = "did not end" if recording.exit_code is None else f"exit code {recording.exit_code}"
-    return f"{duration(analysis.seconds)}, {ended}; {cards}; {recording.source} every {recording.interval_s:g} s"
+    sampled = f"{cards}; {recording.source} every" if cards else "no GPU data; host sampled every"
+    return f"{duration(analysis.seconds)}, {ended}; {sampled} {recording.interval_s:g} s"
 
 
 def totals(analysis: Analysis) -> str:
@@ -77,10 +78,10 @@ def remarks(analysis: Analysis) -> list[str]:
     """What else the figures say, what was not seen, and what went wrong."""
     found: list[str] = []
     for condition, text in (
-        ("improper_batch_size", "mean utilization and peak memory are both at most 50 %: a larger batch would fit"),
-        ("insufficient_memory", "mean utilization is at most 50 % while memory peaks above 80 %: the batch cannot grow"
+        ("improper_batch_size", "mean utilization and peak memory are both at most 50%: a larger batch would fit"),
+        ("insufficient_memory", "mean utilization is at most 50% while memory peaks above 80%: the batch cannot grow"
          " before memory is saved (lower precision, activation checkpointing, sharding)"),
-        ("fluctuating", "utilization swings by more than 90 points in over 75 % of the 120 s windows"),
+        ("fluctuating", "utilization swings by more than 90 points in over 75% of the 120 s windows"),
     ):  # fmt: skip
         if gpus := [gpu for gpu in analysis.gpus if getattr(gpu, condition) and not gpu.never_used]:
             found.append(f"{_named(gpus, analysis)}: {text}")

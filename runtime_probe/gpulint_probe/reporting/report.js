@@ -11,7 +11,7 @@
 
   function text(value, unit) {
     if (value === null) return "not seen";
-    if (unit === "%") return Math.round(value * 100) + " %";
+    if (unit === "%") return Math.round(value * 100) + "%";
     if (unit === "B") return (value / 1073741824).toFixed(1) + " GiB";
     return (value / 1e6).toFixed(0) + " MB/s";
   }

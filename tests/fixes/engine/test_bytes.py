@@ -51,7 +51,7 @@ def test_text_that_the_encoding_lacks(fix: Any, repairs: Any, tree: Path) -> Non
     (tree / "b.py").write_bytes(b"WASTE\n")
     code, _, err = fix("--apply")
     assert code == 1
-    assert err == "a.py:2:10: TST101 is not fixed: the new text of a.py cannot be written in its encoding latin-1\n"
+    assert err == "a.py:2:10: TST101 was not fixed: the new text of a.py cannot be written in its encoding latin-1\n"
     assert (tree / "a.py").read_bytes() == LATIN
     assert (tree / "b.py").read_text(encoding="utf-8") == "'漢'\n"
 

@@ -26,7 +26,7 @@ def test_without_apply_nothing_is_written(fix: Any, tree: Path) -> None:
         "1 fix in 1 file can be applied with --apply.",
         "1 more with --unsafe-fixes:",
         "  a.py:2:9: TST102: take the risk, which changes results",
-        "1 finding to repair by hand (TST103); see gpulint scan.",
+        "1 finding to fix by hand (TST103); see gpulint scan.",
     ]
 
 
@@ -42,7 +42,7 @@ def test_apply(fix: Any, tree: Path) -> None:
         "b.sh: 1 fix (TST101)",
         "Applied 3 fixes in 2 files.",
     ]
-    assert fix("--apply")[:2] == (0, "Nothing was fixed.\n" + "\n".join(out.splitlines()[3:]) + "\n")
+    assert fix("--apply")[:2] == (0, "No fixes applied.\n" + "\n".join(out.splitlines()[3:]) + "\n")
 
 
 def test_unsafe_fixes_on_request(fix: Any, tree: Path) -> None:

@@ -92,7 +92,7 @@ def test_hard_links_are_left_with_the_reason(fix: Any, tree: Path) -> None:
     (tree / "b.py").write_text("WASTE\n")
     code, out, err = fix("--apply")
     assert code == 1
-    assert "a.py:1:1: TST101 is not fixed: " in err
+    assert "a.py:1:1: TST101 was not fixed: " in err
     assert "the file has 2 hard links" in err
     assert "Applied 1 fix in 1 file." in out
     assert (tree.parent / "other.py").read_text() == (tree / "a.py").read_text() == "WASTE\n"
@@ -279,7 +279,7 @@ def test_a_read_only_file_system(small_disk: Path, fix: Any, monkeypatch: pytest
     code, out, err = fix("--apply")
     assert code == 1
     assert "read-only" in err.lower()
-    assert out == "Nothing was fixed.\n"
+    assert out == "No fixes applied.\n"
 
 
 def test_a_limit_on_the_size_of_files(tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ def test_a_fix_that_breaks_its_file_is_dropped_and_the_others_are_done(
     assert f"{name}: {text.count('WASTE') - 1} fix" in out
     (message,) = err.splitlines()
     assert message.startswith(f"{name}:")
-    assert f"TST101 is not fixed: {name} could no longer be read: " in message
+    assert f"TST101 was not fixed: {name} could no longer be read: " in message
 
 
 def test_a_file_that_was_broken_in_parts_may_stay_so(fix: Any, tree: Path) -> None:
@@ -95,7 +95,7 @@ def test_a_fix_that_does_not_silence_its_finding_is_not_done(fix: Any, repairs: 
     (tree / "a.py").write_text("WASTE\nWASTE # KEEP\nWASTE\n")
     code, _, err = fix("--apply")
     assert code == 1
-    assert err == "a.py:2:1: TST101 is not fixed: the fix does not silence its finding\n"
+    assert err == "a.py:2:1: TST101 was not fixed: the fix does not silence its finding\n"
     assert (tree / "a.py").read_text() == "FIXED\nWASTE # KEEP\nFIXED\n"
 
 
@@ -104,7 +104,7 @@ def test_two_fixers_that_undo_each_other_come_to_an_end(fix: Any, repairs: Any, 
     (tree / "a.py").write_text("WASTE\n")
     code, _, err = fix("--apply", "--select", "TST101,TST104")
     assert code == 1
-    assert err == "a.py:1:1: TST104 is not fixed: it undoes another fix\n"
+    assert err == "a.py:1:1: TST104 was not fixed: it undoes another fix\n"
     assert (tree / "a.py").read_text() == "FIXED\n"
 
 
@@ -113,7 +113,7 @@ def test_a_fix_that_makes_work_for_ever_comes_to_an_end(fix: Any, repairs: Any, 
     (tree / "a.py").write_text("WASTE\n")
     code, _, err = fix("--apply")
     assert code == 1
-    assert err.endswith("TST101 is not fixed: fixes do not come to an end after 10 rounds\n")
+    assert err.endswith("TST101 was not fixed: fixes do not come to an end after 10 rounds\n")
 
 
 def test_a_line_that_moves_up_to_a_repaired_place_is_no_failure(fix: Any, repairs: Any, tree: Path) -> None:
@@ -143,7 +143,7 @@ def test_a_comment_inside_of_what_is_replaced_is_not_lost(fix: Any, repairs: Any
     (tree / "a.py").write_text(text)
     code, _, err = fix("--apply")
     assert code == 1
-    assert err == "a.py:2:1: TST101 is not fixed: the comment '# why' would be lost\n"
+    assert err == "a.py:2:1: TST101 was not fixed: the comment '# why' would be lost\n"
     assert (tree / "a.py").read_text() == text.replace("WASTE + '#'\n", "FIXED")
 
 
@@ -239,7 +239,7 @@ def test_standard_input_takes_no_fix_of_several_files(
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"WASTE\n")))
     code, out, err = fix("--stdin-filename", "a.py")
     assert (code, out) == (1, "WASTE\n")
-    assert "it would change other files than standard input" in err
+    assert "it would change other files, not only standard input" in err
 
 
 @pytest.mark.parametrize(

@@ -90,7 +90,7 @@ def test_what_is_read_only_is_named_and_left(fix: Any, tree: Path, what: str) ->
     finally:
         target.chmod(0o755)
     assert code == 1
-    assert "sub/a.py:1:1: TST101 is not fixed: " in err
+    assert "sub/a.py:1:1: TST101 was not fixed: " in err
     assert "read-only" in err
     assert "Applied 1 fix in 1 file." in out
     assert (path.read_text(), (tree / "b.py").read_text()) == ("WASTE\n", "FIXED\n")
@@ -106,7 +106,7 @@ def test_a_full_disk(fix: Any, tree: Path, monkeypatch: pytest.MonkeyPatch) -> N
     code, out, err = fix("--apply")
     assert code == 1
     assert "a.py: cannot be written: No space left on device" in err
-    assert out == "Nothing was fixed.\n"
+    assert out == "No fixes applied.\n"
     assert (tree / "a.py").read_text() == "WASTE\n"
     assert names(tree) == ["a.py", "gpulint.toml"]
 

@@ -1,0 +1,203 @@
+"""Rows on calls that cost time whatever framework makes them: downloads, uploads, checkpoints, collectives, waits."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Literal
+
+from gpulint.libraries.names import words
+from gpulint.records import dataclass
+
+
+def check_pattern(text: str) -> None:
+    """Refuse what is no regular expression.
+
+    Raises:
+        ValueError: it is none.
+    """
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise ValueError(f"is no regular expression: {error}") from None
+
+
+Pattern = Annotated[str, check_pattern]
+What = Literal["data", "weights", "metric"]
+
+
+@dataclass(frozen=True, slots=True)
+class Download:
+    """Functions and classes that fetch something whenever they are called."""
+
+    calls: tuple[str, ...]
+    """Qualified names."""
+    origin: str
+    """Where from, as a reader knows it: ``the internet``."""
+    what: What = "data"
+
+    @property
+    def label(self) -> str:
+        """What tells the row from others of its kind."""
+        return self.calls[0]
+
+    @property
+    def words(self) -> frozenset[str]:
+        """A file that makes such a call has one of these words."""
+        return words(self.calls)
+
+
+@dataclass(frozen=True, slots=True)
+class HubDownload:
+    """Functions, classes and methods that take an identifier of the Hugging Face hub, or a path."""
+
+    name: str
+    """The last component of the qualified name."""
+    argument: str
+    """The parameter that holds the identifier."""
+    position: int | None = None
+    """Its place."""
+    modules: tuple[str, ...] = ("",)
+    """How the qualified name starts."""
+    what: What = "weights"
+
+    @property
+    def label(self) -> str:
+        """What tells the row from others of its kind."""
+        return self.name
+
+    @property
+    def words(self) -> frozenset[str]:
+        """A file that makes such a call has one of these words."""
+        return frozenset({self.name})
+
+
+@dataclass(frozen=True, slots=True)
+class DataSets:
+    """Packages whose data set classes download when they are first used."""
+
+    modules: tuple[str, ...]
+    """How the qualified names of the classes start."""
+    origin: str = "the data set's own server"
+    ending: str = ""
+    """How the names of the classes end, where a package has others too."""
+    made_up: tuple[str, ...] = ()
+    """Classes that make their data up, or are no data sets."""
+
+    @property
+    def label(self) -> str:
+        """What tells the row from others of its kind."""
+        return self.modules[0]
+
+    @property
+    def words(self) -> frozenset[str]:
+        """A file that uses such a class has one of these words."""
+        return frozenset(module.partition(".")[0] for module in self.modules)
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """Calls that send files to a server and return when they are there."""
+
+    calls: tuple[str, ...] = ()
+    """Qualified names of functions."""
+    methods: tuple[str, ...] = ()
+    """Names of methods."""
+    owner: Pattern = ""
+    """What the name of a method's receiver has in it, in any case."""
+
+    @property
+    def label(self) -> str:
+        """What tells the row from others of its kind."""
+        return (*self.calls, *self.methods)[0]
+
+    @property
+    def words(self) -> frozenset[str]:
+        """A file that makes such a call has one of these words."""
+        return words((*self.calls, *self.methods))
+
+
+@dataclass(frozen=True, slots=True)
+class Saver:
+    """Calls that write a checkpoint before they return, or make a framework do so."""
+
+    calls: tuple[str, ...] = ()
+    """Patterns of qualified names."""
+    path: str = ""
+    """The parameter that says where to."""
+    position: int | None = None
+    """Its place."""
+    methods: tuple[str, ...] = ()
+    owner: Pattern = ""
+    """What the name of a method's receiver has to be; any that is no tokenizer or configuration if nothing is given."""
+    callback: bool = False
+    """The call makes an object or settings by which the framework saves while it trains."""
+    always: bool = False
+    """The framework always saves so: only a remote path counts."""
+    off: tuple[str, ...] = ()
+    """A parameter, and its value with which nothing is saved."""
+    dumps: bool = False
+    """The function writes anything: only a model counts."""
+
+    @property
+    def label(self) -> str:
+        """What tells the row from others of its kind."""
+        return (*self.calls, *self.methods)[0]
+
+    @property
+    def words(self) -> frozenset[str]:
+        """A file that makes such a call has one of these words."""
+        return words((*self.calls, *self.methods))
+
+
+@dataclass(frozen=True, slots=True)
+class Collective:
+    """Collective operations of a library."""
+
+    modules: tuple[str, ...]
+    """How the qualified names start."""
+    objects: tuple[str, ...] = ()
+    """Names of objects that have them as methods, where nothing else tells what they are."""
+    reductions: tuple[str, ...] = ()
+    gathers: tuple[str, ...] = ()
+    barriers: tuple[str, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """What tells the row from others of its kind."""
+        return self.modules[0]
+
+    @property
+    def words(self) -> frozenset[str]:
+        """A file that makes such a call has one of these words."""
+        return frozenset((*self.reductions, *self.gathers, *self.barriers))
+
+
+@dataclass(frozen=True, slots=True)
+class Sync:
+    """Calls in which the host waits for the GPU."""
+
+    calls: tuple[str, ...]
+    """Qualified names of functions."""
+    kind: Literal["barrier", "read"]
+    """``barrier`` waits for all queued work, ``read`` for the value of the first argument."""
+
+    @property
+    def label(self) -> str:
+        """What tells the row from others of its kind."""
+        return self.calls[0]
+
+    @property
+    def words(self) -> frozenset[str]:
+        """A file that makes such a call has one of these words."""
+        return words(self.calls)
+
+
+KINDS = {
+    "download": Download,
+    "hub-download": HubDownload,
+    "data-sets": DataSets,
+    "upload": Upload,
+    "saver": Saver,
+    "collective": Collective,
+    "sync": Sync,
+}
