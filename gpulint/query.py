@@ -200,7 +200,7 @@ def query(function: Callable[Concatenate[K, P], T]) -> Callable[Concatenate[K, P
     return cast("Callable[Concatenate[K, P], T]", ask)
 
 
-class query_property(Generic[T]):  # noqa: N801 - used as a decorator
+class query_property(Generic[T]):
     """The same for a property of an object that is itself an answer, such as a program."""
 
     def __init__(self, function: Callable[[Any], T]) -> None:
