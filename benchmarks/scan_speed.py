@@ -6,13 +6,14 @@ Each tree (a folder that is already on disk; nothing is fetched) is measured ``N
 
 * *parse*: a fresh interpreter calls ``ast.parse`` on every ``.py`` file of the tree that gpulint discovers;
 * *cold*: ``python -m gpulint scan --no-cache`` over the tree, start of the interpreter included;
+* *cold, 2 processes*: the same with ``--jobs 2``;
 * *warm*: the same with a cache that an earlier scan has filled;
 * each peer's command, with the tree appended.
 
 Printed per tree: medians of CPU time (user and system), wall time and peak resident memory, and the ratio of the CPU
 time to that of parsing. Then the same for a single script and for ``gpulint --version`` beside a bare interpreter, for
 an edit of one file held by a language server (*keystroke*), and with ``--growth`` for generated trees of rising size.
-``--docs`` writes the tables into a page between its two marks.
+At the end what was measured is compared with the targets. ``--docs`` writes the tables into a page between its marks.
 
 Wall time means little on a busy machine; CPU time and the ratio hold. POSIX only (``os.wait4`` counts a child's costs).
 """
@@ -23,6 +24,7 @@ import argparse
 import atexit
 import functools
 import os
+import platform
 import shlex
 import statistics
 import subprocess
@@ -31,6 +33,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 
 from pages import put
@@ -47,7 +50,8 @@ for path in sys.stdin.read().split("\\0"):
 """
 _PEAK_UNIT = 1 if sys.platform == "darwin" else 1024
 """Bytes that ``ru_maxrss`` counts in."""
-_SCAN = [sys.executable, "-m", "gpulint", "scan", "--jobs", "1"]
+_COLD = [sys.executable, "-m", "gpulint", "scan"]
+_SCAN = [*_COLD, "--jobs", "1"]
 _TRAINER = """\
 import torch
 from torch.utils.data import DataLoader
@@ -89,6 +93,50 @@ class Cost:
     cpu_s: float
     wall_s: float
     peak: float
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The most that something may cost."""
+
+    what: str
+    most: float
+    unit: str = ""
+
+
+LARGE = 1_000
+"""Python files from which a tree counts as large."""
+COLD = Target("cold scan, CPU of parsing", 3.5, "x")
+COLD_LARGE = Target(f"cold scan of a tree of {LARGE:,} Python files or more, CPU of parsing", 4.0, "x")
+PEAK_LARGE = Target("peak memory of that scan", 900, " MB")
+WARM = Target("warm scan, CPU of parsing", 0.15, "x")
+WORKERS = Target("wall time of a cold scan by two processes, of that by one", 0.65, "x")
+SCRIPT = Target("cold scan of one script, CPU", 0.15, " s")
+VERSION = Target("gpulint --version, CPU of bare Python", 1.5, "x")
+KEYSTROKE = Target("keystroke, CPU", 50, " ms")
+FILES = Target("scan of 100,000 generated files, CPU", 25, " s")
+FILES_PEAK = Target("peak memory of that scan", 400, " MB")
+reached: dict[Target, list[tuple[str, float]]] = {}
+"""What was measured, and where."""
+
+
+def note(target: Target, where: str, value: float) -> None:
+    """Keep a figure for the table of targets."""
+    reached.setdefault(target, []).append((where, value))
+
+
+def summary() -> Iterator[str]:
+    """The table of targets, as far as they were measured."""
+    machine = f"{platform.machine()}, {os.cpu_count()} CPUs, Python {platform.python_version()}"
+    yield f"Measured on {date.today():%Y-%m-%d}: {machine}."
+    yield ""
+    yield "| target | at most | measured | where |"
+    yield "|---|---:|---:|---|"
+    for target, found in reached.items():
+        for where, value in found:
+            missed = "" if value <= target.most else " (missed)"
+            yield f"| {target.what} | {target.most:g}{target.unit} | {value:.3g}{target.unit}{missed} | {where} |"
+    yield ""
 
 
 @functools.cache
@@ -174,11 +222,19 @@ def tree_costs(tree: Path, runs: int, select: list[str], peers: dict[str, list[s
         ways: dict[str, Callable[[], Cost]] = {
             "parse": lambda: measure([sys.executable, "-c", _PARSE], listing),
             "cold": lambda: measure([*scan, "--no-cache", str(tree)]),
+            "cold, 2 processes": lambda: measure([*_COLD, "--jobs", "2", *select, "--no-cache", str(tree)]),
             "warm": lambda: measure(warm),
         }
         for name, command in peers.items():
             ways[name] = lambda command=command: measure([*command, str(tree)])  # type: ignore[misc]
         costs = paired(runs, ways)
+    parse, cold = costs["parse"], costs["cold"]
+    is_large = len(files) >= LARGE
+    note(COLD_LARGE if is_large else COLD, tree.name, cold.cpu_s / parse.cpu_s)
+    if is_large:
+        note(PEAK_LARGE, tree.name, cold.peak / 1e6)
+    note(WARM, tree.name, costs["warm"].cpu_s / parse.cpu_s)
+    note(WORKERS, tree.name, costs["cold, 2 processes"].wall_s / cold.wall_s)
     yield from rows(f"{tree.name}: {len(files):,} files, {lines:,} lines", costs, "parse")
 
 
@@ -196,19 +252,21 @@ def script_costs(script: Path, runs: int) -> Iterator[str]:
             },
         )
     lines = script.read_bytes().count(b"\n")
+    note(SCRIPT, f"{lines:,} lines", costs["cold"].cpu_s)
     yield from rows(f"one script, {lines:,} lines", costs, "parse")
     costs = paired(
         max(runs, 15),
         {
             "bare Python": lambda: measure([sys.executable, "-c", "pass"]),
             "gpulint --version": lambda: measure([sys.executable, "-m", "gpulint", "--version"]),
-            "importing all rules": lambda: measure(
-                [sys.executable, "-c", "from gpulint import plugins; plugins.load()"]
-            ),
+            "loading plugins": lambda: measure([sys.executable, "-c", "from gpulint import plugins; plugins.load()"]),
         },
     )
+    note(VERSION, "", costs["gpulint --version"].cpu_s / costs["bare Python"].cpu_s)
     yield from rows("starting", costs, "bare Python")
-    yield f"A keystroke in the same script, once the server is up: {keystroke_s(script) * 1000:.0f} ms of CPU time."
+    keystroke = keystroke_s(script) * 1000
+    note(KEYSTROKE, f"{lines:,} lines", keystroke)
+    yield f"A keystroke in the same script, once the server is up: {keystroke:.0f} ms of CPU time."
     yield ""
 
 
@@ -247,6 +305,9 @@ def growth(sizes: Sequence[int]) -> Iterator[str]:
             cost = measure([*_SCAN, "--no-cache", folder])
             yield f"| {size:,} | {cost.cpu_s:.2f} | {1000 * cost.cpu_s / size:.2f} | {cost.peak / 2**20:.0f} |"
             made = size
+            if size == 100_000:
+                note(FILES, "", cost.cpu_s)
+                note(FILES_PEAK, "", cost.peak / 1e6)
     yield ""
 
 
@@ -267,6 +328,7 @@ def main() -> None:
         parts.append(script_costs(args.script.resolve(), args.runs))
     if args.growth:
         parts.append(growth((100, 1_000, 10_000, 100_000)))
+    parts.append(summary())
     lines = []
     for part in parts:
         for line in part:

@@ -104,8 +104,7 @@ class _Walk:
         self.found.files.sort(key=lambda path: path.parts)
         return self.found
 
-    def first_visit(self, path: Path) -> bool:
-        real = disk.real(path)
+    def first_visit(self, real: str) -> bool:
         fresh = real not in self.seen
         self.seen.add(real)
         return fresh
@@ -114,7 +113,8 @@ class _Walk:
         todo = [(folder, ignores)]
         while todo:
             folder, ignores = todo.pop()
-            if not self.first_visit(folder):
+            real = disk.real(folder)
+            if not self.first_visit(real):
                 continue
             try:
                 with os.scandir(folder) as listing:
@@ -136,7 +136,7 @@ class _Walk:
                 elif self.excluded(path) or ignores.match(path):
                     continue
                 elif entry.is_file(follow_symlinks=False):
-                    self.file(path)
+                    self.file(path, real=os.path.join(real, entry.name))  # noqa: PTH118 - there may be many
                 else:
                     self.found.note(path, "not read: no regular file")
 
@@ -182,7 +182,8 @@ class _Walk:
             return True
         return False
 
-    def file(self, path: Path, *, explicit: bool = False) -> None:
+    def file(self, path: Path, *, explicit: bool = False, real: str | None = None) -> None:
+        """Take a file; ``real`` is its path without links, where that is known."""
         if not explicit and not _may_be_code(path):
             return
         try:
@@ -196,7 +197,7 @@ class _Walk:
                     message = "skipped: gpulint does not read this kind of file"
                     self.found.problems.append(Problem(path, message, is_error=False, is_warning=True))
                 return
-            if not self.first_visit(path):
+            if not self.first_visit(real or disk.real(path)):
                 return
             if reason := _too_large(path, info.st_size):
                 self.found.note(path, f"skipped: {reason}")

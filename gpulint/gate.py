@@ -4,28 +4,31 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import cache, cached_property, reduce
+from operator import or_
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpulint import regex
 from gpulint.rule import Kind
+from gpulint.workspace.word_index import word_of
 
 if TYPE_CHECKING:
     from gpulint.rule import Rule
+    from gpulint.workspace.substrings import Substrings
     from gpulint.workspace.tree import Tree
 
 CODE = (Kind.PYTHON, Kind.NOTEBOOK)
 
 
 class Gate:
-    """The gate of one file; each token is looked for once."""
+    """The gate of one file. In code, what an identifier may hold is looked for in the file's identifiers first."""
 
     def __init__(self, tree: Tree, path: Path, kind: Kind) -> None:
         self._tree = tree
         self._kind = kind
         self.path = path
         self._data = tree.utf8(path)
-        # An identifier is found faster among the file's identifiers than in the whole file.
-        self._words = tree.word_index.vocabulary(path) if kind in CODE else self._data
         self._known: dict[str, bool] = {}
         self.models = tree.models
 
@@ -35,11 +38,30 @@ class Gate:
             return False
         if rule.reads and any(map(self.has_word, self.models.added_words(rule.reads))):
             return True
-        code = self._kind in CODE
-        groups = rule.code_tokens + rule.tokens if code else rule.tokens
-        if not all(any(map(self.has, group)) for group in groups):
+        if self._kind not in CODE:
+            return all(map(self.has_any, rule.tokens))
+        if not all(map(self.has_any, rule.code_tokens)) or not all(map(self.has_any, rule.tokens)):
             return False
-        return not code or rule.may_fire is None or rule.may_fire(self)
+        return rule.may_fire is None or rule.may_fire(self)
+
+    @cached_property
+    def _words(self) -> frozenset[bytes]:
+        """The identifiers in the file's bytes."""
+        return self._tree.word_index.of(self.path)
+
+    @cached_property
+    def _mask(self) -> tuple[int, int]:
+        """What is in the identifiers, and all that was looked for there."""
+        substrings = self._tree.word_index.substrings
+        return substrings.found_in(self._words), substrings.known
+
+    def _in_words(self, bits: int) -> int:
+        """Those of some strings that are in the file's identifiers."""
+        there, known = self._mask
+        if bits & ~known:  # a string that no gate has asked for before
+            del self._mask
+            there, known = self._mask
+        return bits & there
 
     def tree_has(self, token: str) -> bool:
         """Is a string in any file of the tree?"""
@@ -51,15 +73,15 @@ class Gate:
 
     def has_word(self, word: str) -> bool:
         """Is an identifier in the file?"""
-        return b"\n%b\n" % word.encode() in self._words
+        return word_of(word) in self._words
 
     def calls(self, names: Iterable[str]) -> bool:
         """Is one of these identifiers followed by a parenthesis, in a line that is no example in a docstring?"""
-        return any(self.has_word(name) and self._calls(name.encode()) for name in names)
+        return any(map(self._calls, self._words.intersection(_encoded(frozenset(names)))))
 
     def calls_like(self, pattern: re.Pattern[bytes]) -> bool:
-        """The same for identifiers in which there is a match; they stand on a line each."""
-        words, seen = self._words, set[bytes]()
+        """The same for identifiers in which there is a match."""
+        words, seen = self._tree.word_index.vocabulary(self.path), set[bytes]()
         for match in pattern.finditer(words):
             word = words[words.rfind(b"\n", 0, match.start()) + 1 : words.find(b"\n", match.end())]
             if word not in seen and self._calls(word):
@@ -68,17 +90,71 @@ class Gate:
         return False
 
     def _calls(self, word: bytes) -> bool:
-        # The word comes first, as a search for fixed bytes is far faster than one for a word boundary.
-        for match in re.finditer(rb"%b(?<!\w%b)\s*\(" % (word, word), self._data):
-            line = self._data[self._data.rfind(b"\n", 0, match.start()) + 1 : match.start()]
-            if not line.lstrip().startswith((b">>>", b"...")):
-                return True
+        # Searching for fixed bytes is far faster than any expression with a word boundary.
+        data, at = self._data, -1
+        while (at := data.find(word, at + 1)) != -1:
+            if _CALLED.match(data, at + len(word)) and not _IN_WORD.match(data[max(at - 1, 0) : at]):
+                line = data[data.rfind(b"\n", 0, at) + 1 : at]
+                if not line.lstrip().startswith((b">>>", b"...")):
+                    return True
         return False
+
+    def has_any(self, tokens: tuple[str, ...] | frozenset[str]) -> bool:
+        """Is one of these strings in the file?"""
+        if self._kind not in CODE:
+            return any(map(self.has, tokens))
+        substrings = self._tree.word_index.substrings
+        found = substrings.of_tokens.get(tokens)
+        if found is None:
+            found = substrings.of_tokens[tokens] = _bits(substrings, tokens)
+        whole, parts, others = found
+        there = self._in_words(whole | parts)
+        if there & whole:
+            return True
+        return bool(others) and (not parts or there & parts != 0) and any(map(self.has, others))
 
     def has(self, token: str) -> bool:
         """Is a string in the file?"""
         found = self._known.get(token)
         if found is None:
-            plain = token.isascii() and token.isidentifier()
-            found = self._known[token] = token.encode() in (self._words if plain else self._data)
+            found = self._known[token] = self._has(token)
         return found
+
+    def _has(self, token: str) -> bool:
+        if self._kind in CODE:
+            part = _identifier(token)
+            if part and not self._in_words(self._tree.word_index.substrings.bit(part)):
+                return False
+            if len(part) == len(token):
+                return True
+        return word_of(token) in self._data
+
+
+_CALLED = regex.compile(rb"\s*\(")
+_IN_WORD = regex.compile(rb"\w")
+_IDENTIFIER = regex.compile(r"[A-Za-z0-9_]+")
+
+
+@cache
+def _identifier(token: str) -> bytes:
+    """The longest (part of an) identifier in a string; empty if there may be none."""
+    parts = _IDENTIFIER.findall(token) if token.isascii() else []
+    return max(parts, key=len, default="").encode()
+
+
+def _bits(substrings: Substrings, tokens: Iterable[str]) -> tuple[int, int, tuple[str, ...]]:
+    """The bits of those strings that identifiers can hold, the bits of what they hold of the others, and the others.
+
+    There are no bits of others if one of them holds nothing of an identifier.
+    """
+    plain = [token for token in tokens if len(_identifier(token)) == len(token)]
+    others = tuple(token for token in tokens if token not in plain)
+    whole = reduce(or_, (substrings.bit(_identifier(token)) for token in plain), 0)
+    if not all(map(_identifier, others)):
+        return whole, 0, others
+    return whole, reduce(or_, (substrings.bit(_identifier(token)) for token in others), 0), others
+
+
+@cache
+def _encoded(names: frozenset[str]) -> frozenset[bytes]:
+    return frozenset(map(word_of, names))

@@ -65,10 +65,24 @@ def summary(fixed: Fixed, context: Context, *, applied: bool) -> list[str]:
         lines += [f"  {_place(outcome, context)}: {_description(outcome)}" for outcome in waiting]
     if declined := fixed.of(State.DECLINED):
         lines += [f"{counted(len(declined), 'finding')} not fixed:"]
-        lines += [f"  {_place(outcome, context)}: {outcome.reason}" for outcome in declined]
+        lines += _by_reason(declined, context)
     if by_hand := [*fixed.of(State.ADVICE), *fixed.of(State.UNFIXABLE)]:
         codes = Counter(outcome.result.finding.rule.code for outcome in by_hand)
         lines += [f"{counted(len(by_hand), 'finding')} to fix by hand ({_codes(codes)}); see gpulint scan."]
+    return lines
+
+
+def _by_reason(outcomes: list[Outcome], context: Context) -> list[str]:
+    """A line for each outcome; where several share a reason, the reason once and their places below it."""
+    groups: dict[str, list[str]] = {}
+    for outcome in outcomes:
+        groups.setdefault(outcome.reason, []).append(_place(outcome, context))
+    lines = []
+    for reason, places in groups.items():
+        if len(places) == 1:
+            lines.append(f"  {places[0]}: {reason}")
+        else:
+            lines += [f"  {reason}:", *(f"    {place}" for place in places)]
     return lines
 
 

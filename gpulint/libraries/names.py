@@ -7,7 +7,9 @@ from collections.abc import Iterable
 from fnmatch import translate
 from functools import cache
 
-_WORD = re.compile(r"\w+")
+from gpulint import regex
+
+_WORD = regex.compile(r"\w+")
 
 
 def matches(patterns: tuple[str, ...], names: Iterable[str]) -> bool:

@@ -13,6 +13,7 @@ from lsprotocol.types import (
     DiagnosticTag,
 )
 
+from gpulint import regex
 from gpulint.engine import Result
 from gpulint.finding import Finding, Problem, Severity
 from gpulint.fix import Declined, Fix, Safety
@@ -29,6 +30,7 @@ _SEVERITIES = {
     Severity.INFO: DiagnosticSeverity.Information,
 }
 _LEVELS = {"error": DiagnosticSeverity.Error, "warning": DiagnosticSeverity.Warning}
+_SPECIAL = regex.compile(r"[\\`*_<>\[\]]")
 _CODES = {"error": "unreadable", "warning": "suppression"}
 """Of problems, by their level."""
 
@@ -88,8 +90,9 @@ def diagnostics(
 def diagnostic(found: Finding, places: Places, *, related: bool) -> Diagnostic:
     """One finding; ``related`` places are left out for editors that do not show them."""
     return Diagnostic(
-        places.range(found.path, found.span),
-        f"{found.message}\n{found.help}" if found.help else found.message,
+        places.range(found.path, _first_line(found.span)),
+        # Code to copy, which follows in some texts, is in the hover.
+        "\n".join(filter(None, (found.message, found.help.partition("\n")[0]))),
         severity=_SEVERITIES[found.severity],
         code=found.rule.code,
         code_description=CodeDescription(found.rule.url),
@@ -104,12 +107,30 @@ def diagnostic(found: Finding, places: Places, *, related: bool) -> Diagnostic:
     )
 
 
+def _first_line(span: Span) -> Span:
+    """The part of a span on its first line: a whole function with wavy lines hides what else is wrong in it."""
+    if span.end_line == span.line:
+        return span
+    return Span(span.line, span.column, span.line, 1_000_000, span.cell)
+
+
+def markdown(text: str) -> str:
+    """Plain text as Markdown: what is between backticks stays code, all else is shown as it is."""
+    parts = text.split("`")
+    if len(parts) % 2 == 0:  # a backtick without another
+        return _SPECIAL.sub(r"\\\g<0>", text)
+    return "`".join(part if at % 2 else _SPECIAL.sub(r"\\\g<0>", part) for at, part in enumerate(parts))
+
+
 def hover(result: Result) -> str:
     """Why a finding costs GPU time and what to do, as Markdown."""
     found, rule = result.finding, result.finding.rule
-    parts = [f"**{rule.code} {rule.name}**: {found.message}", rule.why, f"*{rule.worth}*" if rule.evidence else ""]
-    parts.append(found.help)
+    parts = [f"**{rule.code} {rule.name}**: {markdown(found.message)}", markdown(rule.why)]
+    if rule.evidence and "706" not in rule.why:
+        parts.append(f"*{markdown(rule.worth)}*")
+    advice, _, code = found.help.partition("\n")
+    parts += [markdown(advice), f"```\n{code}\n```" if code else ""]
     if isinstance(result.fix, Declined):
-        parts.append(f"No automatic fix: {result.fix.reason}")
+        parts.append(f"No automatic fix: {markdown(result.fix.reason)}")
     parts.append(f"[About this rule]({rule.url})")
     return "\n\n".join(filter(None, parts))

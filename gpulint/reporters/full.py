@@ -1,4 +1,4 @@
-"""The format for people: the source with the span underlined, why it costs GPU time and what to do."""
+"""The format for people: the source with the span underlined, what to do, and once for each rule why."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import unicodedata
 from collections.abc import Sequence
 from functools import lru_cache
 
+from gpulint import regex
 from gpulint.counting import counted
 from gpulint.engine import Report, Result
 from gpulint.escaping import no_command, printable
@@ -17,6 +18,7 @@ from gpulint.source import SourceText, Span
 
 _TAB = 4
 _MAX_LINES = 4
+_LABEL = regex.compile(r"(  )(-->|(?:note|why|worth|do|fix(?: \(\w+\))?|no fix|see):)(?= )")
 _MAX_WIDTH = 600
 """Most characters of a line that are shown."""
 _COLOURS = {Severity.ERROR: "31", Severity.WARNING: "33", Severity.INFO: "36"}
@@ -24,7 +26,12 @@ _COLOURS = {Severity.ERROR: "31", Severity.WARNING: "33", Severity.INFO: "36"}
 
 def render(report: Report, context: Context) -> str:
     """All findings, each with its excerpt, followed by a count."""
-    blocks = [_block(result, context) for result in report.results]
+    explained = set[str]()
+    blocks = []
+    for result in report.results:
+        code = result.finding.rule.code
+        blocks.append(_block(result, context, explain=code not in explained))
+        explained.add(code)
     if context.quiet:
         return "\n".join(blocks)
     return "\n".join(blocks) + ("\n" if blocks else "") + summary(report) + "\n"
@@ -40,8 +47,9 @@ def summary(report: Report) -> str:
 
 def unchecked(report: Report) -> str:
     """``2 files could not be checked.``, empty if all were."""
-    unread = {problem.path for problem in report.problems if problem.is_error}
-    partly = {error.path for error in report.errors} - unread
+    failed = {problem.path for problem in report.problems if problem.is_error}
+    unread = failed - {result.finding.path for result in report.results}
+    partly = (failed | {error.path for error in report.errors}) - unread
     parts = [f"{counted(len(unread), 'file')} could not be checked."] if unread else []
     parts += [f"{counted(len(partly), 'file')} could not be checked completely."] if partly else []
     return " ".join(parts)
@@ -59,7 +67,8 @@ def _found(report: Report) -> str:
     return f"Found {counted(len(findings), 'finding')} ({counts}) in {counted(files, 'file')}{fixable}."
 
 
-def _block(result: Result, context: Context) -> str:
+def _block(result: Result, context: Context, *, explain: bool) -> str:
+    """One finding; ``explain`` says why it costs GPU time, which is the same for all findings of a rule."""
     found, rule = result.finding, result.finding.rule
     colour = _COLOURS[found.severity]
     head = printable(f" {rule.name} ({found.severity}): {found.message}")
@@ -70,17 +79,25 @@ def _block(result: Result, context: Context) -> str:
         printable(f"  note: {context.place(place.path, place.span)}: {place.message}".rstrip(": "))
         for place in found.related
     ]
-    lines += _wrapped("why", rule.why, context.width)
-    if "706" not in rule.why:
-        lines += _wrapped("worth", rule.worth, context.width)
+    if explain:
+        lines += _wrapped("why", rule.why, context.width)
+        if "706" not in rule.why:
+            lines += _wrapped("worth", rule.worth, context.width)
     lines += _wrapped("do", found.help, context.width)
     if isinstance(result.fix, Fix):
         label = "fix" if not result.fix.edits else f"fix ({result.fix.safety})"
         lines += _wrapped(label, result.fix.description, context.width)
     elif isinstance(result.fix, Declined):
         lines += _wrapped("no fix", result.fix.reason, context.width)
-    lines += [printable(f"  see: {rule.url}"), ""]
-    return "\n".join(map(no_command, lines))
+    if explain:
+        lines.append(printable(f"  see: {rule.url}"))
+    return "\n".join(_labelled(no_command(line), context) for line in [*lines, ""])
+
+
+def _labelled(line: str, context: Context) -> str:
+    """``line`` with its label (``do:``) in bold, if it has one."""
+    match = _LABEL.match(line) if context.colour else None
+    return line if match is None else f"{match[1]}\033[1m{match[2]}\033[0m{line[match.end() :]}"
 
 
 @lru_cache(maxsize=1000)
@@ -89,7 +106,14 @@ def _wrapped(label: str, text: str, width: int) -> Sequence[str]:
     if not text:
         return []
     first, *rest = (printable(line, keep="\t") for line in text.split("\n"))
-    folded = textwrap.wrap(first, width, initial_indent=f"  {label}: ", subsequent_indent=" " * (len(label) + 4))
+    folded = textwrap.wrap(
+        first,
+        width,
+        initial_indent=f"  {label}: ",
+        subsequent_indent=" " * (len(label) + 4),
+        break_long_words=False,  # paths and addresses stay whole
+        break_on_hyphens=False,
+    )
     return folded + [f"    {line}" for line in rest]
 
 

@@ -62,6 +62,10 @@ ANSWERS: dict[str, Callable[[str], Any]] = {
 """What may be asked of the disk."""
 
 
+MAX_HELD = 100_000_000
+"""Bytes of files that are held at most, besides those that were provided."""
+
+
 class Files:
     """``files`` is what may be read besides what a document names; ``root`` is where paths count from.
 
@@ -74,6 +78,8 @@ class Files:
         self.root = root
         self._files = tuple(files)
         self._data: dict[Path, bytes] = {}
+        self._held = 0
+        """Bytes that were read from the disk and are held."""
         self._unreadable: dict[Path, str] = {}
         self._provided: dict[Path, bool] = {}
         self._tests: dict[Path, bool] = {}
@@ -102,12 +108,22 @@ class Files:
             self._data[path] = b""
             try:
                 if self._is_inside(path):
-                    self._data[path] = disk.read(path)
+                    self._keep(path, disk.read(path))
                 else:
                     self._unreadable[path] = "a link out of the project"
             except OSError as error:
                 self._unreadable[path] = error.strerror or str(error)
         return self._data[path]
+
+    def _keep(self, path: Path, data: bytes) -> None:
+        """Hold the content of a file; beyond ``MAX_HELD`` bytes those that were read first are read again if needed."""
+        self._data[path] = data
+        self._held += len(data)
+        if self._held > MAX_HELD:
+            for other in [other for other in self._data if other not in self._provided and other != path]:
+                self._held -= len(self._data.pop(other))
+                if self._held <= MAX_HELD // 2:
+                    break
 
     def unreadable(self, path: Path) -> str:
         """Why a file could not be read; empty if it could."""
@@ -174,6 +190,7 @@ class Files:
     def remember(self, path: Path, data: bytes) -> None:
         """Take ``data`` as what the disk holds, which somebody has read already."""
         self._data[path] = data
+        self._held += len(data)
 
     def discard(self, path: Path) -> None:
         """Forget what was read of or provided for a file, so that the disk counts again."""
@@ -221,7 +238,7 @@ class Files:
     @property
     def loaded_files(self) -> list[Path]:
         """Files whose content was asked for so far."""
-        return list(self._data)
+        return list(self._data.keys() | self.disk_asked["data"])
 
     @cached_property
     def python_set(self) -> frozenset[Path]:
@@ -230,7 +247,12 @@ class Files:
 
     def place(self, path: Path) -> str:
         """A file's path from the root, as folders around the root say nothing of the project; "" outside of it."""
-        return path.relative_to(self.root).as_posix() if path.is_relative_to(self.root) else ""
+        text = str(path)  # the methods of paths take ten times as long
+        return text[len(self._prefix) :].replace(os.sep, "/") if text.startswith(self._prefix) else ""
+
+    @cached_property
+    def _prefix(self) -> str:
+        return os.path.join(self.root, "")  # noqa: PTH118 - with a separator at its end
 
     @lookup("is_test")
     def is_test(self, path: Path) -> bool:

@@ -9,8 +9,9 @@ from pathlib import Path
 from gpulint import regex
 from gpulint.query import lookup
 from gpulint.workspace.files import Files
+from gpulint.workspace.substrings import Substrings
 
-MAX_SEARCHES = 60
+MAX_SEARCHES = 20
 """Identifiers that are searched for one by one; for more of them an index of all identifiers pays off."""
 
 _IMPORT = regex.compile(rb"\n[ \t]*(?:from|import)[ \t][^\n(]*(?:\([^)]*|[^\n]*)")
@@ -36,6 +37,8 @@ class WordIndex:
         self._mentions: dict[bytes, list[int]] = {}
         self._importers: dict[frozenset[bytes], frozenset[int]] = {}
         self._heirs: dict[bytes, frozenset[Path]] = {}
+        self.substrings = Substrings()
+        """What of that which gates ask for is in which identifiers."""
 
     def learn(self, path: Path, vocabulary: bytes, imported: bytes) -> None:
         """Take over what an earlier run found in a file of the very same content."""
@@ -50,6 +53,7 @@ class WordIndex:
         """Take over what another tree found out about single files."""
         self._vocabulary = known._vocabulary.copy()
         self._imported = known._imported.copy()
+        self.substrings = known.substrings  # which holds for any tree
 
     def discard(self, path: Path) -> None:
         """Forget the words of a file, and what was looked up in the whole tree."""

@@ -196,3 +196,33 @@ def test_github_escapes(run: Any, tree: Path, notebook: Any) -> None:
         f"::warning file=n.ipynb,title=TST101 waste-word,line=1,endLine=1,col={column},endColumn={column + 5}::"
         "cell 0, line 1: the word WASTE%0AWrite FIXED.",
     ]
+
+
+def test_full_explains_a_rule_once(run: Any, tree: Path) -> None:
+    (tree / "a.py").write_text("WASTE\nWASTE\nHINT\n")
+    out = run("scan")[1]
+    assert out.count("TST101 waste-word") == out.count("  do: Write FIXED.") == 2
+    assert out.count("  why: Words are not free.") == 2  # TST101's and TST102's
+    assert out.count("  see: https://gpulint.github.io/gpulint/rules/tst101-waste-word/") == 1
+
+
+def test_full_does_not_break_paths(run: Any, tree: Path) -> None:
+    from gpulint.reporters.full import _wrapped
+
+    path = "/mnt/blob/some-folder/" + "with-hyphens-" * 8
+    assert any(path in line for line in _wrapped("do", f"write to {path} less often", 40))
+
+
+def test_the_summary_counts_what_was_not_checked(run: Any, tree: Path) -> None:
+    (tree / "a.py").write_text("WASTE\n")
+    (tree / "b.py").write_text("def f(:\n    WASTE\n")
+    (tree / "c.py").write_text("1 +\nWASTE\n")
+    (tree / "d.py").write_text("1 +\n")
+    code, out, _ = run("scan")
+    assert code == 1
+    failed = " 1 file could not be checked. 2 files could not be checked completely."
+    assert out.splitlines()[-1].endswith(" can be fixed (3 safely)." + failed)
+    for name in "abc":
+        (tree / f"{name}.py").unlink()
+    assert run("scan")[1] == "1 file could not be checked.\n"
+    assert run("scan", "-q")[1] == ""

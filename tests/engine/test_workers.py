@@ -19,6 +19,7 @@ from gpulint.finding import Finding
 from gpulint.project import Project
 from gpulint.rule import Rule
 from gpulint.source import Span
+from gpulint.workspace import disk
 
 HELPER = "import torch\n\n\ndef place(batch):\n    return batch.cuda()\n"
 TRAINER = """\
@@ -142,6 +143,16 @@ def test_a_file_that_kills_every_worker_is_the_only_one_lost(files: list[Path]) 
     assert {item.finding.path for item in report.results} == {path for path in files if path.suffix == ".py"} - {lost}
     assert [(problem.path, problem.is_error) for problem in report.problems] == [(lost, True)]
     assert "killed by SIGKILL, twice" in report.problems[0].message
+
+
+def test_contents_that_are_not_held_are_read_again(files: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    alone = scan(files, 1)
+    read = []
+    real = disk.read
+    monkeypatch.setattr(disk, "read", lambda path, **more: (read.append(path), real(path, **more))[1])
+    monkeypatch.setattr("gpulint.workspace.files.MAX_HELD", 600)
+    assert shape(scan(files, 1)) == shape(alone)
+    assert len(read) > len(set(read))
 
 
 def test_processes_are_started_where_they_pay(monkeypatch: pytest.MonkeyPatch) -> None:

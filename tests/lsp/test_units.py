@@ -7,12 +7,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lsprotocol import types
 
+from gpulint.config import Config
 from gpulint.documents.base import decode
 from gpulint.documents.notebook_places import fragments
+from gpulint.engine import Result
 from gpulint.lsp.buffers import Buffer, encoded
+from gpulint.lsp.diagnostics import diagnostic, hover
+from gpulint.lsp.places import Places
 from gpulint.lsp.positions import Positions
 from gpulint.lsp.settings import read
+from gpulint.project import Project
 from gpulint.source import SourceText, Span
+from gpulint.suppress import UNUSED_IGNORE
 
 ENCODINGS = {"utf-8": "utf-8", "utf-16": "utf-16-le", "utf-32": "utf-32-le"}
 SIZES = {"utf-8": 1, "utf-16": 2, "utf-32": 4}
@@ -147,3 +153,28 @@ def test_a_span_in_other_units():
     assert (where.start.character, where.end.character) == (6, 12)
     where = Positions("utf-8").range(source, Span(1, 6, 1, 12))
     assert (where.start.character, where.end.character) == (10, 16)
+
+
+SNIPPET = "Read it once in __init__ (*not* in `__getitem__`):\nself.rows = load(path)\nreturn self.rows[index]"
+
+
+@pytest.fixture
+def several_lines(tmp_path):
+    path = tmp_path / "a.py"
+    path.write_text("def f(x):\n    return x\n\nf(1)\n")
+    return UNUSED_IGNORE.finding(path, Span(1, 1, 3, 1), "__getitem__ reads <files>", help=SNIPPET)
+
+
+def test_a_diagnostic_is_about_one_line_and_says_no_more_than_two(several_lines):
+    project = Project(several_lines.path.parent, [several_lines.path], Config(base=several_lines.path.parent))
+    places = Places(project, {}, Positions())
+    made = diagnostic(several_lines, places, related=False)
+    assert made.range == types.Range(types.Position(0, 0), types.Position(0, len("def f(x):")))
+    assert made.message == "__getitem__ reads <files>\nRead it once in __init__ (*not* in `__getitem__`):"
+
+
+def test_a_hover_is_markdown(several_lines):
+    text = hover(Result(several_lines))
+    assert r"\_\_getitem\_\_ reads \<files\>" in text
+    assert r"Read it once in \_\_init\_\_ (\*not\* in `__getitem__`):" in text
+    assert "```\nself.rows = load(path)\nreturn self.rows[index]\n```" in text

@@ -201,6 +201,7 @@ def test_names_of_libraries(tmp_path: Path) -> None:
     }  # fmt: skip
     (tmp_path / "config.json").write_text(json.dumps(config))
     found = estimate(f"hf:{tmp_path}/config.json", batch_size=16)
+    assert any(note.startswith("built ") and note.endswith(" from the configuration") for note in found.notes)
     logits = 16 * 64 * 1000 * 4
     assert found.by_category["activations"] > logits
     with pytest.raises(EstimateError, match="in module"):
@@ -210,7 +211,7 @@ def test_names_of_libraries(tmp_path: Path) -> None:
 def test_timm_names_bring_their_input(tmp_path: Path) -> None:
     pytest.importorskip("timm")
     found = estimate("timm:resnet18", batch_size=2, model_args={"num_classes": 10})
-    assert "input 3x224x224 is the model's default" in found.notes
+    assert "no --input given: assuming 3x224x224" in found.notes
     with pytest.raises(EstimateError, match="timm has no model"):
         estimate("timm:resnet19")
 

@@ -224,3 +224,11 @@ def test_a_program_that_parses_its_arguments_sees_its_own(
     assert command(target, "--input", "32", "--program-args", "--width 8") == 0
     assert str(tmp_path / "train.py") in capsys.readouterr().out
     assert sys.argv == ["gpulint", "estimate", target]
+
+
+def test_precisions_by_pytorch_s_names(factories: str, capsys: pytest.CaptureFixture[str]) -> None:
+    reports = set()
+    for precision in ("bf16", "bfloat16"):
+        assert command(f"{factories}:build", "--input", "32", "--precision", precision) == 0
+        reports.add(capsys.readouterr().out)
+    assert len(reports) == 1

@@ -245,13 +245,16 @@ _METHODS = (
     ".item(", ".cpu(", ".tolist(", ".data[0]", "synchronize(", "get_scale(", "state_dict()[", "set_", ".is",
     ".info(", ".debug(", "wandb.log(", "masked_select(", "add_scalar",
 )  # fmt: skip
-_OTHERS = regex.compile(rb"(?<![\w.])(?:float|int|bool|print)\(")
+_FUNCTIONS = ("float", "int", "bool", "print")
+_OTHERS = regex.compile(rf"(?<![\w.])(?:{'|'.join(_FUNCTIONS)})\(".encode())
 _PICKS = regex.compile(rb"[\w\])]\[(?:~|[A-Za-z_]\w*\]|[^\[\]\n:]*[=<>]|[^\[\]\n:]*\.(?:bool|isnan|isfinite)\()")
 
 
 def _may_fire(gate: Gate) -> bool:
     """Besides methods that wait, only functions count: ``x.float()`` does not, ``float(x)`` does."""
-    return any(map(gate.has, _METHODS)) or gate.matches(_OTHERS) or gate.matches(_PICKS)
+    if gate.has_any(_METHODS) or (any(map(gate.has_word, _FUNCTIONS)) and gate.matches(_OTHERS)):
+        return True
+    return gate.has("[") and gate.matches(_PICKS)
 
 
 RULE = Rule(

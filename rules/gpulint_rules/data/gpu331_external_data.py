@@ -45,6 +45,7 @@ from gpulint.fix import Safety
 from gpulint.gate import Gate
 from gpulint.launch.gpu_counts import BATCH
 from gpulint.launch.transfer_commands import download_tool
+from gpulint.libraries import Models
 from gpulint.libraries.downloads import HUB
 from gpulint.programs.gpu_jobs import GpuJobCommand, tests_existence
 from gpulint.project import Project
@@ -261,21 +262,26 @@ _GENERAL = {
 """Names that many things have -> the libraries of which they fetch something."""
 
 
+def _special(models: Models) -> frozenset[str]:
+    """Names of calls that fetch something, without those that many things have."""
+    return models.derived(DownloadTable).last_names.difference(_GENERAL)
+
+
 def _may_fire(gate: Gate) -> bool:
     if gate.path.suffix == ".ipynb" and gate.matches(notebook_downloads.TOOLS):
         return True
-    table = gate.models.derived(DownloadTable)
-    if gate.calls(table.last_names - _GENERAL.keys()) or any(map(gate.has, table.packages)):
+    if gate.calls(gate.models.derived(_special)) or gate.has_any(gate.models.derived(DownloadTable).packages):
         return True
-    if any(map(gate.has, _FETCHING)) and gate.calls_like(_FETCHES):
+    if gate.has_any(_FETCHING) and gate.calls_like(_FETCHES):
         return True
     if gate.has_word("download") and gate.matches(_DOWNLOADS):
         return True
-    if any(gate.calls((name,)) and any(map(gate.has_word, homes)) for name, homes in _GENERAL.items()):
+    present = filter(gate.has_word, _GENERAL)
+    if any(any(map(gate.has_word, _GENERAL[name])) and gate.calls((name,)) for name in present):
         return True
     if gate.has("check_") and (gate.tree_has("download=True") or gate.tree_has("download: bool = True")):
         return True
-    owned = any(map(gate.has, _OWNERS)) or any(owner in gate.path.parts for owner in _OWNERS)
+    owned = gate.has_any(_OWNERS) or any(owner in gate.path.parts for owner in _OWNERS)
     return owned and gate.matches(_ASKS)
 
 

@@ -186,7 +186,7 @@ _SAVES = regex.compile(
 
 def _may_fire(gate: Gate) -> bool:
     """Something must be called that saves, or be set up to save."""
-    return any(map(gate.has, _SAVERS)) or (any(map(gate.has, _SAVING)) and gate.calls_like(_SAVES))
+    return gate.has_any(_SAVERS) or (gate.has_any(_SAVING) and gate.calls_like(_SAVES))
 
 
 RULE = Rule(

@@ -100,6 +100,9 @@ def build_job(request: Request) -> Job:
     target = load_target(request.target, request.model_args, request.program_args)
     model = target.model
     notes: list[str] = []
+    if request.target.startswith("hf:"):
+        # Without "architectures" in the configuration that is the bare model, which has no head.
+        notes.append(f"built {type(model).__name__} from the configuration")
     if request.activation_checkpointing:
         enable_checkpointing(model)
     if target.example is not None and not request.inputs:
@@ -111,7 +114,7 @@ def build_job(request: Request) -> Job:
                 "the shape of one sample is needed: --input 3x224x224, --input tokens:512, or an example batch"
             )
         if not request.inputs:
-            notes.append(f"input {target.default_input} is the model's default")
+            notes.append(f"no --input given: assuming {target.default_input}")
         make_batch = batch_from_specs([parse_input(spec) for spec in specs], model)
     if request.precision == "bf16-true":
         model.to(torch.bfloat16)

@@ -221,12 +221,17 @@ def _savings(request: Request, estimate: Estimate) -> dict[str, int]:
     return savings
 
 
+_DTYPES = {"float32": "fp32", "bfloat16": "bf16"}
+"""PyTorch's names, and what --precision calls them."""
+
+
 def _request(args: argparse.Namespace) -> Request:
     from gpulint_probe.estimator.api import Request
     from gpulint_probe.estimator.cards import parse_size
 
+    precision = _DTYPES.get(args.precision, args.precision)
     return Request(
-        args.target, tuple(args.inputs), args.batch_size, args.optimizer, args.precision, args.loss,
+        args.target, tuple(args.inputs), args.batch_size, args.optimizer, precision, args.loss,
         args.grad_accumulation, args.activation_checkpointing, args.channels_last, args.data_parallel, args.gpus,
         _model_arguments(args.model_arg), args.gpu, parse_size(args.memory) if args.memory else None,
         _context(args.context), args.method, args.gpumemnet_model, tuple(shlex.split(args.program_args)),

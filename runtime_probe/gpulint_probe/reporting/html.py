@@ -107,6 +107,12 @@ def _data(analysis: Analysis, rows: list[_Row]) -> str:
     return json.dumps(document, separators=(",", ":")).replace("<", "\\u003c")
 
 
+def _lost(analysis: Analysis) -> str:
+    if analysis.utilization is None:
+        return "not seen"
+    return percent(sum(loss.share for loss in worth_naming(analysis.losses)))
+
+
 def _titled(analysis: Analysis, cause: Cause) -> str:
     """A cause with the place that explains it."""
     finding = next((loss.findings[0] for loss in analysis.losses if loss.cause is cause and loss.findings), None)
@@ -121,7 +127,7 @@ def _tiles(analysis: Analysis) -> str:
             "not seen" if mean is None else percent(mean),
         ),
         ("duration", duration(analysis.seconds)),
-        ("GPU time lost to a cause", percent(sum(loss.share for loss in worth_naming(analysis.losses)))),
+        ("GPU time lost to a cause", _lost(analysis)),
     ]
     if analysis.speed is not None:
         tiles.append(("speed by the log", f"{analysis.speed.value:.3g} {analysis.speed.unit}"))

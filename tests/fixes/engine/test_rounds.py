@@ -133,6 +133,18 @@ def test_a_line_that_moves_up_to_a_repaired_place_is_no_failure(fix: Any, repair
     assert "1 finding not fixed:\n  a.sh:2:1: TST101: the line says KEEP\n" in out
 
 
+def test_findings_with_one_reason_are_listed_under_it(fix: Any, tree: Path, repairs: dict[str, Repair]) -> None:
+    repairs["TST101"] = lambda finding, project: Declined(f"line {finding.span.line % 2} is special")
+    (tree / "a.sh").write_text("WASTE\nWASTE\nWASTE\n")
+    assert (
+        "3 findings not fixed:\n"
+        "  line 1 is special:\n"
+        "    a.sh:1:1: TST101\n"
+        "    a.sh:3:1: TST101\n"
+        "  a.sh:2:1: TST101: line 0 is special\n"
+    ) in fix()[1]
+
+
 def test_a_comment_inside_of_what_is_replaced_is_not_lost(fix: Any, repairs: Any, tree: Path) -> None:
     def replace_lines(finding: Finding, project: Project) -> Fix:
         line = finding.span.line
