@@ -51,11 +51,11 @@ class Run:
 
     def unit(self, unit: Unit) -> Report:
         """Run the rules of one document, or those of the jobs in one; or take what an earlier run found there."""
-        db = self.project.db
-        entry = db.earlier.get(*unit) if db.earlier is not None else None
+        db, query, key = self.project.db, UNITS[unit[0]], (unit[1],)
+        entry = db.earlier.get(query, key) if db.earlier is not None else None
         if entry is None:
             with self.timed("reading"):
-                entry = db.record(*unit, lambda: unit[0].compute(self, *unit[1]))
+                entry = db.record(query, key, lambda: query.compute(self, *key))
             for read in followed(entry) if self.project.has_failures else ():
                 if isinstance(read, Raised):
                     entry.value.record(read.failure)
@@ -176,9 +176,9 @@ class Run:
             return None
 
 
-Unit = tuple[StoredQuery, tuple[Path]]
-DOCUMENT = StoredQuery("document", Run.document)
-JOBS = StoredQuery("jobs", Run.jobs)
+Unit = tuple[str, Path]
+"""Which rules run (``document`` or ``jobs``), and on which document."""
+UNITS = {"document": StoredQuery("document", Run.document), "jobs": StoredQuery("jobs", Run.jobs)}
 
 
 def run(
@@ -199,13 +199,13 @@ def run(
     them as ``named``; syntax errors in them go unseen. ``jobs`` is the number of processes; None: as many as pay.
     """
     work = Run(project, rules, fixers or {}, spent)
-    units: list[Unit] = [(DOCUMENT, (path,)) for path in files]
+    units: list[Unit] = [("document", path) for path in files]
     report = Report()
     if any(rule.scope is Scope.JOB for rule in rules):
         from gpulint.launch.job_index import job_documents
 
         with work.timed("linking jobs"):
-            units += [(JOBS, (path,)) for path in job_documents(project)]
+            units += [("jobs", path) for path in job_documents(project)]
     for done, part in enumerate(_map(work, units, jobs), 1):
         report.extend(part)
         if progress is not None:
@@ -221,7 +221,7 @@ def _map(work: Run, units: Sequence[Unit], jobs: int | None) -> Iterator[Report]
 
         count = workers.worker_count(jobs, len(units))
         if count > 1:
-            return parallel.reports(work, [(query.name, key) for query, key in units], count)
+            return parallel.reports(work, units, count)
     return map(work.unit, units)
 
 

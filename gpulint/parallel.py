@@ -18,12 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Container
 
     from gpulint.config import Config
-    from gpulint.engine import Run
+    from gpulint.engine import Run, Unit
     from gpulint.estimates import Estimates
     from gpulint.report import Report
-
-Unit = tuple[str, tuple[Path]]
-"""Name of a query of the engine, and the file that it is asked about."""
 
 
 def reports(run: Run, units: Sequence[Unit], count: int) -> Iterator[Report]:
@@ -99,10 +96,7 @@ class _Task:
 
     def answer(self, unit: Unit) -> bytes:
         """The packed report of a unit."""
-        from gpulint.engine import DOCUMENT, JOBS
-
-        name, key = unit
-        return _packed(self._run.unit((DOCUMENT if name == DOCUMENT.name else JOBS, key)))
+        return _packed(self._run.unit(unit))
 
     def learned(self) -> bytes:
         """What was asked of the disk."""
@@ -121,7 +115,7 @@ class _Task:
         from gpulint.report import Report
 
         message = f"not checked: the process that checked it {reason}, twice; it may need more memory than there is"
-        return _packed(Report(problems=[Problem(unit[1][0], message)]))
+        return _packed(Report(problems=[Problem(unit[1], message)]))
 
     def unpacked(self, packed: bytes) -> Report:
         """A report with the rules of this process."""

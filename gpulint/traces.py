@@ -151,7 +151,7 @@ class Writer:
 
 
 def _summary(tree: Tree, path: Path) -> Plain:
-    """What tells which inputs a change of a file may change: digest, identifiers, those on import lines, classes."""
+    """What of a file tells which inputs may change with it: digest, identifiers, those on import lines, classes."""
     digest = hashlib.blake2b(tree.content(path), digest_size=16).hexdigest()
     if path not in tree.python_set:
         return [digest]
