@@ -96,9 +96,11 @@ def _jobs(text: str) -> int | None:
         return None
     if not text.isdecimal():
         raise argparse.ArgumentTypeError("must be a whole number, 0 or more, or auto")
+    if number := int(text):
+        return number
     from gpulint.workers import cpus
 
-    return int(text) or cpus()
+    return cpus()
 
 
 @dataclass(frozen=True, slots=True)
