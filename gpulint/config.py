@@ -102,7 +102,7 @@ def _table(path: Path) -> dict[str, Any] | None:
     try:
         data = tomllib.loads(disk.read(path).decode("utf-8-sig"))
     except OSError as error:
-        raise ConfigError(f"{path}: could not be read: {error.strerror}") from None
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
     except RecursionError:
         raise ConfigError(f"{path}: not valid TOML: nested too deeply") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

@@ -31,7 +31,7 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
         description="Show what safe fixes would change, as a diff. Nothing is written without --apply.",
     )
     inputs.add_arguments(parser)
-    add_baseline_choice(parser.add_argument_group("only what is new"))
+    add_baseline_choice(parser.add_argument_group("new findings only"))
     fixes = parser.add_argument_group("fixes")
     mode = fixes.add_mutually_exclusive_group()
     mode.add_argument("--apply", action="store_true", help="write the changes")

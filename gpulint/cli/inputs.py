@@ -41,9 +41,10 @@ class Inputs:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare paths and the choice of rules, which come first in the help."""
+    parser.usage = f"{parser.prog} [options] [PATH ...]"
     parser.add_argument("paths", nargs="*", metavar="PATH", help="files and folders (default: .); - for standard input")
     choice = parser.add_argument_group(
-        "choice of rules (code, prefix, name, category, dimension or ALL; comma-separated)"
+        "rule selection (code, prefix, name, category, dimension or ALL; comma-separated)"
     )
     for option, text in (
         ("--select", "run these rules instead of the default selection"),
@@ -95,9 +96,11 @@ def _jobs(text: str) -> int | None:
         return None
     if not text.isdecimal():
         raise argparse.ArgumentTypeError("must be a whole number, 0 or more, or auto")
+    if number := int(text):
+        return number
     from gpulint.workers import cpus
 
-    return int(text) or cpus()
+    return cpus()
 
 
 @dataclass(frozen=True, slots=True)

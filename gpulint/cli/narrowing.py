@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 def add_narrowing(parser: argparse.ArgumentParser) -> None:
     """Declare ``--diff``, ``--baseline`` and ``--no-baseline``."""
-    group = parser.add_argument_group("only what is new")
+    group = parser.add_argument_group("new findings only")
     group.add_argument(
         "--diff",
         metavar="REV",
@@ -44,7 +44,7 @@ def add_baseline_choice(group: argparse._ArgumentGroup) -> None:
 def add_baseline(group: argparse._ActionsContainer) -> None:
     """Declare ``--baseline``."""
     group.add_argument(
-        "--baseline", type=Path, metavar="FILE", help=f"(default: {baseline.NAME} at the project's root, if there)"
+        "--baseline", type=Path, metavar="FILE", help=f"baseline file (default: {baseline.NAME} at the project's root)"
     )
 
 

@@ -59,7 +59,7 @@ def add_arguments(group: Any) -> None:
     """Declare the two options, which may be repeated in pairs."""
     group.add_argument(
         "--output-format", action=_Pieces, choices=FORMATS, dest="outputs",
-        help="(default: full, or what the suffix of --output-file says: .json, .sarif, .xml); may be repeated, with an"
+        help="default: full, or by the suffix of --output-file (.json, .sarif, .xml); may be repeated, with an"
         " --output-file for each but one",
     )  # fmt: skip
     group.add_argument(

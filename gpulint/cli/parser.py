@@ -64,7 +64,10 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         # An abbreviated option would break with the next option that starts alike.
-        super().__init__(*args, **{"allow_abbrev": False, **options})
+        own: dict[str, Any] = {"allow_abbrev": False}
+        if sys.version_info >= (3, 14):
+            own["color"] = False  # what a terminal obeys is shown as escapes, see _print_message
+        super().__init__(*args, **{**own, **options})
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[argparse.Namespace, list[str]]:  # type: ignore[override]
         """As in argparse, but nothing is left over: paths may stand between options, all else is refused."""

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from gpulint import regex
 from gpulint.budget import Budget, size
 from gpulint.documents.base import Document
-from gpulint.libraries.paths import parse_condition, parse_path
 from gpulint.records import dataclass
 from gpulint.rule import Kind
 from gpulint.source import Fragment
@@ -49,6 +48,8 @@ class _Gate:
     """What a file's text tells of job formats before it is parsed."""
 
     def __init__(self, models: Models) -> None:
+        from gpulint.libraries.paths import parse_path
+
         rows = models.rows("format")
         self._required = [[_keys(condition) for condition in row.requires] for row in rows]
         known = {*_KEYS, *(key for row in self._required for groups in row for keys in groups for key in keys)}
@@ -75,6 +76,8 @@ class _Gate:
 
 def _keys(condition: str) -> tuple[tuple[str, ...], ...]:
     """The keys that a text has to have for a condition to hold, for each alternative of its path."""
+    from gpulint.libraries.paths import parse_condition
+
     branches = parse_condition(condition).path.branches
     return tuple(tuple(step.key for step in branch.steps if step.key is not None) for branch in branches)
 

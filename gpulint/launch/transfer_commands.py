@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 from gpulint import regex
 from gpulint.launch.program_launches import innermost
+from gpulint.libraries import Models
+from gpulint.libraries.commands import Tool
+from gpulint.libraries.names import matches
 from gpulint.query import asked_once
 
 if TYPE_CHECKING:
@@ -54,48 +58,68 @@ def words_of(command: Command) -> tuple[str, ...]:
     return (argv[0].rstrip("/").rpartition("/")[2], *argv[1:])
 
 
-@asked_once
-def install_tool(command: Command) -> str:
+class Tools:
+    """What the rows say of programs that install or fetch, and what was asked of commands."""
+
+    def __init__(self, models: Models) -> None:
+        self.installers: tuple[Tool, ...] = models.rows("installer")
+        self.downloaders: tuple[Tool, ...] = models.rows("downloader")
+        self.installed: WeakKeyDictionary[Command, str] = WeakKeyDictionary()
+        self.downloaded: WeakKeyDictionary[Command, str] = WeakKeyDictionary()
+
+
+def install_tool(models: Models, command: Command) -> str:
     """Name of the installer that a command runs to install or build packages, else ""."""
-    words = words_of(command)
-    if not words:
-        return ""
-    name, rest = words[0], list(words[1:])
-    if rest[:1] == ["-m"] and rest[1:2] and (_PYTHON.fullmatch(name) or _PIP.fullmatch(rest[1])):
-        name, rest = rest[1], rest[2:]  # also of interpreters by another name (``/isaac-sim/python.sh -m pip``)
-    elif _PYTHON.fullmatch(name) and "setup.py" in [part.rpartition("/")[2] for part in rest[:1]]:
-        builds = {"install", "develop", "bdist_wheel", "build_ext", "build"}
-        return "setup.py" if builds & set(rest) else ""
-    verbs = [part for part in rest if not part.startswith("-")]
-    verb = verbs[0] if verbs else ""
+    tools = models.derived(Tools)
+    if command not in tools.installed:
+        tools.installed[command] = _install_tool(tools, command)
+    return tools.installed[command]
+
+
+def _install_tool(tools: Tools, command: Command) -> str:
+    name, rest = _program(command)
     if "--help" in rest or "--dry-run" in rest:
         return ""
-    if _PIP.fullmatch(name):
-        return "pip" if verb == "install" and not _upgrades_itself(verbs) else ""
-    if name == "uv":
-        if verb == "pip":
-            return "uv pip" if "install" in verbs[1:2] or "sync" in verbs[1:2] else ""
-        return "uv" if verb in ("sync", "add") or verbs[:2] == ["tool", "install"] else ""
-    if name in ("conda", "mamba", "micromamba"):
-        return name if verb in ("install", "create") or verbs[:2] in (["env", "create"], ["env", "update"]) else ""
-    if name in ("apt", "apt-get", "yum", "dnf", "apk", "zypper", "microdnf"):
-        return name if verb in ("install", "add") else ""
-    if name in ("poetry", "pipenv", "pdm"):
-        return name if verb in ("install", "sync", "add") else ""
-    if name in ("npm", "spack", "pixi", "mim"):
-        return name if verb == "install" else ""
-    if name in ("Rscript", "R") and "install.packages" in " ".join(rest):
-        return "install.packages"
+    if _PYTHON.fullmatch(name) and "setup.py" in [part.rpartition("/")[2] for part in rest[:1]]:
+        builds = {"install", "develop", "bdist_wheel", "build_ext", "build"}
+        return "setup.py" if builds & set(rest) else ""
+    if _PIP.fullmatch(name) and _upgrades_itself([part for part in rest if not part.startswith("-")]):
+        return ""
+    if found := _tool(tools.installers, name, rest):
+        return found
     piped = command.piped_to
     if name in ("curl", "wget") and piped is not None and words_of(piped)[:1] and words_of(piped)[0] in _SHELLS:
         return "an install script"
     return ""
 
 
-def only_prepares(command: Command) -> bool:
+def _program(command: Command) -> tuple[str, list[str]]:
+    """Name and arguments of what a command runs, also as ``python -m NAME``."""
+    words = words_of(command)
+    if not words:
+        return "", []
+    name, rest = words[0], list(words[1:])
+    # Also of interpreters by another name: ``/isaac-sim/python.sh -m pip``.
+    if rest[:1] == ["-m"] and rest[1:2] and (_PYTHON.fullmatch(name) or _PIP.fullmatch(rest[1])):
+        return rest[1], rest[2:]
+    return name, rest
+
+
+def _tool(rows: tuple[Tool, ...], name: str, rest: list[str]) -> str:
+    """Name of the first tool among the rows that a program with these arguments is; "" for none."""
+    told = [part for part in rest if not part.startswith("-")]
+    for row in rows:
+        if not matches(row.programs, (name,)) or (row.anywhere and not any(row.anywhere in part for part in rest)):
+            continue
+        if not row.verbs or any(told[: len(verb.split())] == verb.split() for verb in row.verbs):
+            return row.shown or name
+    return ""
+
+
+def only_prepares(models: Models, command: Command) -> bool:
     """Does a command set up an environment, or show what there is, and compute nothing?"""
     words = words_of(command)
-    if not words or _PIP.fullmatch(words[0]) or install_tool(command):
+    if not words or _PIP.fullmatch(words[0]) or install_tool(models, command):
         return True
     if words[0] in _PREPARES:
         return "run" not in words[1:2]
@@ -109,33 +133,23 @@ def _upgrades_itself(verbs: list[str]) -> bool:
     return len(verbs) > 1 and all(re.match(r"(pip|uv)\b", name) for name in verbs[1:])
 
 
-def download_tool(command: Command) -> str:
+def download_tool(models: Models, command: Command) -> str:
     """Name of the downloader that a command fetches data or weights with, else ""."""
-    words = words_of(command)
-    if not words or command.in_substitution:
+    tools = models.derived(Tools)
+    if command not in tools.downloaded:
+        tools.downloaded[command] = _download_tool(tools, command)
+    return tools.downloaded[command]
+
+
+def _download_tool(tools: Tools, command: Command) -> str:
+    name, rest = _program(command)
+    if not name or command.in_substitution:
         return ""
-    name, rest = words[0], list(words[1:])
     text = " ".join(rest)
-    if _PYTHON.fullmatch(name) and rest[:2] == ["-m", "gdown"]:
-        return "gdown"
-    if (
-        _PYTHON.fullmatch(name)
-        and rest[:1] == ["-m"]
-        and "download" in rest[1:4]
-        and rest[1] in ("spacy", "nltk.downloader")
-    ):
-        return rest[1]
-    if name == "gdown":
-        return name
-    if name == "kaggle":
-        return name if "download" in rest else ""
-    if name in ("huggingface-cli", "hf"):
-        return f"{name} download" if rest[:1] == ["download"] else ""
-    if name == "ollama":
-        return "ollama pull" if rest[:1] == ["pull"] else ""
-    if name == "git":
-        hub = rest[:1] == ["clone"] and "huggingface.co" in text
-        return "git lfs" if rest[:2] in (["lfs", "pull"], ["lfs", "clone"], ["lfs", "fetch"]) or hub else ""
+    if found := _tool(tools.downloaders, name, rest):
+        return found
+    if name == "git" and rest[:1] == ["clone"] and "huggingface.co" in text:
+        return "git lfs"
     if name not in ("wget", "curl", "aria2c", "axel") or OWN_HOST.search(text) or "--spider" in rest:
         return ""
     urls = [part for part in rest if "://" in part or part.startswith("$")]

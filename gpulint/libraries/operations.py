@@ -2,26 +2,11 @@
 
 from __future__ import annotations
 
-import re
-from typing import Annotated, Literal
+from typing import Literal
 
 from gpulint.libraries.names import words
 from gpulint.records import dataclass
 
-
-def check_pattern(text: str) -> None:
-    """Refuse what is no regular expression.
-
-    Raises:
-        ValueError: it is none.
-    """
-    try:
-        re.compile(text)
-    except re.error as error:
-        raise ValueError(f"is no regular expression: {error}") from None
-
-
-Pattern = Annotated[str, check_pattern]
 What = Literal["data", "weights", "metric"]
 
 
@@ -102,7 +87,7 @@ class Upload:
     """Qualified names of functions."""
     methods: tuple[str, ...] = ()
     """Names of methods."""
-    owner: Pattern = ""
+    owners: tuple[str, ...] = ("",)
     """What the name of a method's receiver has in it, in any case."""
 
     @property
@@ -127,8 +112,8 @@ class Saver:
     position: int | None = None
     """Its place."""
     methods: tuple[str, ...] = ()
-    owner: Pattern = ""
-    """What the name of a method's receiver has to be; any that is no tokenizer or configuration if nothing is given."""
+    owners: tuple[str, ...] = ()
+    """Patterns of the name of a method's receiver; any that is no tokenizer or configuration if nothing is given."""
     callback: bool = False
     """The call makes an object or settings by which the framework saves while it trains."""
     always: bool = False

@@ -120,7 +120,9 @@ class GpuJobs:
         if job.document.kind is not Kind.SHELL:
             return False
         known = {id(item.launch.command) for items in job.calls.values() for item in items}
-        return all(id(item.command) in known or only_prepares(item.command) for item in job.commands)
+        return all(
+            id(item.command) in known or only_prepares(self._project.models, item.command) for item in job.commands
+        )
 
     @query
     def last_uses(self, job: Job) -> dict[Path | None, int]:

@@ -199,9 +199,9 @@ class Checkpoints:
         if _EXTERNAL.match(name):
             return not _SMALL.search(owner)
         for row in self._savers.methods.get(name, ()):
-            if re.search(row.owner, owner) if row.owner else not _SMALL.search(owner):
+            if matches(row.owners, (owner,)) if row.owners else not _SMALL.search(owner):
                 return True
-            if row.owner and self._is_trainer(module, call.func.value):
+            if row.owners and self._is_trainer(module, call.func.value):
                 return True
         return name == "save" and self._is_tensorflow(module, call.func.value)
 

@@ -28,7 +28,8 @@ _NO_TRAINING = regex.compile(r"setup|install|download|prep|convert|test", re.IGN
 def downloads(document: Document, module: ModuleIndex | None, project: Project) -> Iterator[tuple[Command, str]]:
     """Commands that fetch archives or weights, each with its tool; a single image or table takes a second."""
     commands = [command for script in document.scripts for command in script.walk()]
-    found = [(command, tool) for command in commands if (tool := download_tool(command)) and is_bulk(command)]
+    tools = ((command, download_tool(project.models, command)) for command in commands)
+    found = [(command, tool) for command, tool in tools if tool and is_bulk(command)]
     if not found or not _has_gpu(document, module, project):
         return
     body = module.syntax.tree.body if module is not None else []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -53,8 +52,8 @@ class UploadTable:
     def __init__(self, models: Models) -> None:
         rows: tuple[Row, ...] = models.rows("upload")
         self.calls = frozenset(name for row in rows for name in row.calls)
-        self.methods = {name: re.compile(row.owner, re.IGNORECASE) for row in reversed(rows) for name in row.methods}
-        """Method -> what the name of its receiver looks like."""
+        self.methods = {name: row.owners for row in reversed(rows) for name in row.methods}
+        """Method -> what the name of its receiver has in it."""
         self.last_names = frozenset(name.rpartition(".")[2] for name in (*self.calls, *_COPIES, *_RUNNERS))
 
 
@@ -77,7 +76,7 @@ class Uploads:
             if self._project.resolver.callees(module, call):
                 return ""  # a method of the tree: what it does is found inside
             owner = last_name(call.func.value)
-            if owner and self._table.methods[last].search(owner):
+            if owner and any(part in owner.lower() for part in self._table.methods[last]):
                 return f"{owner}.{last}"
         if last not in self._table.last_names:
             return ""

@@ -23,7 +23,7 @@ from gpulint.semantic.module_index import (
     last_name,
 )
 from gpulint.semantic.path_conditions import conditions
-from gpulint.training import fastai_loaders
+from gpulint.training import batch_makers
 from gpulint.training.batch_samplers import sampled_size
 from gpulint.training.loop_iterables import unwrap_zipped
 from gpulint.training.loop_roles import Role
@@ -234,7 +234,7 @@ class BatchSources:
 
     def _named(self, module: ModuleIndex, call: ast.Call) -> Split | None:
         """What names around a call say its batches are for."""
-        if fastai_loaders.makes_batches(module, call):
+        if batch_makers.makes_batches(self._project.models, module, call):
             return Split.TRAIN  # and validation, for which fastai has a size of its own
         found = self._target(module, call)
         if found is not None:

@@ -46,7 +46,7 @@ def test_select_on_the_command_line_starts_afresh(tree: Path, capsys: pytest.Cap
     (tree / "gpulint.toml").write_text('ignore = ["GPU301"]\nselect = ["data"]\n')
     settings = shown(capsys, "--select", "GPU1")["settings"]
     assert settings["select"] == {"value": ["GPU1"], "source": "command line"}
-    assert settings["ignore"] == {"value": [], "source": "command line: --select starts afresh"}
+    assert settings["ignore"] == {"value": [], "source": "command line: --select replaces it"}
 
 
 def test_the_text_is_toml_that_means_the_same(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -188,7 +188,7 @@ def test_a_small_scan_imports_only_what_it_needs(tmp_path: Path) -> None:
     import sys
 
     (tmp_path / "train.py").write_text("import torch\n\ntorch.cuda.empty_cache()\n")
-    code = "import sys; from gpulint.cli import main; main(['scan', '--no-cache']); print(*sys.modules)"
+    code = "import sys; from gpulint.cli import main; main(['scan', '--no-cache', '--jobs', '1']); print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
     imported = set(done.stdout.split())
     assert not imported & {

@@ -167,6 +167,16 @@ def test_each_gpu_syntax_has_a_parser() -> None:
 
 
 ROWS_AND_CODE = {
+    "installer": (
+        '[[models.installer]]\nprograms = "acme-get"\nverbs = "bring"\n',
+        "# train.sh\n#SBATCH --gres=gpu:8\nacme-get bring wheels\npython train.py\n",
+        "GPU401",
+    ),
+    "downloader": (
+        '[[models.downloader]]\nprograms = "acme-data"\n',
+        "# train.sh\n#SBATCH --gres=gpu:8\nacme-data faces\npython train.py\n",
+        "GPU331",
+    ),
     "loader": (
         '[[models.loader]]\nclasses = "acme.FastFeed"\nsignature = ["dataset", "batch_size"]\n',
         "from acme import FastFeed\n\nfor x in FastFeed(data, 64):\n    model(x.cuda()).sum().backward()\n",
@@ -220,7 +230,7 @@ ROWS_AND_CODE = {
 @pytest.mark.parametrize("kind", ROWS_AND_CODE)
 def test_a_row_of_the_user_makes_a_finding(kind: str, tmp_path: Path, capsys: Any) -> None:
     rows, code, rule = ROWS_AND_CODE[kind]
-    (tmp_path / "train.py").write_text(code)
+    (tmp_path / ("train.sh" if code.startswith("# train.sh") else "train.py")).write_text(code)
     assert rule not in {found for found, _ in scan(tmp_path, capsys)[1]}
     (tmp_path / "gpulint.toml").write_text(rows)
     assert rule in {found for found, _ in scan(tmp_path, capsys)[1]}

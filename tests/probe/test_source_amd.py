@@ -108,4 +108,4 @@ def test_amd_is_found_where_there_is_nothing_of_nvidia(amdsmi: Callable[..., Non
     amdsmi()
     source, reasons = open_source("auto", SourceOptions(dcgm_url="http://127.0.0.1:1/"))
     assert source.name == "amd"
-    assert any("nvidia-ml-py is missing" in reason for reason in reasons)
+    assert any("NVML needs nvidia-ml-py, which is not installed" in reason for reason in reasons)

@@ -45,7 +45,7 @@ from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 from gpulint.semantic.module_index import ModuleIndex, NodeRef, last_name
 from gpulint.semantic.path_conditions import conditions
 from gpulint.source import Span
-from gpulint.training import fastai_loaders
+from gpulint.training import batch_makers
 from gpulint.training.loader_calls import Loader
 from gpulint.values.arguments import ArgumentState
 from gpulint.values.training_configs import settings
@@ -138,7 +138,7 @@ def _is_excluded(workers: NodeRef) -> bool:
 
 def _fastai(document: Document, module: ModuleIndex, project: Project) -> Iterator[Finding]:
     """fastai starts a worker per core unless it is told not to, and moves the batches to the GPU itself."""
-    for call in fastai_loaders.calls(module):
+    for call in batch_makers.calls(project.models, module):
         argument = project.arguments.of(module, call, "num_workers")
         known = project.arguments.value(module, call, "num_workers")
         if argument.is_absent or not known.every(lambda number: number == 0):

@@ -216,7 +216,7 @@ def _advice(item: Download) -> str:
 
 def _commands(document: Document, project: Project) -> Iterator[Finding]:
     for held in project.gpu_jobs.commands_of(document):
-        tool = download_tool(held.command)
+        tool = download_tool(project.models, held.command)
         if tool and not tests_existence(held.command):
             yield _command(document, held.command, tool, "job", held.evidence)
         elif held.job.task.system in BATCH and (model := project.prefetching.served(held)) is not None:
@@ -292,7 +292,7 @@ RULE = Rule(
     dimension=Dimension.DATA,
     severity=Severity.WARNING,
     kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK, Kind.SHELL, Kind.JOBSPEC}),
-    reads=("download", "hub-download", "data-sets"),
+    reads=("download", "hub-download", "data-sets", "downloader"),
     may_fire=_may_fire,
     summary="GPU job downloads data or weights",
     why="data or weights are downloaded while GPUs are allocated, often once per rank",

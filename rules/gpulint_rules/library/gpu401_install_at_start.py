@@ -83,7 +83,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
 def installs(document: Document, project: Project) -> Iterator[tuple[GpuJobCommand, str]]:
     """Commands of a document that install packages in a GPU job, with the name of the installer."""
     for held in project.gpu_jobs.commands_of(document):
-        tool = install_tool(held.command)
+        tool = install_tool(project.models, held.command)
         if tool and not _only_if_missing(held) and not project.gpu_jobs.only_sets_up(held.job):
             yield held, tool
 
@@ -255,6 +255,7 @@ RULE = Rule(
     dimension=Dimension.LIBRARY,
     severity=Severity.WARNING,
     kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK, Kind.SHELL, Kind.JOBSPEC}),
+    reads=("installer",),
     code_tokens=(
         ("install", "runtime_env"),
         ("subprocess", "system", "popen", "runtime_env", "SBATCH", "pip", "packages_to_install"),

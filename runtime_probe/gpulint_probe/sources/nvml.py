@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
 
+from gpulint.extras import missing
 from gpulint_probe.recording import GpuInfo, GpuSample
 from gpulint_probe.sources.base import SourceUnavailable, Troubled, unseen
 from gpulint_probe.sources.gpm import Gpm
@@ -253,7 +254,7 @@ def _library() -> ModuleType:
     try:
         import pynvml
     except ImportError:
-        raise SourceUnavailable("NVML: nvidia-ml-py is missing; install gpulint[probe]") from None
+        raise SourceUnavailable(missing("NVML", "nvidia-ml-py", "probe")) from None
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError as error:

@@ -1,0 +1,33 @@
+"""Rows on shell commands that bring something onto the machine."""
+
+from __future__ import annotations
+
+from gpulint.libraries.names import words
+from gpulint.records import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A program that installs packages, or fetches data or weights."""
+
+    programs: tuple[str, ...]
+    """Patterns of its name; ``python -m NAME`` counts as well."""
+    verbs: tuple[str, ...] = ()
+    """What it has to be told, options aside: ``install``, ``env create``."""
+    anywhere: str = ""
+    """A text that has to be in one of the arguments."""
+    shown: str = ""
+    """Its name in messages, if that is another."""
+
+    @property
+    def label(self) -> str:
+        """What tells the row from others of its kind."""
+        return " ".join((*self.programs[:1], *self.verbs[:1]))
+
+    @property
+    def words(self) -> frozenset[str]:
+        """A file that runs the program has one of these words."""
+        return words(self.programs)
+
+
+KINDS = {"installer": Tool, "downloader": Tool}
