@@ -16,7 +16,7 @@ from gpulint.semantic.argument_binding import RECEIVERS, argument_of, positional
 from gpulint.semantic.path_conditions import conditions
 from gpulint.semantic.points_to import Resolver
 from gpulint.source import Span
-from gpulint.training import fastai_loaders
+from gpulint.training import batch_makers
 from gpulint.training.batch_samplers import sampled_size
 from gpulint.training.guards import Guards
 from gpulint.training.loader_flow import LoaderFlow
@@ -214,7 +214,7 @@ class BatchSources:
 
     def _named(self, module: ModuleIndex, call: ast.Call) -> Split | None:
         """What names around a call say its batches are for."""
-        if fastai_loaders.makes_batches(module, call):
+        if batch_makers.makes_batches(self._project.models, module, call):
             return Split.TRAIN  # and validation, for which fastai has a size of its own
         found = self._target(module, call)
         if found is not None:

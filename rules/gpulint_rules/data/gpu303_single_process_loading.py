@@ -48,7 +48,7 @@ from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 from gpulint.semantic.path_conditions import conditions
 from gpulint.semantic.points_to import Resolver
 from gpulint.source import Span
-from gpulint.training import fastai_loaders
+from gpulint.training import batch_makers
 from gpulint.training.loader_calls import Loader, loader_argument
 from gpulint.training.loader_flow import LoaderFlow
 from gpulint.values.arguments import Arguments, ArgumentState
@@ -144,7 +144,7 @@ def _is_excluded(workers: NodeRef) -> bool:
 
 def _fastai(document: Document, module: ModuleIndex, project: Project) -> Iterator[Finding]:
     """fastai starts a worker per core unless it is told not to, and moves the batches to the GPU itself."""
-    for call in fastai_loaders.calls(module):
+    for call in batch_makers.calls(project.models, module):
         argument = project.fact(Arguments).of(module, call, "num_workers")
         known = project.fact(Arguments).value(module, call, "num_workers")
         if argument.is_absent or not known.every(lambda number: number == 0):
