@@ -61,8 +61,8 @@ def _draws_in(project: Project, path: Path) -> Iterator[tuple[Path, ast.Call, Ba
 
 
 _NO_DRAW: BatchRead | None = None
-_BY_LOADER: Spread[ast.Call, BatchRead] = Spread("loops over loaders", _draws_in)
-_RUNS: Spread[FunctionNode, NodeRef] = Spread("calls of models", runs)
+_BY_LOADER: Spread[ast.Call, BatchRead] = Spread(__name__, "loops over loaders", _draws_in)
+_RUNS: Spread[FunctionNode, NodeRef] = Spread(__name__, "calls of models", runs)
 
 
 class BatchFlow:

@@ -282,7 +282,7 @@ def _moved_in(project: Project, path: Path) -> Iterator[tuple[Path, ast.Call, Pl
     return project.host_to_device.moved_in(path)
 
 
-_MOVERS: Spread[ast.Call, Place] = Spread("loaders handed to frameworks", _moved_in)
+_MOVERS: Spread[ast.Call, Place] = Spread(__name__, "loaders handed to frameworks", _moved_in)
 
 
 @stored("trainers told to use the CPU")
