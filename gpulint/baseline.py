@@ -14,14 +14,14 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gpulint import disk
 from gpulint.config import ConfigError, check_link
 from gpulint.finding import Finding, Severity
 from gpulint.records import dataclass
-from gpulint.workspace import disk
 
 if TYPE_CHECKING:
-    from gpulint.engine import Result
     from gpulint.project import Project
+    from gpulint.report import Result
 
 NAME = "gpulint-baseline.json"
 VERSION = 1

@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from gpulint import disk
 from gpulint.finding import Severity
 from gpulint.records import dataclass, field
 from gpulint.settings import SETTINGS
 from gpulint.suggestions import suggestion
-from gpulint.workspace import disk
 
 
 class ConfigError(Exception):

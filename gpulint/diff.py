@@ -16,16 +16,16 @@ from typing import TYPE_CHECKING
 
 from gpulint import engine
 from gpulint.discover import is_left_out, may_be_read
+from gpulint.disk import MAX_BYTES
 from gpulint.documents import Document, kind_of, load
 from gpulint.finding import Finding
 from gpulint.fingerprint import keys
 from gpulint.git import Repository
 from gpulint.project import Project
 from gpulint.source import Span
-from gpulint.workspace.disk import MAX_BYTES
 
 if TYPE_CHECKING:
-    from gpulint.engine import Result
+    from gpulint.report import Result
     from gpulint.rule import Rule
 
 Lines = frozenset[tuple[int | None, int]]

@@ -7,13 +7,13 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from gpulint import disk
 from gpulint.config import Config
 from gpulint.documents import kind_of
 from gpulint.finding import Problem
 from gpulint.gitignore import NAME, IgnoreFiles, Ignores
 from gpulint.patterns import compiled
 from gpulint.records import dataclass, field
-from gpulint.workspace import disk
 
 MAX_LINE = 1_000_000
 HEAD = 4096

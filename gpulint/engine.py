@@ -15,13 +15,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from gpulint.documents import kind_of, undecodable
-from gpulint.failures import Failure, Origin, PluginError
+from gpulint.failures import Failure, PluginError
 from gpulint.finding import Finding, Place, Problem
 from gpulint.fix import Declined, Fix, Fixer
 from gpulint.gate import Gate
 from gpulint.misspelt import may_hold_suppressions, misspelt
 from gpulint.reads import Raised, StoredQuery, followed
 from gpulint.records import dataclass, field
+from gpulint.report import InternalError, Report, Result
 from gpulint.rule import Kind, Rule, Scope
 from gpulint.suppress import Suppressions
 
@@ -33,55 +34,6 @@ MANY_UNITS = 150
 """Units from which several processes may pay."""
 Progress = Callable[[int, int], None]
 """Called with (units done, units in all)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """A finding with what its fixer makes of it (None: there is no fixer, or fixes were not asked for)."""
-
-    finding: Finding
-    fix: Fix | Declined | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class InternalError:
-    """A rule, fixer or reader that raised: the fault of gpulint or of a plugin, never the user's."""
-
-    where: str
-    """Code of the rule, or the part of gpulint that failed."""
-    path: Path
-    error: str
-    trace: str = field(default="", compare=False)
-    plugin: Origin | None = None
-    """Whose rule or fixer it is, if it is a plugin's."""
-
-    @property
-    def title(self) -> str:
-        """What kind of error this is."""
-        return f"error in {self.where} of {self.plugin}" if self.plugin else f"internal error in {self.where}"
-
-
-@dataclass
-class Report:
-    """What a run found; sorted, and the same for any number of processes."""
-
-    results: list[Result] = field(default_factory=list)
-    problems: list[Problem] = field(default_factory=list)
-    errors: list[InternalError] = field(default_factory=list)
-
-    def extend(self, other: Report) -> None:
-        """Take over everything of ``other``."""
-        self.results += other.results
-        self.problems += other.problems
-        self.errors += other.errors
-
-    def record(self, failure: Failure) -> None:
-        """Take up what failed: as a problem of the file if that is to blame, else as an error of gpulint's own."""
-        problem = failure.problem
-        if problem is not None:
-            self.problems.append(problem)
-        else:
-            self.errors.append(_internal(failure.where, failure.path, failure.error))
 
 
 @dataclass(frozen=True)
@@ -178,8 +130,10 @@ class Run:
 
     def jobs(self, path: Path) -> Report:
         """Findings of the rules that look at whole jobs, of the jobs in one document."""
+        from gpulint.launch.job_index import JobIndex
+
         report = Report()
-        for job in () if self.skips(path) else self.project.jobs_in(path):
+        for job in () if self.skips(path) else self.project.fact(JobIndex).jobs_in(path):
             for rule in self.rules:
                 if rule.scope is Scope.JOB:
                     self.check(rule, job, path, report)
@@ -225,18 +179,6 @@ Unit = tuple[str, Path]
 UNITS = {"document": StoredQuery("document", Run.document), "jobs": StoredQuery("jobs", Run.jobs)}
 
 
-def _internal(where: str, path: Path, error: Exception) -> InternalError:
-    import traceback
-
-    # The text of a deep recursion is useless and long, so the trace is cut from the front.
-    trace = "".join(traceback.format_exception(error))[-4000:]
-    if isinstance(error, PluginError):
-        return InternalError(where, path, str(error), trace, error.origin)
-    frames = traceback.extract_tb(error.__traceback__)
-    place = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
-    return InternalError(where, path, f"{type(error).__name__}: {error}{place}", trace)
-
-
 def run(
     project: Project,
     files: Sequence[Path],
@@ -258,8 +200,10 @@ def run(
     units: list[Unit] = [("document", path) for path in files]
     report = Report()
     if any(rule.scope is Scope.JOB for rule in rules):
+        from gpulint.launch.job_index import job_documents
+
         with work.timed("linking jobs"):
-            units += [("jobs", path) for path in project.job_documents()]
+            units += [("jobs", path) for path in job_documents(project)]
     # What is known already need not be told to other processes.
     for done, part in enumerate(_map(work, units, jobs if project.db.earlier is None else 1), 1):
         report.extend(part)

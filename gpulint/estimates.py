@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpulint import disk
 from gpulint.escaping import say
 from gpulint.records import dataclass
-from gpulint.workspace import disk
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -61,10 +61,15 @@ class Estimates:
 
     def of(self, project: Project, path: Path) -> BatchSizes | None:
         """What fits the program in ``path``, or the one that a launcher in ``path`` starts."""
+        from gpulint.launch.job_index import JobIndex
+
         for factory, sizes in self._known:
             if path == factory or factory in project.imported(path) or path in project.imported(factory):
                 return sizes
-            if any(path in (start.job.document.path, start.start.document.path) for start in project.launched(factory)):
+            if any(
+                path in (start.job.document.path, start.start.document.path)
+                for start in project.fact(JobIndex).launches_of(factory)
+            ):
                 return sizes
         return None
 

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpulint import edits, engine
-from gpulint.engine import Report, Result
 from gpulint.fix import Declined, Fix, Fixer, Safety
 from gpulint.outcomes import Fixed, Outcome, State
 from gpulint.records import dataclass, field
+from gpulint.report import Report, Result
 from gpulint.texts import Refused, edited
 from gpulint.writing import Change
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpulint import disk
 from gpulint.patterns import compiled, readable
 from gpulint.records import dataclass
-from gpulint.workspace import disk
 
 if TYPE_CHECKING:
     import pathspec

@@ -7,9 +7,9 @@ import enum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpulint.engine import Report, Result
 from gpulint.fix import Fix
 from gpulint.records import dataclass
+from gpulint.report import Report, Result
 from gpulint.writing import Change
 
 if TYPE_CHECKING:

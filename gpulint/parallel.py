@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Container
 
     from gpulint.config import Config
-    from gpulint.engine import Report, Run, Unit
+    from gpulint.engine import Run, Unit
     from gpulint.estimates import Estimates
+    from gpulint.report import Report
 
 
 def reports(run: Run, units: Sequence[Unit], count: int) -> Iterator[Report]:
@@ -99,10 +100,8 @@ class _Task:
 
     def learned(self) -> bytes:
         """What was asked of the disk, and the units that were done if somebody keeps them."""
-        from gpulint.cache.answers import told
-
         project = self._run.project
-        return pickle.dumps((project.disk_asked, told(project) if project.db.keeps else None))
+        return pickle.dumps((project.disk_asked, project.db.tell() if project.db.tell is not None else None))
 
     def take(self, learned: bytes | None) -> None:
         """Count what a worker asked of the disk as asked here."""
@@ -117,7 +116,7 @@ class _Task:
 
     def lost(self, unit: Unit, reason: str) -> bytes:
         """A report that says so."""
-        from gpulint.engine import Report
+        from gpulint.report import Report
 
         message = f"not checked: the process that checked it {reason}, twice; it may need more memory than there is"
         return _packed(Report(problems=[Problem(unit[1], message)]))

@@ -46,8 +46,8 @@ class Db:
         """Answers of an earlier run."""
         self.done: list[StoredEntry] = []
         """The units of work that a run has done, with what their reports rest on."""
-        self.keeps = False
-        """Whether somebody wants to keep these, so that other processes tell of theirs."""
+        self.tell: Callable[[], Any] | None = None
+        """What other processes are to tell of theirs, if somebody wants to keep them."""
         self.told: list[Any] = []
         """What other processes told of theirs (see :mod:`gpulint.traces`)."""
         self._inputs: dict[tuple[str, Hashable], Input] = {}

@@ -32,7 +32,10 @@ class Spread(Generic[K, V]):
         rows: Callable[[Project, Path], Iterable[tuple[Home, K, V]]],
         files: Callable[[Project], tuple[Path, ...]] | None = None,
     ) -> None:
-        """``module`` is the one that makes the table. ``rows`` are those of one file, (home, key, value), of ``files`` (those of training modules, by default)."""
+        """Name a table that ``module`` makes.
+
+        ``rows`` are those of one file, (home, key, value), of ``files`` (training modules, by default).
+        """
 
         @query
         def table(project: Project, path: Path) -> dict[tuple[Home, K], list[V]]:

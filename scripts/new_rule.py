@@ -40,6 +40,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from gpulint import api
 from gpulint.finding import Finding, Severity
 from gpulint.fix import Safety
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
@@ -50,8 +51,11 @@ if TYPE_CHECKING:
 
 
 def check(document: Document, project: Project) -> Iterator[Finding]:
-    """TODO."""
-    yield from ()
+    module = api.module(project, document)
+    if module is None or not api.runs_on_gpu(project, module):
+        return
+    for call in api.calls_to(project, module, {{"torch.TODO"}}):
+        yield RULE.finding(document.path, module.syntax.span(call), "TODO", help="TODO")
 
 
 RULE = Rule(

@@ -10,7 +10,7 @@ import pytest
 
 from gpulint.config import Config
 from gpulint.project import Project
-from gpulint.semantic.module_index import ModuleIndex
+from gpulint.workspace.module_index import ModuleIndex
 
 
 class Tree:

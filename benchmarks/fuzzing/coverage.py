@@ -15,6 +15,7 @@ from pathlib import Path
 
 from fuzzing.corpus import Input, kind_name
 from fuzzing.tokens import ANY, BY_KIND
+from gpulint.launch.job_index import JobIndex
 
 FILES = {
     "python": "train.py",
@@ -140,6 +141,6 @@ def _reader(reader: str, folder: Path) -> Callable[[bytes], None]:
         if read is not None:
             _ = read.python, read.scripts, read.tasks, read.optional_parts
             project.module(read)
-            _ = project.jobs
+            _ = project.fact(JobIndex).jobs()
 
     return settings if reader == "toml" else document

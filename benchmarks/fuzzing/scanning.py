@@ -22,6 +22,7 @@ from gpulint import diffs, engine, fixing, plugins
 from gpulint.config import Config, ConfigError, load
 from gpulint.discover import discover
 from gpulint.project import Project
+from gpulint.report import InternalError, Report
 from gpulint.reporters import FORMATS, Context, render
 
 _FRAME = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
@@ -76,7 +77,7 @@ class Scanner:
         """Scan ``inputs`` as one tree; ``number`` chooses the format of the report and whether fixes are applied."""
         self.write(inputs)
         failures: list[Failure] = []
-        report = engine.Report()
+        report = Report()
         try:
             report = self.run(number, failures, with_settings=any(item.has_settings for item in inputs))
         except OverLimit as error:
@@ -97,7 +98,7 @@ class Scanner:
             write(item, self.folder if item.has_settings else self.folder / f"{number:03}")
         write(self.canary, self.folder / "canary")
 
-    def run(self, number: int, failures: list[Failure], *, with_settings: bool) -> engine.Report:
+    def run(self, number: int, failures: list[Failure], *, with_settings: bool) -> Report:
         root, config = self.folder, Config(base=self.folder)
         if with_settings:
             with contextlib.suppress(ConfigError):
@@ -126,7 +127,7 @@ class Scanner:
             failures.append(Failure("output", trouble))
         return report
 
-    def internal(self, error: engine.InternalError) -> Failure:
+    def internal(self, error: InternalError) -> Failure:
         kind = error.error.partition(":")[0]
         title = f"{kind} in {place(error.trace)}"
         return Failure("internal error", title, f"{error.where}: {error.error}\n{error.trace}", self.owner(error.path))

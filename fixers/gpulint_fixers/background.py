@@ -10,8 +10,10 @@ from importlib.resources import files
 from gpulint.fix import Declined, Edit, NewFile
 from gpulint.project import Project
 from gpulint.semantic.argument_binding import argument_of
-from gpulint.semantic.module_index import LOOPS, FunctionNode, ModuleIndex, NodeRef, last_name
+from gpulint.semantic.points_to import Resolver
 from gpulint.training.loop_contexts import LoopContext
+from gpulint.values.constants import Constants
+from gpulint.workspace.module_index import LOOPS, FunctionNode, ModuleIndex, NodeRef, last_name
 from gpulint_fixers.imports import import_sibling
 
 MODULE = "background_uploads"
@@ -66,12 +68,12 @@ def touched_later(project: Project, write: NodeRef, path: ast.expr, contexts: It
             given = [*call.args, *(keyword.value for keyword in call.keywords)]
             if any(ast.unparse(value) in names for value in given) and _later(project, NodeRef(where, call), chains):
                 return ast.unparse(call.func)
-    constants = {str(value) for value in project.constants.of(module, path).constants if value}
+    constants = {str(value) for value in project.fact(Constants).of(module, path).constants if value}
     for where in {id(known): known for known in (module, *(context.loop.module for context in contexts))}.values():
         for call in where.calls:
             if last_name(call.func) not in _READS or not call.args or call is write.node:
                 continue
-            read = {str(value) for value in project.constants.of(where, call.args[0]).constants}
+            read = {str(value) for value in project.fact(Constants).of(where, call.args[0]).constants}
             if constants & read and _later(project, NodeRef(where, call), chains):
                 return ast.unparse(call.func)
     return None
@@ -87,7 +89,7 @@ def _surroundings(module: ModuleIndex, node: ast.AST) -> ast.AST:
 def _moves_files(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
     if last_name(call.func) not in _MOVES:
         return False
-    names = project.resolver.call_names(module, call)
+    names = project.fact(Resolver).call_names(module, call)
     return any(name.partition(".")[0] in _FILE_MODULES for name in names) or last_name(call.func) in (
         "rename",
         "symlink",
@@ -100,7 +102,7 @@ def _texts(project: Project, module: ModuleIndex, path: ast.expr) -> Iterator[tu
     yield module, {ast.unparse(path)}
     function = module.function(path)
     if isinstance(path, ast.Name) and function is not None:
-        for site in project.resolver.call_sites(module, function):
+        for site in project.fact(Resolver).call_sites(module, function):
             assert isinstance(site.node, ast.Call)
             passed = argument_of(function, site.node, path.id)
             if passed is not None and not isinstance(passed, ast.Starred):
@@ -120,7 +122,7 @@ def _leading(project: Project, at: NodeRef, depth: int) -> Iterator[tuple[Functi
     function = at.module.function(at.node)
     yield function, at.node.lineno  # type: ignore[attr-defined]
     if function is not None and depth < _MAX_CALLERS:
-        for site in project.resolver.call_sites(at.module, function):
+        for site in project.fact(Resolver).call_sites(at.module, function):
             if site.module.function(site.node) is not function:
                 yield from _leading(project, site, depth + 1)
 
@@ -131,5 +133,7 @@ def _later(project: Project, at: NodeRef, chains: list[dict[FunctionNode | None,
     known = [chain[function] for chain in chains if function in chain]
     if known:
         return any(at.node.lineno >= line for line in known)  # type: ignore[attr-defined]
-    sites = project.resolver.call_sites(at.module, function) if function is not None and depth < _MAX_CALLERS else ()
+    sites = (
+        project.fact(Resolver).call_sites(at.module, function) if function is not None and depth < _MAX_CALLERS else ()
+    )
     return not sites or any(_later(project, site, chains, depth + 1) for site in sites)

@@ -6,9 +6,10 @@ import ast
 from pathlib import Path
 
 from gpulint.fix import Declined, Edit
+from gpulint.launch.job_index import JobIndex
 from gpulint.project import Project
 from gpulint.query import query
-from gpulint.semantic.module_index import ModuleIndex
+from gpulint.workspace.module_index import ModuleIndex
 from gpulint.workspace.word_index import word_of
 from gpulint_fixers.statements import insert_below, start_of
 
@@ -63,7 +64,7 @@ def _package(project: Project, module: ModuleIndex) -> str | Declined:
         return "."
     path = module.path
     prefixes = {prefix for importer in _importers(project, path) for prefix in _prefixes(project, importer, path)}
-    is_program = bool(project.launched(path)) or "__main__" in module.syntax.source.text
+    is_program = bool(project.fact(JobIndex).launches_of(path)) or "__main__" in module.syntax.source.text
     if is_program or not prefixes:
         prefixes |= {""} if is_program or not project.exists(path.parent / "__init__.py") else {"."}
     if len(prefixes) > 1:

@@ -7,12 +7,15 @@ import re
 
 from gpulint import regex
 from gpulint.fix import Declined, Edit
-from gpulint.placement.devices import Device, Transfer
+from gpulint.placement.device_transfers import DeviceTransfers, Transfer
+from gpulint.placement.devices import Device
 from gpulint.project import Project
 from gpulint.query import query
-from gpulint.semantic.module_index import ModuleIndex
 from gpulint.semantic.path_conditions import conditions
-from gpulint.training.loader_calls import Loader
+from gpulint.semantic.points_to import Resolver
+from gpulint.training.loader_calls import Loader, loader_argument
+from gpulint.values.constants import Constants
+from gpulint.workspace.module_index import ModuleIndex
 from gpulint_fixers.calls import add_keyword
 
 _IS_AVAILABLE = "torch.cuda.is_available()"
@@ -34,7 +37,7 @@ def pin(project: Project, loader: Loader) -> Edit | Declined:
     value = _value(project, loader)
     if value == _IS_AVAILABLE and _forks(project, loader.module):
         return Declined(f"the module forks processes, which could not use the GPU after `{_IS_AVAILABLE}`")
-    argument = project.host_to_device.argument(loader, "pin_memory")
+    argument = loader_argument(project, loader, "pin_memory")
     if not argument.refs:
         return add_keyword(syntax, loader.node, f"pin_memory={value}")
     passed = argument.refs[0].node
@@ -51,7 +54,7 @@ def _may_be_sparse(module: ModuleIndex) -> bool:
 
 @query
 def _value(project: Project, loader: Loader) -> str:
-    transfers = list(project.devices.transfers_of(loader))
+    transfers = list(project.fact(DeviceTransfers).transfers_of(loader))
     tests = {_test(project, loader, transfer) for transfer in transfers}
     if len(tests) == 1 and None not in tests:
         return f"{tests.pop()}"
@@ -65,9 +68,9 @@ def _value(project: Project, loader: Loader) -> str:
 @query
 def _forks(project: Project, module: ModuleIndex) -> bool:
     """May a module that makes loaders start processes by fork, as Python on Linux did by default before 3.14?"""
-    if not project.resolver.calls_to(module, _STARTS):
+    if not project.fact(Resolver).calls_to(module, _STARTS):
         return False
-    methods = project.resolver.calls_to(module, _METHODS)
+    methods = project.fact(Resolver).calls_to(module, _METHODS)
     return not any(isinstance(n, ast.Constant) and n.value in ("spawn", "forkserver") for m in methods for n in m.args)
 
 
@@ -76,7 +79,7 @@ def _test(project: Project, loader: Loader, transfer: Transfer) -> str | None:
     module = transfer.call.module
     for test, holds in conditions(module, transfer.node):
         if holds and isinstance(test, ast.Name | ast.Attribute) and _CUDA.search(ast.unparse(test)):
-            if project.constants.of(module, test).every(lambda value: not value):
+            if project.fact(Constants).of(module, test).every(lambda value: not value):
                 return None  # an option that is off by default: the loader would be one that does not pin
             return ast.unparse(test) if _means_the_same(module, test, loader) else None
     if transfer.devices == {Device.CUDA} or not isinstance(transfer.node.func, ast.Attribute):
@@ -85,7 +88,7 @@ def _test(project: Project, loader: Loader, transfer: Transfer) -> str | None:
     device = given[0] if given and transfer.node.func.attr == "to" else None
     if not isinstance(device, ast.Name | ast.Attribute) or not _means_the_same(module, device, loader):
         return None
-    made = [ref.node for ref in project.resolver.points_to(module, device)]
+    made = [ref.node for ref in project.fact(Resolver).points_to(module, device)]
     if not made or not all(isinstance(node, ast.Call) and ast.unparse(node.func) == "torch.device" for node in made):
         return None
     return f'{ast.unparse(device)}.type == "cuda"'

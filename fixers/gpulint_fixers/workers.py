@@ -9,9 +9,11 @@ from pathlib import Path
 from gpulint.documents.python import walk
 from gpulint.launch.gpu_counts import processes
 from gpulint.launch.job import Launched
+from gpulint.launch.job_index import JobIndex
 from gpulint.project import Project
-from gpulint.semantic.module_index import NodeRef
+from gpulint.semantic.points_to import Resolver
 from gpulint.training.loader_calls import Loader
+from gpulint.workspace.module_index import NodeRef
 
 MOST = 16
 """More workers than this seldom help one GPU, whatever the node has."""
@@ -33,7 +35,7 @@ def _around(project: Project, at: NodeRef, depth: int) -> Iterator[NodeRef]:
     if function is not None:
         yield NodeRef(at.module, function)
         if depth < _MAX_CALLERS:
-            for site in project.resolver.call_sites(at.module, function):
+            for site in project.fact(Resolver).call_sites(at.module, function):
                 yield from _around(project, site, depth + 1)
 
 
@@ -54,7 +56,7 @@ def _handed_to_daemon(function: NodeRef) -> bool:
 
 def worker_count(project: Project, program: Path) -> tuple[str, str]:
     """(expression for the number of workers, why that many); the expression needs ``os`` unless it is a number."""
-    launches = project.launched(program)
+    launches = project.fact(JobIndex).launches_of(program)
     shares = [_share(project, launch) for launch in launches]
     known = [share for share in shares if share is not None]
     if known and len(known) == len(shares):

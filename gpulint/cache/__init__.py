@@ -26,7 +26,7 @@ from gpulint.cache.folder import PROJECT_DIGITS, Folder
 
 if TYPE_CHECKING:
     from gpulint.config import Config
-    from gpulint.engine import Report
+    from gpulint.report import Report
     from gpulint.rule import Rule
     from gpulint.workspace.tree import Tree
 

@@ -12,7 +12,7 @@ from gpulint.rule import Category, Dimension, Evidence, Kind, Rule, Scope
 from gpulint.source import Span
 
 if TYPE_CHECKING:
-    from gpulint.engine import Report
+    from gpulint.report import Report
 
 
 class _CachedRule(Rule):
@@ -122,7 +122,7 @@ def report_of(entry: dict[str, Any]) -> tuple[Report, tuple[Rule, ...]]:
 
 def report_in(entry: dict[str, Any], rules: Mapping[str, Rule]) -> Report:
     """The report of an entry, given the rules by code."""
-    from gpulint.engine import Report, Result
+    from gpulint.report import Report, Result
 
     results = []
     for made in entry["results"]:

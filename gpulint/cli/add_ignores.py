@@ -13,8 +13,8 @@ from gpulint.escaping import say, shown_path
 
 if TYPE_CHECKING:
     from gpulint.cli.inputs import Inputs
-    from gpulint.engine import Report
     from gpulint.finding import Finding
+    from gpulint.report import Report
 
 
 def add_ignores(args: argparse.Namespace, given: Inputs, report: Report) -> bool:

@@ -8,19 +8,18 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpulint import baseline
+from gpulint import baseline, disk
 from gpulint.cli import CLEAN, FINDINGS, INTERNAL, inputs
 from gpulint.cli.narrowing import add_baseline, load, stale
 from gpulint.cli.terminal import Progress, add_troubles, no_garbage_collection, print_troubles
 from gpulint.config import ConfigError
 from gpulint.counting import counted
 from gpulint.escaping import say, shown_path
-from gpulint.workspace import disk
 
 if TYPE_CHECKING:
     from gpulint.baseline import Baseline, Entry
     from gpulint.cli.inputs import Inputs
-    from gpulint.engine import Report
+    from gpulint.report import Report
 
 
 def add(commands: argparse._SubParsersAction[Any]) -> None:

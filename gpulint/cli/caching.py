@@ -17,8 +17,8 @@ from gpulint.settings import CACHE_VARIABLE
 if TYPE_CHECKING:
     from gpulint.cache import Cache
     from gpulint.cache.location import Location
-    from gpulint.engine import Report
     from gpulint.plugins import Plugins
+    from gpulint.report import Report
 
 
 def add_arguments(group: argparse._ArgumentGroup) -> None:
@@ -69,13 +69,13 @@ class Kept:
         """Let the run use what earlier ones found, as far as that still holds."""
         if self._location is None:
             return
-        given.project.db.keeps = True
+        from gpulint.cache.answers import recall, told
+
+        given.project.db.tell = lambda: told(given.project)
         with self._opened() as cache:
             held = cache.get_answers(self._answers_key) if cache is not None else None
         if held is None:
             return
-        from gpulint.cache.answers import recall
-
         for path, data in self._data.items():
             given.project.remember(path, data)
         recall(given.project, held, given.rules)

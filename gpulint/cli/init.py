@@ -11,13 +11,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gpulint import disk
 from gpulint.cli import CLEAN
 from gpulint.config import Config, ConfigError, load
 from gpulint.counting import counted
 from gpulint.escaping import printable, say
 from gpulint.rule import DOCS_URL
 from gpulint.settings import SETTINGS
-from gpulint.workspace import disk
 
 if TYPE_CHECKING:
     from gpulint.cli.survey import Survey

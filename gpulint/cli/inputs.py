@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpulint import disk
 from gpulint.config import Config, ConfigError, load
 from gpulint.finding import Severity
 from gpulint.records import dataclass
-from gpulint.workspace import disk
 
 if TYPE_CHECKING:
     from gpulint.discover import Discovery

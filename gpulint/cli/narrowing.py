@@ -9,18 +9,17 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpulint import baseline
+from gpulint import baseline, disk
 from gpulint.config import ConfigError
 from gpulint.counting import counted
 from gpulint.escaping import path_first, say, shown_path
 from gpulint.finding import Severity
-from gpulint.workspace import disk
 
 if TYPE_CHECKING:
     from gpulint.baseline import Baseline, Entry
     from gpulint.cli.inputs import Inputs
-    from gpulint.engine import Report
     from gpulint.fixing import NotAccepted
+    from gpulint.report import Report
 
 
 def add_narrowing(parser: argparse.ArgumentParser) -> None:

@@ -19,7 +19,7 @@ from gpulint.reporters import WITHOUT_FIXES, Context, render
 
 if TYPE_CHECKING:
     from gpulint.cli.inputs import Inputs
-    from gpulint.engine import Report
+    from gpulint.report import Report
 
 
 def add(commands: argparse._SubParsersAction[Any]) -> None:

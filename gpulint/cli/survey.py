@@ -45,12 +45,13 @@ class Survey:
 def survey(root: Path, config: Config) -> Survey:
     """Look at the tree below ``root`` (an absolute folder); nothing of it is run."""
     from gpulint.discover import discover
+    from gpulint.launch.job_index import JobIndex
     from gpulint.project import Project
 
     found = discover([root], config, root)
     project = Project(root, found.files, config)
     result = Survey(files=len(found.files))
-    for job in project.jobs:
+    for job in project.fact(JobIndex).jobs():
         if job.gpus is not None and job.gpus.value and not project.is_test(job.gpus.place.path):
             place = f"{_relative(job.gpus.place.path, root)}:{job.gpus.place.span.line}"
             result.gpus.setdefault(job.gpus.value, []).append(place)

@@ -16,7 +16,7 @@ from gpulint.escaping import say, shown_path
 
 if TYPE_CHECKING:
     from gpulint.cli.inputs import Inputs
-    from gpulint.engine import Report
+    from gpulint.report import Report
 
 
 @contextlib.contextmanager

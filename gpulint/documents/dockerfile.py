@@ -107,21 +107,24 @@ class DockerfileDocument(Document):
                 noted = True
                 line = self.source.position(item.start)[0]
                 self.problem(too_long("ENV or ARG", budget.limit), line, is_error=False)
-        last = stages[-1]
+        tasks.append(self._start(stages[-1]))
+        return tuple(tasks)
+
+    def _start(self, last: _Stage) -> Task:
+        """What a container of the image runs."""
+        from gpulint.documents.tasks import Task
+
         shown = last.entrypoint or last.cmd
         start, end = (shown.start, shown.end) if shown else (last.start, last.start + len("FROM"))
-        tasks.append(
-            Task(
-                name=last.name or self.path.name,
-                span=self.source.span(start, end),
-                scripts=_started(last),
-                env=last.variables(Budget()),
-                image=last.image,
-                working_dir=last.workdir,
-                system="docker",
-            )
+        return Task(
+            name=last.name or self.path.name,
+            span=self.source.span(start, end),
+            scripts=_started(last),
+            env=last.variables(Budget()),
+            image=last.image,
+            working_dir=last.workdir,
+            system="docker",
         )
-        return tuple(tasks)
 
 
 def _open_stage(item: Instruction, stages: dict[str, _Stage], outer: dict[str, str | None], budget: Budget) -> _Stage:

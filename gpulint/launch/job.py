@@ -21,7 +21,6 @@ from gpulint.records import dataclass, field
 if TYPE_CHECKING:
     from gpulint.documents.python import PythonModule
     from gpulint.documents.shell import ArgWord
-    from gpulint.project import Project
     from gpulint.source import Span
 
 __all__ = [
@@ -31,13 +30,6 @@ __all__ = [
     "JobLaunch",
     "Launched",
     "Setting",
-    "build_jobs",
-    "jobs_by_document",
-    "jobs_with_document",
-    "launched",
-    "launched_in",
-    "setting_at",
-    "started_at",
 ]
 
 
@@ -216,64 +208,3 @@ class Launched:
 
     def _place(self, word: ArgWord) -> Place:
         return Place(self.start.document.path, word.span, "set by the launcher")
-
-
-def launched(jobs: tuple[Job, ...]) -> dict[Path, tuple[Launched, ...]]:
-    """The launches of each program."""
-    found: dict[Path, list[Launched]] = {}
-    for job in jobs:
-        for start in job.launches:
-            if start.program is not None:
-                found.setdefault(start.program, []).append(Launched(job, start))
-    return {path: tuple(starts) for path, starts in found.items()}
-
-
-def jobs_by_document(jobs: tuple[Job, ...]) -> dict[Path, tuple[Job, ...]]:
-    """The jobs of each document."""
-    found: dict[Path, list[Job]] = {}
-    for job in jobs:
-        found.setdefault(job.document.path, []).append(job)
-    return {path: tuple(held) for path, held in found.items()}
-
-
-def jobs_with_document(jobs: tuple[Job, ...]) -> dict[Path, tuple[Job, ...]]:
-    """The jobs that run a command of each document."""
-    found: dict[Path, dict[Job, None]] = {}
-    for job in jobs:
-        for item in job.commands:
-            found.setdefault(item.document.path, {})[job] = None
-    return {path: tuple(held) for path, held in found.items()}
-
-
-def launched_in(jobs: tuple[Job, ...]) -> dict[Path, tuple[Launched, ...]]:
-    """The launches by file."""
-    found: dict[Path, list[Launched]] = {}
-    for job in jobs:
-        for start in job.launches:
-            found.setdefault(start.document.path, []).append(Launched(job, start))
-    return {path: tuple(starts) for path, starts in found.items()}
-
-
-def started_at(jobs: tuple[Job, ...]) -> dict[tuple[Path, Span], tuple[Launched, ...]]:
-    """The launches by file and place."""
-    found: dict[tuple[Path, Span], list[Launched]] = {}
-    for job in jobs:
-        for start in job.launches:
-            found.setdefault((start.document.path, start.launch.span), []).append(Launched(job, start))
-    return {place: tuple(starts) for place, starts in found.items()}
-
-
-def setting_at(jobs: tuple[Job, ...]) -> dict[tuple[Path, Span], tuple[Job, ...]]:
-    """The jobs that get an environment variable, by the file and place that set it."""
-    found: dict[tuple[Path, Span], list[Job]] = {}
-    for job in jobs:
-        for place in {(setting.place.path, setting.place.span) for setting in job.env}:
-            found.setdefault(place, []).append(job)
-    return {place: tuple(setting) for place, setting in found.items()}
-
-
-def build_jobs(project: Project) -> tuple[Job, ...]:
-    """Jobs of the project's launcher documents, in the order of its files."""
-    from gpulint.launch.job_graph import JobLinker
-
-    return JobLinker(project).jobs()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +16,15 @@ from gpulint.documents.tasks import Count, Task
 from gpulint.finding import Place
 from gpulint.launch.command_environment import Layered
 from gpulint.launch.job import DeclaredCount, Job, JobCommand, JobLaunch, Setting
+from gpulint.launch.job_settings import (
+    SettingValues,
+    declared_count,
+    declared_settings,
+    exported_settings,
+    scheduler_settings,
+    script_settings,
+    sourced_settings,
+)
 from gpulint.launch.path_resolution import Located, PathResolver
 from gpulint.launch.program_launches import Launch, launches
 from gpulint.launch.template_values import is_zero_by_default
@@ -48,7 +57,6 @@ _CONCERNS = regex.compile(
 )
 """A job spec without any of these holds no GPU and starts no file of the tree."""
 _OVERRIDES = regex.compile(r"--(gres|gpus|nodes|ntasks|tasks-per|exclusive)|-[GNn](\d|=|$)")
-_EXPORT = regex.compile(r"--export(?:=|\s+)(\S+)")
 
 
 def is_launcher(project: Project, path: Path) -> bool:
@@ -111,17 +119,17 @@ class JobLinker:
 
     def job(self, document: Document, task: Task) -> Job:
         walk = _Walk()
-        env = _declared(document, task)
+        env = declared_settings(document, task)
         for script in task.scripts:
-            env |= _exports(document, script)
+            env |= exported_settings(document, script)
         walk.env += env.values()
-        env = _scheduler(document, task) | env
+        env = scheduler_settings(document, task) | env
         scripts, image, home = task.scripts, None, document
         if not scripts and task.role == "main" and (found := self._default_command(document, task)) is not None:
             image, inner = found
             home, scripts = image, inner.scripts
             task_dir = inner.working_dir
-            env = _declared(image, inner) | env
+            env = declared_settings(image, inner) | env
         else:
             task_dir = task.working_dir
         walk.scripts.append(document)
@@ -137,9 +145,9 @@ class JobLinker:
             document,
             task,
             gpus=self._gpus(document, resources.gpus),
-            cpus=_declared_count(document, resources.cpus),
-            nodes=_declared_count(document, resources.nodes),
-            tasks_per_node=_declared_count(document, resources.tasks_per_node),
+            cpus=declared_count(document, resources.cpus),
+            nodes=declared_count(document, resources.nodes),
+            tasks_per_node=declared_count(document, resources.tasks_per_node),
             env=tuple(dict.fromkeys(walk.env)),
             commands=tuple(walk.commands),
             launches=tuple(walk.launches),
@@ -160,18 +168,18 @@ class JobLinker:
         """Take up the commands and launches of one piece of shell; ``folder`` is a declared working directory."""
         known = {name: item.value for name, item in env.items() if item.value is not None}
         walk.commands += [JobCommand(command, document) for command in script.walk()]
-        walk.env += _settings(document, script, known)
+        walk.env += script_settings(document, script, known)
         sources = any(command.words[0].value in ("source", ".") for command in script.walk())
         for launch in launches(script, known) if sources else ():
             if launch.launcher == "source" and (found := self._file(launch, document, start, folder)) is not None:
                 sourced = self._called(found[0], depth)
                 if sourced is not None and self._affords(walk, sourced):
                     walk.budget.spend(len(env))
-                    env = {**env, **_left_behind(sourced, known)}
+                    env = {**env, **sourced_settings(sourced, known)}
                     known = {name: item.value for name, item in env.items() if item.value is not None}
         for launch in launches(script, known):
             found = self._file(launch, document, start, folder)
-            own = Layered(_SettingValues(launch, document), env)
+            own = Layered(SettingValues(launch, document), env)
             if launch.launcher == "sbatch":
                 if found is not None:
                     self.submissions.setdefault(found[0], []).append((document, launch))
@@ -275,7 +283,7 @@ class JobLinker:
 
     def _gpus(self, document: Document, number: Count | None) -> DeclaredCount | None:
         """The GPUs of a task; 0 where a template leaves them out unless somebody asks for some."""
-        stated = _declared_count(document, number)
+        stated = declared_count(document, number)
         if stated is not None and stated.value is None and is_zero_by_default(self.project, document, stated.text):
             return replace(stated, value=0)
         return stated
@@ -287,86 +295,3 @@ class JobLinker:
                 unknown = DeclaredCount(None, Place(document.path, launch.span), "sbatch")
                 return replace(job, gpus=unknown, nodes=unknown, tasks_per_node=unknown)
         return job
-
-
-class _SettingValues(Mapping[str, Setting]):
-    """What a script itself sets for one of its launches."""
-
-    def __init__(self, launch: Launch, document: Document) -> None:
-        self._launch, self._document = launch, document
-
-    def __getitem__(self, name: str) -> Setting:
-        word = self._launch.env[name]
-        return Setting(name, word.value, Place(self._document.path, word.span))
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._launch.env)
-
-    def __len__(self) -> int:
-        return len(self._launch.env)
-
-
-def _declared_count(document: Document, number: Count | None) -> DeclaredCount | None:
-    return (
-        None
-        if number is None
-        else DeclaredCount(number.value, Place(document.path, number.span, number.text), number.text)
-    )
-
-
-def _declared(document: Document, task: Task) -> dict[str, Setting]:
-    """Variables that the spec or image lists for the task."""
-    return {item.name: Setting(item.name, item.value, Place(document.path, item.span)) for item in task.env}
-
-
-def _exports(document: Document, script: Script) -> dict[str, Setting]:
-    """Variables that ``#SBATCH --export=A=1`` sets."""
-    found: dict[str, Setting] = {}
-    for directive in script.directives:
-        for match in _EXPORT.finditer(directive.text) if directive.leading else ():
-            for part in match[1].split(","):
-                name, equals, value = part.partition("=")
-                if equals:
-                    found[name] = Setting(name, value, Place(document.path, directive.span))
-    return found
-
-
-def _scheduler(document: Document, task: Task) -> dict[str, Setting]:
-    """Variables that Slurm derives from the directives."""
-    resources = task.resources
-    nodes, tasks, gpus, cpus = resources.nodes, resources.tasks_per_node, resources.gpus, resources.cpus
-    found: dict[str, Setting] = {}
-    if task.system != "slurm":
-        return found
-    total = tasks.value * nodes.value if tasks and nodes and tasks.value and nodes.value else None
-    for names, number, value in (
-        (("SLURM_NNODES", "SLURM_JOB_NUM_NODES"), nodes, nodes and nodes.value),
-        (("SLURM_NTASKS_PER_NODE",), tasks, tasks and tasks.value),
-        (("SLURM_NTASKS", "SLURM_NPROCS"), tasks, total),
-        (("SLURM_GPUS_ON_NODE", "SLURM_GPUS_PER_NODE"), gpus, gpus and gpus.value),
-        (("SLURM_CPUS_PER_TASK",), cpus, cpus and cpus.value),
-    ):
-        if number is not None and value is not None:
-            found |= {name: Setting(name, str(value), Place(document.path, number.span)) for name in names}
-    return found
-
-
-def _settings(document: Document, script: Script, known: Mapping[str, str]) -> Iterator[Setting]:
-    """Exported variables and those written before a command, in source order."""
-    for item in script.assignments:
-        if (item.exported or item.prefix) and not item.unset:
-            value = None if item.value is None else script.expander(known).assigned(item)
-            yield Setting(item.name, value, Place(document.path, item.span))
-
-
-def _left_behind(document: Document, known: Mapping[str, str]) -> dict[str, Setting]:
-    """Variables that a sourced script leaves behind."""
-    found: dict[str, Setting] = {}
-    for script in document.scripts:
-        expander = script.expander(known)
-        for item in script.assignments:
-            if item.name not in found and not item.local and not item.prefix:
-                word = expander.variable(item.name)
-                value = word.value if word is not None else None
-                found[item.name] = Setting(item.name, value, Place(document.path, item.span))
-    return found

@@ -8,10 +8,10 @@ from typing import TypeVar
 
 from gpulint import regex
 from gpulint.documents.shell.expand import ArgWord
+from gpulint.documents.shell.scheduler_directives import gres_gpus
 from gpulint.launch import launcher_options as grammars
 from gpulint.launch.option_parser import Grammar, LauncherOptions, grammar, program_like, read_options
 from gpulint.launch.process_counts import ProcessCount, count, implied
-from gpulint.launch.scheduler_directives import gres_gpus
 from gpulint.numerals import whole
 from gpulint.records import dataclass, field
 from gpulint.source import Span

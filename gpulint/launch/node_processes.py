@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gpulint.documents.shell import Script
+from gpulint.documents.shell.scheduler_directives import request
 from gpulint.launch.launchers import Level
 from gpulint.launch.process_counts import ProcessCount, implied
-from gpulint.launch.scheduler_directives import request
 from gpulint.source import Span
 
 # Launchers that start processes, unlike those that only prepare a place to run.

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from gpulint import disk
 from gpulint.libraries import FILES, read_rows, tables
 from gpulint.libraries.schema import RowError, suggestion
-from gpulint.workspace import disk
 
 Rows = dict[str, tuple[Any, ...]]
 MAX_ROWS = 10_000

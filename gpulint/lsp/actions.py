@@ -8,11 +8,11 @@ from pathlib import Path
 
 from lsprotocol.types import CodeAction, CodeActionKind, Range
 
-from gpulint.engine import Result
 from gpulint.fix import Edit, Fix, Safety
 from gpulint.lsp.diagnostics import Checked, diagnostic
 from gpulint.lsp.places import Places
 from gpulint.records import dataclass
+from gpulint.report import Result
 from gpulint.source import SourceText
 
 FIX_ALL = "source.fixAll.gpulint"

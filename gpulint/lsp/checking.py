@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from gpulint.documents.notebook import NotebookDocument
-from gpulint.engine import Report
 from gpulint.lsp.diagnostics import Checked
 from gpulint.lsp.workspace import IsStale, Superseded, Workspace, Workspaces
 from gpulint.project import Project
 from gpulint.records import dataclass, field
+from gpulint.report import Report
 
 
 @dataclass

@@ -14,12 +14,12 @@ from lsprotocol.types import (
 )
 
 from gpulint import regex
-from gpulint.engine import Result
 from gpulint.finding import Finding, Problem, Severity
 from gpulint.fix import Declined, Fix, Safety
 from gpulint.lsp.places import Places
 from gpulint.project import Project
 from gpulint.records import dataclass
+from gpulint.report import Result
 from gpulint.source import Span
 from gpulint.suppress import UNUSED_IGNORE
 

@@ -22,6 +22,7 @@ from pygls.lsp.server import LanguageServer
 
 from gpulint import __version__
 from gpulint.discover import absolute
+from gpulint.disk import MAX_BYTES
 from gpulint.lsp import settings
 from gpulint.lsp.actions import Abilities
 from gpulint.lsp.buffers import OpenDocument, OpenNotebook
@@ -35,7 +36,6 @@ from gpulint.lsp.schedule import Schedule, Turn
 from gpulint.lsp.uris import path_of
 from gpulint.lsp.worker import Interrupted, Worker
 from gpulint.lsp.workspace import Superseded
-from gpulint.workspace.disk import MAX_BYTES
 
 DELAY = 0.2
 """Seconds without a change before a check starts."""

@@ -19,6 +19,7 @@ from gpulint.cli.inputs import Inputs, add_arguments, add_settings, gather
 from gpulint.config import ConfigError
 from gpulint.failures import Stop
 from gpulint.project import Project
+from gpulint.report import Report
 from gpulint.rule import Rule
 
 Stamp = tuple[int, int, int]
@@ -103,7 +104,7 @@ class Workspace:
         """Would a scan of the folder report on a file? One that was not saved yet counts as listed."""
         return path in self._listed or path == self.alone or (path in self._texts and not os.path.lexists(path))
 
-    def check(self, paths: Iterable[Path], stop: IsStale = lambda: False) -> engine.Report:
+    def check(self, paths: Iterable[Path], stop: IsStale = lambda: False) -> Report:
         """Findings, with their fixes, of some of the files.
 
         Raises:

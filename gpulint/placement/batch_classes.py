@@ -10,14 +10,18 @@ from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.documents.python import walk
+from gpulint.placement.batch_flow import BatchFlow
+from gpulint.programs.multi_gpu_use import MultiGpuUse
 from gpulint.query import query
-from gpulint.semantic.module_index import FUNCTIONS, FunctionNode, ModuleIndex, NodeRef, last_name
+from gpulint.semantic.points_to import Resolver
 from gpulint.spread import Spread
-from gpulint.training.loader_calls import Loader
+from gpulint.training.loader_calls import Loader, loader_argument
+from gpulint.training.loop_contexts import LoopContexts
+from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, ModuleIndex, NodeRef, last_name
 
 if TYPE_CHECKING:
     from gpulint.placement.batch_flow import BatchRead
-    from gpulint.placement.devices import Transfer
+    from gpulint.placement.device_transfers import Transfer
     from gpulint.project import Project
 
 _METHODS = ("to", "cuda")
@@ -26,7 +30,7 @@ _NAME = regex.compile(r"batch|data|input|features?$|interaction|sample|example|e
 
 
 def _moved_in(project: Project, path: Path) -> Iterator[tuple[Path, ast.AST, BatchRead]]:
-    return project.batch_classes.moved_in(path)
+    return project.fact(BatchClasses).moved_in(path)
 
 
 _MOVED: Spread[ast.AST, BatchRead] = Spread(__name__, "moves of batches", _moved_in)
@@ -54,7 +58,7 @@ class BatchClasses:
             for owner in module.classes if module is not None else ():
                 if _NAME.search(owner.name) and any(_moves(method) for method in _methods(owner)):
                     assert module is not None
-                    bases = self._project.resolver.base_names(module, owner)
+                    bases = self._project.fact(Resolver).base_names(module, owner)
                     if not any(base.endswith(("Module", "Dataset")) for base in bases):
                         found.append(NodeRef(module, owner))
         return tuple(found)
@@ -63,7 +67,7 @@ class BatchClasses:
         """The classes with a method ``name`` in the modules that a module runs with."""
         if not any(map(self._classes, self._files())):
             return []
-        paths = {other.path for other in self._project.multi_gpu_use.of(module.path).modules} | {module.path}
+        paths = {other.path for other in self._project.fact(MultiGpuUse).of(module.path).modules} | {module.path}
         return [
             ref
             for path in self._files()
@@ -90,9 +94,7 @@ class BatchClasses:
         return is_whole(value, batch_read) and all(self._collates(batch_read))
 
     def _collates(self, batch_read: BatchRead) -> list[bool]:
-        return [
-            not self._project.host_to_device.argument(loader, "collate_fn").is_absent for loader in batch_read.loaders
-        ]
+        return [not loader_argument(self._project, loader, "collate_fn").is_absent for loader in batch_read.loaders]
 
     def batch_read_of(self, module: ModuleIndex, method: FunctionNode) -> BatchRead | None:
         """The loop over batches in which ``self`` of a method is moved, or None if the method moves no batch."""
@@ -116,8 +118,8 @@ class BatchClasses:
         """The loop whose whole batch a call moves."""
         if not isinstance(call.func, ast.Attribute) or not isinstance(call.func.value, ast.Name):
             return None
-        for loop in self._project.loops.around(module, call):
-            batch_read = self._project.batch_flow.batch_read(module, loop)
+        for loop in self._project.fact(LoopContexts).around(module, call):
+            batch_read = self._project.fact(BatchFlow).batch_read(module, loop)
             if batch_read is not None:
                 return batch_read if not batch_read.prepared and self._is_object(call.func.value, batch_read) else None
         return None
@@ -134,7 +136,7 @@ def is_collated(project: Project, transfer: Transfer) -> bool:
 
 @query
 def _makes_own(project: Project, loader: Loader) -> bool:
-    return loader.row is None or not project.host_to_device.argument(loader, "collate_fn").is_absent
+    return loader.row is None or not loader_argument(project, loader, "collate_fn").is_absent
 
 
 def is_whole(value: ast.expr, batch_read: BatchRead | None) -> bool:

@@ -10,12 +10,21 @@ from typing import TYPE_CHECKING
 
 from gpulint.placement.container_helpers import rearranged
 from gpulint.placement.device_iterators import is_device_iterator
+from gpulint.placement.devices import Devices
 from gpulint.placement.dynamic_calls import handed_by_name, takes_batch
 from gpulint.placement.prepared_loaders import PreparedLoaders
 from gpulint.query import cyclic
 from gpulint.records import dataclass
 from gpulint.semantic.argument_binding import argument_of
-from gpulint.semantic.module_index import (
+from gpulint.semantic.points_to import Resolver
+from gpulint.spread import Spread
+from gpulint.training.forward_calls import forward_calls
+from gpulint.training.loader_calls import Loader
+from gpulint.training.loader_flow import LoaderFlow
+from gpulint.training.loop_contexts import LoopContexts
+from gpulint.training.loop_iterables import is_loader_name, unwrap_iterable, unwrap_zipped
+from gpulint.training.loop_roles import Role
+from gpulint.workspace.module_index import (
     FUNCTIONS,
     BindingKind,
     FunctionNode,
@@ -24,11 +33,6 @@ from gpulint.semantic.module_index import (
     NodeRef,
     last_name,
 )
-from gpulint.spread import Spread
-from gpulint.training.forward_calls import runs
-from gpulint.training.loader_calls import Loader
-from gpulint.training.loop_iterables import is_loader_name, unwrap_iterable, unwrap_zipped
-from gpulint.training.loop_roles import Role
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -41,6 +45,8 @@ _HOST_METHODS = frozenset(
         "repeat", "expand", "narrow", "chunk", "split", "pin_memory", "bool", "bfloat16"
     }
 )  # fmt: skip
+_OF_SEVERAL = frozenset("Variable zip enumerate list tuple stack cat".split())
+"""Calls whose result is or holds what they are given."""
 _OF_ARRAYS = frozenset({"from_numpy", "as_tensor", "FloatTensor", "LongTensor", "IntTensor", "Tensor"})
 
 
@@ -57,12 +63,11 @@ class BatchRead:
 
 
 def _draws_in(project: Project, path: Path) -> Iterator[tuple[Path, ast.Call, BatchRead]]:
-    return project.batch_flow.in_file(path)
+    return project.fact(BatchFlow).in_file(path)
 
 
 _NO_DRAW: BatchRead | None = None
 _BY_LOADER: Spread[ast.Call, BatchRead] = Spread(__name__, "loops over loaders", _draws_in)
-_RUNS: Spread[FunctionNode, NodeRef] = Spread(__name__, "calls of models", runs)
 
 
 class BatchFlow:
@@ -96,7 +101,9 @@ class BatchFlow:
         source = unwrap_iterable(loop.iter)
         if last_name(source) in ("range", "trange") or is_device_iterator(self._project, module, source):
             return None
-        if self._project.loops.over_loader(module, loop) and self._project.loops.role(module, loop) in (
+        if self._project.fact(LoopContexts).over_loader(module, loop) and self._project.fact(LoopContexts).role(
+            module, loop
+        ) in (
             Role.STEP,
             Role.EVAL,
         ):
@@ -108,7 +115,7 @@ class BatchFlow:
         if isinstance(loop, ast.While):
             return None
         sources = unwrap_zipped(loop.iter)
-        found = [loader for source in sources for loader in self._project.loaders.loaders_of(module, source)]
+        found = [loader for source in sources for loader in self._project.fact(LoaderFlow).loaders_of(module, source)]
         loaders = tuple(dict.fromkeys(found))
         return (
             BatchRead(NodeRef(module, loop), loaders, self._are_moved(module, sources[0], loaders)) if loaders else None
@@ -121,7 +128,7 @@ class BatchFlow:
     def moves_batches(self, loader: Loader) -> bool:
         """Does a loader put its batches on a device other than the CPU itself?"""
         device = loader.device
-        return device is not None and self._project.devices.may_be_gpu(loader.module, device)
+        return device is not None and self._project.fact(Devices).may_be_gpu(loader.module, device)
 
     def passes_loader(self, loader: Loader, batch_read: BatchRead, context: LoopContext) -> bool:
         """Whether the calls that lead to ``batch_read`` pass ``loader`` on, as far as they can be followed.
@@ -139,7 +146,7 @@ class BatchFlow:
             if passed is None or isinstance(passed, ast.Starred):
                 return True
             at, source = call, unwrap_iterable(passed)
-        made = self._project.loaders.loaders_of(at.module, source)
+        made = self._project.fact(LoaderFlow).loaders_of(at.module, source)
         return not made or any(one.node is loader.node for one in made)
 
     # -- batches -------------------------------------------------------------------------------------------------------
@@ -156,41 +163,25 @@ class BatchFlow:
             case ast.IfExp(body=body, orelse=orelse):
                 return self.batch_of(module, body) or self.batch_of(module, orelse)
             case ast.Call(func=ast.Name(id="next"), args=[source, *_]):
-                if _is_first(node) and not any(self._project.loops.around(module, node)):
-                    return None  # a few samples to look at
-                inner = unwrap_iterable(source)
-                loaders = self._project.loaders.loaders_of(module, inner)
-                if not loaders and (
-                    not is_loader_name(last_name(inner)) or is_device_iterator(self._project, module, inner)
-                ):
-                    return None
-                return BatchRead(NodeRef(module, node), loaders, self._are_moved(module, inner, loaders))
+                return self._next_batch(module, node, source)
             case ast.Call(func=ast.Attribute(value=source, attr="next" | "__next__"), args=[]) if self._goes_on(
                 module, node, source
-            ) and (loaders := self._project.loaders.loaders_of(module, source)):
+            ) and (loaders := self._project.fact(LoaderFlow).loaders_of(module, source)):
                 return BatchRead(NodeRef(module, node), loaders, self._are_moved(module, source, loaders))
             case ast.Call(func=ast.Name(id="getattr"), args=[base, *_]):
                 return self.batch_of(module, base)
             case ast.Call(func=ast.Attribute(value=base, attr=attr)) if attr in _HOST_METHODS:
                 return self.batch_of(module, base)
-            case ast.Call(func=ast.Attribute(value=base, attr="to"), args=[dtype]) if self._project.devices.is_dtype(
-                module, dtype
-            ):
+            case ast.Call(func=ast.Attribute(value=base, attr="to"), args=[dtype]) if self._project.fact(
+                Devices
+            ).is_dtype(module, dtype):
                 return self.batch_of(module, base)
             case ast.Call(args=[made, *_], func=func) if last_name(func) in _OF_ARRAYS and (
-                self._project.resolver.names(module, func) & {f"torch.{last_name(func)}"}
+                self._project.fact(Resolver).names(module, func) & {f"torch.{last_name(func)}"}
             ):
                 batch_read = self.batch_of(module, made)
                 return replace(batch_read, arrays=True) if batch_read is not None else None
-            case ast.Call(args=args, func=func) if last_name(func) in (
-                "Variable",
-                "zip",
-                "enumerate",
-                "list",
-                "tuple",
-                "stack",
-                "cat",
-            ):
+            case ast.Call(args=args, func=func) if last_name(func) in _OF_SEVERAL:
                 return self._first(self.batch_of(module, arg) for arg in args)
             case ast.List(elts=parts) | ast.Tuple(elts=parts):
                 return self._first(self.batch_of(module, part) for part in parts)
@@ -202,13 +193,23 @@ class BatchFlow:
                 )
         return None
 
+    def _next_batch(self, module: ModuleIndex, node: ast.Call, source: ast.expr) -> BatchRead | None:
+        """The draw of ``next(source)``."""
+        if _is_first(node) and not any(self._project.fact(LoopContexts).around(module, node)):
+            return None  # a few samples to look at
+        inner = unwrap_iterable(source)
+        loaders = self._project.fact(LoaderFlow).loaders_of(module, inner)
+        if not loaders and (not is_loader_name(last_name(inner)) or is_device_iterator(self._project, module, inner)):
+            return None
+        return BatchRead(NodeRef(module, node), loaders, self._are_moved(module, inner, loaders))
+
     def _fetched(self, module: ModuleIndex, call: ast.Call) -> BatchRead | None:
         """The draw of ``loader.get_batch()``, a function of the tree that returns what ``next`` gives it."""
-        for callee in self._project.resolver.callees(module, call):
+        for callee in self._project.fact(Resolver).callees(module, call):
             function = callee.node
             if not isinstance(function, FUNCTIONS) or "next" not in callee.module.calls_by_name:
                 continue
-            for value in self._project.resolver.returns(function):
+            for value in self._project.fact(Resolver).returns(function):
                 batch_read = self.batch_of(callee.module, value)
                 if (
                     batch_read is not None
@@ -222,9 +223,11 @@ class BatchFlow:
         """Was an iterator made outside of the loop that takes a batch from it, which is then not always the first?"""
         if not isinstance(iterator, ast.Name):
             return isinstance(iterator, ast.Attribute)
-        loop = next(self._project.loops.around(module, node), None)
+        loop = next(self._project.fact(LoopContexts).around(module, node), None)
         made = module.scope(iterator).lookup(iterator.id)
-        return any(next(self._project.loops.around(module, binding.node), None) is not loop for binding in made)
+        return any(
+            next(self._project.fact(LoopContexts).around(module, binding.node), None) is not loop for binding in made
+        )
 
     @staticmethod
     def _first(draws: Iterator[BatchRead | None]) -> BatchRead | None:
@@ -240,10 +243,6 @@ class BatchFlow:
         return self._first(self.batch_of(where, value) for where, value in passed) or BatchRead(
             NodeRef(module, function)
         )
-
-    def forward_calls(self, module: ModuleIndex, function: FunctionNode) -> tuple[NodeRef, ...]:
-        """The calls that run the ``forward`` of a model of the tree in loops over batches."""
-        return tuple(dict.fromkeys(_RUNS.find(self._project, module.path, function)))
 
     def _name_batch(self, module: ModuleIndex, node: ast.Name) -> BatchRead | None:
         from gpulint.semantic.reaching_definitions import reaching
@@ -265,6 +264,8 @@ class BatchFlow:
         return None
 
     def _parameter_batch(self, module: ModuleIndex, name: str, function: ast.AST) -> BatchRead | None:
+        from gpulint.placement.batch_classes import BatchClasses
+
         if isinstance(function, ast.Lambda):
             call = module.syntax.parents.get(function)
             if isinstance(call, ast.Call) and last_name(call.func) in ("map", "apply_to_collection", "tree_map"):
@@ -273,8 +274,8 @@ class BatchFlow:
         if not isinstance(function, FUNCTIONS):
             return None
         if name == "self":
-            return self._project.batch_classes.batch_read_of(module, function)
-        loops = self._project.loops
+            return self._project.fact(BatchClasses).batch_read_of(module, function)
+        loops = self._project.fact(LoopContexts)
         if function.name in ("training_step", "validation_step", "test_step") and name == "batch":
             return None  # Lightning moves the batch before the hook.
         if name == "batch" and loops.gets_batch(module, function, "on-host"):
@@ -286,9 +287,9 @@ class BatchFlow:
     @cyclic(_NO_DRAW)
     def _passed_batch(self, module: ModuleIndex, function: FunctionNode, name: str) -> BatchRead | None:
         """The draw of what the callers of a function hand to a parameter."""
-        sites = self._project.resolver.call_sites(module, function)
+        sites = self._project.fact(Resolver).call_sites(module, function)
         if not sites and function.name == "forward":
-            sites = self.forward_calls(module, function)
+            sites = forward_calls(self._project, module, function)
         return _merged(self._passed_batches(sites, function, name))
 
     def _passed_batches(

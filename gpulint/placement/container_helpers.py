@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from gpulint.documents.python import walk
 from gpulint.semantic.argument_binding import argument_of
-from gpulint.semantic.module_index import FUNCTIONS, BindingKind, FunctionNode, ModuleIndex
+from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.reaching_definitions import reaching
+from gpulint.workspace.module_index import FUNCTIONS, BindingKind, FunctionNode, ModuleIndex
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -38,7 +39,7 @@ def made_by(tensor: ast.expr) -> ast.expr:
 def rearranged(project: Project, module: ModuleIndex, call: ast.Call) -> Iterator[ast.expr]:
     """The arguments of ``call`` that come back in a tuple, list or dictionary, or as they are. None for methods, and
     for functions that call anything of note: what they return may live on another device."""
-    for callee in project.resolver.callees(module, call):
+    for callee in project.fact(Resolver).callees(module, call):
         function = callee.node
         if not isinstance(function, FUNCTIONS) or isinstance(callee.module.syntax.parents.get(function), ast.ClassDef):
             continue
@@ -46,7 +47,7 @@ def rearranged(project: Project, module: ModuleIndex, call: ast.Call) -> Iterato
             continue
         names = dict.fromkeys(
             name
-            for value in project.resolver.returns(function)
+            for value in project.fact(Resolver).returns(function)
             for name in _parameters(callee.module, value, MAX_DEPTH)
         )
         for name in names:

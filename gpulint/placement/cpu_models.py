@@ -6,9 +6,13 @@ import ast
 from typing import TYPE_CHECKING
 
 from gpulint.documents.python import walk
+from gpulint.placement.batch_flow import BatchFlow
+from gpulint.placement.host_to_device import HostToDevice
 from gpulint.query import query
-from gpulint.semantic.module_index import BindingKind, LoopNode, ModuleIndex, last_name
+from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.reaching_definitions import reaching
+from gpulint.training.loop_contexts import LoopContexts
+from gpulint.workspace.module_index import BindingKind, LoopNode, ModuleIndex, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -23,7 +27,7 @@ def trains_on_host(project: Project, module: ModuleIndex, loop: LoopNode) -> boo
     """Does a loop hand batches as they come from a loader to a model that nothing moves?"""
     if any(name in module.syntax.source.text for name in _ELSEWHERE):
         return False
-    for call in project.loops.calls_in(module, loop):
+    for call in project.fact(LoopContexts).calls_in(module, loop):
         if not isinstance(call.func, ast.Name) or not call.args:
             continue
         if _stays(project, module, call.func) and _is_host_batch(project, module, call.args[0]):
@@ -32,12 +36,12 @@ def trains_on_host(project: Project, module: ModuleIndex, loop: LoopNode) -> boo
 
 
 def _is_host_batch(project: Project, module: ModuleIndex, node: ast.expr) -> bool:
-    batch_read = project.batch_flow.batch_of(module, node)
+    batch_read = project.fact(BatchFlow).batch_of(module, node)
     return (
         batch_read is not None
         and bool(batch_read.loaders)
         and not batch_read.prepared
-        and not any(project.host_to_device.yields_gpu_tensors(loader) for loader in batch_read.loaders)
+        and not any(project.fact(HostToDevice).yields_gpu_tensors(loader) for loader in batch_read.loaders)
     )
 
 
@@ -62,9 +66,9 @@ def _makes_module(project: Project, module: ModuleIndex, call: ast.Call) -> bool
     """``Net()`` of a class that speaks of no device, or ``nn.Sequential(...)``."""
     if any(keyword.arg in ("device", None) for keyword in call.keywords):
         return False
-    if project.resolver.call_names(module, call) & {"torch.nn.Sequential", "torch.nn.Linear"}:
+    if project.fact(Resolver).call_names(module, call) & {"torch.nn.Sequential", "torch.nn.Linear"}:
         return True
-    owners = [ref for ref in project.resolver.points_to(module, call.func) if isinstance(ref.node, ast.ClassDef)]
+    owners = [ref for ref in project.fact(Resolver).points_to(module, call.func) if isinstance(ref.node, ast.ClassDef)]
     return len(owners) == 1 and not any(
         (isinstance(part, ast.Attribute) and part.attr in _SPEAKS_OF_DEVICES)
         or (isinstance(part, ast.Name) and part.id in _SPEAKS_OF_DEVICES)

@@ -7,7 +7,9 @@ import ast
 from typing import TYPE_CHECKING
 
 from gpulint.documents.python import walk
-from gpulint.semantic.module_index import FUNCTIONS, ModuleIndex, last_name
+from gpulint.placement.devices import Devices
+from gpulint.semantic.points_to import Resolver
+from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -18,14 +20,14 @@ _HANDS_OUT = ("__iter__", "__next__", "next", "preload")
 
 def is_device_iterator(project: Project, module: ModuleIndex, source: ast.expr) -> bool:
     """Is what a loop runs over such an iterator?"""
-    for ref in project.resolver.points_to(module, source):
+    for ref in project.fact(Resolver).points_to(module, source):
         if isinstance(ref.node, ast.Call):
             if any(keyword.arg in ("device", "device_id", "to_device") for keyword in ref.node.keywords):
                 return True
-            names = project.resolver.call_names(ref.module, ref.node)
+            names = project.fact(Resolver).call_names(ref.module, ref.node)
             if any(name.split(".", 1)[0] in _LIBRARIES for name in names):
                 return True
-            made = project.resolver.points_to(ref.module, ref.node.func)
+            made = project.fact(Resolver).points_to(ref.module, ref.node.func)
             if any(isinstance(one.node, ast.ClassDef) and (_uses_dali(one.module) or _moves(one.node)) for one in made):
                 return True
     return False
@@ -33,10 +35,10 @@ def is_device_iterator(project: Project, module: ModuleIndex, source: ast.expr) 
 
 def binds_to_gpu(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
     """``partial(collate, device=device)`` of a function of the tree that moves its batches there."""
-    if not call.args or "functools.partial" not in project.resolver.call_names(module, call):
+    if not call.args or "functools.partial" not in project.fact(Resolver).call_names(module, call):
         return False
-    given = {k.arg for k in call.keywords if k.arg is not None and project.devices.may_be_gpu(module, k.value)}
-    functions = project.resolver.points_to(module, call.args[0]) if given else ()
+    given = {k.arg for k in call.keywords if k.arg is not None and project.fact(Devices).may_be_gpu(module, k.value)}
+    functions = project.fact(Resolver).points_to(module, call.args[0]) if given else ()
     return any(
         isinstance(part, ast.Call) and last_name(part.func) == "to" and {last_name(one) for one in part.args} & given
         for function in functions

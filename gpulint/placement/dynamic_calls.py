@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.semantic.argument_binding import argument_of
-from gpulint.semantic.module_index import BindingKind, FunctionNode, ModuleIndex, branches
+from gpulint.semantic.points_to import Resolver
+from gpulint.training.loop_contexts import LoopContexts
+from gpulint.workspace.module_index import BindingKind, FunctionNode, ModuleIndex, branches
 from gpulint.workspace.word_index import word_of
 
 if TYPE_CHECKING:
@@ -36,19 +38,19 @@ def takes_batch(project: Project, module: ModuleIndex, node: ast.expr) -> Functi
     bindings = module.scope(node).lookup(node.value.id)
     if len(bindings) != 1 or bindings[0].kind is not BindingKind.PARAMETER or _SETS_UP.search(function.name):
         return None
-    if _NO_BATCH.search(node.value.id) or project.resolver.call_sites(module, function):
+    if _NO_BATCH.search(node.value.id) or project.fact(Resolver).call_sites(module, function):
         return None
-    steps = (call for call in module.calls if project.loops.is_training_step(module, call))
+    steps = (call for call in module.calls if project.fact(LoopContexts).is_training_step(module, call))
     if not any(module.class_of(call) is owner for call in steps):
         return None
-    if any(_MOVERS.search(base) for base in project.resolver.base_names(module, owner)):
+    if any(_MOVERS.search(base) for base in project.fact(Resolver).base_names(module, owner)):
         return None
     return function
 
 
 def handed_by_name(project: Project, function: FunctionNode, name: str) -> Iterator[tuple[ModuleIndex, ast.expr]]:
     """What calls ``x.method(value)`` hand to parameter ``name`` where what ``x`` is cannot be known."""
-    resolver = project.resolver
+    resolver = project.fact(Resolver)
     for path in project.word_index.mentioning(word_of(function.name))[:MAX_MENTIONING]:
         if (module := project.module_at(path)) is None:
             continue

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.query import query
-from gpulint.semantic.module_index import FunctionNode, ModuleIndex, NodeRef, last_name
+from gpulint.workspace.module_index import FunctionNode, ModuleIndex, NodeRef, last_name
 
 _ENVIRONMENT = regex.compile(r"(^|_|[a-z])envs?($|_|\d)|^v?envs?|environment|simulator|emulator|^game$", re.IGNORECASE)
 _STEPS = ("step", "step_async", "send_actions")

@@ -11,16 +11,26 @@ from gpulint.documents.python import walk
 from gpulint.finding import Place
 from gpulint.libraries.frameworks import Mover
 from gpulint.libraries.names import matches
+from gpulint.placement.batch_flow import BatchFlow
 from gpulint.placement.device_iterators import binds_to_gpu
-from gpulint.placement.devices import Device, Transfer
+from gpulint.placement.device_transfers import DeviceTransfers, Transfer
+from gpulint.placement.devices import Device, Devices
 from gpulint.placement.prepared_loaders import Frameworks
 from gpulint.programs.gpu_programs import runs_elsewhere
-from gpulint.query import query, stored
+from gpulint.query import query
 from gpulint.semantic.argument_binding import argument_of, parameters
-from gpulint.semantic.module_index import FUNCTIONS, FunctionNode, ModuleIndex, NodeRef, last_name
+from gpulint.semantic.points_to import Resolver
 from gpulint.spread import Spread
-from gpulint.training.loader_calls import Loader
-from gpulint.values.arguments import Argument, ArgumentState
+from gpulint.training.loader_calls import Loader, loader_argument
+from gpulint.training.loader_flow import LoaderFlow
+from gpulint.training.trainer_config import all_on_cpu, is_on_cpu, trains_on_cpu
+from gpulint.values.arguments import ArgumentState
+from gpulint.values.constants import Constants
+from gpulint.values.yacs_defaults import setting_keys
+from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, ModuleIndex, NodeRef, last_name
+
+if TYPE_CHECKING:
+    from gpulint.project import Project
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -39,12 +49,6 @@ class HostToDevice:
         self.db = project.db
         self._frameworks = project.models.derived(Frameworks)
 
-    def argument(self, loader: Loader, name: str) -> Argument:
-        """What a loader gets for ``name``, by keyword or by its place in the signature."""
-        signature = loader.row.signature if loader.row is not None else ()
-        place = signature.index(name) if name in signature else None
-        return self._project.arguments.of(loader.module, loader.node, name, place)
-
     def is_pinned(self, loader: Loader) -> bool | None:
         """Does the loader pin its batches, perhaps on a condition? None if it cannot be told.
 
@@ -52,12 +56,12 @@ class HostToDevice:
         """
         if loader.row is not None and loader.row.pins_itself:
             return None
-        argument = self.argument(loader, "pin_memory")
+        argument = loader_argument(self._project, loader, "pin_memory")
         if argument.passed is ArgumentState.NEVER:
             return False
         if argument.passed is ArgumentState.UNKNOWN or argument.unknown:
             return None
-        values = [self._project.constants.of(ref.module, ref.node) for ref in argument.refs]
+        values = [self._project.fact(Constants).of(ref.module, ref.node) for ref in argument.refs]
         return not all(known.every(lambda value: not value) for known in values)
 
     # -- frameworks ----------------------------------------------------------------------------------------------------
@@ -73,7 +77,7 @@ class HostToDevice:
             assert isinstance(ref.node, ast.expr)
             place = Place(path, ref.module.syntax.span(ref.node), "the framework moves its batches to the GPU")
             for part in _parts(ref.node):
-                for loader in self._project.loaders.loaders_of(ref.module, part):
+                for loader in self._project.fact(LoaderFlow).loaders_of(ref.module, part):
                     yield loader.module.path, loader.node, place
 
     def _handed_in(self, module: ModuleIndex) -> Iterator[NodeRef]:
@@ -82,7 +86,7 @@ class HostToDevice:
             return
         for name in self._frameworks.prepares:
             for call in module.calls_by_name.get(name, []):
-                if isinstance(call.func, ast.Attribute | ast.Name) and not self._on_cpu(module, call):
+                if isinstance(call.func, ast.Attribute | ast.Name) and not is_on_cpu(self._project, module, call):
                     yield from (NodeRef(module, argument) for argument in call.args)
         for row in self._frameworks.movers:
             for call in self._calls_of(module, row):
@@ -92,7 +96,7 @@ class HostToDevice:
                         NodeRef(module, value) for value in [*call.args, *(given.value for given in call.keywords)]
                     ]
                 yield from values
-        if not (_cpu_trainers(self._project) or self.trains_on_cpu((module,))):
+        if not (all_on_cpu(self._project) or trains_on_cpu(self._project, (module,))):
             yield from self._hooks(module)
 
     def _calls_of(self, module: ModuleIndex, row: Mover) -> Iterator[ast.Call]:
@@ -100,8 +104,8 @@ class HostToDevice:
         last = tuple(pattern.rpartition(".")[2] for pattern in row.calls)
         for name in module.calls_by_name if last else ():
             for call in module.calls_by_name[name] if matches(last, (name,)) else ():
-                is_known = matches(row.calls, self._project.resolver.call_names(module, call))
-                if is_known and not self._on_cpu(module, call):
+                is_known = matches(row.calls, self._project.fact(Resolver).call_names(module, call))
+                if is_known and not is_on_cpu(self._project, module, call):
                     yield call
         for method in row.methods:
             for call in module.calls_by_name.get(method, []):
@@ -110,15 +114,15 @@ class HostToDevice:
 
     def _is_mover(self, module: ModuleIndex, owner: ast.expr, row: Mover) -> bool:
         """Whether the object is one of the framework's that uses the GPU."""
-        for ref in self._project.resolver.points_to(module, owner):
+        for ref in self._project.fact(Resolver).points_to(module, owner):
             if not isinstance(ref.node, ast.Call):
                 continue
-            if not matches(row.of, self._project.resolver.call_names(ref.module, ref.node)):
+            if not matches(row.of, self._project.fact(Resolver).call_names(ref.module, ref.node)):
                 continue
             if not row.device:
-                return not self._on_cpu(ref.module, ref.node)
+                return not is_on_cpu(self._project, ref.module, ref.node)
             device = next((keyword.value for keyword in ref.node.keywords if keyword.arg == row.device), None)
-            return device is not None and self._project.devices.may_be_gpu(ref.module, device)
+            return device is not None and self._project.fact(Devices).may_be_gpu(ref.module, device)
         return False
 
     def _hooks(self, module: ModuleIndex) -> Iterator[NodeRef]:
@@ -126,46 +130,20 @@ class HostToDevice:
         rows = self._frameworks.loader_hooks
         for owner in module.classes:
             hooks = [item for item in owner.body if isinstance(item, FUNCTIONS) and item.name in rows]
-            bases = self._project.resolver.base_names(module, owner) if hooks else ()
+            bases = self._project.fact(Resolver).base_names(module, owner) if hooks else ()
             for hook in hooks:
                 if matches(rows[hook.name], bases):
-                    yield from (NodeRef(module, value) for value in self._project.resolver.returns(hook))
-
-    def _on_cpu(self, module: ModuleIndex, call: ast.Call) -> bool:
-        """Was the framework object behind the call, or made by it, told to use the CPU?"""
-        made = [NodeRef(module, call)]
-        if isinstance(call.func, ast.Attribute):
-            made += self._project.resolver.points_to(module, call.func.value)
-        for ref in made:
-            if isinstance(ref.node, ast.Call):
-                for keyword in ref.node.keywords:
-                    if keyword.arg in ("cpu", "accelerator", "device") and self._project.constants.of(
-                        ref.module, keyword.value
-                    ).every(lambda value: value is True or value == "cpu"):
-                        return True
-                    if keyword.arg == "gpus" and isinstance(keyword.value, ast.Constant) and keyword.value.value == 0:
-                        return True
-        return False
-
-    def trains_on_cpu(self, modules: tuple[ModuleIndex, ...]) -> bool:
-        """Do some modules make Trainers or Fabrics, all of them for the CPU?"""
-        found = [on_cpu for module in modules for on_cpu in self.trainers(module)]
-        return bool(found) and all(found)
-
-    def trainers(self, module: ModuleIndex) -> Iterator[bool]:
-        """For each Trainer and Fabric that a module makes: is it told to use the CPU?"""
-        for name in ("Trainer", "Fabric"):
-            yield from (self._on_cpu(module, call) for call in module.calls_by_name.get(name, []))
+                    yield from (NodeRef(module, value) for value in self._project.fact(Resolver).returns(hook))
 
     # -- data that is on the GPU already -------------------------------------------------------------------------------
 
     @query
     def yields_gpu_tensors(self, loader: Loader) -> bool:
         """Are samples or batches on the GPU before the loader pins them? That would raise an error."""
-        if self._project.batch_flow.moves_batches(loader):
+        if self._project.fact(BatchFlow).moves_batches(loader):
             return True
-        resolver = self._project.resolver
-        for ref in self.argument(loader, "collate_fn").refs:
+        resolver = self._project.fact(Resolver)
+        for ref in loader_argument(self._project, loader, "collate_fn").refs:
             for made in resolver.points_to(ref.module, ref.node):
                 if isinstance(made.node, FUNCTIONS) and self._moves(made.module, made.node):
                     return True
@@ -193,8 +171,8 @@ class HostToDevice:
 
     def only_regroups(self, loader: Loader) -> bool:
         """Does a collate function of the tree put samples into lists and make no tensor of them (``zip(*batch)``)?"""
-        origins = self._project.resolver.points_to
-        argument = self.argument(loader, "collate_fn")
+        origins = self._project.fact(Resolver).points_to
+        argument = loader_argument(self._project, loader, "collate_fn")
         made = [function.node for ref in argument.refs for function in origins(ref.module, ref.node)]
         return bool(made) and all(
             isinstance(node, (*FUNCTIONS, ast.Lambda))
@@ -206,8 +184,8 @@ class HostToDevice:
         """Fields of the sampled graph that live on the GPU (``data.to(device, "x", "y")``); ``*`` stands for all, which
         DGL's loaders put there themselves (``device=``)."""
         device = loader.row.places_on if loader.row is not None else ""
-        given = self.argument(loader, device).refs if device else ()
-        if any(self._project.devices.may_be_gpu(ref.module, ref.node) for ref in given):
+        given = loader_argument(self._project, loader, device).refs if device else ()
+        if any(self._project.fact(Devices).may_be_gpu(ref.module, ref.node) for ref in given):
             return frozenset({"*"})
         if not loader.samples_graph:
             return frozenset()
@@ -221,7 +199,7 @@ class HostToDevice:
         """Expressions for the data set or graph that a loader reads."""
         if loader.node.args and not isinstance(loader.node.args[0], ast.Starred):
             return [NodeRef(loader.module, loader.node.args[0])]
-        named = (self.argument(loader, name).refs for name in ("dataset", "data", "graph"))
+        named = (loader_argument(self._project, loader, name).refs for name in ("dataset", "data", "graph"))
         return [ref for refs in named for ref in refs if isinstance(ref.node, ast.expr)]
 
     def _moves(self, module: ModuleIndex, function: FunctionNode) -> bool:
@@ -237,7 +215,7 @@ class HostToDevice:
     @query
     def _moves_in(self, module: ModuleIndex) -> dict[FunctionNode | None, list[Transfer]]:
         table = dict[FunctionNode | None, list[Transfer]]()
-        for move in self._project.devices.transfers(module):
+        for move in self._project.fact(DeviceTransfers).transfers(module):
             if move.to_gpu:
                 table.setdefault(module.function(move.node), []).append(move)
         return table
@@ -254,13 +232,13 @@ class HostToDevice:
                     if handed is None:
                         continue  # other callers name one
                     where = NodeRef(call.module, handed)
-                if self._project.devices.of(where.module, where.node) & _ON_GPU:
+                if self._project.fact(Devices).of(where.module, where.node) & _ON_GPU:
                     return True
         return depth > 0 and any(
             isinstance(helper.node, FUNCTIONS)
             and self._makes_on_gpu(helper.module, helper.node, NodeRef(module, inner), depth - 1)
             for inner in calls
-            for helper in self._project.resolver.callees(module, inner)
+            for helper in self._project.fact(Resolver).callees(module, inner)
         )
 
     def _moved_fields(self, module: ModuleIndex, node: ast.expr) -> frozenset[str]:
@@ -279,24 +257,10 @@ class HostToDevice:
 
 
 def _moved_in(project: Project, path: Path) -> Iterator[tuple[Path, ast.Call, Place]]:
-    return project.host_to_device.moved_in(path)
+    return project.fact(HostToDevice).moved_in(path)
 
 
 _MOVERS: Spread[ast.Call, Place] = Spread(__name__, "loaders handed to frameworks", _moved_in)
-
-
-@stored("trainers told to use the CPU")
-def _trainers_in(project: Project, path: Path) -> tuple[bool, ...]:
-    """Of a module, each kind of answer once."""
-    module = project.module_at(path)
-    return tuple(sorted(set(project.host_to_device.trainers(module)))) if module is not None else ()
-
-
-@stored("all trainers use the CPU")
-def _cpu_trainers(project: Project) -> bool:
-    """Is every Trainer or Fabric of the tree told to use the CPU?"""
-    found = {on_cpu for path in project.training_files() for on_cpu in _trainers_in(project, path)}
-    return found == {True}
 
 
 def _parts(node: ast.expr) -> Iterator[ast.expr]:
@@ -333,3 +297,19 @@ def _devices_named(call: ast.Call) -> Iterator[ast.expr]:
     yield from (keyword.value for keyword in call.keywords if keyword.arg == "device")
     if isinstance(call.func, ast.Attribute) and call.func.attr == "to":
         yield from call.args[:1]
+
+
+def sets_gpu_loader(project: Project, setting: ast.Attribute, name: str) -> bool:
+    """Whether a loader whose batches go to a GPU takes its argument ``name`` from a setting (``_C.X.PIN_MEMORY``)."""
+    wanted, feeding = setting_keys(setting), project.fact(HostToDevice)
+    followers = (
+        loader
+        for module in project.training_modules()
+        for loader in project.fact(LoaderFlow).in_module(module)
+        for ref in loader_argument(project, loader, name).refs
+        if isinstance(ref.node, ast.Attribute) and setting_keys(ref.node) == wanted
+    )
+    return any(
+        feeding.mover(loader) is not None or any(project.fact(DeviceTransfers).transfers_of(loader))
+        for loader in followers
+    )

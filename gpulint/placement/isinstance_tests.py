@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 from gpulint.placement.tensor_location import TensorLocations
 from gpulint.semantic.argument_binding import argument_of
-from gpulint.semantic.module_index import FUNCTIONS, Binding, BindingKind, ModuleIndex, NodeRef, last_name
 from gpulint.semantic.path_conditions import conditions
 from gpulint.semantic.reaching_definitions import reaching
+from gpulint.workspace.module_index import FUNCTIONS, Binding, BindingKind, ModuleIndex, NodeRef, last_name
 
 
 def gets_no_tensor(tensors: TensorLocations, module: ModuleIndex, value: ast.expr, call: NodeRef) -> bool:

@@ -12,9 +12,11 @@ from gpulint.libraries import Models
 from gpulint.libraries.frameworks import Mover
 from gpulint.query import cyclic, query
 from gpulint.semantic.argument_binding import argument_of
-from gpulint.semantic.module_index import FUNCTIONS, Binding, BindingKind, FunctionNode, ModuleIndex, last_name
+from gpulint.semantic.points_to import Resolver
 from gpulint.spread import Spread
+from gpulint.training.loader_flow import LoaderFlow
 from gpulint.training.loop_iterables import unwrap_iterable
+from gpulint.workspace.module_index import FUNCTIONS, Binding, BindingKind, FunctionNode, ModuleIndex, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -96,7 +98,7 @@ class PreparedLoaders:
     def _is_passed_prepared(self, module: ModuleIndex, function: FunctionNode, name: str) -> bool:
         if name not in {arg.arg for arg in [*function.args.args, *function.args.kwonlyargs]}:
             return False
-        for site in self._project.resolver.call_sites(module, function):
+        for site in self._project.fact(Resolver).call_sites(module, function):
             assert isinstance(site.node, ast.Call)
             passed = argument_of(function, site.node, name)
             if passed is not None and self.is_prepared(site.module, passed):
@@ -107,7 +109,7 @@ class PreparedLoaders:
         """``self.loader`` in a base class, which the classes made from it let a framework prepare."""
         owner = module.class_of(source)
         return owner is not None and any(
-            owner in (base for _, base in self._project.resolver.mro(where, child))
+            owner in (base for _, base in self._project.fact(Resolver).mro(where, child))
             for where, child in _ATTRIBUTES.find(self._project, source.attr, source.attr)
         )
 
@@ -136,7 +138,7 @@ class PreparedLoaders:
         """``forever(loader)``, a generator of the tree."""
         return any(
             isinstance(part, ast.Yield | ast.YieldFrom)
-            for callee in self._project.resolver.callees(module, call)
+            for callee in self._project.fact(Resolver).callees(module, call)
             for part in walk(callee.node)
         )
 
@@ -146,13 +148,13 @@ class PreparedLoaders:
             return False
         at = path[0] if path else 0
         made = value.args[at] if at < len(value.args) else None
-        return isinstance(made, ast.Call) and bool(self._project.loaders.loaders_of(module, made))
+        return isinstance(made, ast.Call) and bool(self._project.fact(LoaderFlow).loaders_of(module, made))
 
     def _comes_prepared(self, module: ModuleIndex, value: ast.expr) -> bool:
         """``loader = make_loader()``: does the function hand back what it has let a framework prepare?"""
         if not isinstance(value, ast.Call):
             return False
-        callees = self._project.resolver.callees(module, value)
+        callees = self._project.fact(Resolver).callees(module, value)
         name = last_name(value.func)
         if not callees and any(
             name in row.gives and not module.packages.isdisjoint(row.packages) for row in self._frameworks.movers
@@ -162,7 +164,7 @@ class PreparedLoaders:
             isinstance(made, ast.Call) and last_name(made.func) in self._frameworks.prepares
             for callee in callees
             if isinstance(callee.node, FUNCTIONS)
-            for made in self._project.resolver.returns(callee.node)
+            for made in self._project.fact(Resolver).returns(callee.node)
         )
 
     @query

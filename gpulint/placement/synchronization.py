@@ -14,7 +14,9 @@ from gpulint.libraries.operations import Sync as Row
 from gpulint.placement.isinstance_tests import gets_no_tensor
 from gpulint.placement.tensor_location import TensorLocations
 from gpulint.records import dataclass
-from gpulint.semantic.module_index import (
+from gpulint.semantic.points_to import Resolver
+from gpulint.semantic.reaching_definitions import reaching
+from gpulint.workspace.module_index import (
     COMPREHENSIONS,
     FUNCTIONS,
     Binding,
@@ -24,7 +26,6 @@ from gpulint.semantic.module_index import (
     NodeRef,
     last_name,
 )
-from gpulint.semantic.reaching_definitions import reaching
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -77,7 +78,7 @@ class Waits:
         """The row of what is called, whose last name is given."""
         if name not in self.last_names:
             return None
-        known = project.resolver.call_names(module, call) & self._rows.keys()
+        known = project.fact(Resolver).call_names(module, call) & self._rows.keys()
         return self._rows[min(known)] if known else None
 
 
@@ -160,13 +161,15 @@ class SyncPoints:
             if name == "tolist" and self._is_tensor(module, func.value):
                 return SyncPoint(call, SyncKind.READ, func.value)
             if name == "masked_select":
-                torch = self._project.resolver.call_names(module, call) & {"torch.masked_select"}
+                torch = self._project.fact(Resolver).call_names(module, call) & {"torch.masked_select"}
                 picked = call.args[0] if torch and call.args else func.value
                 if self._handed.is_tensor(module, picked):
                     return SyncPoint(call, SyncKind.SELECT, picked)
             if (name == "get_scale" or _asks_for_scale(module, call)) and "scaler" in last_name(func.value).lower():
                 return SyncPoint(call, SyncKind.READ, func.value)
-            if name == "synchronize" and self._project.resolver.call_names(module, call) & {"torch.cuda.synchronize"}:
+            if name == "synchronize" and self._project.fact(Resolver).call_names(module, call) & {
+                "torch.cuda.synchronize"
+            }:
                 return SyncPoint(call, SyncKind.BARRIER, None)
         elif name in ("float", "int", "bool") and len(call.args) == 1:
             argument = call.args[0]
@@ -188,7 +191,7 @@ class SyncPoints:
 
     def _is_wandb(self, module: ModuleIndex, call: ast.Call) -> bool:
         """``wandb.log({"loss": loss})``, which makes numbers of tensors at once."""
-        return "wandb.log" in self._project.resolver.call_names(module, call)
+        return "wandb.log" in self._project.fact(Resolver).call_names(module, call)
 
     def read_one_by_one(self, module: ModuleIndex, sync: SyncPoint) -> list[LoopNode | ast.comprehension]:
         """The loops that go through the elements of the tensor whose element is read (``preds[i].item()``)."""
@@ -269,7 +272,7 @@ class SyncPoints:
                 if isinstance(bare.func, ast.Attribute) and self._tensors.is_tensor(module, bare.func.value):
                     return SyncPoint(bare, SyncKind.TEST, bare.func.value)
                 continue
-            names = self._project.resolver.call_names(module, bare)
+            names = self._project.fact(Resolver).call_names(module, bare)
             if any(name.startswith("torch.") for name in names) and self._tensors.is_tensor(module, bare.args[0]):
                 return SyncPoint(bare, SyncKind.TEST, bare.args[0])
         return None

@@ -7,10 +7,15 @@ import re
 from typing import TYPE_CHECKING
 
 from gpulint import regex
+from gpulint.placement.batch_flow import BatchFlow
+from gpulint.placement.device_transfers import DeviceTransfers
 from gpulint.query import cyclic
 from gpulint.semantic.argument_binding import argument_of
-from gpulint.semantic.module_index import FUNCTIONS, BindingKind, FunctionNode, ModuleIndex, last_name
+from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.reaching_definitions import reaching
+from gpulint.training.forward_calls import forward_calls
+from gpulint.training.loop_contexts import LoopContexts
+from gpulint.workspace.module_index import FUNCTIONS, BindingKind, FunctionNode, ModuleIndex, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -68,7 +73,7 @@ class TensorLocations:
 
     @cyclic(False)
     def _is_host(self, _: bool, module: ModuleIndex, node: ast.expr) -> bool:
-        batch_read = self._project.batch_flow.batch_of(module, node)
+        batch_read = self._project.fact(BatchFlow).batch_of(module, node)
         if batch_read is not None:
             return not batch_read.prepared and not (not batch_read.loaders and _framework_steps(module))
         match node:
@@ -76,7 +81,7 @@ class TensorLocations:
                 if isinstance(func, ast.Attribute):
                     if func.attr in ("cpu", "numpy", "item", "tolist"):
                         return True
-                    roots = {name.split(".", 1)[0] for name in self._project.resolver.names(module, func)}
+                    roots = {name.split(".", 1)[0] for name in self._project.fact(Resolver).names(module, func)}
                     if roots & _HOST_ROOTS or self._is_made_on_host(module, node):
                         return True
                     if self._moves(module, node):
@@ -109,14 +114,14 @@ class TensorLocations:
 
     def _is_made_on_host(self, module: ModuleIndex, call: ast.Call) -> bool:
         """Does the call make a tensor without naming a device?"""
-        made = self._project.resolver.call_names(module, call) & _CREATORS
+        made = self._project.fact(Resolver).call_names(module, call) & _CREATORS
         return bool(made) and not any(keyword.arg in ("device", None) for keyword in call.keywords)
 
     def _moves(self, module: ModuleIndex, call: ast.Call) -> bool:
         """Does the call move a batch, or (where callers are asked) anything, to what may be a GPU?"""
         if last_name(call.func) not in ("to", "cuda", "type"):
             return False
-        move = self._project.devices.transfer_at(module, call)
+        move = self._project.fact(DeviceTransfers).transfer_at(module, call)
         return move is not None and move.to_gpu and (self._callers or move.batch_read is not None)
 
     def is_tensor(self, module: ModuleIndex, node: ast.expr) -> bool:
@@ -167,7 +172,7 @@ class TensorLocations:
                     return any(self.is_tensor(module, argument) for argument in args[:1])
                 if isinstance(func, ast.Attribute) and self.is_tensor(module, func.value):
                     return name in _METHODS or not self._returns_host(module, node)
-                torch = any(found.startswith("torch.") for found in self._project.resolver.names(module, func))
+                torch = any(found.startswith("torch.") for found in self._project.fact(Resolver).names(module, func))
                 if torch:
                     return any(self.is_tensor(module, argument) for argument in args[:2])
                 return self._returns_tensor(module, node)
@@ -211,7 +216,7 @@ class TensorLocations:
         """``self(x)`` in a module."""
         if not isinstance(func, ast.Name) or func.id != "self" or (owner := module.class_of(func)) is None:
             return False
-        return any(base.endswith("Module") for base in self._project.resolver.base_names(module, owner))
+        return any(base.endswith("Module") for base in self._project.fact(Resolver).base_names(module, owner))
 
     def _is_row(self, module: ModuleIndex, source: ast.expr, path: tuple[int, ...]) -> bool:
         """``for row in preds``, ``for i, (p, y) in enumerate(zip(preds, labels))``: does a loop run over a tensor?"""
@@ -237,7 +242,7 @@ class TensorLocations:
         bindings = reaching(module, module.scope(node).lookup(node.id), node)
         if not all(binding.kind is BindingKind.PARAMETER for binding in bindings):
             return False
-        return self._project.loops.gets_batch(module, function, "on-gpu")
+        return self._project.fact(LoopContexts).gets_batch(module, function, "on-gpu")
 
     def _is_passed(self, module: ModuleIndex, name: str, function: ast.AST) -> bool:
         """Do all callers hand in a tensor that they computed?"""
@@ -247,9 +252,9 @@ class TensorLocations:
 
     @cyclic(False)
     def _all_passed(self, _: bool, module: ModuleIndex, name: str, function: FunctionNode) -> bool:
-        sites = self._project.resolver.call_sites(module, function)
+        sites = self._project.fact(Resolver).call_sites(module, function)
         if not sites and function.name == "forward":
-            sites = self._project.batch_flow.forward_calls(module, function)
+            sites = forward_calls(self._project, module, function)
         handed = [
             (site.module, argument_of(function, site.node, name)) for site in sites if isinstance(site.node, ast.Call)
         ]
@@ -266,16 +271,16 @@ class TensorLocations:
         """Do all callers pass a number that they have read already (``log(step, loss.item())``)?"""
         passed = [
             (ref.module, ref.node)
-            for ref in self._project.resolver.points_to(module, parameter)
+            for ref in self._project.fact(Resolver).points_to(module, parameter)
             if isinstance(ref.node, ast.expr)
         ]
         return bool(passed) and all(self.is_host(where, node) for where, node in passed)
 
     def _returns_host(self, module: ModuleIndex, call: ast.Call) -> bool:
         """Does a function of the tree hand back what it has read from the GPU already?"""
-        for callee in self._project.resolver.callees(module, call):
+        for callee in self._project.fact(Resolver).callees(module, call):
             if isinstance(callee.node, ast.FunctionDef):
-                returned = self._project.resolver.returns(callee.node)
+                returned = self._project.fact(Resolver).returns(callee.node)
                 if returned and all(self.is_host(callee.module, value) for value in returned):
                     return True
         return False
@@ -286,9 +291,9 @@ class TensorLocations:
             return False
         returned = [
             (callee.module, value)
-            for callee in self._project.resolver.callees(module, call)
+            for callee in self._project.fact(Resolver).callees(module, call)
             if isinstance(callee.node, ast.FunctionDef)
-            for value in self._project.resolver.returns(callee.node)
+            for value in self._project.fact(Resolver).returns(callee.node)
         ]
         return bool(returned) and all(self.is_tensor(where, value) for where, value in returned)
 

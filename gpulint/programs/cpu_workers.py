@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpulint import regex
+from gpulint.launch.job_index import JobIndex
 from gpulint.query import query
-from gpulint.semantic.module_index import BindingKind, ModuleIndex, last_name
+from gpulint.workspace.module_index import BindingKind, ModuleIndex, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -41,7 +42,7 @@ def use_no_gpus(module: ModuleIndex) -> bool:
 
 def only_in_cpu_images(project: Project, program: Path) -> bool:
     """Is a program started by nothing but images, and by tasks in such images, that are named for CPUs?"""
-    jobs = [launched.job for launched in project.launched(program)]
+    jobs = [launched.job for launched in project.fact(JobIndex).launches_of(program)]
     return bool(jobs) and all(
         job.gpus is None and job.task.image is not None and _CPU_IMAGE.search(job.task.image) for job in jobs
     )

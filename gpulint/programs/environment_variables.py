@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING
 from gpulint import regex
 from gpulint.documents.base import Document
 from gpulint.records import dataclass
-from gpulint.semantic.module_index import ModuleIndex
+from gpulint.semantic.points_to import Resolver
 from gpulint.source import Span
+from gpulint.training.guards import Guards
+from gpulint.values.constants import Constants
+from gpulint.workspace.module_index import ModuleIndex
 
 if TYPE_CHECKING:
     from gpulint.documents.shell import Command, Script
@@ -79,7 +82,7 @@ def _in_python(module: ModuleIndex, project: Project, names: frozenset[str]) -> 
             yield from _entry(module, project, names, target.slice, value, target)
     for method in ("setdefault", "putenv", "update"):
         for call in module.calls_by_name.get(method, []):
-            if not project.resolver.call_names(module, call) & {f"os.environ.{method}", f"os.{method}"}:
+            if not project.fact(Resolver).call_names(module, call) & {f"os.environ.{method}", f"os.{method}"}:
                 continue
             if method != "update" and len(call.args) == 2:
                 yield from _entry(module, project, names, call.args[0], call.args[1], call)
@@ -93,15 +96,15 @@ def _in_python(module: ModuleIndex, project: Project, names: frozenset[str]) -> 
 def _entry(
     module: ModuleIndex, project: Project, names: frozenset[str], key: ast.expr, value: ast.expr, node: ast.expr
 ) -> Iterator[EnvironmentSetting]:
-    known_key = project.constants.of(module, key)
+    known_key = project.fact(Constants).of(module, key)
     if not known_key.complete or len(known_key.values) != 1 or known_key.values[0].value not in names:
         return
-    known = project.constants.of(module, value)
+    known = project.fact(Constants).of(module, value)
     text = str(known.values[0].value) if known.complete and len(known.values) == 1 else None
     statement = module.syntax.parents.get(node)
     span = module.syntax.span(statement if isinstance(statement, ast.Assign | ast.Expr) else node)
     yield EnvironmentSetting(
-        str(known_key.values[0].value), text, span, node, project.guards.is_conditional(module, node)
+        str(known_key.values[0].value), text, span, node, project.fact(Guards).is_conditional(module, node)
     )
 
 

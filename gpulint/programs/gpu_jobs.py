@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 from gpulint import regex
 from gpulint.finding import Place
 from gpulint.launch.gpu_counts import BATCH
+from gpulint.launch.job_index import JobIndex
 from gpulint.launch.program_launches import is_uncalled
 from gpulint.launch.transfer_commands import only_prepares
+from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.query import query
 from gpulint.records import dataclass
 from gpulint.rule import Kind
@@ -85,7 +87,7 @@ class GpuJobs:
 
     def held_in(self, path: Path) -> list[tuple[Job, Place]]:
         """Jobs of a document that hold GPUs, with what says so."""
-        jobs = ((job, self.evidence(job)) for job in self._project.jobs_in(path))
+        jobs = ((job, self.evidence(job)) for job in self._project.fact(JobIndex).jobs_in(path))
         return [(job, evidence) for job, evidence in jobs if evidence is not None]
 
     @query
@@ -97,7 +99,7 @@ class GpuJobs:
 
     def holding(self, program: Path) -> Place | None:
         """What a job that starts a program asks its GPUs with, whether the program has any use for them or not."""
-        for launched in self._project.launched(program):
+        for launched in self._project.fact(JobIndex).launches_of(program):
             job, start = launched.job, launched.start
             if start.program != program or start.launch.uncalled or start.launch.launcher == "sbatch":
                 continue
@@ -111,7 +113,7 @@ class GpuJobs:
         """The same for a module, which may be the program or one that the program imports, also through others."""
         if (held := self.holding(file)) is not None or self._project.is_test(file):
             return held
-        users = (self.holding(user) for user in self._project.gpu_programs.users(file))
+        users = (self.holding(user) for user in self._project.fact(GpuPrograms).users(file))
         return next((held for held in users if held is not None), None)
 
     @query
@@ -133,7 +135,7 @@ class GpuJobs:
     def commands_of(self, document: Document) -> list[GpuJobCommand]:
         """Commands in a document that run in a GPU job, each once and in order."""
         found: dict[tuple[int, int], GpuJobCommand] = {}
-        for job in self._project.jobs_with(document.path):
+        for job in self._project.fact(JobIndex).jobs_with(document.path):
             evidence = self.evidence(job)
             with self._project.containing(job.document.path, "commands of jobs"):
                 for item in job.commands if evidence is not None else ():
@@ -167,5 +169,5 @@ class GpuJobs:
             return False  # ``ray job submit`` runs it on a cluster
         if start.program is not None:
             module = self._project.module_at(start.program)
-            return module is not None and self._project.gpu_programs.runs_on_gpu(module)
+            return module is not None and self._project.fact(GpuPrograms).runs_on_gpu(module)
         return start.launch.launcher in _DISTRIBUTED

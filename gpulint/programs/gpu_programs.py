@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpulint import regex
-from gpulint.libraries import Models
-from gpulint.libraries.programs import Library
 from gpulint.programs import cpu_workers
 from gpulint.query import query
-from gpulint.semantic.module_index import ModuleIndex, source_text
+from gpulint.semantic.hardware_words import GpuWords, is_for_tpu, runs_on_other_hardware
 from gpulint.semantic.path_conditions import conditions
 from gpulint.training import workflow_steps
+from gpulint.training.loop_contexts import LoopContexts
+from gpulint.training.trainer_config import trains_on_cpu
+from gpulint.workspace.module_index import ModuleIndex, source_text
 from gpulint.workspace.word_index import word_of
 
 if TYPE_CHECKING:
@@ -26,17 +27,6 @@ MAX_CANDIDATES = 80
 MAX_IMPORTS = 3
 """How many imports a program may be away from a module that it runs."""
 
-_NAMED = frozenset(b"cuda gpu GPU GPUs num_gpus device_map".split())
-_DEVICE = frozenset(b"device devices dev local_rank mps ctx".split())
-_OTHERS = frozenset(b"tpu TPU torch_xla torch_neuronx".split())
-_TPU = ("torch_xla", "TPUEstimator", "TPUClusterResolver", "TPUConfig")
-_TPU_FOLDER = regex.compile(r"(^|[_-])tpus?([_-]|$)", re.IGNORECASE)
-_CLIENTS = frozenset(
-    b"MLClient ScriptRunConfig TrainingClient CustomTrainingJob CustomContainerTrainingJob CustomJob "
-    b"aiplatform sagemaker".split()
-)
-"""What submits a job to a service from a notebook or script that holds no GPU itself."""
-_OWN_WORK = frozenset(b"cuda device_map backward GradientTape Trainer training_step Accelerator".split())
 _SEPARATE = regex.compile(
     r"(^|[_-])(download|downloads|downloader|fetch|prefetch|prepare|convert(er)?|export(er)?|setup|upload|"
     r"stage|staging|cache|vocab|vocabulary|preprocess|preprocessing)([_-]|$)",
@@ -49,38 +39,9 @@ _HANDLERS = frozenset({"predict_fn", "output_fn", "transform_fn"})
 _PROGRAM = frozenset({"ArgumentParser", "parse_args", "option", "Fire"})
 """What reads a program's options."""
 _INSTALLED = frozenset({"setup.py", "hubconf.py", "noxfile.py", "conftest.py"})
-_CHOSEN = regex.compile(rb"""(device|devices|accelerator)\W{1,4}(auto|gpu|cuda)|\.to\((\d|(local_)?rank)\)""")
-_NUMBERED = regex.compile(rb"^\s*device = \d+\s*$", re.MULTILINE)
-"""A GPU by the number that PyTorch gives it."""
-_TRAINS = regex.compile(rb"\btrain\s*\(|import[^\n]*\btrain\b|Optimizer|optax")
-"""``train`` alone may be the name of a split, or ``tf.train.Example``."""
 _CALLS_TRAINING = regex.compile(rb"[Tt]rain\w*\(")
 _TAKEN = regex.compile(rb"\.to\(\s*(?:device\s*=\s*)?(?:\w+\.)*device\b")
 _CHOOSES = regex.compile(rb"^[^#\n]*device[^#\n]*\bcuda\b", re.MULTILINE)
-_COMMENTED_OUT = regex.compile(rb"^[ \t]*#.*(?:\.cuda\(|torch\.cuda\b|\.to\().*$", re.MULTILINE)
-"""Code for a GPU that somebody has taken out; what comments say of GPUs in words is as good as code."""
-_COMMENT = regex.compile(rb"#.*")
-_WORD = regex.compile(rb"[A-Za-z_][A-Za-z0-9_]*")
-
-
-class GpuWords:
-    """What the rows say of the words of programs that use a GPU."""
-
-    def __init__(self, models: Models) -> None:
-        rows: tuple[Library, ...] = models.rows("library")
-        self.gpu = frozenset(word.encode() for row in rows for word in row.gpu_words)
-        self.compute = frozenset(word.encode() for row in rows for word in row.compute_words)
-
-    def computes(self, words: frozenset[bytes], text: bytes) -> bool:
-        """Whether a program with these words trains, evaluates or generates."""
-        found = words & self.compute
-        return bool(found) and (found != {b"train"} or bool(_TRAINS.search(text)))
-
-    def name_gpu(self, words: frozenset[bytes], text: bytes) -> bool:
-        """Whether a program with these words names a GPU."""
-        if words & self.gpu or _CHOSEN.search(text):
-            return True
-        return b".to(device" in text and bool(_NUMBERED.search(text))
 
 
 class GpuPrograms:
@@ -89,7 +50,7 @@ class GpuPrograms:
     def __init__(self, project: Project) -> None:
         self._project = project
         self.db = project.db
-        self._words = project.models.derived(GpuWords)
+        self.words = project.models.derived(GpuWords)
 
     @query
     def runs_on_gpu(self, module: ModuleIndex) -> bool:
@@ -104,7 +65,7 @@ class GpuPrograms:
 
     def is_elsewhere(self, module: ModuleIndex) -> bool:
         """Is a module written for TPUs or for workers without GPUs, or does it make its trainers for the CPU?"""
-        return runs_elsewhere(module) or self._project.host_to_device.trains_on_cpu((module,))
+        return runs_elsewhere(module) or trains_on_cpu(self._project, (module,))
 
     def runs_on_gpu_at(self, module: ModuleIndex, node: ast.AST) -> bool:
         """Does a place of the module run in such a program? Importers do not run what only the main program does."""
@@ -125,46 +86,23 @@ class GpuPrograms:
         """Does a file's name say that it is a step of its own (``download_data.py``), run before GPUs are held?"""
         return bool(_SEPARATE.search(path.stem) or _PREPARES.match(path.parent.name))
 
-    def computes(self, text: bytes) -> bool:
-        """Do the words of a program say that it trains, evaluates or generates?"""
-        return self._words.computes(frozenset(_WORD.findall(text)), text)
-
     @query
     def module_computes(self, module: ModuleIndex) -> bool:
         """The same of a module's words."""
-        return self.computes(module.syntax.source.text.encode("utf-8", "replace"))
-
-    def names_device(self, text: bytes) -> bool:
-        """Do the words of a program name a GPU, what may be one, or a library that chooses one by itself?"""
-        return bool(frozenset(_WORD.findall(text)) & (self._words.gpu | _NAMED | _OTHERS | _DEVICE)) or b".to(" in text
-
-    def computes_on_gpu(self, text: bytes) -> bool:
-        """Do the words of a program say that it uses a GPU (and no TPU) and trains, evaluates or generates?
-
-        Code that is commented out does not count.
-        """
-        words, known = frozenset(_WORD.findall(text)), self._words
-        if not known.computes(words, text) or (words & _OTHERS and not words & _NAMED):
-            return False
-        if words & _CLIENTS and not frozenset(_WORD.findall(_COMMENT.sub(b"", text))) & _OWN_WORK:
-            return False
-        if b"#" not in text or not known.name_gpu(words, text):
-            return known.name_gpu(words, text)
-        code = _COMMENTED_OUT.sub(b"", text)
-        return known.name_gpu(frozenset(_WORD.findall(code)), code)
+        return self.words.text_computes(module.syntax.source.text.encode("utf-8", "replace"))
 
     def _runs(self, module: ModuleIndex) -> bool:
         text = module.syntax.source.text.encode("utf-8", "replace")
-        if self.computes_on_gpu(text) or self._takes_device(module.path, text):
+        if self.words.computes_on_gpu(text) or self._takes_device(module.path, text):
             aside = self.is_separate(module.path) or _serves(module)
-            return not (aside and not self._project.loops.has_training_step(module))
+            return not (aside and not self._project.fact(LoopContexts).has_training_step(module))
         users = [user for user in self.users(module.path) if not self.is_separate(user)]
         return any(map(self._computes, users)) or (not self.is_separate(module.path) and any(map(self._drives, users)))
 
     @query
     def _computes(self, path: Path) -> bool:
         text = self._project.data(path)
-        found = self.computes_on_gpu(text) or self._takes_device(path, text)
+        found = self.words.computes_on_gpu(text) or self._takes_device(path, text)
         return found and not (cpu_workers.may_use_no_gpus(text) and self._elsewhere(path))
 
     def _drives(self, program: Path) -> bool:
@@ -185,8 +123,8 @@ class GpuPrograms:
         """Does a program compute on a device that a module which it imports chooses (``.to(args.device)``)?"""
         return (
             _TAKEN.search(text) is not None
-            and self.computes(text)
-            and not frozenset(_WORD.findall(text)) & (_OTHERS | _CLIENTS)
+            and self.words.text_computes(text)
+            and not runs_on_other_hardware(text)
             and any(_CHOOSES.search(self._project.data(file)) for file in self._project.imported(path))
         )
 
@@ -219,12 +157,6 @@ class GpuPrograms:
 
 
 @query
-def submits(module: ModuleIndex) -> bool:
-    """Does a module name a client that submits jobs to a service?"""
-    return bool(_CLIENTS & frozenset(_WORD.findall(module.syntax.source.text.encode("utf-8", "replace"))))
-
-
-@query
 def runs_elsewhere(module: ModuleIndex) -> bool:
     """Is a module written for TPUs, or for workers without GPUs?"""
     return is_for_tpu(module) or cpu_workers.use_no_gpus(module) or workflow_steps.all_without_gpu(module)
@@ -233,12 +165,3 @@ def runs_elsewhere(module: ModuleIndex) -> bool:
 def _serves(module: ModuleIndex) -> bool:
     """Does a module answer the requests of an endpoint, which is no job?"""
     return "AZUREML_MODEL_DIR" in module.strings or any(function.name in _HANDLERS for function in module.functions)
-
-
-@query
-def is_for_tpu(module: ModuleIndex) -> bool:
-    """Is a module written for TPUs, by its names or its folder's, without a word of GPUs?"""
-    text = module.syntax.source.text
-    if not (any(name in text for name in _TPU) or any(map(_TPU_FOLDER.search, module.path.parts[:-1]))):
-        return False
-    return not set(_WORD.findall(text.encode("utf-8", "replace"))) & _NAMED

@@ -13,8 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpulint import regex
-from gpulint.programs.multi_gpu_use import MAX_MODULES, Program
-from gpulint.semantic.module_index import ModuleIndex
+from gpulint.launch.job_index import JobIndex
+from gpulint.programs.gpu_programs import GpuPrograms
+from gpulint.programs.multi_gpu_use import MAX_MODULES, MultiGpuUse, Program
+from gpulint.workspace.module_index import ModuleIndex
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -64,13 +66,15 @@ class WholeProgram:
 
 def whole_program(project: Project, module: ModuleIndex) -> WholeProgram | None:
     """The programs of ``module``; None if they are too large to be followed to the end."""
-    programs = [project.multi_gpu_use.of(path) for path in (module.path, *project.gpu_programs.users(module.path))]
+    programs = [
+        project.fact(MultiGpuUse).of(path) for path in (module.path, *project.fact(GpuPrograms).users(module.path))
+    ]
     if any(len(program.texts) > MAX_MODULES for program in programs):
         return None
     paths = dict.fromkeys(path for program in programs for path in program.texts)
     launchers: dict[Path, str] = {}
     for path in paths:
-        for launched in project.launched(path):
+        for launched in project.fact(JobIndex).launches_of(path):
             launchers[launched.start.document.path] = launched.start.document.source.text
             launchers[launched.job.document.path] = launched.job.document.source.text
             if (config := launched.start.config) is not None:

@@ -27,9 +27,9 @@ from gpulint.libraries.gpu_libraries import (
 )
 from gpulint.query import query, query_property
 from gpulint.records import dataclass
-from gpulint.semantic.index_builder import index_module
-from gpulint.semantic.module_index import ModuleIndex
 from gpulint.source import Span
+from gpulint.workspace.index_builder import index_module
+from gpulint.workspace.module_index import ModuleIndex
 
 if TYPE_CHECKING:
     from gpulint.launch.job import Job, JobLaunch

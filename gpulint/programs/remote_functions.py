@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 from gpulint import regex
 from gpulint.finding import Place
 from gpulint.records import dataclass
-from gpulint.semantic.module_index import FUNCTIONS, ModuleIndex, last_name
+from gpulint.semantic.points_to import Resolver
+from gpulint.values.constants import Constants
+from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -53,7 +55,7 @@ def packages(project: Project, module: ModuleIndex) -> Iterator[RemoteFunction]:
 
 def _names(project: Project, module: ModuleIndex, listed: ast.expr) -> tuple[str, ...]:
     """The packages of a list that is written out."""
-    for ref in project.resolver.points_to(module, listed):
+    for ref in project.fact(Resolver).points_to(module, listed):
         if isinstance(ref.node, ast.List | ast.Tuple):
             return tuple(
                 name.value for name in ref.node.elts if isinstance(name, ast.Constant) and isinstance(name.value, str)
@@ -64,12 +66,12 @@ def _names(project: Project, module: ModuleIndex, listed: ast.expr) -> tuple[str
 def _asked(project: Project, module: ModuleIndex, trainer: ast.Call) -> ast.expr | None:
     """The number of GPUs that ``CustomTrainer(resources_per_node={"gpu": 4})`` asks for."""
     for keyword in trainer.keywords:
-        for ref in project.resolver.points_to(module, keyword.value) if keyword.arg in _RESOURCES else ():
+        for ref in project.fact(Resolver).points_to(module, keyword.value) if keyword.arg in _RESOURCES else ():
             if not isinstance(ref.node, ast.Dict) or ref.module is not module:
                 continue
             for key, value in zip(ref.node.keys, ref.node.values, strict=True):
                 is_gpu = isinstance(key, ast.Constant) and "gpu" in str(key.value).lower()
-                if is_gpu and not project.constants.of(module, value).every(lambda number: number in (0, "0")):
+                if is_gpu and not project.fact(Constants).of(module, value).every(lambda number: number in (0, "0")):
                     return value
     return None
 
@@ -81,10 +83,10 @@ def _components(project: Project, module: ModuleIndex) -> Iterator[tuple[ast.Cal
             given = call.args[0] if call.args else None
             if given is None or _TPU.search(ast.unparse(call)):
                 continue
-            if project.constants.of(module, given).every(lambda number: number in (0, "0")):
+            if project.fact(Constants).of(module, given).every(lambda number: number in (0, "0")):
                 continue
             for made in _tasks(module, call):
-                for component in project.resolver.callees(module, made):
+                for component in project.fact(Resolver).callees(module, made):
                     decorators = component.node.decorator_list if isinstance(component.node, FUNCTIONS) else ()
                     for decorator in decorators:
                         if isinstance(decorator, ast.Call) and last_name(decorator) == "component":

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.numerals import whole
-from gpulint.semantic.module_index import ModuleIndex
+from gpulint.workspace.module_index import ModuleIndex
 
 if TYPE_CHECKING:
     from gpulint.project import Project

@@ -16,8 +16,8 @@ from gpulint.records import dataclass, field
 from gpulint.source import Fragment, SourceText, Span
 
 if TYPE_CHECKING:
-    from gpulint.engine import Report
     from gpulint.project import Project
+    from gpulint.report import Report
     from gpulint.rule import Rule
 
 FORMATS = ("full", "concise", "json", "sarif", "github", "gitlab", "junit", "rdjson")

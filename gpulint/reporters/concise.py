@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gpulint.engine import Report
 from gpulint.escaping import no_command, printable
+from gpulint.report import Report
 from gpulint.reporters import Context
 
 

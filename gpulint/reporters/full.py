@@ -9,10 +9,10 @@ from functools import lru_cache
 
 from gpulint import regex
 from gpulint.counting import counted
-from gpulint.engine import Report, Result
 from gpulint.escaping import no_command, printable
 from gpulint.finding import Severity
 from gpulint.fix import Declined, Fix
+from gpulint.report import Report, Result
 from gpulint.reporters import Context
 from gpulint.source import SourceText, Span
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from gpulint.engine import Report
 from gpulint.escaping import no_command, printable
 from gpulint.finding import Finding, Severity
+from gpulint.report import Report
 from gpulint.reporters import Context
 
 _LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "notice"}

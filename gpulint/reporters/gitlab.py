@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpulint.engine import Report, Result
 from gpulint.finding import Severity
 from gpulint.fingerprint import fingerprints
+from gpulint.report import Report, Result
 from gpulint.reporters import Context, as_json
 
 _LEVELS = {Severity.ERROR: "critical", Severity.WARNING: "major", Severity.INFO: "info"}

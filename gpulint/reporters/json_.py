@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpulint.engine import Report, Result
 from gpulint.fix import Fix
+from gpulint.report import Report, Result
 from gpulint.reporters import Context, as_json
 from gpulint.source import Span
 

@@ -7,9 +7,9 @@ from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
 from gpulint import regex
-from gpulint.engine import Report
 from gpulint.escaping import printable
 from gpulint.finding import Finding
+from gpulint.report import Report
 from gpulint.reporters import Context
 
 _NOT_XML = regex.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

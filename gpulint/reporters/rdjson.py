@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from gpulint.edits import apply
-from gpulint.engine import Report, Result
 from gpulint.finding import Severity
 from gpulint.fix import Edit, Fix
+from gpulint.report import Report, Result
 from gpulint.reporters import Context, as_json
 from gpulint.source import SourceText, Span
 

@@ -8,10 +8,10 @@ from typing import Any
 from urllib.parse import quote
 
 from gpulint import __version__
-from gpulint.engine import Report, Result
 from gpulint.finding import Problem, Severity
 from gpulint.fingerprint import fingerprints
 from gpulint.fix import Edit, Fix
+from gpulint.report import Report, Result
 from gpulint.reporters import Context, as_json
 from gpulint.rule import Rule
 from gpulint.source import Span

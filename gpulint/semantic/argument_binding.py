@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from gpulint.semantic.module_index import FunctionNode, ModuleIndex
+from gpulint.workspace.module_index import FunctionNode, ModuleIndex
 
 RECEIVERS = ("self", "cls")
 """Names of a method's first parameter, which stands for the object or its class."""

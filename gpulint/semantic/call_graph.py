@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.semantic.argument_binding import RECEIVERS, callback_call
-from gpulint.semantic.module_index import FunctionNode, ModuleIndex, last_name
+from gpulint.workspace.module_index import FunctionNode, ModuleIndex, NodeRef, last_name
 from gpulint.workspace.word_index import word_of
 
 if TYPE_CHECKING:
@@ -147,3 +147,13 @@ def _in_dictionary(resolver: Resolver, where: ModuleIndex, call: ast.Call, optio
         for key, value in zip(ref.node.keys, ref.node.values, strict=True)
         if isinstance(key, ast.Constant) and isinstance(key.value, str)
     }
+
+
+def calls_taking(resolver: Resolver, module: ModuleIndex, function: FunctionNode) -> tuple[NodeRef, ...]:
+    """Calls of the function's own module that get it as an argument (``forward_backward(step, loader)``)."""
+    return tuple(
+        NodeRef(module, call)
+        for call, value in module.handed_over.get(function.name, [])
+        if not LOOKED_AT.search(last_name(call.func))
+        and any(ref.node is function for ref in resolver.points_to(module, value))
+    )

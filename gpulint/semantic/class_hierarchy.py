@@ -6,8 +6,8 @@ import ast
 from abc import abstractmethod
 
 from gpulint.semantic.argument_binding import RECEIVERS
-from gpulint.semantic.module_index import FUNCTIONS, Binding, ModuleIndex, NodeRef
 from gpulint.semantic.qualified_names import QualifiedNames
+from gpulint.workspace.module_index import FUNCTIONS, Binding, ModuleIndex, NodeRef
 
 _CONSTRUCTORS = frozenset({"from_pretrained", "from_config", "load_from_checkpoint"})
 """Class methods of libraries that make an instance of the class."""

@@ -6,8 +6,9 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from gpulint.semantic.module_index import BindingKind, ModuleIndex, NodeRef, last_name
+from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.reaching_definitions import MAX_BINDINGS
+from gpulint.workspace.module_index import BindingKind, ModuleIndex, NodeRef, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -46,7 +47,7 @@ def stored_values(
 ) -> Iterator[NodeRef]:
     """The elements of a collection: the one under ``key`` where that is known, else all."""
     wanted = key.value if isinstance(key, ast.Constant) else None
-    for ref in project.resolver.points_to(module, base):
+    for ref in project.fact(Resolver).points_to(module, base):
         if ref.path:
             continue
         match ref.node:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from gpulint.documents.python import walk
 from gpulint.query import query
-from gpulint.semantic.module_index import FUNCTIONS, ModuleIndex, source_text
+from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, source_text
 
 MAX_TESTS = 50
 """Most early exits, or operands of one ``and``, that are looked at in front of a place."""

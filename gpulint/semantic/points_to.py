@@ -12,14 +12,23 @@ import itertools
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from gpulint.documents.python import children, walk
+from gpulint.documents.python import children
 from gpulint.query import cyclic, query
 from gpulint.semantic.argument_binding import RECEIVERS, argument_of, given_by_name, under_name
+from gpulint.semantic.attribute_sources import is_property, item_under, keeps_keywords, stored_before
 from gpulint.semantic.call_graph import call_sites
 from gpulint.semantic.class_hierarchy import ClassHierarchy
-from gpulint.semantic.module_index import FUNCTIONS, Binding, BindingKind, FunctionNode, ModuleIndex, NodeRef, last_name
 from gpulint.semantic.qualified_names import BUILTINS
 from gpulint.semantic.reaching_definitions import reaching
+from gpulint.workspace.module_index import (
+    FUNCTIONS,
+    Binding,
+    BindingKind,
+    FunctionNode,
+    ModuleIndex,
+    NodeRef,
+    last_name,
+)
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -89,7 +98,7 @@ class Resolver(ClassHierarchy):
                 for ref in self.points_to(module, base):
                     if isinstance(ref.node, ast.Tuple | ast.List) and not ref.path:
                         yield from self.points_to(ref.module, ref.node, (index, *path))
-                    elif isinstance(ref.node, ast.Dict) and (held := _under(ref.node, index)) is not None:
+                    elif isinstance(ref.node, ast.Dict) and (held := item_under(ref.node, index)) is not None:
                         yield from self.points_to(ref.module, held, path)
                     else:
                         yield NodeRef(module, node, path)
@@ -190,7 +199,7 @@ class Resolver(ClassHierarchy):
             yield from self.points_to(where, model, path)
         if wrapped:
             return
-        stored, certain = self._stored(module, node)
+        stored, certain = stored_before(module, node)
         for value in stored:
             yield from self.points_to(module, value, path)
         if certain:
@@ -202,7 +211,7 @@ class Resolver(ClassHierarchy):
         for home, owner in self.classes_of(module, node.value) if not found else ():
             for where, binding in self.class_attribute(home, owner, node.attr):
                 found = True
-                if isinstance(binding.node, FUNCTIONS) and _is_property(binding.node):
+                if isinstance(binding.node, FUNCTIONS) and is_property(binding.node):
                     for value in self.returns(binding.node):
                         yield from self.points_to(where, value, path)
                 else:
@@ -221,37 +230,13 @@ class Resolver(ClassHierarchy):
             if isinstance(ref.node, ast.Call) and (found := self._unwrapped(ref))[1] is not ref.node:
                 yield found
 
-    @staticmethod
-    def _stored(module: ModuleIndex, node: ast.Attribute) -> tuple[list[ast.expr], bool]:
-        """What the same function stores into ``config.name`` before this use, and whether one of these stores is
-        certain."""
-        if not isinstance(node.value, ast.Name) or node.value.id in RECEIVERS:
-            return [], False
-        function = module.function(node)
-        home = function.body if function is not None else module.syntax.tree.body
-        found: list[ast.expr] = []
-        certain = False
-        for target, value, statement in module.stored_under(node.value.id, node.attr):
-            same = isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name)
-            if (
-                not same
-                or value is None
-                or statement.lineno >= node.lineno
-                or module.function(statement) is not function
-            ):
-                continue
-            if statement in home:
-                found, certain = [], True
-            found.append(value)
-        return found, certain
-
     def _constructed(self, module: ModuleIndex, node: ast.Attribute) -> Iterator[NodeRef]:
         """``Config(lr=1).lr`` of a class without ``__init__`` (dataclass, pydantic, attrs, Namespace) or with one that
         keeps its keywords as they are."""
         for ref in self.points_to(module, node.value):
             if isinstance(ref.node, ast.Call) and not ref.path:
                 given = given_by_name(ref.module, ref.node, node.attr)
-                if given is not None and all(map(_keeps_keywords, self.callees(ref.module, ref.node))):
+                if given is not None and all(map(keeps_keywords, self.callees(ref.module, ref.node))):
                     yield NodeRef(ref.module, given)
 
     def _call_origins(self, module: ModuleIndex, node: ast.Call, path: tuple[int, ...]) -> Iterator[NodeRef]:
@@ -340,28 +325,3 @@ class Resolver(ClassHierarchy):
     def _some_sites(self, module: ModuleIndex, function: FunctionNode, most: int | None) -> tuple[NodeRef, ...]:
         found = (NodeRef(where, call) for where, call in call_sites(self._project, self, module, function))
         return tuple(itertools.islice(found, most))
-
-
-def _keeps_keywords(function: NodeRef) -> bool:
-    """``for name, value in kwargs.items(): setattr(self, name, value)``."""
-    return (
-        isinstance(function.node, FUNCTIONS)
-        and function.node.args.kwarg is not None
-        and any(
-            isinstance(part, ast.Call)
-            and (last_name(part.func) == "setattr" or ast.unparse(part.func) == "self.__dict__.update")
-            for part in walk(function.node)
-        )
-    )
-
-
-def _is_property(function: FunctionNode) -> bool:
-    return any(last_name(decorator) in ("property", "cached_property") for decorator in function.decorator_list)
-
-
-def _under(table: ast.Dict, key: int) -> ast.expr | None:
-    """The value that a dictionary has under a number."""
-    for name, value in zip(table.keys, table.values, strict=True):
-        if isinstance(name, ast.Constant) and name.value == key and not isinstance(name.value, bool):
-            return value
-    return None

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from gpulint.query import cyclic
-from gpulint.semantic.module_index import Binding, BindingKind, ModuleIndex
 from gpulint.semantic.reaching_definitions import reaching
+from gpulint.workspace.module_index import Binding, BindingKind, ModuleIndex
 
 if TYPE_CHECKING:
     from gpulint.project import Project

@@ -6,7 +6,7 @@ import ast
 from bisect import bisect_right
 from collections.abc import Sequence
 
-from gpulint.semantic.module_index import COMPREHENSIONS, LOOPS, SCOPES, Binding, BindingKind, ModuleIndex
+from gpulint.workspace.module_index import COMPREHENSIONS, LOOPS, SCOPES, Binding, BindingKind, ModuleIndex
 
 MAX_BINDINGS = 60
 """Most bindings of one name that are looked at for one use, on either side of it."""

@@ -11,6 +11,7 @@ from gpulint.libraries.sources import merged
 from gpulint.outcomes import State
 from gpulint.plugins import Plugins
 from gpulint.project import Project
+from gpulint.report import Report
 from gpulint.rule import Rule
 from gpulint.selection import select
 from gpulint.testing.spec import Case, Expected
@@ -43,7 +44,7 @@ def _failures(plugins: Plugins) -> str:
     return "; ".join(f"{failure.name}: {failure.reason}" for failure in plugins.failures) or "all plugins loaded"
 
 
-def _scan(case: Case, plugins: Plugins, rules: tuple[Rule, ...], folder: Path) -> engine.Report:
+def _scan(case: Case, plugins: Plugins, rules: tuple[Rule, ...], folder: Path) -> Report:
     project, files = _project(case, plugins, folder)
     report = engine.run(project, files, rules, fixers=plugins.fixers)
     errors = "\n".join(f"{error.where} on {error.path.name}: {error.error}\n{error.trace}" for error in report.errors)
@@ -61,7 +62,7 @@ def _project(case: Case, plugins: Plugins, folder: Path) -> tuple[Project, list[
     return project, files
 
 
-def _compare(case: Case, report: engine.Report, folder: Path) -> None:
+def _compare(case: Case, report: Report, folder: Path) -> None:
     unexpected = []
     missing = list(case.expected)
     for result in report.results:
@@ -83,7 +84,7 @@ def _compare(case: Case, report: engine.Report, folder: Path) -> None:
     raise AssertionError("\n".join(lines))
 
 
-def _check_safety(case: Case, report: engine.Report) -> None:
+def _check_safety(case: Case, report: Report) -> None:
     """No fix claims more than its rule declares, and one that edits is not called advice."""
     for result in report.results:
         fix, rule = result.fix, result.finding.rule

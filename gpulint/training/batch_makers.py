@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from gpulint.libraries import Models
 from gpulint.libraries.frameworks import BatchMaker
 from gpulint.libraries.names import matches
-from gpulint.semantic.module_index import ModuleIndex, last_name
+from gpulint.workspace.module_index import ModuleIndex, last_name
 
 
 def makes_batches(models: Models, module: ModuleIndex, call: ast.Call) -> bool:

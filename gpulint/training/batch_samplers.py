@@ -6,7 +6,9 @@ import ast
 from typing import TYPE_CHECKING
 
 from gpulint.semantic.argument_binding import argument_of, parameters
-from gpulint.semantic.module_index import FUNCTIONS, BindingKind, FunctionNode, ModuleIndex, NodeRef
+from gpulint.semantic.points_to import Resolver
+from gpulint.values.arguments import Arguments
+from gpulint.workspace.module_index import FUNCTIONS, BindingKind, FunctionNode, ModuleIndex, NodeRef
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -24,13 +26,13 @@ def sampled_size(project: Project, module: ModuleIndex, sampler: ast.expr, depth
     made = _written(module, sampler)
     if made is None:
         return None
-    if any(name.endswith(f".{_SAMPLER}") for name in project.resolver.call_names(module, made)):
-        argument = project.arguments.of(module, made, "batch_size", _POSITION)
+    if any(name.endswith(f".{_SAMPLER}") for name in project.fact(Resolver).call_names(module, made)):
+        argument = project.fact(Arguments).of(module, made, "batch_size", _POSITION)
         return argument.refs[0] if len(argument.refs) == 1 else None
-    for callee in project.resolver.callees(module, made) if depth else ():
+    for callee in project.fact(Resolver).callees(module, made) if depth else ():
         if not isinstance(callee.node, FUNCTIONS) or callee.node.name == "__init__":
             continue
-        for value in project.resolver.returns(callee.node):
+        for value in project.fact(Resolver).returns(callee.node):
             size = sampled_size(project, callee.module, value, depth - 1)
             if size is not None:
                 return _of_caller(callee.node, size, NodeRef(module, made))

@@ -6,8 +6,10 @@ import ast
 from typing import TYPE_CHECKING
 
 from gpulint.query import query
-from gpulint.semantic.module_index import ModuleIndex, NodeRef, last_name
+from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
+from gpulint.values.constants import Constants
+from gpulint.workspace.module_index import ModuleIndex, NodeRef, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -27,10 +29,10 @@ def reads_few_batches(project: Project, where: NodeRef) -> bool:
     limits = _limits(where.module, loop)
     return (
         any(
-            project.constants.of(where.module, limit).every(lambda value: isinstance(value, int) and value <= FEW)
+            project.fact(Constants).of(where.module, limit).every(lambda value: isinstance(value, int) and value <= FEW)
             for limit in limits
         )
-        and project.loops.role(where.module, loop) is not Role.STEP
+        and project.fact(LoopContexts).role(where.module, loop) is not Role.STEP
     )
 
 

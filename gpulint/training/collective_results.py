@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.query import query
-from gpulint.semantic.module_index import FUNCTIONS, Binding, ModuleIndex, NodeRef, Scope, last_name
+from gpulint.training.guards import Guards
+from gpulint.training.loop_contexts import LoopContexts
+from gpulint.workspace.module_index import FUNCTIONS, Binding, ModuleIndex, NodeRef, Scope, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -34,11 +36,11 @@ def only_logged(module: ModuleIndex, call: ast.Call, place: NodeRef, loop: NodeR
         return True
     if _was_detached(module, call) and any(_is_measure(part) for value in given for part in walk(value)):
         return True
-    if project.guards.is_without_gradients(place.module, place.node):
+    if project.fact(Guards).is_without_gradients(place.module, place.node):
         return True
     if (
         place.node is not call
-        and project.guards.is_without_gradients(module, call)
+        and project.fact(Guards).is_without_gradients(module, call)
         and any(map(_is_measure, given[:1]))
     ):
         return True
@@ -72,7 +74,7 @@ def is_only_shown(module: ModuleIndex, call: ast.Call, loop: NodeRef, project: P
 @query
 def _differentiated(project: Project, module: ModuleIndex, loop: ast.AST) -> frozenset[str] | None:
     """Names in the calls of ``backward`` of a loop; None if there is no such call."""
-    steps = [step for step in project.loops.calls_in(module, loop) if last_name(step.func) == "backward"]
+    steps = [step for step in project.fact(LoopContexts).calls_in(module, loop) if last_name(step.func) == "backward"]
     return frozenset(part.id for step in steps for part in walk(step) if isinstance(part, ast.Name)) if steps else None
 
 
@@ -111,7 +113,11 @@ def _by_line(module: ModuleIndex, name: str, scope: Scope) -> tuple[list[int], l
 @query
 def _last_step(project: Project, module: ModuleIndex, loop: ast.AST) -> int | None:
     """The line of the last training step of a loop."""
-    steps = (step for step in project.loops.calls_in(module, loop) if project.loops.is_training_step(module, step))
+    steps = (
+        step
+        for step in project.fact(LoopContexts).calls_in(module, loop)
+        if project.fact(LoopContexts).is_training_step(module, step)
+    )
     return max((step.lineno for step in steps), default=None)
 
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from gpulint.libraries import Models
 from gpulint.libraries.operations import Collective
-from gpulint.semantic.module_index import ModuleIndex, last_name
+from gpulint.semantic.points_to import Resolver
+from gpulint.workspace.module_index import ModuleIndex, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -37,7 +38,7 @@ def collective(module: ModuleIndex, call: ast.Call, project: Project) -> str:
     name = last_name(call.func)
     if name not in known.names or not isinstance(call.func, ast.Attribute | ast.Name):
         return ""
-    names = project.resolver.call_names(module, call)
+    names = project.fact(Resolver).call_names(module, call)
     if any(found.startswith(known.modules) for found in names):
         return name
     if isinstance(call.func, ast.Attribute) and last_name(call.func.value) in known.objects and not names:

@@ -8,19 +8,22 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpulint.semantic.module_index import FUNCTIONS, FunctionNode, NodeRef
+from gpulint.semantic.points_to import Resolver
+from gpulint.spread import Spread
+from gpulint.training.loop_contexts import LoopContexts
+from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, ModuleIndex, NodeRef
 
 if TYPE_CHECKING:
     from gpulint.project import Project
 
 
-def runs(project: Project, path: Path) -> Iterator[tuple[Path, FunctionNode, NodeRef]]:
+def _runs(project: Project, path: Path) -> Iterator[tuple[Path, FunctionNode, NodeRef]]:
     """File and ``forward`` of a model of the tree, and a call of such a model that stands in a loop over batches of the
     module in ``path``, or one of its parts (``self.encoder(x)``) in the ``forward`` of another."""
     module = project.module_at(path)
     seen = set[FunctionNode]()
     todo = deque[NodeRef]()
-    loops = project.loops
+    loops = project.fact(LoopContexts)
     for loop in module.loops if module is not None else ():
         assert module is not None
         around = (loop, *loops.around(module, loop))
@@ -30,7 +33,7 @@ def runs(project: Project, path: Path) -> Iterator[tuple[Path, FunctionNode, Nod
         site = todo.popleft()
         assert isinstance(site.node, ast.Call)
         with project.containing(site.module.path, "calls of models"):
-            for callee in project.resolver.callees(site.module, site.node):
+            for callee in project.fact(Resolver).callees(site.module, site.node):
                 function = callee.node
                 if isinstance(function, FUNCTIONS) and function.name == "forward":
                     if function not in seen:
@@ -43,3 +46,11 @@ def runs(project: Project, path: Path) -> Iterator[tuple[Path, FunctionNode, Nod
 def _is_part(func: ast.expr) -> bool:
     """``self.encoder``"""
     return isinstance(func, ast.Attribute) and isinstance(func.value, ast.Name) and func.value.id == "self"
+
+
+_RUNS: Spread[FunctionNode, NodeRef] = Spread(__name__, "calls of models", _runs)
+
+
+def forward_calls(project: Project, module: ModuleIndex, function: FunctionNode) -> tuple[NodeRef, ...]:
+    """The calls that run the ``forward`` of a model of the tree in loops over batches."""
+    return tuple(dict.fromkeys(_RUNS.find(project, module.path, function)))

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from gpulint import regex
-from gpulint.semantic.module_index import ModuleIndex
+from gpulint.training.guards import Guards
+from gpulint.workspace.module_index import ModuleIndex
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -20,7 +21,9 @@ def trains_only_head(project: Project, module: ModuleIndex) -> bool:
     """Does a module freeze the weights of a model, and train or replace its last layer alone?"""
     loops = [loop for loop in module.loops if isinstance(loop, ast.For)]
     frozen = {
-        name for loop in loops if (name := _set_by(loop, False)) and not project.guards.is_conditional(module, loop)
+        name
+        for loop in loops
+        if (name := _set_by(loop, False)) and not project.fact(Guards).is_conditional(module, loop)
     }
     thawed = {name for loop in loops if (name := _set_by(loop, True))}
     return not frozen.isdisjoint(_with_head(module)) and not frozen & thawed

@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING
 from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.records import dataclass
-from gpulint.semantic.module_index import LoopNode, ModuleIndex, last_name
 from gpulint.semantic.path_conditions import conditions, contexts_of
+from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.reaching_definitions import reaching
+from gpulint.training.guards import Guards
+from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
+from gpulint.workspace.module_index import LoopNode, ModuleIndex, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -38,10 +41,10 @@ class Accumulation:
 def accumulations(project: Project, module: ModuleIndex) -> Iterator[Accumulation]:
     """Those of a module whose micro-steps are all alike, once for each loop."""
     for loop in module.loops:
-        calls = project.loops.calls_in(module, loop)
+        calls = project.fact(LoopContexts).calls_in(module, loop)
         found = _in_turns(project, module, loop, calls) or _by_scaler(module, calls) or _in_parts(project, module, loop)
         # What the loop does is asked last: that takes following its calls.
-        if found is not None and project.loops.role(module, loop) is Role.STEP:
+        if found is not None and project.fact(LoopContexts).role(module, loop) is Role.STEP:
             backward, step, last = found
             if _skips(project, module, backward):
                 continue
@@ -55,7 +58,7 @@ def _skips(project: Project, module: ModuleIndex, backward: ast.Call) -> bool:
         for up in module.syntax.ancestors(backward)
         for context in contexts_of(up)
         if isinstance(up, ast.With) and isinstance(context, ast.Call)
-        for helper in project.resolver.callees(module, context)
+        for helper in project.fact(Resolver).callees(module, context)
         for part in walk(helper.node)
     )
 
@@ -69,7 +72,7 @@ def _in_turns(
     if step is None:
         return None
     backward = next((call for call in backwards if not _exclude(module, call, step, loop)), None)
-    if backward is None or project.guards.is_periodic(module, backward, loop):
+    if backward is None or project.fact(Guards).is_periodic(module, backward, loop):
         return None
     return backward, step, _last_step(module, step, loop)
 
@@ -98,14 +101,18 @@ def _in_parts(
     project: Project, module: ModuleIndex, loop: LoopNode
 ) -> tuple[ast.Call, ast.Call, ast.expr | None] | None:
     """``for part in chunks: loss(part).backward()`` with one ``optimizer.step()`` after it in the outer loop."""
-    outer = next(project.loops.around(module, loop), None)
+    outer = next(project.fact(LoopContexts).around(module, loop), None)
     if not isinstance(loop, ast.For) or outer is None or not _PARTS.search(ast.unparse(loop.iter)):
         return None
-    inside = project.loops.calls_in(module, loop)
+    inside = project.fact(LoopContexts).calls_in(module, loop)
     backward = next((call for call in inside if last_name(call.func) == "backward"), None)
-    if backward is None or any(map(_updates, inside)) or project.guards.is_periodic(module, backward, loop):
+    if backward is None or any(map(_updates, inside)) or project.fact(Guards).is_periodic(module, backward, loop):
         return None
-    after = (call for call in project.loops.calls_in(module, outer) if _updates(call) and call.lineno > loop.lineno)
+    after = (
+        call
+        for call in project.fact(LoopContexts).calls_in(module, outer)
+        if _updates(call) and call.lineno > loop.lineno
+    )
     step = next(after, None)
     return (backward, step, None) if step is not None else None
 
@@ -121,7 +128,7 @@ def _updates(call: ast.Call) -> bool:
 def _is_seldom(project: Project, module: ModuleIndex, step: ast.Call, loop: LoopNode) -> bool:
     """Are parameters updated every so many iterations, or as many as an option says that is 1 unless somebody sets
     it?"""
-    if project.guards.is_periodic(module, step, loop):
+    if project.fact(Guards).is_periodic(module, step, loop):
         return True
     last = _last_step(module, step, loop)
     return last is not None and any(map(_is_open_rest, walk(last)))
@@ -149,7 +156,7 @@ def _last_step(module: ModuleIndex, step: ast.Call, loop: LoopNode) -> ast.expr 
 def _wrapped(project: Project, module: ModuleIndex, calls: list[ast.Call]) -> ast.expr | None:
     for call in calls:
         if isinstance(call.func, ast.Name | ast.Attribute):
-            origins = [ref.node for ref in project.resolver.points_to(module, call.func)]
+            origins = [ref.node for ref in project.fact(Resolver).points_to(module, call.func)]
             made = {last_name(node.func) for node in origins if isinstance(node, ast.Call)}
             if made & {"DistributedDataParallel", "DDP", "FullyShardedDataParallel", "FSDP"}:
                 return call.func

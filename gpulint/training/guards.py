@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.documents.python import walk
-from gpulint.semantic.module_index import FUNCTIONS, ModuleIndex, last_name, source_text
 from gpulint.semantic.path_conditions import conditions, contexts_of, nested_exits
+from gpulint.semantic.points_to import Resolver
 from gpulint.training import workflow_steps
+from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
 from gpulint.values import yacs_defaults
+from gpulint.values.constants import Constants
 from gpulint.values.periodic_tests import is_counter, is_periodic
+from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, last_name, source_text
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -130,7 +133,7 @@ class Guards:
             if isinstance(up, (*FUNCTIONS, ast.Lambda, ast.ClassDef)):
                 return False
             if isinstance(up, ast.For | ast.While) and leaves:
-                return self._project.loops.role(module, up) is Role.STEP
+                return self._project.fact(LoopContexts).role(module, up) is Role.STEP
             if isinstance(up, ast.If) and (place := module.syntax.place(inner)) is not None:
                 last = (up.body if place[0] == "body" else up.orelse)[-1]
                 leaves = leaves or isinstance(last, ast.Return | ast.Break)
@@ -155,13 +158,13 @@ class Guards:
             for part in parts:
                 if wanted and isinstance(part, ast.Compare) and isinstance(part.ops[0], ast.Gt):
                     above_zero = ast.unparse(part.comparators[0]) == "0"
-                    known = self._project.constants.of(module, part.left)
+                    known = self._project.fact(Constants).of(module, part.left)
                     if above_zero and known.every(lambda value: value == 0):
                         return True
                 if isinstance(part, ast.Name | ast.Attribute | ast.Subscript):
                     if wanted and _SEVERAL.search(ast.unparse(part)):
                         continue
-                    known = self._project.constants.of(module, part)
+                    known = self._project.fact(Constants).of(module, part)
                     constants = list(known.constants if known.complete else yacs_defaults.defaults(self._project, part))
                     if constants and all(bool(value) is not wanted for value in constants):
                         return True
@@ -171,7 +174,7 @@ class Guards:
         """Is ``node`` behind a constant of the program that says no (``pretrained = False``), and no option?"""
         for test, holds in conditions(module, node):
             if isinstance(test, ast.Name):
-                known = self._project.constants.of(module, test)
+                known = self._project.fact(Constants).of(module, test)
                 literal = known.complete and all(value.source == "literal" for value in known.values)
                 if literal and known.values and all(bool(value.value) is not holds for value in known.values):
                     return True
@@ -218,7 +221,7 @@ class Guards:
 
     def is_without_gradients(self, module: ModuleIndex, node: ast.AST) -> bool:
         """Are gradients switched off around ``node`` by a ``with`` or a decorator in its own function?"""
-        resolver = self._project.resolver
+        resolver = self._project.fact(Resolver)
         for up in module.syntax.ancestors(node):
             for context in contexts_of(up):
                 func = context.func if isinstance(context, ast.Call) else context
@@ -231,7 +234,7 @@ class Guards:
                 ):
                     if any(name.endswith("set_grad_enabled") for name in names):
                         if isinstance(context, ast.Call) and context.args:
-                            known = self._project.constants.of(module, context.args[0])
+                            known = self._project.fact(Constants).of(module, context.args[0])
                             return known.every(lambda value: value is False)
                         return False
                     return True

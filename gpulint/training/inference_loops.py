@@ -12,9 +12,11 @@ from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.query import cyclic, query
 from gpulint.records import dataclass
-from gpulint.semantic.module_index import FUNCTIONS, FunctionNode, LoopNode, ModuleIndex, NodeRef, dotted, last_name
 from gpulint.semantic.path_conditions import contexts_of
+from gpulint.semantic.points_to import Resolver
+from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role, stops_at_once
+from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, LoopNode, ModuleIndex, NodeRef, dotted, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -114,10 +116,10 @@ def _in_functions(project: Project, module: ModuleIndex, model: str) -> Iterator
         if function is None or not isinstance(call.func, ast.Name) or _speaks_of_gradients(module, function):
             continue
         bindings = module.scope(call.func).lookup(model)
-        loops = (loop for loop in project.loops.around(module, call) if isinstance(loop, ast.For))
+        loops = (loop for loop in project.fact(LoopContexts).around(module, call) if isinstance(loop, ast.For))
         if (
             all(binding.scope is module.top for binding in bindings)
-            and any(project.loops.over_loader(module, loop) for loop in loops)
+            and any(project.fact(LoopContexts).over_loader(module, loop) for loop in loops)
             and _enabled(project, module, call, 0)
         ):
             yield call
@@ -128,13 +130,13 @@ def _runs(project: Project, module: ModuleIndex, call: ast.Call, model: str) -> 
     if isinstance(call.func, ast.Attribute) and call.func.attr == "forward" and dotted(call.func.value) == model:
         return True
     if isinstance(call.func, ast.Attribute) and dotted(call.func.value) == model:
-        owners = project.resolver.classes_of(module, call.func.value)
-        methods = [project.resolver.method(where, owner, call.func.attr) for where, owner in owners]
+        owners = project.fact(Resolver).classes_of(module, call.func.value)
+        methods = [project.fact(Resolver).method(where, owner, call.func.attr) for where, owner in owners]
         return any(method is not None and _runs_itself(method) for method in methods)
     passed = [index for index, argument in enumerate(call.args) if dotted(argument) == model]
     if not passed:
         return False
-    for callee in project.resolver.callees(module, call):
+    for callee in project.fact(Resolver).callees(module, call):
         function = callee.node
         if (
             not isinstance(function, FUNCTIONS)
@@ -174,8 +176,8 @@ def _outermost(project: Project, module: ModuleIndex, call: ast.Call, mode: ast.
     batch."""
     found: LoopNode | None = None
     around = set(module.syntax.ancestors(mode))
-    for loop in project.loops.around(module, call):
-        if stops_at_once(loop) or project.loops.role(module, loop) is Role.STEP:
+    for loop in project.fact(LoopContexts).around(module, call):
+        if stops_at_once(loop) or project.fact(LoopContexts).role(module, loop) is Role.STEP:
             return None
         if loop not in around:
             found = loop
@@ -209,18 +211,18 @@ def _calls_enabled(project: Project, module: ModuleIndex, function: FunctionNode
     owner = module.syntax.parents.get(function)
     if any(
         isinstance(context.loop.node, FUNCTIONS)
-        for context in project.loops.enclosing_loops_of_function(module, function)
+        for context in project.fact(LoopContexts).enclosing_loops_of_function(module, function)
     ):
         # A framework's hook: the framework decides.
         return False
-    sites = project.resolver.call_sites(module, function)
+    sites = project.fact(Resolver).call_sites(module, function)
     for site in sites:
         assert isinstance(site.node, ast.Call)
         caller = site.module.function(site.node)
         if caller is function:
             continue
         if (
-            project.loops.in_role(site.module, site.node, Role.STEP) is not None
+            project.fact(LoopContexts).in_role(site.module, site.node, Role.STEP) is not None
             and depth == 0
             and _is_differentiated(site)
         ):

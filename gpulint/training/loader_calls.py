@@ -5,11 +5,16 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping
 from dataclasses import field
+from typing import TYPE_CHECKING
 
 from gpulint.libraries import Models
 from gpulint.libraries.frameworks import Loader as LoaderRow
 from gpulint.records import dataclass
-from gpulint.semantic.module_index import CallSite
+from gpulint.values.arguments import Argument, Arguments
+from gpulint.workspace.module_index import CallSite
+
+if TYPE_CHECKING:
+    from gpulint.project import Project
 
 TORCH_LOADER = "torch.utils.data.DataLoader"
 
@@ -56,3 +61,10 @@ class Loader(CallSite):
         if self.row is None or not self.row.places_on:
             return None
         return next((keyword.value for keyword in self.node.keywords if keyword.arg == self.row.places_on), None)
+
+
+def loader_argument(project: Project, loader: Loader, name: str) -> Argument:
+    """What a loader gets for ``name``, by keyword or by its place in the signature."""
+    signature = loader.row.signature if loader.row is not None else ()
+    place = signature.index(name) if name in signature else None
+    return project.fact(Arguments).of(loader.module, loader.node, name, place)

@@ -9,14 +9,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpulint.documents.python import walk
-from gpulint.programs.gpu_programs import is_for_tpu
 from gpulint.query import cyclic, query
 from gpulint.semantic.argument_binding import argument_of, parameters
+from gpulint.semantic.call_graph import calls_taking
 from gpulint.semantic.containers import elements
-from gpulint.semantic.module_index import FUNCTIONS, BindingKind, ModuleIndex, NodeRef, kinds_bound, last_name
+from gpulint.semantic.hardware_words import is_for_tpu
+from gpulint.semantic.points_to import Resolver
 from gpulint.spread import Spread
+from gpulint.training.guards import Guards
 from gpulint.training.loader_calls import TORCH_LOADER, Loader, LoaderClasses
 from gpulint.training.loop_iterables import is_loader_name, is_of_parts, unwrap_iterable
+from gpulint.workspace.module_index import FUNCTIONS, BindingKind, ModuleIndex, NodeRef, kinds_bound, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -36,7 +39,7 @@ _MAX_NESTED = 2
 
 
 def _kept_in(project: Project, path: Path) -> Iterator[tuple[str, str, Loader]]:
-    return project.loaders.kept_in(path)
+    return project.fact(LoaderFlow).kept_in(path)
 
 
 _NO_LOADERS: tuple[Loader, ...] = ()
@@ -65,7 +68,7 @@ class LoaderFlow:
             for call in calls
             if (loader := self._loader(module, call)) is not None
             and not _holds_few(call)
-            and not self._project.guards.is_debugging(module, call)
+            and not self._project.fact(Guards).is_debugging(module, call)
         ]
         return sorted(found, key=lambda loader: (loader.node.lineno, loader.node.col_offset))
 
@@ -83,13 +86,15 @@ class LoaderFlow:
             owner = module.class_of(call)
             if owner is None:
                 return None
-            names = self._project.resolver.base_names(module, owner) & self._classes.rows.keys()
+            names = self._project.fact(Resolver).base_names(module, owner) & self._classes.rows.keys()
         else:
             last = last_name(func)
             if not last or isinstance(func, ast.Call):
                 return None
             known = last in self._classes.last_names or _is_alias(module, func)
-            names = self._project.resolver.names(module, func) & self._classes.rows.keys() if known else frozenset()
+            names = (
+                self._project.fact(Resolver).names(module, func) & self._classes.rows.keys() if known else frozenset()
+            )
             if not names and "Loader" in last and last not in self._classes.last_names:
                 names = self._forwarding(module, func)
             if last == "prepare_dataloader" and isinstance(func, ast.Attribute) and last_name(func.value) in _BOOSTERS:
@@ -101,7 +106,7 @@ class LoaderFlow:
 
     def _forwarding(self, module: ModuleIndex, func: ast.expr) -> frozenset[str]:
         """The name of a class of the tree that makes a DataLoader of what it is given (``**kwargs``)."""
-        resolver = self._project.resolver
+        resolver = self._project.fact(Resolver)
         return frozenset(
             made.node.name
             for made in resolver.points_to(module, func)
@@ -120,7 +125,7 @@ class LoaderFlow:
         if is_of_parts(node):
             return ()
         found: list[Loader] = []
-        resolver = self._project.resolver
+        resolver = self._project.fact(Resolver)
         for ref in resolver.points_to(module, node):
             call = ref.node
             if isinstance(call, ast.arg):
@@ -163,7 +168,7 @@ class LoaderFlow:
 
     def _passed_on(self, module: ModuleIndex, owner: ast.ClassDef, nested: int) -> Iterator[Loader]:
         """Loaders whose batches the ``__iter__`` of a class yields as they are."""
-        method = self._project.resolver.method(module, owner, "__iter__")
+        method = self._project.fact(Resolver).method(module, owner, "__iter__")
         if method is not None:
             yield from self._yielded(method, nested)
 
@@ -207,7 +212,7 @@ class LoaderFlow:
         function = module.syntax.parents.get(arguments) if arguments is not None else None
         if not isinstance(function, FUNCTIONS):
             return
-        for site in self._project.loops.handed_over(module, function):
+        for site in calls_taking(self._project.fact(Resolver), module, function):
             assert isinstance(site.node, ast.Call)
             for keyword in site.node.keywords:
                 if keyword.arg == parameter.arg:

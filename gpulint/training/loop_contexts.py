@@ -11,9 +11,10 @@ from gpulint.libraries.frameworks import Hook
 from gpulint.libraries.names import matches
 from gpulint.query import cyclic
 from gpulint.records import dataclass
-from gpulint.semantic.call_graph import LOOKED_AT
-from gpulint.semantic.module_index import FunctionNode, ModuleIndex, NodeRef, last_name
+from gpulint.semantic.call_graph import calls_taking
+from gpulint.semantic.points_to import Resolver
 from gpulint.training.loop_roles import LoopRoles, Role
+from gpulint.workspace.module_index import FunctionNode, ModuleIndex, NodeRef
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -70,10 +71,12 @@ class LoopContexts(LoopRoles):
     def enclosing_loops_of_function(self, module: ModuleIndex, function: FunctionNode) -> tuple[LoopContext, ...]:
         """The loops that a function is called in."""
         found = list(self._hook(module, function))
-        sites = self._project.resolver.call_sites(module, function)
+        sites = self._project.fact(Resolver).call_sites(module, function)
         if function.name == "forward":
-            sites = self._project.batch_flow.forward_calls(module, function)
-        for site in sites or self.handed_over(module, function):
+            from gpulint.training.forward_calls import forward_calls  # which asks for roles in turn
+
+            sites = forward_calls(self._project, module, function)
+        for site in sites or calls_taking(self._project.fact(Resolver), module, function):
             for context in self.enclosing_loops(site.module, site.node):
                 # What a hook calls itself, it calls as the hook that it is.
                 if context.loop.node is not function and len(context.calls) < MAX_CALLS:
@@ -85,22 +88,13 @@ class LoopContexts(LoopRoles):
             unique.setdefault((context.role, context.loop.node, first), context)
         return tuple(unique.values())
 
-    def handed_over(self, module: ModuleIndex, function: FunctionNode) -> tuple[NodeRef, ...]:
-        """Calls of the function's own module that get it as an argument (``forward_backward(step, loader)``)."""
-        return tuple(
-            NodeRef(module, call)
-            for call, value in module.handed_over.get(function.name, [])
-            if not LOOKED_AT.search(last_name(call.func))
-            and any(ref.node is function for ref in self._project.resolver.points_to(module, value))
-        )
-
     def hooks(self, module: ModuleIndex, function: FunctionNode) -> Iterator[tuple[Hook, Role]]:
         """What a method is to the frameworks that call it, with what is known of them."""
         owner = module.syntax.parents.get(function)
         rows = self._hooks.get(function.name)
         if rows is None or not isinstance(owner, ast.ClassDef):
             return
-        bases = self._project.resolver.base_names(module, owner)
+        bases = self._project.fact(Resolver).base_names(module, owner)
         yield from ((row, role) for row, role in rows if matches(row.bases, bases))
 
     def gets_batch(self, module: ModuleIndex, function: FunctionNode, place: str) -> bool:
@@ -111,12 +105,12 @@ class LoopContexts(LoopRoles):
         """Is it the ``(engine, batch)`` function that an Ignite ``Engine`` calls with each batch, still on the host?"""
         if len(function.args.args) != 2:
             return False
-        sites = self.handed_over(module, function)
+        sites = calls_taking(self._project.fact(Resolver), module, function)
         return any(
             isinstance(site.node, ast.Call)
             and any(
                 name.startswith("ignite.") and name.endswith("Engine")
-                for name in self._project.resolver.call_names(module, site.node)
+                for name in self._project.fact(Resolver).call_names(module, site.node)
             )
             for site in sites
         )

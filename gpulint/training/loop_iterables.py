@@ -6,7 +6,7 @@ import ast
 import re
 
 from gpulint import regex
-from gpulint.semantic.module_index import last_name
+from gpulint.workspace.module_index import last_name
 
 _LOADER_NAME = regex.compile(
     r"(data_?_?loader|loader|_dl$|^dl$|data_?iter|iterator|batches|dataset|train_data|test_data|val_data)",

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, TypeVar
 from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.query import cyclic, query
-from gpulint.semantic.module_index import FUNCTIONS, LOOPS, FunctionNode, LoopNode, ModuleIndex, NodeRef, last_name
+from gpulint.semantic.points_to import Resolver
 from gpulint.training.loop_iterables import holds_several, is_loader_name, is_of_parts, unwrap_iterable
+from gpulint.workspace.module_index import FUNCTIONS, LOOPS, FunctionNode, LoopNode, ModuleIndex, NodeRef, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -98,6 +99,8 @@ class LoopRoles:
     @cyclic(Role.OTHER)
     def role(self, module: ModuleIndex, loop: LoopNode) -> Role:
         """The role of a loop."""
+        from gpulint.training.guards import Guards
+
         if stops_at_once(loop):
             return Role.OTHER
         if self._steps(module, loop):
@@ -107,7 +110,7 @@ class LoopRoles:
         if (
             isinstance(loop, ast.For)
             and self.over_loader(module, loop)
-            and self._project.guards.is_without_gradients(module, loop)
+            and self._project.fact(Guards).is_without_gradients(module, loop)
         ):
             return Role.EVAL  # an attack on the model takes steps of its own
         inner = {self.role(module, child) for child in self.inner_loops(module, loop)} - {Role.OTHER, Role.EVAL}
@@ -133,7 +136,7 @@ class LoopRoles:
         """Functions of the tree that a call may step in; what is called an evaluation's step takes no other."""
         if _EVAL_STEP.search(last_name(call.func)) or _only_forward(call):
             return ()
-        return self._project.resolver.callees(module, call)
+        return self._project.fact(Resolver).callees(module, call)
 
     @cyclic(_NO_ROLES)
     def _roles_of(self, module: ModuleIndex, function: FunctionNode) -> frozenset[Role]:
@@ -173,7 +176,7 @@ class LoopRoles:
             return True
         if "scaler" in name and any("optim" in last_name(argument) for argument in call.args[:3]):
             return True
-        if _is_step_name(name) and not self._project.resolver.callees(module, call):
+        if _is_step_name(name) and not self._project.fact(Resolver).callees(module, call):
             return True
         session = isinstance(func, ast.Attribute) and "sess" in last_name(func.value).lower()
         return name == "run" and any(
@@ -184,22 +187,28 @@ class LoopRoles:
 
     def over_loader(self, module: ModuleIndex, loop: LoopNode) -> bool:
         """Does the loop draw its items from a data loader or data set, as far as can be told?"""
+        from gpulint.training.loader_flow import LoaderFlow
+
         if isinstance(loop, ast.While):
             return any(last_name(call.func) == "next" for call in self.calls_in(module, loop))
         source = unwrap_iterable(loop.iter)
         if is_of_parts(source):
             return False
-        if is_loader_name(last_name(source)) or self._project.loaders.loaders_of(module, source):
+        if is_loader_name(last_name(source)) or self._project.fact(LoaderFlow).loaders_of(module, source):
             return True
         # `bar = tqdm(loader)` in front of the loop.
-        made = (ref.node for ref in self._project.resolver.points_to(module, source) if isinstance(ref.node, ast.Call))
+        made = (
+            ref.node for ref in self._project.fact(Resolver).points_to(module, source) if isinstance(ref.node, ast.Call)
+        )
         return any(
             is_loader_name(last_name(unwrap_iterable(call))) for call in made if unwrap_iterable(call) is not call
         )
 
     def _evaluates(self, module: ModuleIndex, loop: LoopNode) -> bool:
+        from gpulint.training.guards import Guards
+
         function = module.function(loop)
-        if self._project.guards.is_without_gradients(module, loop.body[0]) or (
+        if self._project.fact(Guards).is_without_gradients(module, loop.body[0]) or (
             function is not None and _EVAL_NAME.search(function.name)
         ):
             return True

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 from gpulint.documents.python import walk
 from gpulint.query import cyclic, query
 from gpulint.semantic.argument_binding import argument_of
-from gpulint.semantic.module_index import FUNCTIONS, FunctionNode, ModuleIndex, NodeRef, last_name
+from gpulint.semantic.points_to import Resolver
+from gpulint.training.guards import Guards
+from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, ModuleIndex, NodeRef, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -116,7 +118,7 @@ def _use(project: Project, module: ModuleIndex, node: ast.AST, wrapped_weights: 
         case ast.Return():
             return _Use.RETURNED
         case ast.Call(func=func) as up if func is node:
-            return _Use.INFERS if project.guards.is_without_gradients(module, up) else _Use.OTHER
+            return _Use.INFERS if project.fact(Guards).is_without_gradients(module, up) else _Use.OTHER
         # Weights alone are read and written under the names that the wrapper gives them: nothing runs.
         case ast.Attribute(attr="module"):
             return _Use.INFERS
@@ -124,11 +126,13 @@ def _use(project: Project, module: ModuleIndex, node: ast.AST, wrapped_weights: 
             return _Use.INFERS if wrapped_weights else _Use.NEITHER
         case ast.Attribute(attr=name) if name in _NO_TRAINING:
             return _Use.NEITHER
-        case ast.Attribute() as method if project.guards.is_without_gradients(module, method):
+        case ast.Attribute() as method if project.fact(Guards).is_without_gradients(module, method):
             return _Use.INFERS
         case ast.Call() as up:
             # The other branch may wrap it too (`if torch.cuda.is_available(): ... else: ...`).
-            if last_name(up.func) == "DataParallel" or project.resolver.call_names(module, up) & {"torch.onnx.export"}:
+            if last_name(up.func) == "DataParallel" or project.fact(Resolver).call_names(module, up) & {
+                "torch.onnx.export"
+            }:
                 return _Use.NEITHER
             return _Use.INFERS if _is_handed_to_inference(project, module, up, node, depth) else _Use.OTHER
     return _Use.OTHER
@@ -136,9 +140,9 @@ def _use(project: Project, module: ModuleIndex, node: ast.AST, wrapped_weights: 
 
 def _is_handed_to_inference(project: Project, module: ModuleIndex, call: ast.Call, model: ast.AST, depth: int) -> bool:
     """Do all functions that ``call`` may run only infer with the argument ``model``?"""
-    if project.guards.is_without_gradients(module, call):
+    if project.fact(Guards).is_without_gradients(module, call):
         return True
-    callees = project.resolver.callees(module, call) if depth < MAX_CALLS else ()
+    callees = project.fact(Resolver).callees(module, call) if depth < MAX_CALLS else ()
     return bool(callees) and all(
         isinstance(callee.node, FUNCTIONS) and _only_infers_with(project, callee, call, model, depth)
         for callee in callees
@@ -148,7 +152,7 @@ def _is_handed_to_inference(project: Project, module: ModuleIndex, call: ast.Cal
 def _only_infers_with(project: Project, callee: NodeRef, call: ast.Call, model: ast.AST, depth: int) -> bool:
     function = callee.node
     assert isinstance(function, FUNCTIONS)
-    if project.guards.is_without_gradients(callee.module, function.body[0]):
+    if project.fact(Guards).is_without_gradients(callee.module, function.body[0]):
         return True
     names = [argument.arg for argument in (*function.args.args, *function.args.kwonlyargs)]
     name = next((name for name in names if argument_of(function, call, name) is model), None)

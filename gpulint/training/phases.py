@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 from gpulint import regex
 from gpulint.query import query
 from gpulint.semantic.argument_binding import argument_of, parameters
-from gpulint.semantic.module_index import BindingKind, ModuleIndex, NodeRef, last_name
 from gpulint.semantic.path_conditions import conditions, exclude_each_other, known_from
+from gpulint.semantic.points_to import Resolver
+from gpulint.training.loop_contexts import LoopContexts
+from gpulint.workspace.module_index import BindingKind, ModuleIndex, NodeRef, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -39,8 +41,8 @@ def belongs_to_other_phase(project: Project, loop: NodeRef, at: NodeRef) -> bool
 @query
 def _steps(project: Project, loop: NodeRef) -> list[ast.Call]:
     """The training steps of a loop, of those under the same conditions one."""
-    calls = project.loops.calls_in(loop.module, loop.node)
-    steps = (call for call in calls if project.loops.is_training_step(loop.module, call))
+    calls = project.fact(LoopContexts).calls_in(loop.module, loop.node)
+    steps = (call for call in calls if project.fact(LoopContexts).is_training_step(loop.module, call))
     return list({known_from(loop.module, step): step for step in steps}.values())
 
 
@@ -48,7 +50,7 @@ def is_model_variant_branch(project: Project, module: ModuleIndex, node: ast.AST
     """``if isinstance(sampler, LossAware)`` of a class of the tree: which kind it is was chosen elsewhere."""
     for test, holds in conditions(module, node):
         if holds and isinstance(test, ast.Call) and last_name(test.func) == "isinstance" and len(test.args) == 2:
-            kinds = project.resolver.points_to(module, test.args[1])
+            kinds = project.fact(Resolver).points_to(module, test.args[1])
             if any(isinstance(kind.node, ast.ClassDef) for kind in kinds):
                 return True
     return False

@@ -7,8 +7,12 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from gpulint.documents.python import walk
-from gpulint.semantic.module_index import FUNCTIONS, LOOPS, ModuleIndex, last_name
+from gpulint.semantic.points_to import Resolver
+from gpulint.training.guards import Guards
+from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
+from gpulint.values.constants import Constants
+from gpulint.workspace.module_index import FUNCTIONS, LOOPS, ModuleIndex, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -40,7 +44,7 @@ def last_statements(project: Project, module: ModuleIndex) -> Iterator[tuple[ast
                 wait = wait or statement
             elif wait is not None and not _quiet(statement):
                 wait = None
-        if work is not None and wait is not None and not project.guards.is_off_by_default(module, wait):
+        if work is not None and wait is not None and not project.fact(Guards).is_off_by_default(module, wait):
             yield wait, work
 
 
@@ -66,14 +70,14 @@ def trains(project: Project, module: ModuleIndex, statement: ast.stmt) -> bool:
     if isinstance(statement, (*FUNCTIONS, ast.ClassDef)):
         return False
     for node in walk(statement):
-        if isinstance(node, LOOPS) and project.loops.role(module, node) in _TRAINING:
+        if isinstance(node, LOOPS) and project.fact(LoopContexts).role(module, node) in _TRAINING:
             return True
         if isinstance(node, ast.Call):
             if last_name(node.func) in _FITS and not isinstance(node.func, ast.Name) and _is_run(node):
                 return True
-            for callee in project.resolver.callees(module, node):
+            for callee in project.fact(Resolver).callees(module, node):
                 if isinstance(callee.node, FUNCTIONS) and any(
-                    isinstance(inner, LOOPS) and project.loops.role(callee.module, inner) in _TRAINING
+                    isinstance(inner, LOOPS) and project.fact(LoopContexts).role(callee.module, inner) in _TRAINING
                     for inner in walk(callee.node)
                 ):
                     return True
@@ -92,8 +96,8 @@ def _waits(project: Project, module: ModuleIndex, statement: ast.stmt) -> bool:
         return forever and all(_only_sleeps(inner) for inner in statement.body)
     if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
         call = statement.value
-        if project.resolver.call_names(module, call) & {"time.sleep"} and call.args:
-            known = project.constants.of(module, call.args[0])
+        if project.fact(Resolver).call_names(module, call) & {"time.sleep"} and call.args:
+            known = project.fact(Constants).of(module, call.args[0])
             return known.every(lambda value: isinstance(value, int | float) and value >= _LEAST)
         return isinstance(call.func, ast.Name) and call.func.id == "input"
     return False

@@ -10,10 +10,11 @@ from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.query import query
 from gpulint.semantic.argument_binding import CallbackCall
-from gpulint.semantic.module_index import FUNCTIONS, LOOPS, FunctionNode, LoopNode, ModuleIndex, NodeRef, last_name
 from gpulint.semantic.path_conditions import conditions
-from gpulint.training.loop_contexts import LoopContext
+from gpulint.semantic.points_to import Resolver
+from gpulint.training.loop_contexts import LoopContext, LoopContexts
 from gpulint.training.loop_roles import Role, is_epoch_loop
+from gpulint.workspace.module_index import FUNCTIONS, LOOPS, FunctionNode, LoopNode, ModuleIndex, NodeRef, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -38,7 +39,7 @@ def training_contexts(project: Project, module: ModuleIndex, node: ast.AST) -> l
         return []
     return [
         context
-        for context in project.loops.enclosing_loops(module, node)
+        for context in project.fact(LoopContexts).enclosing_loops(module, node)
         if context.role in (Role.STEP, Role.EPOCH)
         and not any(_leaving(call.module, call.node) or _defers(call) for call in context.calls)
         and not _around_trainings(project, module, node, context)
@@ -113,7 +114,7 @@ def _beside_epochs(project: Project, place: NodeRef, outer: ast.AST) -> bool:
 def _epoch_loops(project: Project, module: ModuleIndex, function: FunctionNode | None) -> list[LoopNode]:
     """The epoch loops in a function, or outside of all functions."""
     loops = _named_for_epochs(module).get(function, ())
-    return [loop for loop in loops if project.loops.role(module, loop) is Role.EPOCH]
+    return [loop for loop in loops if project.fact(LoopContexts).role(module, loop) is Role.EPOCH]
 
 
 @query
@@ -136,8 +137,8 @@ def _whole_trainings(project: Project, module: ModuleIndex, outer: ast.AST) -> l
 def _trains_whole(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
     """Does the call run a function that has an epoch loop of its own?"""
     return any(
-        is_epoch_loop(loop) and project.loops.role(helper.module, loop) is Role.EPOCH
-        for helper in project.resolver.callees(module, call)
+        is_epoch_loop(loop) and project.fact(LoopContexts).role(helper.module, loop) is Role.EPOCH
+        for helper in project.fact(Resolver).callees(module, call)
         if isinstance(helper.node, FUNCTIONS)
-        for loop in project.loops.inner_loops(helper.module, helper.node)
+        for loop in project.fact(LoopContexts).inner_loops(helper.module, helper.node)
     )

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.documents.python import walk
-from gpulint.semantic.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name, source_text
 from gpulint.semantic.path_conditions import conditions
+from gpulint.semantic.points_to import Resolver
+from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name, source_text
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -33,7 +34,7 @@ def steps_on_condition(project: Project, loop: NodeRef) -> bool:
 def _called(project: Project, loop: NodeRef) -> Iterator[tuple[ModuleIndex, ast.Call]]:
     calls = [part for part in walk(loop.node) if isinstance(part, ast.Call)]
     for call in calls[:MAX_CALLS]:
-        for callee in project.resolver.callees(loop.module, call):
+        for callee in project.fact(Resolver).callees(loop.module, call):
             if isinstance(callee.node, FUNCTIONS):
                 yield from ((callee.module, step) for step in _backward(callee.node))
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from gpulint.documents.python import walk
 from gpulint.query import query
-from gpulint.semantic.module_index import FUNCTIONS, FunctionNode, ModuleIndex, last_name
+from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, ModuleIndex, last_name
 
 _FLYTE = frozenset({"flytekit", "union"})
 _TASKS = frozenset({"task", "dynamic", "eager"})

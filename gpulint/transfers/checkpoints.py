@@ -15,8 +15,11 @@ from gpulint.libraries.operations import Saver
 from gpulint.query import query
 from gpulint.records import dataclass
 from gpulint.semantic.argument_binding import RECEIVERS
-from gpulint.semantic.module_index import FUNCTIONS, CallSite, ModuleIndex, NodeRef, dotted, last_name
+from gpulint.semantic.points_to import Resolver
+from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
+from gpulint.values.arguments import Arguments
+from gpulint.workspace.module_index import FUNCTIONS, CallSite, ModuleIndex, NodeRef, dotted, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -108,7 +111,7 @@ class Checkpoints:
             name = last_name(call.func)
             if not _HELPER.search(name) or _HELPER_ONLY.search(name) or _in_background(call):
                 continue
-            for callee in self._project.resolver.callees(module, call):
+            for callee in self._project.fact(Resolver).callees(module, call):
                 if callee.module is not module and (save := self._reach(callee)) is not None:
                     yield NodeRef(module, call), save
                     break
@@ -121,7 +124,7 @@ class Checkpoints:
 
     @query
     def _find_reached(self, function: NodeRef, helpers: int) -> Save | None:
-        module, loops = function.module, self._project.loops
+        module, loops = function.module, self._project.fact(LoopContexts)
         inside = [call for call in module.calls if function.node in module.syntax.ancestors(call)]
         inside = [
             call
@@ -131,7 +134,7 @@ class Checkpoints:
         writes = {save.node: save for save in self.in_module(module) if not save.is_callback}
         found = next((writes[call] for call in inside if call in writes), None)
         for call in inside if found is None and helpers else ():
-            for callee in self._project.resolver.callees(module, call):
+            for callee in self._project.fact(Resolver).callees(module, call):
                 found = found or self._reach(callee, helpers - 1)
         return found
 
@@ -139,7 +142,7 @@ class Checkpoints:
         name = last_name(call.func)
         if isinstance(call.func, ast.Call) or not self._savers.may_save(name):
             return None
-        names = self._project.resolver.call_names(module, call)
+        names = self._project.fact(Resolver).call_names(module, call)
         if "Checkpoint" in name:
             names |= self._inherited(module, call)
         row = self._savers.of(names)
@@ -151,23 +154,23 @@ class Checkpoints:
             return Save(NodeRef(module, call), self._argument(module, call, row.path, row.position))
         if (automatic := self._automatic(module, call, names, row)) is not None:
             return automatic
-        if self._is_method(module, call, name) and not self._project.resolver.callees(module, call):
+        if self._is_method(module, call, name) and not self._project.fact(Resolver).callees(module, call):
             return Save(NodeRef(module, call), NodeRef(module, call.args[0]) if call.args else None)
         return None
 
     def _traces_memory(self, module: ModuleIndex, what: ast.expr) -> bool:
         """``torch.cuda.memory._snapshot()``: what the allocator did, not the model."""
-        made = (ref for ref in self._project.resolver.points_to(module, what) if isinstance(ref.node, ast.Call))
+        made = (ref for ref in self._project.fact(Resolver).points_to(module, what) if isinstance(ref.node, ast.Call))
         return any(
             name.startswith("torch.cuda.memory.")
             for ref in made
             if isinstance(ref.node, ast.Call)
-            for name in self._project.resolver.call_names(ref.module, ref.node)
+            for name in self._project.fact(Resolver).call_names(ref.module, ref.node)
         )
 
     def _inherited(self, module: ModuleIndex, call: ast.Call) -> frozenset[str]:
         """Bases of the tree's own callback classes that leave saving to them."""
-        resolver = self._project.resolver
+        resolver = self._project.fact(Resolver)
         made = [ref for ref in resolver.points_to(module, call.func) if isinstance(ref.node, ast.ClassDef)]
         return frozenset[str]().union(
             *(
@@ -186,7 +189,9 @@ class Checkpoints:
             return Save(at, next((path for path in paths if path), None), is_callback=True, only_remote=True)
         if row is None or not row.callback:
             return None
-        if row.off and self._project.arguments.value(module, call, row.off[0]).any(lambda value: value == row.off[1]):
+        if row.off and self._project.fact(Arguments).value(module, call, row.off[0]).any(
+            lambda value: value == row.off[1]
+        ):
             return None
         path = self._argument(module, call, row.path, row.position)
         return Save(at, path, is_callback=True, only_remote=row.always)
@@ -208,19 +213,19 @@ class Checkpoints:
     def _is_trainer(self, module: ModuleIndex, owner: ast.expr) -> bool:
         """``self`` in a subclass of a Hugging Face trainer, which has methods to save by."""
         home = module.class_of(owner) if isinstance(owner, ast.Name) and owner.id in RECEIVERS else None
-        bases = self._project.resolver.base_names(module, home) if home is not None else ()
+        bases = self._project.fact(Resolver).base_names(module, home) if home is not None else ()
         return any(base.startswith(("transformers.", "trl.")) and base.endswith("Trainer") for base in bases)
 
     def _is_tensorflow(self, module: ModuleIndex, owner: ast.expr) -> bool:
-        for ref in self._project.resolver.points_to(module, owner):
+        for ref in self._project.fact(Resolver).points_to(module, owner):
             if isinstance(ref.node, ast.Call):
-                names = self._project.resolver.call_names(ref.module, ref.node)
+                names = self._project.fact(Resolver).call_names(ref.module, ref.node)
                 if any(_TENSORFLOW.match(name) or name.startswith(("tensorflow.keras.", "keras.")) for name in names):
                     return True
         return False
 
     def _argument(self, module: ModuleIndex, call: ast.Call, name: str, position: int | None = None) -> NodeRef | None:
-        argument = self._project.arguments.of(module, call, name, position)
+        argument = self._project.fact(Arguments).of(module, call, name, position)
         return argument.refs[0] if argument.refs else None
 
 

@@ -9,7 +9,7 @@ from gpulint import regex
 from gpulint.finding import Place
 from gpulint.libraries.downloads import LABELS
 from gpulint.records import dataclass
-from gpulint.semantic.module_index import CallSite, last_name
+from gpulint.workspace.module_index import CallSite, last_name
 
 _SAMPLE = regex.compile(r"\.(wav|flac|mp3|ogg|m4a|mp4|jpe?g|png|gif|webp|bmp|obj)$", re.IGNORECASE)
 _SOURCE = regex.compile(

@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING
 from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.launch.transfer_commands import OWN_HOST
-from gpulint.libraries import Models
 from gpulint.libraries import downloads as tables
 from gpulint.libraries.dataset_classes import GRAPH_BASE, class_name, is_class, library_data_set
-from gpulint.libraries.operations import DataSets, HubDownload
-from gpulint.libraries.operations import Download as Row
-from gpulint.semantic.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name
+from gpulint.semantic.points_to import Resolver
 from gpulint.transfers.download import Download, callee, is_small
+from gpulint.transfers.download_table import SHELL_CALLS, URL_CALLS, DownloadTable
 from gpulint.transfers.hub_downloads import HubDownloads
+from gpulint.values.arguments import Arguments
+from gpulint.values.constants import Constants
+from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -26,58 +27,17 @@ FETCHES = regex.compile(
     r"(^|_)(auto_?)?download|^fetch$|(^|_)fetch_(data|file|model|weights|checkpoint|url)", re.IGNORECASE
 )
 """Names of functions that are there to download."""
-_SHELL = frozenset(
-    (
-        "os.system os.popen subprocess.run subprocess.call subprocess.check_call subprocess.check_output "
-        "subprocess.Popen"
-    ).split()
-)
 _SHELL_FETCH = regex.compile(
     r"^(sudo )?(wget|curl|aria2c|gdown|axel)\s|^(kaggle|huggingface-cli|hf)\s.*\bdownload\b|"
     r"^(ba)?sh\s+\S*(get|download|fetch)_\w+\.sh\b|^git lfs (pull|clone)"
 )
-_URL_CALLS = frozenset(
-    (
-        "requests.get urllib.request.urlopen urllib.request.urlretrieve urllib.urlretrieve urllib2.urlopen "
-        "six.moves.urllib.request.urlopen six.moves.urllib.request.urlretrieve httpx.get httpx.stream"
-    ).split()
-)
 _VECTORS = regex.compile(r"^(glove|fasttext|charngram)\.", re.IGNORECASE)
-_UNASKED = frozenset({"keras", "fastai"})
-"""Packages whose functions for data sets download unasked."""
-_FLAGS = frozenset({"download", "pretrained", "weights", "encoder_weights"})
 _HOLDS_CLASS = regex.compile(r"(^|_)(cls|class|class_|dataset|data_set)$")
 """Names of what a class of data sets is kept under: ``self.dataset_cls(root, train=True, download=True)``."""
 MAX_MEMBERS = 3
 """How many functions of a dictionary are looked at: they are of a kind."""
 _TAKES_URL = regex.compile(r"url|archive|wget\.")
 """Functions whose first argument is a URL."""
-
-
-class DownloadTable:
-    """What the rows say of calls that fetch something, by their names."""
-
-    def __init__(self, models: Models) -> None:
-        self.hub: dict[str, HubDownload] = {row.name: row for row in reversed(models.rows("hub-download"))}
-        rows: tuple[Row, ...] = models.rows("download")
-        self.always = {name: row for row in reversed(rows) for name in row.calls}
-        full = (*self.always, *_SHELL, *_URL_CALLS)
-        self.last_names = frozenset(
-            {name.rpartition(".")[2] for name in full} | {*self.hub, "load_data", "load_vectors"}
-        )
-        """Last components of what may fetch something."""
-        sets: tuple[DataSets, ...] = models.rows("data-sets")
-        self.packages = _UNASKED | {module.partition(".")[0] for row in sets for module in row.modules}
-        """Packages whose data sets download unasked."""
-
-    def may_fetch(self, call: ast.Call, silent: bool) -> bool:
-        """A first look by names alone; ``silent``: the module uses a library whose data sets download unasked."""
-        name = last_name(call.func)
-        if name == "get":  # of dictionaries, most of the time
-            return isinstance(call.func, ast.Attribute) and last_name(call.func.value) in ("requests", "httpx")
-        if name in self.last_names or any(keyword.arg in _FLAGS for keyword in call.keywords):
-            return True
-        return silent and (is_class(name) or name in ("splits", "iters"))
 
 
 class DownloadCalls:
@@ -97,12 +57,12 @@ class DownloadCalls:
             return found
         keywords = {keyword.arg for keyword in call.keywords}
         if "download" in keywords:
-            known = self._project.arguments.value(module, call, "download")
+            known = self._project.fact(Arguments).value(module, call, "download")
             if known.any(lambda value: value is True):
                 return self._data_set(module, call)
             if known.complete:
                 return None
-        names = self._project.resolver.call_names(module, call) | self._indirect(module, call.func)
+        names = self._project.fact(Resolver).call_names(module, call) | self._indirect(module, call.func)
         if not names:
             return self._vectors(module, call) if name == "load_vectors" else None
         return (
@@ -117,12 +77,12 @@ class DownloadCalls:
     def _indirect(self, module: ModuleIndex, func: ast.expr) -> frozenset[str]:
         """``models.__dict__[arch]``, ``getattr(models, arch)`` (also kept under a name) and ``BY_NAME[arch]`` call some
         member."""
-        names = self._project.resolver.names
+        names = self._project.fact(Resolver).names
         match func:
             case ast.Subscript(value=ast.Attribute(value=base, attr="__dict__")):
                 return frozenset(f"{name}.?" for name in names(module, base))
             case ast.Subscript(value=ast.Name() | ast.Attribute() as table):
-                origins = [(ref.module, ref.node) for ref in self._project.resolver.points_to(module, table)]
+                origins = [(ref.module, ref.node) for ref in self._project.fact(Resolver).points_to(module, table)]
                 members = ((home, node.values[:MAX_MEMBERS]) for home, node in origins if isinstance(node, ast.Dict))
                 return frozenset(name for home, values in members for value in values for name in names(home, value))
             case ast.Call(func=ast.Name(id="getattr"), args=[base, *_]):
@@ -130,7 +90,7 @@ class DownloadCalls:
             case ast.Name():
                 return frozenset(
                     name
-                    for ref in self._project.resolver.points_to(module, func)
+                    for ref in self._project.fact(Resolver).points_to(module, func)
                     if isinstance(ref.node, ast.Call) and last_name(ref.node.func) == "getattr"
                     for name in self._indirect(ref.module, ref.node)
                 )
@@ -141,7 +101,7 @@ class DownloadCalls:
     def _data_set(self, module: ModuleIndex, call: ast.Call) -> Download | None:
         """``CIFAR10(..., download=True)``, of a library or of a class in the tree that hands the flag on."""
         name = last_name(call.func)
-        names = self._project.resolver.call_names(module, call) | self._indirect(module, call.func)
+        names = self._project.fact(Resolver).call_names(module, call) | self._indirect(module, call.func)
         if not name[:1].isupper() and not any(
             ".datasets." in full or full.startswith("tensorflow_datasets.") for full in names
         ):
@@ -168,7 +128,7 @@ class DownloadCalls:
         """A class of the tree whose base downloads on first use, its own data or what the class's ``download`` says."""
         if not isinstance(call.func, ast.Name | ast.Attribute) or not is_class(last_name(call.func)):
             return None
-        resolver = self._project.resolver
+        resolver = self._project.fact(Resolver)
         for ref in resolver.points_to(module, call.func):
             if not isinstance(ref.node, ast.ClassDef):
                 continue
@@ -206,7 +166,7 @@ class DownloadCalls:
     def _vectors(self, module: ModuleIndex, call: ast.Call) -> Download | None:
         if not call.args:
             return None
-        known = self._project.constants.of(module, call.args[0])
+        known = self._project.fact(Constants).of(module, call.args[0])
         for value in known.values:
             if isinstance(value.value, str) and _VECTORS.search(value.value):
                 return Download(
@@ -225,8 +185,8 @@ class DownloadCalls:
         name = last_name(call.func)
         for full in names:
             if full.startswith(tables.KERAS_MODELS) and name[:1].isupper():
-                weights = self._project.arguments.of(module, call, "weights", 1)
-                if weights.is_absent or self._project.arguments.value(module, call, "weights", 1).any(
+                weights = self._project.fact(Arguments).of(module, call, "weights", 1)
+                if weights.is_absent or self._project.fact(Arguments).value(module, call, "weights", 1).any(
                     lambda value: value == "imagenet"
                 ):
                     return Download(NodeRef(module, call), name, name, "from the Keras mirrors", "weights")
@@ -234,7 +194,7 @@ class DownloadCalls:
         if not any(full.startswith(tables.PRETRAINED) for full in names) or name.startswith(tables.NOT_FACTORIES):
             return None
         for parameter in ("pretrained", "weights", "encoder_weights"):
-            argument = self._project.arguments.of(module, call, parameter)
+            argument = self._project.fact(Arguments).of(module, call, parameter)
             if any(self._is_set(ref) for ref in argument.refs):
                 owner = "timm" if any(full.startswith("timm.") for full in names) else "torchvision"
                 return Download(NodeRef(module, call), callee(call), "", f"pretrained weights of {owner}", "weights")
@@ -244,7 +204,7 @@ class DownloadCalls:
         """Does ``pretrained=`` or ``weights=`` ask for weights?"""
         node = ref.node
         if isinstance(node, ast.IfExp):
-            test = self._project.constants.of(ref.module, node.test)
+            test = self._project.fact(Constants).of(ref.module, node.test)
             if test.complete:
                 return any(
                     self._is_set(NodeRef(ref.module, node.body if value.value else node.orelse))
@@ -257,7 +217,7 @@ class DownloadCalls:
             and "Weights" in last_name(node.value)
         ):
             return True
-        known = self._project.constants.of(ref.module, node)
+        known = self._project.fact(Constants).of(ref.module, node)
         if known.any(
             lambda value: (
                 value is True or (isinstance(value, str) and not re.search(r"[/\\]|\.(pt|pth|h5|ckpt)$|^$", value))
@@ -270,7 +230,7 @@ class DownloadCalls:
 
     def _always(self, module: ModuleIndex, call: ast.Call, names: frozenset[str]) -> Download | None:
         for full in sorted(names & self._table.always.keys()):
-            first = self._project.constants.of(module, call.args[0]) if call.args else None
+            first = self._project.fact(Constants).of(module, call.args[0]) if call.args else None
             texts = [value.value for value in first.values if isinstance(value.value, str)] if first is not None else []
             row = self._table.always[full]
             known = first is not None and first.values
@@ -284,7 +244,7 @@ class DownloadCalls:
                 return None
             if full.startswith("tensorflow_hub.") and not any(text.startswith("http") for text in texts):
                 return None
-            if self._project.arguments.value(module, call, "source").any(lambda value: value == "local"):
+            if self._project.fact(Arguments).value(module, call, "source").any(lambda value: value == "local"):
                 return None
             return Download(
                 NodeRef(module, call), callee(call), texts[0] if texts else "", f"from {row.origin}", row.what
@@ -292,16 +252,20 @@ class DownloadCalls:
         return None
 
     def _url(self, module: ModuleIndex, call: ast.Call, names: frozenset[str]) -> Download | None:
-        if not names & _URL_CALLS:
+        from gpulint.transfers.downloads import Downloads
+
+        if not names & URL_CALLS:
             return None
         argument = call.args[0] if call.args else next((k.value for k in call.keywords if k.arg == "url"), None)
         if argument is None:
             return None
         texts = [
-            value.value for value in self._project.constants.of(module, argument).values if isinstance(value.value, str)
+            value.value
+            for value in self._project.fact(Constants).of(module, argument).values
+            if isinstance(value.value, str)
         ]
         if not texts and isinstance(argument, ast.BinOp):  # the head of an address with an unknown rest
-            heads = self._project.constants.of(module, argument.left).constants
+            heads = self._project.fact(Constants).of(module, argument.left).constants
             texts = [f"{head}{{}}" for head in heads if isinstance(head, str)]
         if any(re.match(r"https?://(localhost|127\.|0\.0|\[|169\.254|metadata)", text) for text in texts):
             return None
@@ -312,13 +276,13 @@ class DownloadCalls:
         named = function is not None and bool(FETCHES.search(function.name))
         if is_data or named or names & {"urllib.request.urlretrieve", "urllib.urlretrieve"}:
             what = next((text for text in texts if "://" in text), "")
-            if not what and not is_data and not self._project.downloads.is_program(module):
+            if not what and not is_data and not self._project.fact(Downloads).is_program(module):
                 return None  # a tool for anybody, who knows for what
             return Download(NodeRef(module, call), callee(call), what, "from the internet", "data")
         return None
 
     def _shell(self, module: ModuleIndex, call: ast.Call, names: frozenset[str]) -> Download | None:
-        if not names & _SHELL or not call.args:
+        if not names & SHELL_CALLS or not call.args:
             return None
         first = call.args[0]
         if isinstance(first, ast.List | ast.Tuple):
@@ -336,7 +300,7 @@ class DownloadCalls:
         return None
 
     def _word(self, module: ModuleIndex, node: ast.expr) -> str:
-        known = self._project.constants.of(module, node)
+        known = self._project.fact(Constants).of(module, node)
         text = next((value.value for value in known.values if isinstance(value.value, str)), None)
         if text is not None:
             return text

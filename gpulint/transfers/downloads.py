@@ -9,9 +9,13 @@ from typing import TYPE_CHECKING
 from gpulint import regex
 from gpulint.libraries.dataset_classes import GRAPH_BASE
 from gpulint.query import query
-from gpulint.semantic.module_index import FUNCTIONS, FunctionNode, ModuleIndex, NodeRef
+from gpulint.semantic.points_to import Resolver
+from gpulint.training.loop_contexts import LoopContexts
 from gpulint.transfers.download import Download, callee
-from gpulint.transfers.download_calls import FETCHES, DownloadCalls, DownloadTable
+from gpulint.transfers.download_calls import FETCHES, DownloadCalls
+from gpulint.transfers.download_table import DownloadTable
+from gpulint.values.constants import Constants
+from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, ModuleIndex, NodeRef
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -58,7 +62,7 @@ class Downloads:
 
     def _hands_on(self, item: Download) -> bool:
         """Does the call reach code of the tree whose own download is reported?"""
-        callees = self._project.resolver.callees(item.call.module, item.node)
+        callees = self._project.fact(Resolver).callees(item.call.module, item.node)
         return item.name == item.what and any(self._contains(callee) for callee in callees)
 
     # -- helpers of the tree -------------------------------------------------------------------------------------------
@@ -75,7 +79,7 @@ class Downloads:
             for call in calls:
                 if not program and module.function(call) is not None and not self._names_own(module, call):
                     continue
-                for made in self._project.resolver.callees(module, call):
+                for made in self._project.fact(Resolver).callees(module, call):
                     if made.module is module or not isinstance(made.node, FUNCTIONS) or made.node.name == "__init__":
                         continue
                     if self._is_fetcher(made.node) and self._reaches(made):
@@ -85,7 +89,7 @@ class Downloads:
                             "",
                             "from outside",
                             "data",
-                            self._project.constants.place(made),
+                            self._project.fact(Constants).place(made),
                         )
                         break
 
@@ -102,7 +106,7 @@ class Downloads:
 
     def is_program(self, module: ModuleIndex) -> bool:
         """Is the module started itself or does it train, so that it runs with its own defaults?"""
-        return "__main__" in module.syntax.source.text or self._project.loops.has_training_step(module)
+        return "__main__" in module.syntax.source.text or self._project.fact(LoopContexts).has_training_step(module)
 
     @staticmethod
     def _is_fetcher(function: FunctionNode) -> bool:
@@ -128,7 +132,7 @@ class Downloads:
         calls = [item.node for item in self._own(module)]
         for name in ("snapshot_download", "hf_hub_download"):  # whatever the repository's name is
             named = module.calls_by_name.get(name, [])
-            calls += [call for call in named if self._project.resolver.call_names(module, call) & _HUB]
+            calls += [call for call in named if self._project.fact(Resolver).call_names(module, call) & _HUB]
         return {up for call in calls for up in module.syntax.ancestors(call)}
 
     def _reaches(self, function: NodeRef, helpers: int = MAX_HELPERS) -> bool:
@@ -141,7 +145,7 @@ class Downloads:
         return self._contains(function) or any(
             self._reaches(callee, helpers - 1)
             for call in self._calls_in(function.module).get(function.node, [])
-            for callee in self._project.resolver.callees(function.module, call)
+            for callee in self._project.fact(Resolver).callees(function.module, call)
         )
 
     @query
@@ -168,7 +172,7 @@ class Downloads:
 
     @query
     def _find_called_elsewhere(self, module: ModuleIndex, function: FunctionNode, depth: int) -> bool:
-        sites = self._project.resolver.call_sites(module, function)
+        sites = self._project.fact(Resolver).call_sites(module, function)
         here = [site for site in sites if site.module is module]
         for site in here:
             outer = module.function(site.node)
@@ -183,4 +187,4 @@ class Downloads:
         function = module.function(node)
         if owner is None or function is None or function.name not in ("download", "_download"):
             return False
-        return any(GRAPH_BASE.search(base) for base in self._project.resolver.base_names(module, owner))
+        return any(GRAPH_BASE.search(base) for base in self._project.fact(Resolver).base_names(module, owner))

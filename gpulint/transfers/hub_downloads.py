@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING
 from gpulint.libraries import downloads as tables
 from gpulint.libraries.hub_ids import is_data_set_id, is_model_id
 from gpulint.libraries.operations import HubDownload
-from gpulint.semantic.module_index import ModuleIndex, NodeRef, last_name
+from gpulint.semantic.points_to import Resolver
 from gpulint.transfers.download import Download, callee
+from gpulint.values.arguments import Arguments
+from gpulint.values.constants import Constants
+from gpulint.workspace.module_index import ModuleIndex, NodeRef, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -25,17 +28,17 @@ class HubDownloads:
 
     def of(self, module: ModuleIndex, call: ast.Call, row: HubDownload) -> Download | None:
         name, parameter, position, kind = row.name, row.argument, row.position, row.what
-        names = self._project.resolver.call_names(module, call)
+        names = self._project.fact(Resolver).call_names(module, call)
         if not any(full.startswith(row.modules) for full in names) and "" not in row.modules:
             return None
         if not row.modules[0] and not self._is_hub_class(module, call):
             return None
-        if self._project.arguments.value(module, call, "local_files_only").any(bool):
+        if self._project.fact(Arguments).value(module, call, "local_files_only").any(bool):
             return None
-        file = self._project.arguments.value(module, call, "filename", 1) if name == "hf_hub_download" else None
+        file = self._project.fact(Arguments).value(module, call, "filename", 1) if name == "hf_hub_download" else None
         if file is not None and file.every(lambda value: tables.LABELS.search(str(value)) is not None):
             return None
-        given = self._project.arguments.of(module, call, "data_files")
+        given = self._project.fact(Arguments).of(module, call, "data_files")
         files = name == "load_dataset" and not given.is_absent
         owner = last_name(getattr(call.func, "value", call.func))
         if name == "from_pretrained" and owner.startswith("Peft") and not owner.endswith("Config"):
@@ -66,9 +69,9 @@ class HubDownloads:
         """``wandb.use_artifact("team/project/data:v0").download()``."""
         if not isinstance(call.func, ast.Attribute):
             return None
-        for ref in self._project.resolver.points_to(module, call.func.value):
+        for ref in self._project.fact(Resolver).points_to(module, call.func.value):
             if isinstance(ref.node, ast.Call) and last_name(ref.node.func) == "use_artifact" and ref.node.args:
-                known = self._project.constants.of(ref.module, ref.node.args[0])
+                known = self._project.fact(Constants).of(ref.module, ref.node.args[0])
                 what = next((value.value for value in known.values if isinstance(value.value, str)), "")
                 return Download(NodeRef(module, call), callee(call), what, "from Weights & Biases", "data")
         return None
@@ -87,13 +90,13 @@ class HubDownloads:
         for ref in known.unknown:
             if not isinstance(ref.node, ast.Attribute) or ref.node.attr != "base_model_name_or_path":
                 continue
-            for made in self._project.resolver.points_to(ref.module, ref.node.value):
+            for made in self._project.fact(Resolver).points_to(ref.module, ref.node.value):
                 if isinstance(made.node, ast.Call) and last_name(made.node.func) == "from_pretrained":
                     return self.of(made.module, made.node, row)
         return None
 
     def _identifier(self, module: ModuleIndex, call: ast.Call, parameter: str, position: int | None) -> ConstantSet:
-        arguments = self._project.arguments
+        arguments = self._project.fact(Arguments)
         names = (parameter, *tables.PRETRAINED_PARAMETERS)
         name = next((name for name in names if not arguments.of(module, call, name, position).is_absent), parameter)
         known = arguments.value(module, call, name, position)
@@ -113,14 +116,14 @@ class HubDownloads:
             if isinstance(call.func, ast.Attribute) and last_name(call.func.value) in (owner.name, "options"):
                 for keyword in call.keywords:
                     if keyword.arg == parameter.arg:
-                        return self._project.constants.of(module, keyword.value)
+                        return self._project.fact(Constants).of(module, keyword.value)
         return None
 
     def _is_hub_class(self, module: ModuleIndex, call: ast.Call) -> bool:
         """False for a class of the tree that has no base from outside: its ``from_pretrained`` is its own."""
         if not isinstance(call.func, ast.Attribute):
             return False
-        resolver = self._project.resolver
+        resolver = self._project.fact(Resolver)
         owners = [ref for ref in resolver.points_to(module, call.func.value) if isinstance(ref.node, ast.ClassDef)]
         for owner in owners:
             assert isinstance(owner.node, ast.ClassDef)
@@ -135,4 +138,6 @@ class HubDownloads:
         """Does the program itself save a model under that name before?"""
         saves = module.calls_by_name.get("save_pretrained", [])
         saves = [save for save in saves if save.lineno < call.lineno and save.args]
-        return any(self._project.constants.of(module, save.args[0]).any(lambda value: value == text) for save in saves)
+        return any(
+            self._project.fact(Constants).of(module, save.args[0]).any(lambda value: value == text) for save in saves
+        )

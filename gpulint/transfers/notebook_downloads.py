@@ -11,14 +11,15 @@ from gpulint.documents.notebook import NotebookDocument
 from gpulint.launch.program_launches import launch
 from gpulint.launch.transfer_commands import download_tool, is_bulk
 from gpulint.programs.gpu_jobs import tests_existence
-from gpulint.programs.gpu_programs import submits
+from gpulint.programs.gpu_programs import GpuPrograms
+from gpulint.semantic.hardware_words import submits
 from gpulint.training.post_training import trains
 
 if TYPE_CHECKING:
     from gpulint.documents.base import Document
     from gpulint.documents.shell import Command
     from gpulint.project import Project
-    from gpulint.semantic.module_index import ModuleIndex
+    from gpulint.workspace.module_index import ModuleIndex
 
 TOOLS = regex.compile(rb"\b(?:wget|curl|aria2c|gdown|kaggle|huggingface-cli|hf|lfs|axel)\s|clone\s+\S*huggingface")
 """A look at a notebook's bytes for what escapes fetch with."""
@@ -42,7 +43,7 @@ def _has_gpu(document: Document, module: ModuleIndex | None, project: Project) -
     if module is not None and submits(module):
         return False
     asks = isinstance(document, NotebookDocument) and document.asks_for_gpu
-    return asks or (module is not None and project.gpu_programs.runs_on_gpu(module))
+    return asks or (module is not None and project.fact(GpuPrograms).runs_on_gpu(module))
 
 
 def _trains(command: Command) -> bool:

@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.query import cyclic
-from gpulint.semantic.module_index import FunctionNode, ModuleIndex, source_text
 from gpulint.semantic.path_conditions import conditions
+from gpulint.semantic.points_to import Resolver
+from gpulint.training.guards import Guards
+from gpulint.transfers.downloads import Downloads
+from gpulint.workspace.module_index import FunctionNode, ModuleIndex, source_text
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -24,8 +27,8 @@ def requires_opt_in(project: Project, module: ModuleIndex, node: ast.AST, depth:
     True also for a helper (at most ``depth`` calls up) all of whose callers stand behind such a switch. In a program
     the switch must speak of downloading: who asks for something else (``--distill``) gets the download unasked.
     """
-    if project.guards.is_off_by_default(module, node):
-        return not project.downloads.is_program(module) or any(
+    if project.fact(Guards).is_off_by_default(module, node):
+        return not project.fact(Downloads).is_program(module) or any(
             _DOWNLOADS.search(source_text(module, test).lower()) for test, _ in conditions(module, node)
         )
     function = module.function(node)
@@ -36,5 +39,5 @@ def requires_opt_in(project: Project, module: ModuleIndex, node: ast.AST, depth:
 
 @cyclic(False)
 def _is_called_by_choice(project: Project, module: ModuleIndex, function: FunctionNode, depth: int) -> bool:
-    sites = project.resolver.call_sites(module, function)
+    sites = project.fact(Resolver).call_sites(module, function)
     return bool(sites) and all(requires_opt_in(project, site.module, site.node, depth) for site in sites)

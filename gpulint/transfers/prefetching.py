@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.finding import Place
+from gpulint.launch.job_index import JobIndex
 from gpulint.launch.model_servers import served_model
 from gpulint.libraries.hub_ids import is_model_id
 from gpulint.query import query
 from gpulint.source import SourceText
-from gpulint.transfers.downloads import OFFLINE_VARIABLES, Download
+from gpulint.transfers.downloads import OFFLINE_VARIABLES, Download, Downloads
 
 if TYPE_CHECKING:
     from gpulint.programs.gpu_jobs import GpuJobCommand
@@ -42,7 +43,7 @@ class Prefetching:
 
     def is_offline(self, program: Path) -> bool:
         """Does a launcher switch the hub off for the program?"""
-        for start in self._project.launched(program):
+        for start in self._project.fact(JobIndex).launches_of(program):
             for name in OFFLINE_VARIABLES:
                 setting = start.environment(name)
                 if setting is not None and (setting.value or "").lower() not in _OFF:
@@ -64,7 +65,7 @@ class Prefetching:
             if path == home:
                 continue
             other = self._project.module_at(path)
-            for item in self._project.downloads.in_module(other) if other is not None else ():
+            for item in self._project.fact(Downloads).in_module(other) if other is not None else ():
                 if item.name == download.name and (not item.what or not download.what or item.what == download.what):
                     return Place(path, item.call.module.syntax.span(item.node), "fetched here, before the job")
         return None
@@ -83,7 +84,9 @@ class Prefetching:
         wanted = _plain(download.what.rpartition("/")[2])
         if len(wanted) < 4:
             return None
-        for job in dict.fromkeys(start.job for start in self._project.launched(download.call.module.path)):
+        for job in dict.fromkeys(
+            start.job for start in self._project.fact(JobIndex).launches_of(download.call.module.path)
+        ):
             for item in job.commands:
                 if item.command.name in _COPIES and any(wanted in _plain(word.text) for word in item.command.argv[1:]):
                     return item.place

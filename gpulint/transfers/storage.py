@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 from gpulint import regex
 from gpulint.finding import Place
 from gpulint.records import dataclass
-from gpulint.semantic.module_index import ModuleIndex, NodeRef, last_name
+from gpulint.semantic.points_to import Resolver
+from gpulint.values.constants import Constants
+from gpulint.workspace.module_index import ModuleIndex, NodeRef, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -118,7 +120,7 @@ class StorageLocations:
         return remote or next((location for location in found if location.is_local), found[0])
 
     def _of_origin(self, module: ModuleIndex, node: ast.expr) -> Location:
-        known = self._project.constants.of(module, node)
+        known = self._project.fact(Constants).of(module, node)
         found = [self.of_text(value.value, value.place) for value in known.values if isinstance(value.value, str)]
         found += [self._of_expression(ref.module, ref.node) for ref in known.unknown]
         if remote := next((location for location in found if location.is_remote), None):
@@ -131,22 +133,25 @@ class StorageLocations:
         """What an expression without a constant value says by itself: a temporary file, a platform's variable."""
         match node:
             case ast.Call(func=func, args=args):
-                names = self._project.resolver.names(module, func)
+                names = self._project.fact(Resolver).names(module, func)
                 if names & _TEMPORARY:
                     return Location(Storage.LOCAL, ast.unparse(node))
                 if names & {"os.environ.get", "os.getenv"} and args:
                     return self._variable(module, args[0])
-            case ast.Subscript(value=base, slice=key) if "os.environ" in self._project.resolver.names(module, base):
+            case ast.Subscript(value=base, slice=key) if "os.environ" in self._project.fact(Resolver).names(
+                module, base
+            ):
                 return self._variable(module, key)
             case ast.BinOp(left=ast.Constant(value=str(head)), op=ast.Add()):
-                return self.of_text(head, self._project.constants.place(NodeRef(module, node)))
+                return self.of_text(head, self._project.fact(Constants).place(NodeRef(module, node)))
         return UNKNOWN
 
     def _variable(self, module: ModuleIndex, key: ast.expr) -> Location:
-        known = self._project.constants.of(module, key)
+        known = self._project.fact(Constants).of(module, key)
         names = [value.value for value in known.values if isinstance(value.value, str)]
         return next(
-            (self.of_text(f"${name}", self._project.constants.place(NodeRef(module, key))) for name in names), UNKNOWN
+            (self.of_text(f"${name}", self._project.fact(Constants).place(NodeRef(module, key))) for name in names),
+            UNKNOWN,
         )
 
 

@@ -10,7 +10,10 @@ from gpulint import regex
 from gpulint.libraries import Models
 from gpulint.libraries.operations import Upload as Row
 from gpulint.records import dataclass
-from gpulint.semantic.module_index import CallSite, ModuleIndex, NodeRef, last_name
+from gpulint.semantic.points_to import Resolver
+from gpulint.transfers.storage import StorageLocations
+from gpulint.values.arguments import Arguments
+from gpulint.workspace.module_index import CallSite, ModuleIndex, NodeRef, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -73,18 +76,18 @@ class Uploads:
     def _name(self, module: ModuleIndex, call: ast.Call) -> str:
         last = last_name(call.func)
         if last in self._table.methods and isinstance(call.func, ast.Attribute):
-            if self._project.resolver.callees(module, call):
+            if self._project.fact(Resolver).callees(module, call):
                 return ""  # a method of the tree: what it does is found inside
             owner = last_name(call.func.value)
             if owner and any(part in owner.lower() for part in self._table.methods[last]):
                 return f"{owner}.{last}"
         if last not in self._table.last_names:
             return ""
-        names = self._project.resolver.call_names(module, call)
+        names = self._project.fact(Resolver).call_names(module, call)
         if found := sorted(names & self._table.calls):
             return found[0]
         if names & _COPIES and len(call.args) > 1:
-            source, target = (self._project.storage_locations.of(module, path) for path in call.args[:2])
+            source, target = (self._project.fact(StorageLocations).of(module, path) for path in call.args[:2])
             return f"{last} to remote storage" if target.is_remote and not source.is_remote else ""
         if names & _RUNNERS and call.args and (match := _SENDS.search(_command(call.args[0]))):
             return match[0].split()[0]
@@ -93,7 +96,7 @@ class Uploads:
     def _waits(self, module: ModuleIndex, call: ast.Call) -> bool:
         """Does the call not say itself that it returns at once?"""
         for flag in ("blocking", "run_as_future"):
-            known = self._project.arguments.value(module, call, flag)
+            known = self._project.fact(Arguments).value(module, call, flag)
             if known.any(lambda value: value is (flag == "run_as_future")):  # noqa: B023 - used at once
                 return False
         return True

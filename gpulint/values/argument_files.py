@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from gpulint.documents.notebook import NotebookDocument
 from gpulint.finding import Place
-from gpulint.semantic.module_index import ModuleIndex
 from gpulint.source import SourceText, Span
+from gpulint.workspace.module_index import ModuleIndex
 
 if TYPE_CHECKING:
     from gpulint.project import Project

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 
 from gpulint.query import cyclic
 from gpulint.records import dataclass
-from gpulint.semantic.module_index import FUNCTIONS, FunctionNode, ModuleIndex, NodeRef, last_name
+from gpulint.semantic.points_to import Resolver
+from gpulint.values.constants import Constants
+from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, ModuleIndex, NodeRef, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -98,7 +100,7 @@ class Arguments:
         values: list[Value] = []
         unknown: list[NodeRef] = []
         for ref in argument.refs:
-            known = self._project.constants.of(ref.module, ref.node)
+            known = self._project.fact(Constants).of(ref.module, ref.node)
             values.extend(known.values)
             unknown.extend(known.unknown)
         if argument.unknown:
@@ -106,7 +108,7 @@ class Arguments:
         return ConstantSet(tuple(values), tuple(unknown))
 
     def _partials(self, module: ModuleIndex, call: ast.Call) -> Iterator[NodeRef]:
-        resolver = self._project.resolver
+        resolver = self._project.fact(Resolver)
         if not isinstance(call.func, ast.Name | ast.Attribute):
             return
         for ref in resolver.points_to(module, call.func):
@@ -122,7 +124,7 @@ class Arguments:
         """(what a mapping may hold under ``key``, whether all of its keys are known)."""
         entries: list[_Entry] = []
         closed = True
-        origins = self._project.resolver.points_to(module, node)
+        origins = self._project.fact(Resolver).points_to(module, node)
         for ref in origins:
             found, known = self._of_origin(ref, key)
             entries.extend(_Entry(entry.ref, entry.certain and len(origins) == 1) for entry in found)
@@ -168,7 +170,7 @@ class Arguments:
                 entries.extend(found)
                 closed = closed and known
             elif not isinstance(name, ast.Constant):
-                known_name = self._project.constants.of(ref.module, name)
+                known_name = self._project.fact(Constants).of(ref.module, name)
                 closed = closed and known_name.complete
                 if known_name.any(lambda constant: constant == key):
                     entries.append(_Entry(NodeRef(ref.module, value), len(known_name.values) == 1))
@@ -184,7 +186,7 @@ class Arguments:
         function = parents.get(arguments) if arguments is not None else None
         if not isinstance(function, FUNCTIONS) or function.args.kwarg is not ref.node:
             return [], False
-        sites = self._project.resolver.call_sites(ref.module, function)
+        sites = self._project.fact(Resolver).call_sites(ref.module, function)
         entries: list[_Entry] = []
         closed = bool(sites)
         for site in sites:

@@ -12,11 +12,14 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from gpulint.documents.python import walk
+from gpulint.launch.job_index import JobIndex
 from gpulint.numerals import MAX_DIGITS
 from gpulint.query import query
-from gpulint.semantic.module_index import FUNCTIONS, ModuleIndex, NodeRef, dotted, last_name
+from gpulint.semantic.points_to import Resolver
 from gpulint.values.argument_files import ArgumentFiles, Start
+from gpulint.values.constants import Constants
 from gpulint.values.submitted_options import SubmittedOptions
+from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef, dotted, last_name
 
 if TYPE_CHECKING:
     from gpulint.finding import Place
@@ -67,7 +70,7 @@ class Options:
                 for option in declared:
                     yield from self._option(option, name)
                 return
-        for made in self._project.resolver.points_to(ref.module, base):
+        for made in self._project.fact(Resolver).points_to(ref.module, base):
             parsed = made.node.value if isinstance(made.node, ast.Subscript) else made.node  # ``parse...()[0]``
             if isinstance(parsed, ast.Call) and last_name(parsed.func) in _INTO_CLASSES:
                 yield from self._parsed_field(made.module, name)
@@ -77,7 +80,10 @@ class Options:
         """A field of a data class that ``HfArgumentParser`` or ``TrlParser`` fills from the command line."""
         from gpulint.values.constants import Value
 
-        starts: tuple[Start, ...] = (*self._project.launched(module.path), *self._submitted.of(module.path))
+        starts: tuple[Start, ...] = (
+            *self._project.fact(JobIndex).launches_of(module.path),
+            *self._submitted.of(module.path),
+        )
         left = not starts
         for start in starts:
             given = start.option((f"--{name}",))
@@ -92,9 +98,9 @@ class Options:
             for part in (part for argument in parser.args for part in walk(argument)):
                 if not isinstance(part, ast.Name | ast.Attribute):
                     continue
-                for made in self._project.resolver.points_to(module, part):
+                for made in self._project.fact(Resolver).points_to(module, part):
                     if isinstance(made.node, ast.ClassDef):
-                        for home, binding in self._project.resolver.class_attribute(made.module, made.node, name):
+                        for home, binding in self._project.fact(Resolver).class_attribute(made.module, made.node, name):
                             if binding.value is not None:
                                 yield from self._as_default(home, binding.value)
 
@@ -110,7 +116,7 @@ class Options:
         """name -> value by the place where a job sets it, without names that are also set to something unknown."""
         found: dict[str, dict[Place, str]] = {}
         unknown = set[str]()
-        for setting in (setting for job in self._project.jobs for setting in job.env):
+        for setting in (setting for job in self._project.fact(JobIndex).jobs() for setting in job.env):
             if setting.value is None:
                 unknown.add(setting.name)
             else:
@@ -135,7 +141,7 @@ class Options:
         """Modules whose option declarations a namespace expression may hold, likeliest first."""
         seen: set[ModuleIndex] = set()
         plausible = last_name(base) in _NAMESPACES
-        for ref in self._project.resolver.points_to(module, base):
+        for ref in self._project.fact(Resolver).points_to(module, base):
             call = ref.node
             parses = isinstance(call, ast.Call) and last_name(call.func) in _PARSE
             unknown = not isinstance(call, ast.Call | ast.Constant | ast.Dict) and plausible
@@ -151,7 +157,7 @@ class Options:
             return declared
         parsed = {
             made.module.function(made.node)
-            for made in self._project.resolver.points_to(module, base)
+            for made in self._project.fact(Resolver).points_to(module, base)
             if isinstance(made.node, ast.Call) and last_name(made.node.func) in _PARSE
         }
         return [option for option in declared if option.module.function(option.node) in parsed] or declared
@@ -195,7 +201,7 @@ class Options:
         call = option.node
         assert isinstance(call, ast.Call)
         flags = _flags(call) or (f"--{name}",)
-        passed = [start.option(flags) for start in self._project.launched(option.module.path)]
+        passed = [start.option(flags) for start in self._project.fact(JobIndex).launches_of(option.module.path)]
         if any(text is None for found in passed for text, _ in found):
             return
         passed += [list(submission.option(flags)) for submission in self._submitted.of(option.module.path)]
@@ -214,7 +220,7 @@ class Options:
         elif "action" in keywords and isinstance(keywords["action"], ast.Constant):
             default = {"store_true": False, "store_false": True}.get(str(keywords["action"].value))
             if default is not None:
-                yield Value(default, self._project.constants.place(option), "default")
+                yield Value(default, self._project.fact(Constants).place(option), "default")
 
     def _parameter(self, ref: NodeRef, arg: ast.arg) -> Iterator[Value]:
         """Default of a parameter that ``@click.option`` fills."""
@@ -232,7 +238,7 @@ class Options:
     def _as_default(self, module: ModuleIndex, node: ast.expr) -> Iterator[Value]:
         from gpulint.values.constants import Value
 
-        for value in self._project.constants.of(module, node).values:
+        for value in self._project.fact(Constants).of(module, node).values:
             yield Value(value.value, value.place, "default")
 
 

@@ -16,9 +16,12 @@ from typing import TYPE_CHECKING
 
 from gpulint.finding import Place
 from gpulint.query import query
-from gpulint.semantic.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name
+from gpulint.semantic.points_to import Resolver
 from gpulint.source import SourceText, Span
 from gpulint.values import trial_config
+from gpulint.values.arguments import Arguments
+from gpulint.values.constants import Constants
+from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -97,7 +100,7 @@ class ConfigFiles:
         self, module: ModuleIndex, base: ast.expr, seen: frozenset[ast.AST] = frozenset()
     ) -> Iterator[tuple[Path, tuple[str, ...]]]:
         """Files of the tree that the mapping ``base`` may have been loaded from, with the keys that lead to it."""
-        for origin in self._project.resolver.points_to(module, base):
+        for origin in self._project.fact(Resolver).points_to(module, base):
             node = origin.node
             if node in seen or len(seen) > MAX_KEYS:
                 continue  # `config = dict(config)` in a loop
@@ -110,7 +113,7 @@ class ConfigFiles:
                 for path, prefix in self._sources(origin.module, inner, seen | {node}):
                     yield path, (*prefix, key)
             elif isinstance(node, ast.Call):
-                names = self._project.resolver.call_names(origin.module, node)
+                names = self._project.fact(Resolver).call_names(origin.module, node)
                 if names & _LOADS and node.args:
                     yield from ((path, ()) for path in self._opened(origin, node.args[0]))
                 elif names & _WRAPS and node.args:
@@ -120,7 +123,7 @@ class ConfigFiles:
 
     def _opened(self, ref: NodeRef, node: ast.expr, seen: frozenset[ast.AST] = frozenset()) -> Iterator[Path]:
         """Files behind ``open(path)``, an open handle, ``Path(path).read_text()`` or a path itself."""
-        for origin in self._project.resolver.points_to(ref.module, node):
+        for origin in self._project.fact(Resolver).points_to(ref.module, node):
             inner = origin.node
             if inner in seen:
                 continue  # `file = file.open()`
@@ -133,7 +136,7 @@ class ConfigFiles:
             elif isinstance(inner, ast.Call) and last_name(inner.func) in ("open", "FileIO") and inner.args:
                 yield from self._opened(origin, inner.args[0], seen | {inner})
             elif isinstance(inner, ast.expr):
-                for value in self._project.constants.of(origin.module, inner).values:
+                for value in self._project.fact(Constants).of(origin.module, inner).values:
                     if isinstance(value.value, str) and "{}" not in value.value:
                         yield from self.existing(origin.module.path.parent, value.value)
 
@@ -142,7 +145,10 @@ class ConfigFiles:
         parents = ref.module.syntax.parents
         function = parents.get(parents.get(node, node))
         for decorator in function.decorator_list if isinstance(function, FUNCTIONS) else ():
-            if isinstance(decorator, ast.Call) and self._project.resolver.call_names(ref.module, decorator) & _HYDRA:
+            if (
+                isinstance(decorator, ast.Call)
+                and self._project.fact(Resolver).call_names(ref.module, decorator) & _HYDRA
+            ):
                 folder = self._constant(ref, decorator, "config_path", 0) or "."
                 name = self._constant(ref, decorator, "config_name", 1)
                 if name is not None:
@@ -150,7 +156,7 @@ class ConfigFiles:
                     yield from self.existing(ref.module.path.parent, f"{folder}/{name}{suffix}")
 
     def _constant(self, ref: NodeRef, call: ast.Call, name: str, position: int) -> str | None:
-        known = self._project.arguments.value(ref.module, call, name, position)
+        known = self._project.fact(Arguments).value(ref.module, call, name, position)
         values = known.constants
         return values[0] if known.complete and len(values) == 1 and isinstance(values[0], str) else None
 

@@ -12,10 +12,9 @@ from gpulint.finding import Place
 from gpulint.numerals import MAX_DIGITS
 from gpulint.query import cyclic
 from gpulint.records import dataclass
-from gpulint.semantic.module_index import ModuleIndex, NodeRef
+from gpulint.semantic.points_to import Resolver
 from gpulint.values import strings, tracker_config
-from gpulint.values.cli_options import Options
-from gpulint.values.config_files import ConfigFiles
+from gpulint.workspace.module_index import ModuleIndex, NodeRef
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -87,6 +86,9 @@ class Constants:
 
     def __init__(self, project: Project) -> None:
         self._project = project
+        from gpulint.values.cli_options import Options  # they take constants in turn
+        from gpulint.values.config_files import ConfigFiles
+
         self.configs = ConfigFiles(project)
         self.options = Options(project, self.configs)
         self.db = project.db
@@ -104,7 +106,7 @@ class Constants:
         """The possible constants of an expression."""
         values: list[Value] = []
         unknown: list[NodeRef] = []
-        for ref in self._project.resolver.points_to(module, node, path):
+        for ref in self._project.fact(Resolver).points_to(module, node, path):
             found = self._constants(ref)
             values.extend(found)
             if not found:
@@ -142,12 +144,12 @@ class Constants:
                     yield Value(tuple(item.values[0].value for item in items), self.place(ref))
             case ast.Call():
                 yield from self._call(ref, ref.node)
-            case ast.Subscript(value=base, slice=ast.Constant(value=str(key))) if self._project.resolver.names(
+            case ast.Subscript(value=base, slice=ast.Constant(value=str(key))) if self._project.fact(Resolver).names(
                 module, base
             ) == {"os.environ"}:
                 yield from self.options.environment(key)
             case ast.Attribute(attr="NCCL" | "GLOO" | "MPI"):
-                names = self._project.resolver.names(module, ref.node)
+                names = self._project.fact(Resolver).names(module, ref.node)
                 yield from (Value(_BACKENDS[name], self.place(ref)) for name in names & _BACKENDS.keys())
             case ast.Subscript(slice=ast.Name() | ast.Attribute() | ast.Subscript()):
                 yield from self._texts(strings.held(self._project, module, ref.node))
@@ -206,7 +208,7 @@ class Constants:
 
     def _call(self, ref: NodeRef, node: ast.Call) -> Iterator[Value]:
         module = ref.module
-        names = self._project.resolver.call_names(module, node)
+        names = self._project.fact(Resolver).call_names(module, node)
         if names & _CONVERSIONS and len(node.args) == 1 and not node.keywords:
             for value in self.of(module, node.args[0]).values:
                 yield Value(_convert(names, value.value), value.place, value.source)

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.semantic.argument_binding import CallbackCall, argument_of
-from gpulint.semantic.module_index import FunctionNode, ModuleIndex, last_name
+from gpulint.semantic.points_to import Resolver
+from gpulint.workspace.module_index import FunctionNode, ModuleIndex, last_name
 from gpulint.workspace.word_index import word_of
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def is_overridden(project: Project, module: ModuleIndex, place: Place) -> bool:
     if found is None:
         return False
     function, parameter = found
-    if any(not isinstance(site.node, CallbackCall) for site in project.resolver.call_sites(module, function)):
+    if any(not isinstance(site.node, CallbackCall) for site in project.fact(Resolver).call_sites(module, function)):
         return False
     owner = module.syntax.parents.get(function)
     name = owner.name if isinstance(owner, ast.ClassDef) and function.name == "__init__" else function.name

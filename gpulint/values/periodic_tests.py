@@ -10,8 +10,10 @@ from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.query import query
 from gpulint.semantic.argument_binding import argument_of
-from gpulint.semantic.module_index import FUNCTIONS, BindingKind, ModuleIndex, last_name, source_text
 from gpulint.semantic.path_conditions import conditions
+from gpulint.semantic.points_to import Resolver
+from gpulint.values.constants import Constants
+from gpulint.workspace.module_index import FUNCTIONS, BindingKind, ModuleIndex, last_name, source_text
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -40,7 +42,7 @@ def is_periodic(project: Project, module: ModuleIndex, test: ast.expr, holds: bo
     """Does a test hold (or fail) only every N iterations, or only in the first or last, N not being one?"""
     for part in walk(test):
         if _is_rest(part):
-            known = project.constants.of(module, part.right)
+            known = project.fact(Constants).of(module, part.right)
             if not (known.complete and known.every(lambda value: value == 1)):
                 return True
         elif isinstance(part, ast.Call) and (
@@ -60,7 +62,7 @@ def is_periodic(project: Project, module: ModuleIndex, test: ast.expr, holds: bo
             and _EVERY.search(last_name(part))
             and not _AMOUNT.match(last_name(part))
         ):
-            known = project.constants.of(module, part)
+            known = project.fact(Constants).of(module, part)
             if not (known.complete and known.every(lambda value: value == 1)):
                 return True
         elif isinstance(part, ast.Compare) and holds and isinstance(part.ops[0], ast.Eq) and is_counter(part.left):
@@ -87,7 +89,7 @@ def _says_when(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
         and any(
             isinstance(part, ast.BinOp) and isinstance(part.op, ast.Mod) for part in walk(callee.node.body[-1].value)
         )
-        for callee in project.resolver.callees(module, call)
+        for callee in project.fact(Resolver).callees(module, call)
     )
 
 
@@ -108,7 +110,7 @@ def _is_set_seldom(project: Project, module: ModuleIndex, flag: ast.Name, passed
     bindings = module.scope(flag).lookup(flag.id)
     if passed and len(bindings) == 1 and bindings[0].kind is BindingKind.PARAMETER:
         function = bindings[0].scope.node
-        sites = project.resolver.first_sites(module, function) if isinstance(function, FUNCTIONS) else ()
+        sites = project.fact(Resolver).first_sites(module, function) if isinstance(function, FUNCTIONS) else ()
         handed = [
             argument_of(function, site.node, flag.id)
             for site in sites

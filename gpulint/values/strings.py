@@ -7,7 +7,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from gpulint import regex
-from gpulint.semantic.module_index import ModuleIndex, NodeRef
+from gpulint.workspace.module_index import ModuleIndex, NodeRef
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -57,6 +57,9 @@ def made(values: Constants, module: ModuleIndex, node: ast.Call | ast.BinOp) -> 
 def held(project: Project, module: ModuleIndex, node: ast.expr) -> list[NodeRef]:
     """What ``TABLE[key]``, ``TABLE.get(key)`` and ``TABLE[key]["part"]`` take from a dictionary of the tree; empty if
     the dictionary or the key is unknown."""
+    from gpulint.values.arguments import Arguments
+    from gpulint.values.constants import Constants
+
     match node:
         case ast.Subscript(value=base, slice=key):
             pass
@@ -64,12 +67,12 @@ def held(project: Project, module: ModuleIndex, node: ast.expr) -> list[NodeRef]
             pass
         case _:
             return []
-    known = project.constants.of(module, key)
+    known = project.fact(Constants).of(module, key)
     tables = held(project, module, base) or [NodeRef(module, base)]
     return [
         entry.ref
         for value in (known.values if known.complete else ())
         for table in tables
         if isinstance(value.value, str) and isinstance(table.node, ast.expr)
-        for entry in project.arguments.mapping(table.module, table.node, value.value)[0]
+        for entry in project.fact(Arguments).mapping(table.module, table.node, value.value)[0]
     ]

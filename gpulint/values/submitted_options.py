@@ -22,7 +22,10 @@ from gpulint.launch.path_resolution import PathResolver
 from gpulint.launch.program_launches import launches
 from gpulint.query import query
 from gpulint.records import dataclass
-from gpulint.semantic.module_index import ModuleIndex
+from gpulint.semantic.points_to import Resolver
+from gpulint.values.arguments import Arguments
+from gpulint.values.constants import Constants
+from gpulint.workspace.module_index import ModuleIndex
 from gpulint.workspace.word_index import word_of
 
 if TYPE_CHECKING:
@@ -131,7 +134,7 @@ class SubmittedOptions:
             return text
         name = match[1] or match[2]
         known = [
-            self._project.constants.of(module, binding.value, binding.path)
+            self._project.fact(Constants).of(module, binding.value, binding.path)
             for binding in module.top.bindings.get(name, [])
             if binding.value is not None
         ]
@@ -144,7 +147,7 @@ class SubmittedOptions:
     def _estimators(self, module: ModuleIndex) -> Iterator[tuple[Path, Submission]]:
         for name in _ESTIMATORS:
             for call in module.calls_by_name.get(name, []):
-                names = self._project.resolver.call_names(module, call)
+                names = self._project.fact(Resolver).call_names(module, call)
                 if not any(full.startswith("sagemaker.") for full in names) or self._without_gpu(module, call):
                     continue
                 if (program := self._program(module, call)) is not None:
@@ -152,11 +155,13 @@ class SubmittedOptions:
 
     def _without_gpu(self, module: ModuleIndex, call: ast.Call) -> bool:
         """Does the estimator ask for instances without a GPU?"""
-        held = [self._project.arguments.value(module, call, name) for name in ("instance_type", "train_instance_type")]
+        held = [
+            self._project.fact(Arguments).value(module, call, name) for name in ("instance_type", "train_instance_type")
+        ]
         held += [
-            self._project.arguments.value(made.module, made.node, "instance_type")
-            for ref in self._project.arguments.of(module, call, "compute").refs
-            for made in self._project.resolver.points_to(ref.module, ref.node)
+            self._project.fact(Arguments).value(made.module, made.node, "instance_type")
+            for ref in self._project.fact(Arguments).of(module, call, "compute").refs
+            for made in self._project.fact(Resolver).points_to(ref.module, ref.node)
             if isinstance(made.node, ast.Call)
         ]
         types = [str(value.value) for known in held for value in known.values]
@@ -164,11 +169,11 @@ class SubmittedOptions:
 
     def _program(self, module: ModuleIndex, call: ast.Call) -> Path | None:
         """The entry point of an estimator, in the tree that holds the submitting program."""
-        arguments = self._project.arguments
+        arguments = self._project.fact(Arguments)
         if not arguments.of(module, call, "git_config").is_absent:
             return None
         for ref in arguments.of(module, call, "source_code").refs:
-            for made in self._project.resolver.points_to(ref.module, ref.node):
+            for made in self._project.fact(Resolver).points_to(ref.module, ref.node):
                 if isinstance(made.node, ast.Call):
                     return self._entry(made.module, made.node, "entry_script")
         return self._entry(module, call, "entry_point")
@@ -182,19 +187,19 @@ class SubmittedOptions:
 
     def _text(self, module: ModuleIndex, call: ast.Call, parameter: str) -> str | None:
         """A text that is passed; empty if none is, None if it cannot be told."""
-        if self._project.arguments.of(module, call, parameter).is_absent:
+        if self._project.fact(Arguments).of(module, call, parameter).is_absent:
             return ""
-        known = self._project.arguments.value(module, call, parameter)
+        known = self._project.fact(Arguments).value(module, call, parameter)
         return str(known.values[0].value) if known.complete and len(known.values) == 1 else None
 
     def _of_estimator(self, module: ModuleIndex, call: ast.Call, flags: tuple[str, ...]) -> PassedValues:
-        arguments, found = self._project.arguments, list[tuple[str, Place]]()
+        arguments, found = self._project.fact(Arguments), list[tuple[str, Place]]()
         names = {flag.lstrip("-") for flag in flags}
         names |= {name.replace("-", "_") for name in names}
         for ref in arguments.of(module, call, "hyperparameters").refs:
             for name in sorted(names) if isinstance(ref.node, ast.expr) else ():
                 assert isinstance(ref.node, ast.expr)
                 for entry in arguments.mapping(ref.module, ref.node, name)[0]:
-                    known = self._project.constants.of(entry.ref.module, entry.ref.node)
+                    known = self._project.fact(Constants).of(entry.ref.module, entry.ref.node)
                     found += [(str(value.value), replace(value.place, message=_SET)) for value in known.values]
         return found

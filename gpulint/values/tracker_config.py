@@ -6,7 +6,8 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from gpulint.semantic.module_index import ModuleIndex, NodeRef
+from gpulint.semantic.points_to import Resolver
+from gpulint.workspace.module_index import ModuleIndex, NodeRef
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -17,6 +18,8 @@ _SWEEPS = frozenset({"agent", "sweep"})
 
 def settings(project: Project, ref: NodeRef) -> Iterator[NodeRef]:
     """The expression for ``wandb.config.name`` or ``run.config["name"]``."""
+    from gpulint.values.arguments import Arguments
+
     match ref.node:
         case ast.Attribute(value=base, attr=name) | ast.Subscript(value=base, slice=ast.Constant(value=str(name))):
             pass
@@ -25,7 +28,7 @@ def settings(project: Project, ref: NodeRef) -> Iterator[NodeRef]:
     starts = [call for call in ref.module.calls_by_name.get("init", []) if _starts(project, ref.module, call)]
     if not starts or ref.module.calls_by_name.keys() & _SWEEPS or "sweep" in ref.module.path.stem:
         return
-    origins = project.resolver.points_to(ref.module, base)
+    origins = project.fact(Resolver).points_to(ref.module, base)
     if isinstance(ref.node, ast.Attribute):
         # `config = run.config` after `wandb.init(config=config)`: a plain dictionary has no attributes.
         yield from (NodeRef(one.module, value) for one in origins for value in _held(one.node, name))
@@ -33,8 +36,8 @@ def settings(project: Project, ref: NodeRef) -> Iterator[NodeRef]:
         return
     function = ref.module.function(ref.node)
     for call in [call for call in starts if ref.module.function(call) is function] or starts:
-        for given in project.arguments.of(ref.module, call, "config").refs:
-            for made in project.resolver.points_to(given.module, given.node):
+        for given in project.fact(Arguments).of(ref.module, call, "config").refs:
+            for made in project.fact(Resolver).points_to(given.module, given.node):
                 yield from (NodeRef(made.module, value) for value in _held(made.node, name))
 
 
@@ -42,14 +45,14 @@ def _is_config(project: Project, made: NodeRef) -> bool:
     """``wandb.config`` or ``wandb.init(...).config``."""
     if not isinstance(made.node, ast.Attribute) or made.node.attr != "config":
         return False
-    if "wandb.config" in project.resolver.names(made.module, made.node):
+    if "wandb.config" in project.fact(Resolver).names(made.module, made.node):
         return True
-    runs = project.resolver.points_to(made.module, made.node.value)
+    runs = project.fact(Resolver).points_to(made.module, made.node.value)
     return any(isinstance(run.node, ast.Call) and _starts(project, run.module, run.node) for run in runs)
 
 
 def _starts(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
-    return _INIT in project.resolver.call_names(module, call)
+    return _INIT in project.fact(Resolver).call_names(module, call)
 
 
 def _held(node: ast.AST, name: str) -> Iterator[ast.expr]:

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpulint.semantic.module_index import ModuleIndex, NodeRef, last_name
+from gpulint.launch.job_index import JobIndex
+from gpulint.workspace.module_index import ModuleIndex, NodeRef, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -30,6 +31,6 @@ def holds_hyperparameters(ref: NodeRef) -> bool:
 
 def experiments(project: Project, module: ModuleIndex) -> Iterator[Path]:
     """Configurations of experiments beside a program, and those that start it."""
-    started = {launched.job.document.path for launched in project.launched(module.path)}
-    found = (job.document.path for job in project.jobs if job.task.system == "determined")
+    started = {launched.job.document.path for launched in project.fact(JobIndex).launches_of(module.path)}
+    found = (job.document.path for job in project.fact(JobIndex).jobs() if job.task.system == "determined")
     yield from dict.fromkeys(path for path in found if path in started or path.parent == module.path.parent)

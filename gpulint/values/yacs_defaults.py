@@ -7,7 +7,8 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from gpulint.semantic.module_index import ModuleIndex, dotted
+from gpulint.semantic.points_to import Resolver
+from gpulint.workspace.module_index import ModuleIndex, dotted
 from gpulint.workspace.word_index import word_of
 
 if TYPE_CHECKING:
@@ -43,20 +44,7 @@ def switched_off(project: Project, module: ModuleIndex, name: re.Pattern[str]) -
                 yield target
 
 
-def is_followed(project: Project, setting: ast.Attribute, name: str) -> bool:
-    """Does a loader whose batches go to a GPU take its argument ``name`` from a setting (``_C.DATA.PIN_MEMORY``)?"""
-    wanted, feeding = _keys(setting), project.host_to_device
-    followers = (
-        loader
-        for module in project.training_modules()
-        for loader in project.loaders.in_module(module)
-        for ref in feeding.argument(loader, name).refs
-        if isinstance(ref.node, ast.Attribute) and _keys(ref.node) == wanted
-    )
-    return any(feeding.mover(loader) is not None or any(project.devices.transfers_of(loader)) for loader in followers)
-
-
-def _keys(setting: ast.Attribute) -> str:
+def setting_keys(setting: ast.Attribute) -> str:
     """``DATA.PIN_MEMORY`` of ``config.DATA.PIN_MEMORY``."""
     return dotted(setting).partition(".")[2]
 
@@ -66,11 +54,11 @@ def _is_of_node(project: Project, module: ModuleIndex, target: ast.Attribute) ->
     root: ast.expr = target
     while isinstance(root, ast.Attribute):
         root = root.value
-    for ref in project.resolver.points_to(module, root):
+    for ref in project.fact(Resolver).points_to(module, root):
         if isinstance(ref.node, ast.Call):
-            names = set(project.resolver.call_names(ref.module, ref.node))
-            for where, owner in project.resolver.classes_of(ref.module, ref.node):
-                names |= project.resolver.base_names(where, owner)
+            names = set(project.fact(Resolver).call_names(ref.module, ref.node))
+            for where, owner in project.fact(Resolver).classes_of(ref.module, ref.node):
+                names |= project.fact(Resolver).base_names(where, owner)
             if any(full.endswith(".CfgNode") for full in names):
                 return True
     return False

@@ -8,14 +8,20 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from gpulint import regex
+from gpulint.launch.job_index import JobIndex
+from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.query import query
-from gpulint.semantic.module_index import ModuleIndex, NodeRef, last_name, source_text
 from gpulint.semantic.path_conditions import conditions
+from gpulint.semantic.points_to import Resolver
 from gpulint.source import Span
+from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_iterables import unwrap_iterable
 from gpulint.training.loop_roles import Role
-from gpulint.workload.batch_sources import Split
+from gpulint.values.constants import Constants
+from gpulint.workload.batch_sources import BatchSources
+from gpulint.workload.data_split import Split
 from gpulint.workload.small_batches import is_accumulation, is_batch_size, names_large_model
+from gpulint.workspace.module_index import ModuleIndex, NodeRef, last_name, source_text
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -49,7 +55,7 @@ class BatchSizeLimits:
             return "a model that fills the GPU"
         if any(_FAKE.search(name) for name in names):
             return "made-up data"
-        if self._project.gpu_programs.is_elsewhere(module) or self._is_for_cpu(module):
+        if self._project.fact(GpuPrograms).is_elsewhere(module) or self._is_for_cpu(module):
             return "a program of the CPU, or of TPUs"
         if _PROFILES.search(module.path.stem):
             return "a few steps to profile"
@@ -58,15 +64,15 @@ class BatchSizeLimits:
     def trained_with(self, option: NodeRef) -> bool:
         """Does a module that imports the option's, or that its module imports, train with batches of its default?"""
         path = option.module.path
-        for other in (*self._project.gpu_programs.users(path), *self._project.imported(path)):
+        for other in (*self._project.fact(GpuPrograms).users(path), *self._project.imported(path)):
             module = self._project.module_at(other)
             if module is None or self.reason(module):
                 continue
-            for source in self._project.batch_sources.in_module(module):
+            for source in self._project.fact(BatchSources).in_module(module):
                 if source.split is not Split.TRAIN:
                     continue
-                known = self._project.constants.of(source.batch.module, source.batch.node)
-                place = self._project.constants.place(option)
+                known = self._project.fact(Constants).of(source.batch.module, source.batch.node)
+                place = self._project.fact(Constants).place(option)
                 if any(value.place.path == path and _within(value.place.span, place.span) for value in known.values):
                     return True
         return False
@@ -76,23 +82,23 @@ class BatchSizeLimits:
         for call in [*module.calls_by_name.get("add_argument", []), *module.calls_by_name.get("option", [])]:
             default = next((keyword.value for keyword in call.keywords if keyword.arg == "default"), None)
             if isinstance(default, ast.Name | ast.Attribute) and "model" in ast.unparse(call).lower():
-                known = self._project.constants.of(module, default)
+                known = self._project.fact(Constants).of(module, default)
                 yield from (value for value in known.constants if isinstance(value, str))
         for call in module.calls_by_name.get("from_pretrained", []):
             if call.args and not isinstance(call.args[0], ast.Constant):
-                known = self._project.constants.of(module, call.args[0])
+                known = self._project.fact(Constants).of(module, call.args[0])
                 yield from (value for value in known.constants if isinstance(value, str))
 
     def _is_for_cpu(self, module: ModuleIndex) -> bool:
         """Does a program with its own training loop in PyTorch leave everything where PyTorch makes it?"""
         if "torch" not in module.packages or not any(
-            self._project.loops.role(module, loop) is Role.STEP for loop in module.loops
+            self._project.fact(LoopContexts).role(module, loop) is Role.STEP for loop in module.loops
         ):
             return False
         texts = [module.syntax.source.text.encode("utf-8", "replace")]
         texts += map(self._project.data, self._project.imported(module.path))
-        programs = self._project.gpu_programs
-        return not any(map(programs.names_device, texts)) and not programs.runs_on_gpu(module)
+        programs = self._project.fact(GpuPrograms)
+        return not any(map(programs.words.names_device, texts)) and not programs.runs_on_gpu(module)
 
     def only_looked_at(self, module: ModuleIndex, call: ast.Call) -> bool:
         """Does a module that computes nothing only draw from the loader that ``call`` makes, to see what it yields?
@@ -102,14 +108,14 @@ class BatchSizeLimits:
         assigned = module.syntax.parents.get(call)
         function = module.function(call)
         if isinstance(assigned, ast.Return) and function is not None and not module.class_of(function):
-            return not self._project.gpu_programs.module_computes(module) and all(
+            return not self._project.fact(GpuPrograms).module_computes(module) and all(
                 isinstance(site.node, ast.Call) and self.only_looked_at(site.module, site.node)
-                for site in self._project.resolver.call_sites(module, function)
+                for site in self._project.fact(Resolver).call_sites(module, function)
             )
         if not isinstance(assigned, ast.Assign) or len(assigned.targets) != 1:
             return False
         target = assigned.targets[0]
-        if not isinstance(target, ast.Name) or self._project.gpu_programs.module_computes(module):
+        if not isinstance(target, ast.Name) or self._project.fact(GpuPrograms).module_computes(module):
             return False
         if _has_working_loop(self._project, module):
             return False
@@ -124,26 +130,31 @@ class BatchSizeLimits:
         found = [name for name in names if is_accumulation(name)]
         # An evaluation accumulates its metrics.
         if not found or not (
-            self._project.loops.has_training_step(module) or any("grad" in name or "step" in name for name in found)
+            self._project.fact(LoopContexts).has_training_step(module)
+            or any("grad" in name or "step" in name for name in found)
         ):
             return False
         constants = [size for value in _settings(module) for size in self._sizes(module, value)]
         return not constants or max(constants) > 1
 
     def _sizes(self, module: ModuleIndex, node: ast.expr) -> list[int]:
-        values = self._project.constants.of(module, node).constants
+        values = self._project.fact(Constants).of(module, node).constants
         return [value for value in values if isinstance(value, int) and not isinstance(value, bool)]
 
 
 @query
 def _has_working_loop(project: Project, module: ModuleIndex) -> bool:
-    return any(project.loops.role(module, loop) is not Role.OTHER for loop in module.loops)
+    return any(project.fact(LoopContexts).role(module, loop) is not Role.OTHER for loop in module.loops)
 
 
 @query
 def _drawn(project: Project, module: ModuleIndex) -> frozenset[ast.expr]:
     """What the outermost loops of a module run over."""
-    loops = (loop for loop in module.loops if isinstance(loop, ast.For) and not any(project.loops.around(module, loop)))
+    loops = (
+        loop
+        for loop in module.loops
+        if isinstance(loop, ast.For) and not any(project.fact(LoopContexts).around(module, loop))
+    )
     return frozenset(unwrap_iterable(loop.iter) for loop in loops)
 
 
@@ -193,9 +204,9 @@ def declared_sizes(project: Project, module: ModuleIndex) -> Iterable[tuple[Node
         default = next((keyword.value for keyword in call.keywords if keyword.arg == "default"), None)
         if name is None or default is None:
             continue
-        if any(launched.option(flags) for launched in project.launched(module.path)):
+        if any(launched.option(flags) for launched in project.fact(JobIndex).launches_of(module.path)):
             continue
-        known = project.constants.of(module, default)
+        known = project.fact(Constants).of(module, default)
         sizes = [value for value in known.constants if isinstance(value, int) and not isinstance(value, bool)]
         if known.complete and len(sizes) == 1:
             yield NodeRef(module, call), name, sizes[0]

@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 import ast
-import enum
 import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.documents.python import walk
+from gpulint.placement.batch_flow import BatchFlow
 from gpulint.query import query
 from gpulint.records import dataclass
 from gpulint.semantic.argument_binding import RECEIVERS, argument_of, positional
-from gpulint.semantic.module_index import (
+from gpulint.semantic.path_conditions import conditions
+from gpulint.semantic.points_to import Resolver
+from gpulint.source import Span
+from gpulint.training import batch_makers
+from gpulint.training.batch_samplers import sampled_size
+from gpulint.training.guards import Guards
+from gpulint.training.loader_flow import LoaderFlow
+from gpulint.training.loop_contexts import LoopContexts
+from gpulint.training.loop_iterables import unwrap_zipped
+from gpulint.training.loop_roles import Role
+from gpulint.training.shared_loops import steps_on_condition
+from gpulint.values.arguments import Arguments
+from gpulint.workload.data_split import Split, chooses_split, merged_split, split_of, split_of_target
+from gpulint.workspace.module_index import (
     FUNCTIONS,
     BindingKind,
     CallSite,
@@ -22,24 +35,10 @@ from gpulint.semantic.module_index import (
     NodeRef,
     last_name,
 )
-from gpulint.semantic.path_conditions import conditions
-from gpulint.training import batch_makers
-from gpulint.training.batch_samplers import sampled_size
-from gpulint.training.loop_iterables import unwrap_zipped
-from gpulint.training.loop_roles import Role
-from gpulint.training.shared_loops import steps_on_condition
 
 if TYPE_CHECKING:
     from gpulint.project import Project
 
-_WORD = regex.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
-_TRAIN = regex.compile(
-    r"^(train|training|trn|finetune|pretrain)(er)?(ing)?(loader|set|data|iter|dl|ds|dataset|dataloader|gen|x|batch|bs)?$"
-)
-_EVAL = regex.compile(
-    r"^(val|valid|validation|validate|eval|evaluation|evaluate|test|testing|tst|dev|devel|infer|inference)"
-    r"(loader|set|data|iter|dl|ds|dataset|dataloader|gen|x|batch|bs)?$"
-)
 _BATCH_PARAMETERS = ("batch_size", "bsz", "batchsize", "bs", "batch_sz", "minibatch_size", "mini_batch_size")
 _BATCH_KEYWORD = regex.compile(
     r"(batch_?size|_bs$|loader_(kwargs|opts|options|args)|dataloader_(kwargs|opts|options|args))", re.IGNORECASE
@@ -48,14 +47,6 @@ _BATCH_KEYWORD = regex.compile(
 
 HEAD = 3
 """Lines of a call from which on an argument is told at its own place, not at the call's."""
-
-
-class Split(enum.Enum):
-    """What batches are for."""
-
-    TRAIN = "training"
-    EVAL = "evaluation"
-    BOTH = "training and evaluation"
 
 
 _NO_BATCHES = regex.compile(
@@ -90,17 +81,6 @@ class BatchSource(CallSite):
         return ast.unparse(self.batch.node)
 
 
-def split_of(name: str) -> Split | None:
-    """What a name (``valid_dl``, ``testLoader``, ``trainset``) says its batches are for."""
-    words = [word.lower() for word in _WORD.findall(name)]
-    trains = any(_TRAIN.match(word) for word in words)
-    evaluates = any(_EVAL.match(word) for word in words)
-    if trains == evaluates:
-        # `train_val_split` says both, which is nothing.
-        return None
-    return Split.TRAIN if trains else Split.EVAL
-
-
 class BatchSources:
     """Batch sources of one project."""
 
@@ -127,14 +107,14 @@ class BatchSources:
             return
         batch = self._batch(module, call)
         split = (named or self._drawn(module, call)) if batch is not None else None
-        if batch is not None and split is not None and not self._project.guards.is_debugging(module, call):
+        if batch is not None and split is not None and not self._project.fact(Guards).is_debugging(module, call):
             yield BatchSource(NodeRef(module, call), split, batch)
 
     def _positional(self, module: ModuleIndex, call: ast.Call) -> Iterator[BatchSource]:
         """``make(train, test, size, size)`` where the parameters are ``train_batch_size`` and ``test_batch_size``."""
         if not any("batch" in _label(argument).lower() for argument in call.args):
             return
-        for callee in self._project.resolver.callees(module, call):
+        for callee in self._project.fact(Resolver).callees(module, call):
             if not isinstance(callee.node, FUNCTIONS):
                 continue
             for name, argument in zip(positional(callee.node, call), call.args, strict=False):
@@ -143,24 +123,24 @@ class BatchSources:
 
     def shared(self, module: ModuleIndex) -> Iterator[SharedBatchSize]:
         """Loaders that helpers of a module make for both splits alike."""
-        for loader in self._project.loaders.in_module(module):
+        for loader in self._project.fact(LoaderFlow).in_module(module):
             function = module.function(loader.node)
             batch = self._batch(module, loader.node)
             if function is None or batch is None or batch.module is not module or isinstance(batch.node, ast.IfExp):
                 continue
-            if self._project.guards.is_without_gradients(module, loader.node):
+            if self._project.fact(Guards).is_without_gradients(module, loader.node):
                 continue  # Nothing is trained on the batches, whatever their split is called.
             if isinstance(batch.node, ast.Name) and batch.node.id in {arg.arg for arg in function.args.args}:
                 continue  # The calls say how large the batches are.
             if isinstance(batch.node, ast.Constant) and batch.node.value is None:
                 continue  # The data set makes the batches itself.
-            if any(_chooses_split(test) for test, _ in conditions(module, loader.node)):
+            if any(chooses_split(test) for test, _ in conditions(module, loader.node)):
                 continue  # Another branch makes the loader of the other split.
             sites: dict[Split, list[NodeRef]] = {}
-            for site in self._project.resolver.call_sites(module, function):
+            for site in self._project.fact(Resolver).call_sites(module, function):
                 assert isinstance(site.node, ast.Call)
                 split = self.split(site.module, site.node)
-                if split is Split.TRAIN and self._project.guards.is_without_gradients(site.module, site.node):
+                if split is Split.TRAIN and self._project.fact(Guards).is_without_gradients(site.module, site.node):
                     continue  # the training split is only evaluated
                 if split is not None:
                     sites.setdefault(split, []).append(site)
@@ -194,14 +174,14 @@ class BatchSources:
             if keyword.arg in _BATCH_PARAMETERS:
                 return None if self._takes_batches(module, call) else NodeRef(module, keyword.value)
         if self._is_loader(module, call):
-            argument = self._project.arguments.of(module, call, "batch_size", 1)
+            argument = self._project.fact(Arguments).of(module, call, "batch_size", 1)
             if argument.is_absent and (sampler := _keyword(call, "batch_sampler")) is not None:
                 return sampled_size(self._project, module, sampler)
             return argument.refs[0] if len(argument.refs) == 1 else None
         if isinstance(call.func, ast.Attribute) and call.func.attr in ("batch", "padded_batch") and call.args:
             return NodeRef(module, call.args[0]) if "tensorflow" in module.packages else None
         if any(keyword.arg is None for keyword in call.keywords):
-            argument = self._project.arguments.of(module, call, "batch_size")
+            argument = self._project.fact(Arguments).of(module, call, "batch_size")
             return argument.refs[0] if len(argument.refs) == 1 else None
         if call.args and self._target(module, call) is not None:
             return self._by_position(module, call)
@@ -210,13 +190,13 @@ class BatchSources:
     def _takes_batches(self, module: ModuleIndex, call: ast.Call) -> bool:
         """``validate(model, loader, batch_size=8)``: the batches were made before."""
         return any(
-            isinstance(part, ast.Name) and self._project.loaders.loaders_of(module, part)
+            isinstance(part, ast.Name) and self._project.fact(LoaderFlow).loaders_of(module, part)
             for part in (*call.args, *(keyword.value for keyword in call.keywords))
         )
 
     def _by_position(self, module: ModuleIndex, call: ast.Call) -> NodeRef | None:
         """The argument for a parameter named like a batch size of a function of the tree."""
-        for callee in self._project.resolver.callees(module, call):
+        for callee in self._project.fact(Resolver).callees(module, call):
             if isinstance(callee.node, FUNCTIONS):
                 for name, argument in zip(positional(callee.node, call), call.args, strict=False):
                     if name in _BATCH_PARAMETERS:
@@ -224,7 +204,7 @@ class BatchSources:
         return None
 
     def _is_loader(self, module: ModuleIndex, call: ast.Call) -> bool:
-        return self._project.loaders.is_loader(module, call)
+        return self._project.fact(LoaderFlow).is_loader(module, call)
 
     # -- what the batches are for --------------------------------------------------------------------------------------
 
@@ -251,11 +231,11 @@ class BatchSources:
         A loop that both splits run through (``run(loader, optimizer=None)``), and that steps on a condition, goes by
         what they are called.
         """
-        for batch_read in self._project.batch_flow.of_loader(module, call):
+        for batch_read in self._project.fact(BatchFlow).of_loader(module, call):
             if not isinstance(batch_read.where.node, ast.For) or self._role(batch_read.where) is not Role.STEP:
                 continue
             for source in unwrap_zipped(batch_read.where.node.iter):
-                drawn = self._project.resolver.points_to(batch_read.where.module, source)
+                drawn = self._project.fact(Resolver).points_to(batch_read.where.module, source)
                 if not any(ref.node is call for ref in drawn):
                     continue
                 if not (self._has_training(drawn) and steps_on_condition(self._project, batch_read.where)):
@@ -269,7 +249,7 @@ class BatchSources:
         """What the loops that draw from a loader do."""
         roles = {
             batch_read.where: self._role(batch_read.where)
-            for batch_read in self._project.batch_flow.of_loader(module, call)
+            for batch_read in self._project.fact(BatchFlow).of_loader(module, call)
         }
         splits = {
             Split.TRAIN if role is Role.STEP else Split.EVAL
@@ -280,7 +260,7 @@ class BatchSources:
 
     def _role(self, where: NodeRef) -> Role:
         if isinstance(where.node, ast.For | ast.AsyncFor | ast.While):
-            return self._project.loops.role(where.module, where.node)
+            return self._project.fact(LoopContexts).role(where.module, where.node)
         return Role.OTHER
 
     def _target(self, module: ModuleIndex, call: ast.Call) -> Split | None:
@@ -289,14 +269,14 @@ class BatchSources:
         for up in module.syntax.ancestors(call):
             match up:
                 case ast.Assign(targets=[target]) | ast.AnnAssign(target=target):
-                    return _of_target(target)
+                    return split_of_target(target)
                 case ast.keyword(arg=str(name)):
                     return split_of(name)
                 case ast.Dict() if inner in (entries := _entries(module, up)):
                     key = entries[inner]
                     return split_of(str(key.value)) if isinstance(key, ast.Constant) else None
                 case ast.DictComp(generators=[ast.comprehension(iter=ast.List() | ast.Tuple() as items)]):
-                    return _both({split_of(str(i.value)) for i in items.elts if isinstance(i, ast.Constant)})
+                    return merged_split({split_of(str(i.value)) for i in items.elts if isinstance(i, ast.Constant)})
                 case ast.Return():
                     function = module.function(up)
                     return split_of(function.name) if function is not None else None
@@ -310,18 +290,6 @@ class BatchSources:
 def _entries(module: ModuleIndex, table: ast.Dict) -> dict[ast.AST, ast.expr | None]:
     """The keys of a dictionary's values."""
     return dict(zip(table.values, table.keys, strict=True))
-
-
-def _chooses_split(test: ast.expr) -> bool:
-    """``if train``, ``if not self.training``, ``if split == "train"``."""
-    match test:
-        case ast.UnaryOp(op=ast.Not(), operand=inner):
-            return _chooses_split(inner)
-        case ast.Name() | ast.Attribute():
-            return split_of(last_name(test)) is not None
-        case ast.Compare(ops=[ast.Eq() | ast.NotEq()], comparators=[ast.Constant(value=str(name))]):
-            return split_of(name) is not None
-    return False
 
 
 def _keyword(call: ast.Call, name: str) -> ast.expr | None:
@@ -344,17 +312,10 @@ def home(site: NodeRef) -> ast.AST | None:
     return owner if isinstance(owner, ast.ClassDef) else function
 
 
-def _of_target(target: ast.expr) -> Split | None:
-    match target:
-        case ast.Tuple(elts=parts) | ast.List(elts=parts):
-            return _both({split_of(last_name(part)) for part in parts})
-        case ast.Subscript(slice=ast.Constant(value=str(key))):
-            return split_of(key)
-    return split_of(last_name(target))
-
-
-def _both(splits: set[Split | None]) -> Split | None:
-    known = splits - {None}
-    if known >= {Split.TRAIN, Split.EVAL}:
-        return Split.BOTH
-    return known.pop() if len(known) == 1 else None
+def place_in_call(value: Span, call: Span) -> Span:
+    """The call's place for a number inside of its first lines, else the number's."""
+    inside = value.cell == call.cell and (call.line, call.column) <= (value.line, value.column) <= (
+        call.end_line,
+        call.end_column,
+    )
+    return call if inside and value.line <= call.line + HEAD else value

@@ -11,8 +11,10 @@ from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.records import dataclass
 from gpulint.semantic.argument_binding import positional
-from gpulint.semantic.module_index import FUNCTIONS, FunctionNode, ModuleIndex, last_name
+from gpulint.semantic.points_to import Resolver
+from gpulint.training.loop_contexts import LoopContexts
 from gpulint.workload.sample_preprocessing import TOKENISES, SamplePreprocessing, is_held_out
+from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, ModuleIndex, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -58,7 +60,7 @@ def _converted(project: Project, module: ModuleIndex, paths: SamplePreprocessing
             texts = last_name(call.args[0]) if call.args else ""
             if not _TRAIN.search(texts) or not _is_before_training(project, module, call):
                 continue
-            for callee in project.resolver.callees(module, call):
+            for callee in project.fact(Resolver).callees(module, call):
                 if isinstance(callee.node, FUNCTIONS) and _tokenises_first(paths, callee.module, callee.node, call):
                     yield CorpusPass(call, texts)
                     break
@@ -124,5 +126,7 @@ def _is_before_training(project: Project, module: ModuleIndex, node: ast.AST) ->
         made = function.name == "__init__" or not function.name.startswith("__")
         trains = made and any(_HOLDS.search(last_name(base)) for base in owner.bases)
     else:
-        trains = project.loops.has_training_step(module) or not {"Trainer", "fit"}.isdisjoint(module.calls_by_name)
-    return trains and not project.loops.enclosing_loops(module, node)
+        trains = project.fact(LoopContexts).has_training_step(module) or not {"Trainer", "fit"}.isdisjoint(
+            module.calls_by_name
+        )
+    return trains and not project.fact(LoopContexts).enclosing_loops(module, node)

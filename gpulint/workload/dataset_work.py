@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.documents.python import walk
-from gpulint.semantic.module_index import FUNCTIONS, FunctionNode, NodeRef, last_name
-from gpulint.training.loader_calls import Loader
+from gpulint.placement.host_to_device import HostToDevice
+from gpulint.semantic.points_to import Resolver
+from gpulint.training.loader_calls import Loader, loader_argument
+from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, NodeRef, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -38,15 +40,15 @@ _CHEAP = frozenset(
 
 def works_per_sample(project: Project, loader: Loader) -> bool:
     """Is there anything to do per sample? Unknown data sets count as work."""
-    if any(_is_refilled(project, source) for source in project.host_to_device.sources(loader)):
+    if any(_is_refilled(project, source) for source in project.fact(HostToDevice).sources(loader)):
         return False
     if not (
-        project.host_to_device.argument(loader, "collate_fn").is_absent or project.host_to_device.only_regroups(loader)
+        loader_argument(project, loader, "collate_fn").is_absent or project.fact(HostToDevice).only_regroups(loader)
     ):
         return True
     if _collates(project, loader):
         return True
-    return not any(_is_trivial(project, source) for source in project.host_to_device.sources(loader))
+    return not any(_is_trivial(project, source) for source in project.fact(HostToDevice).sources(loader))
 
 
 def divides_stream(project: Project, data_set: NodeRef) -> bool:
@@ -54,7 +56,7 @@ def divides_stream(project: Project, data_set: NodeRef) -> bool:
     assert isinstance(data_set.node, ast.ClassDef)
     return any(
         isinstance(part, ast.Attribute | ast.Name) and last_name(part) == "get_worker_info"
-        for _, owner in project.resolver.mro(data_set.module, data_set.node)
+        for _, owner in project.fact(Resolver).mro(data_set.module, data_set.node)
         for part in walk(owner)
     )
 
@@ -63,7 +65,7 @@ def _collates(project: Project, loader: Loader) -> bool:
     """Does a loader class of the tree set its ``collate_fn`` itself?"""
     return any(
         isinstance(part, ast.Attribute) and part.attr == "collate_fn" and isinstance(part.ctx, ast.Store)
-        for made in project.resolver.points_to(loader.module, loader.node.func)
+        for made in project.fact(Resolver).points_to(loader.module, loader.node.func)
         if isinstance(made.node, ast.ClassDef)
         for part in walk(made.node)
     )
@@ -80,14 +82,14 @@ def _is_trivial(project: Project, source: NodeRef) -> bool:
         seen.add(node)
         if isinstance(node, ast.ListComp) or (isinstance(node, ast.Call) and _is_toy(node)):
             return True
-        if isinstance(node, ast.Call) and project.resolver.call_names(where.module, node) & _LOADED:
+        if isinstance(node, ast.Call) and project.fact(Resolver).call_names(where.module, node) & _LOADED:
             return True
         for made in _getters(project, where):
             if _only_looks_up(made):
                 return True
         if isinstance(node, ast.Call) and _inherits_toy(project, where):
             return True
-        todo += [ref for ref in project.resolver.points_to(where.module, node) if not ref.path]
+        todo += [ref for ref in project.fact(Resolver).points_to(where.module, node) if not ref.path]
         if isinstance(node, ast.Name):
             if _is_list_of_tensors(where, node):
                 return True
@@ -116,8 +118,8 @@ def _is_list_of_tensors(where: NodeRef, name: ast.Name) -> bool:
 def _is_refilled(project: Project, source: NodeRef) -> bool:
     """Is the data set a store of what the program makes itself, which one method adds to and another empties?"""
     assert isinstance(source.node, ast.expr)
-    for where, owner in project.resolver.classes_of(source.module, source.node):
-        getter = project.resolver.method(where, owner, "__getitem__")
+    for where, owner in project.fact(Resolver).classes_of(source.module, source.node):
+        getter = project.fact(Resolver).method(where, owner, "__getitem__")
         if getter is None or not _only_looks_up(getter.node):
             continue
         methods = [part for part in owner.body if isinstance(part, FUNCTIONS) and part.name != "__init__"]
@@ -155,16 +157,16 @@ def _inherits_toy(project: Project, source: NodeRef) -> bool:
     """Is it a ``TensorDataset`` by another name, which gives out its samples as they are?"""
     assert isinstance(source.node, ast.expr)
     return any(
-        project.resolver.method(where, owner, "__getitem__") is None
-        and any(_TOY.search(base.rpartition(".")[2]) for base in project.resolver.base_names(where, owner))
-        for where, owner in project.resolver.classes_of(source.module, source.node)
+        project.fact(Resolver).method(where, owner, "__getitem__") is None
+        and any(_TOY.search(base.rpartition(".")[2]) for base in project.fact(Resolver).base_names(where, owner))
+        for where, owner in project.fact(Resolver).classes_of(source.module, source.node)
     )
 
 
 def _getters(project: Project, source: NodeRef) -> Iterator[ast.AST]:
     assert isinstance(source.node, ast.expr)
-    for where, owner in project.resolver.classes_of(source.module, source.node):
-        getter = project.resolver.method(where, owner, "__getitem__")
+    for where, owner in project.fact(Resolver).classes_of(source.module, source.node):
+        getter = project.fact(Resolver).method(where, owner, "__getitem__")
         if getter is not None and isinstance(getter.node, FUNCTIONS):
             yield getter.node
 

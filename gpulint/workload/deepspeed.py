@@ -12,9 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpulint.finding import Place
+from gpulint.launch.job_index import JobIndex
 from gpulint.records import dataclass
-from gpulint.semantic.module_index import ModuleIndex, NodeRef
-from gpulint.workload.batch_sources import Split
+from gpulint.semantic.points_to import Resolver
+from gpulint.values.arguments import Arguments
+from gpulint.values.constants import Constants
+from gpulint.workload.batch_sources import BatchSources
+from gpulint.workload.data_split import Split
+from gpulint.workspace.module_index import ModuleIndex, NodeRef
 
 if TYPE_CHECKING:
     from gpulint.documents.base import Document
@@ -38,10 +43,10 @@ class MicroBatch:
 def in_program(project: Project, module: ModuleIndex) -> Iterator[tuple[ast.Call, MicroBatch]]:
     """(``deepspeed.initialize(...)``, what its configuration says) of a module."""
     for call in module.calls_by_name.get("initialize", []):
-        if not project.resolver.call_names(module, call) & _INITIALIZE:
+        if not project.fact(Resolver).call_names(module, call) & _INITIALIZE:
             continue
         for parameter in ("config", "config_params"):
-            for ref in project.arguments.of(module, call, parameter).refs:
+            for ref in project.fact(Arguments).of(module, call, parameter).refs:
                 if (found := _of(project, ref)) is not None:
                     yield call, found
 
@@ -50,17 +55,17 @@ def makes_batches(project: Project, module: ModuleIndex) -> bool:
     """Does DeepSpeed load a module's data (``training_data=``) in batches of the size that its configuration says?"""
     return any(
         any(keyword.arg == "training_data" for keyword in call.keywords)
-        and project.resolver.call_names(module, call) & _INITIALIZE
+        and project.fact(Resolver).call_names(module, call) & _INITIALIZE
         for call in module.calls_by_name.get("initialize", [])
     )
 
 
 def in_file(project: Project, folder: Path, name: str) -> MicroBatch | None:
     """What a configuration file, named as a launcher in ``folder`` names it, says."""
-    for path in project.constants.configs.existing(folder, name):
+    for path in project.fact(Constants).configs.existing(folder, name):
         options = {
             key: (value, Place(path, span, "set here"))
-            for key, (value, span) in project.constants.configs.read(path).items()
+            for key, (value, span) in project.fact(Constants).configs.read(path).items()
         }
         return _micro_batch(options)
     return None
@@ -70,7 +75,7 @@ def loads_itself(project: Project, document: Document, launch: Launch) -> bool:
     """Does the program of a launch in ``document`` make batches for training itself, of a size of its own?"""
     programs = {
         launched.start.program
-        for launched in project.launched_at(document.path, launch.span)
+        for launched in project.fact(JobIndex).launches_at(document.path, launch.span)
         if launched.start.program is not None
     }
     modules = (project.module_at(program) for program in programs)
@@ -78,12 +83,12 @@ def loads_itself(project: Project, document: Document, launch: Launch) -> bool:
         source.split in (Split.TRAIN, Split.BOTH)
         for module in modules
         if module is not None
-        for source in project.batch_sources.in_module(module)
+        for source in project.fact(BatchSources).in_module(module)
     )
 
 
 def _of(project: Project, ref: NodeRef) -> MicroBatch | None:
-    for origin in project.resolver.points_to(ref.module, ref.node):
+    for origin in project.fact(Resolver).points_to(ref.module, ref.node):
         if isinstance(origin.node, ast.Dict):
             return _micro_batch(dict(_entries(project, NodeRef(origin.module, origin.node))))
         if isinstance(origin.node, ast.Constant) and isinstance(origin.node.value, str):
@@ -97,9 +102,9 @@ def _entries(project: Project, ref: NodeRef, prefix: str = "") -> Iterator[tuple
         if not isinstance(key, ast.Constant) or not isinstance(key.value, str):
             continue
         name = f"{prefix}{key.value}"
-        known = project.constants.of(ref.module, value)
+        known = project.fact(Constants).of(ref.module, value)
         constant = known.constants[0] if known.complete and len(known.constants) == 1 else None
-        yield name, (constant, project.constants.place(NodeRef(ref.module, value), "set here"))
+        yield name, (constant, project.fact(Constants).place(NodeRef(ref.module, value), "set here"))
         if isinstance(value, ast.Dict):
             yield from _entries(project, NodeRef(ref.module, value), f"{name}.")
 

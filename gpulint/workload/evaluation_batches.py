@@ -8,12 +8,19 @@ from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.documents.python import walk
+from gpulint.placement.batch_flow import BatchFlow
 from gpulint.placement.prepared_loaders import Frameworks
-from gpulint.semantic.module_index import LOOPS, FunctionNode, ModuleIndex, last_name
+from gpulint.programs.gpu_programs import GpuPrograms
+from gpulint.programs.multi_gpu_use import MultiGpuUse
 from gpulint.training.bounded_loops import reads_few_batches
 from gpulint.training.frozen_models import trains_only_head
+from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
-from gpulint.workload.batch_sources import BatchSource, Split
+from gpulint.values.arguments import Arguments
+from gpulint.workload.batch_size_limits import BatchSizeLimits
+from gpulint.workload.batch_sources import BatchSource, BatchSources
+from gpulint.workload.data_split import Split
+from gpulint.workspace.module_index import LOOPS, FunctionNode, ModuleIndex, last_name
 from gpulint.workspace.word_index import word_of
 
 if TYPE_CHECKING:
@@ -57,7 +64,7 @@ def has_reason(project: Project, module: ModuleIndex, source: BatchSource) -> bo
         or _feeds_empty_hook(project, module, source.node)
         or (bool(_ARGUMENTS.search(last_name(source.node.func))) and never_evaluates(project, module))
         or _drawn_one_by_one(project, module, source.node)
-        or project.batch_size_limits.only_looked_at(module, source.node)
+        or project.fact(BatchSizeLimits).only_looked_at(module, source.node)
         or trains_only_head(project, module)
     )
 
@@ -104,14 +111,14 @@ def _drawn_one_by_one(project: Project, module: ModuleIndex, call: ast.Call) -> 
     ):
         return False
     return all(
-        loop is not None and project.loops.role(module, loop) is Role.STEP
-        for loop in (next(project.loops.around(module, up), None) for up in drawn)
+        loop is not None and project.fact(LoopContexts).role(module, loop) is Role.STEP
+        for loop in (next(project.fact(LoopContexts).around(module, up), None) for up in drawn)
     )
 
 
 def _bounded(project: Project, module: ModuleIndex, source: BatchSource) -> bool:
     """Does something else than the batch size bound the work of one step?"""
-    neighbors = project.arguments.value(module, source.node, "num_neighbors", 1)
+    neighbors = project.fact(Arguments).value(module, source.node, "num_neighbors", 1)
     return neighbors.any(lambda value: isinstance(value, tuple) and -1 in value) or few_graphs(module, source)
 
 
@@ -143,10 +150,10 @@ def _unused(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
         return False
     if function is not None:
         return True
-    beside = {_assigned_to(project, module, source.node) for source in project.batch_sources.in_module(module)}
+    beside = {_assigned_to(project, module, source.node) for source in project.fact(BatchSources).in_module(module)}
     if not beside & read or name in module.strings:
         return False
-    return not any(word_of(name) in project.data(user) for user in project.gpu_programs.users(module.path))
+    return not any(word_of(name) in project.data(user) for user in project.fact(GpuPrograms).users(module.path))
 
 
 def _feeds_empty_hook(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
@@ -155,7 +162,7 @@ def _feeds_empty_hook(project: Project, module: ModuleIndex, call: ast.Call) -> 
     function = module.function(call)
     if function is None or function.name not in _FEEDS:
         return False
-    modules = project.multi_gpu_use.of(module.path).modules
+    modules = project.fact(MultiGpuUse).of(module.path).modules
     steps = [hook for other in modules for hook in other.functions if hook.name == "validation_step"]
     return bool(steps) and all(_does_nothing(hook) for hook in steps)
 
@@ -193,7 +200,7 @@ def never_evaluates(project: Project, module: ModuleIndex) -> bool:
         return False
     if not _EVALUATES.isdisjoint(module.calls_by_name):
         return False
-    others = [*project.imported(module.path), *project.gpu_programs.users(module.path)]
+    others = [*project.imported(module.path), *project.fact(GpuPrograms).users(module.path)]
     return not any(_ASKS.search(project.data(path)) for path in others)
 
 
@@ -221,9 +228,11 @@ def trained_on(project: Project, training: list[BatchSource], made: Iterable[Bat
 
 def _is_stepped_through(project: Project, source: BatchSource) -> bool | None:
     """Do training steps draw from a loader? None if no loop is known to."""
-    draws = project.batch_flow.of_loader(source.call.module, source.node)
+    draws = project.fact(BatchFlow).of_loader(source.call.module, source.node)
     loops = [batch_read.where for batch_read in draws if isinstance(batch_read.where.node, LOOPS)]
-    roles = {project.loops.role(where.module, where.node) for where in loops if isinstance(where.node, LOOPS)}
+    roles = {
+        project.fact(LoopContexts).role(where.module, where.node) for where in loops if isinstance(where.node, LOOPS)
+    }
     return Role.STEP in roles if roles else None
 
 
@@ -236,13 +245,13 @@ def one_is_enough(project: Project, module: ModuleIndex, source: BatchSource) ->
 
 def _glanced_at(project: Project, source: BatchSource) -> bool:
     """Do all loops that draw from the loader stop after a few batches?"""
-    draws = project.batch_flow.of_loader(source.call.module, source.node)
+    draws = project.fact(BatchFlow).of_loader(source.call.module, source.node)
     return bool(draws) and all(reads_few_batches(project, batch_read.where) for batch_read in draws)
 
 
 def _scores_images(project: Project, module: ModuleIndex) -> bool:
     """Does the program average a logarithm of each image's error? That of a batch's mean error is another number."""
-    for other in project.multi_gpu_use.of(module.path).modules:
+    for other in project.fact(MultiGpuUse).of(module.path).modules:
         for name, calls in other.calls_by_name.items():
             if _PSNR.search(name):
                 return True
@@ -261,7 +270,9 @@ def only_evaluates(project: Project, module: ModuleIndex) -> bool:
     nearest-neighbour search, say."""
     if "__main__" not in module.syntax.source.text or _FITS.search(module.syntax.source.text):
         return False
-    programs = (module.path, *project.gpu_programs.users(module.path))
+    programs = (module.path, *project.fact(GpuPrograms).users(module.path))
     return not any(
-        project.loops.has_training_step(other) for path in programs for other in project.multi_gpu_use.of(path).modules
+        project.fact(LoopContexts).has_training_step(other)
+        for path in programs
+        for other in project.fact(MultiGpuUse).of(path).modules
     )

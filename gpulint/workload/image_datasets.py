@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING
 from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.records import dataclass
-from gpulint.semantic.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name
+from gpulint.semantic.points_to import Resolver
+from gpulint.training.loop_contexts import LoopContexts
+from gpulint.values.arguments import Arguments
 from gpulint.workload.image_transforms import resizes
 from gpulint.workload.sample_preprocessing import is_held_out
+from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -40,7 +43,7 @@ class ImageSet:
 
 def image_sets(module: ModuleIndex, project: Project) -> Iterator[ImageSet]:
     """The data sets of a module that are made for training."""
-    if is_held_out(module.path.stem) and not project.loops.has_training_step(module):
+    if is_held_out(module.path.stem) and not project.fact(LoopContexts).has_training_step(module):
         return  # a program that only evaluates
     yield from _of_torchvision(module, project)
     yield from _of_keras(module)
@@ -53,7 +56,7 @@ def _of_torchvision(module: ModuleIndex, project: Project) -> Iterator[ImageSet]
         for call in calls:
             if not _is_image_set(module, project, name, call) or _is_held_out(module, call):
                 continue
-            given = [*project.arguments.of(module, call, "transform", 1).refs, *_set_later(module, call)]
+            given = [*project.fact(Arguments).of(module, call, "transform", 1).refs, *_set_later(module, call)]
             if any(resizes(ref.module, project, ref.node) for ref in given):
                 yield ImageSet(call, name, f"{name} decodes and transforms its images one by one on the CPU")
 
@@ -61,7 +64,9 @@ def _of_torchvision(module: ModuleIndex, project: Project) -> Iterator[ImageSet]
 def _is_image_set(module: ModuleIndex, project: Project, name: str, call: ast.Call) -> bool:
     """Does a call make one of torchvision's data sets, or of a class of the module that inherits one and leaves it to
     that how samples are made?"""
-    if name in IMAGE_SETS and any(full.startswith(_TORCHVISION) for full in project.resolver.call_names(module, call)):
+    if name in IMAGE_SETS and any(
+        full.startswith(_TORCHVISION) for full in project.fact(Resolver).call_names(module, call)
+    ):
         return True
     owner = module.classes_by_name.get(name)
     if owner is None or any(isinstance(part, FUNCTIONS) and part.name == "__getitem__" for part in owner.body):
@@ -69,7 +74,7 @@ def _is_image_set(module: ModuleIndex, project: Project, name: str, call: ast.Ca
     return any(
         isinstance(base, ast.Attribute | ast.Name)
         and last_name(base) in IMAGE_SETS
-        and any(full.startswith(_TORCHVISION) for full in project.resolver.names(module, base))
+        and any(full.startswith(_TORCHVISION) for full in project.fact(Resolver).names(module, base))
         for base in owner.bases
     )
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.semantic.containers import elements, stored_values
-from gpulint.semantic.module_index import ModuleIndex, NodeRef
+from gpulint.semantic.points_to import Resolver
+from gpulint.workspace.module_index import ModuleIndex, NodeRef
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -24,14 +25,14 @@ MAX_WRAPPED = 2
 
 def resizes(module: ModuleIndex, project: Project, transform: ast.AST, depth: int = MAX_WRAPPED) -> bool:
     """Does a transform, one of several that are kept together, or one that another wraps, resize images?"""
-    for ref in project.resolver.points_to(module, transform):
+    for ref in project.fact(Resolver).points_to(module, transform):
         if not isinstance(ref.node, ast.expr):
             continue
         if _RESIZES.search(ast.unparse(ref.node)):
             return True
         inner = [*elements(project, ref), *stored_values(project, ref.module, ref.node)]
         if isinstance(ref.node, ast.Call):
-            if project.resolver.call_names(ref.module, ref.node) & _FACTORIES:
+            if project.fact(Resolver).call_names(ref.module, ref.node) & _FACTORIES:
                 return True
             inner += [NodeRef(ref.module, argument) for argument in ref.node.args]
         if depth and any(resizes(part.module, project, part.node, depth - 1) for part in inner):

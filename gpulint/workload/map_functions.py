@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.documents.python import walk
-from gpulint.semantic.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name
+from gpulint.semantic.points_to import Resolver
+from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -29,12 +30,12 @@ _STATE = regex.compile(r"(?<!stateless_)random|py_func|numpy_function|augment|dr
 
 def is_idle(project: Project, module: ModuleIndex, function: ast.expr) -> bool:
     """Does a mapped function only pick, name and shape parts of a sample (``lambda x: x["a"]``), or add constants?"""
-    return all(_idles(project, made, MAX_DEPTH) for made in project.resolver.points_to(module, function))
+    return all(_idles(project, made, MAX_DEPTH) for made in project.fact(Resolver).points_to(module, function))
 
 
 def has_state(project: Project, module: ModuleIndex, function: ast.expr, depth: int = MAX_DEPTH) -> bool:
     """Does a mapped function, or one that it calls, draw random numbers or run Python code?"""
-    for made in project.resolver.points_to(module, function):
+    for made in project.fact(Resolver).points_to(module, function):
         for call in walk(made.node) if isinstance(made.node, (*FUNCTIONS, ast.Lambda)) else ():
             if isinstance(call, ast.Call) and (
                 _STATE.search(ast.unparse(call.func))
@@ -52,7 +53,7 @@ def _idles(project: Project, function: NodeRef, depth: int) -> bool:
         if isinstance(node, ast.BinOp) and not (_is_made(node.left) and _is_made(node.right)):
             return False
         if isinstance(node, ast.Call) and last_name(node.func) not in _FREE:
-            called = project.resolver.callees(function.module, node)
+            called = project.fact(Resolver).callees(function.module, node)
             if not called or not all(_idles(project, callee, depth - 1) for callee in called):
                 return False
     return True

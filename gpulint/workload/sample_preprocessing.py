@@ -9,11 +9,17 @@ from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.documents.python import walk
+from gpulint.placement.batch_flow import BatchFlow
+from gpulint.placement.host_to_device import HostToDevice
 from gpulint.query import query
 from gpulint.records import dataclass
-from gpulint.semantic.module_index import FUNCTIONS, LOOPS, FunctionNode, ModuleIndex, NodeRef, last_name
+from gpulint.semantic.points_to import Resolver
+from gpulint.training.guards import Guards
 from gpulint.training.loader_calls import Loader
+from gpulint.training.loader_flow import LoaderFlow
+from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
+from gpulint.workspace.module_index import FUNCTIONS, LOOPS, FunctionNode, ModuleIndex, NodeRef, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -111,7 +117,7 @@ class SamplePreprocessing:
                 made -= read
                 loops += [
                     batch_read.where
-                    for batch_read in self._project.batch_flow.of_loader(loader.module, loader.node)
+                    for batch_read in self._project.fact(BatchFlow).of_loader(loader.module, loader.node)
                     if read
                 ]
             if made:
@@ -122,9 +128,9 @@ class SamplePreprocessing:
     def _readers(self, module: ModuleIndex) -> dict[ast.ClassDef, dict[Loader, set[ast.AST]]]:
         """The classes of what the loaders of a module read -> these loaders, with the calls that make it."""
         table = dict[ast.ClassDef, dict[Loader, set[ast.AST]]]()
-        resolver = self._project.resolver
-        for loader in self._project.loaders.in_module(module):
-            for source in self._project.host_to_device.sources(loader):
+        resolver = self._project.fact(Resolver)
+        for loader in self._project.fact(LoaderFlow).in_module(module):
+            for source in self._project.fact(HostToDevice).sources(loader):
                 assert isinstance(source.node, ast.expr)
                 for _, owner in resolver.classes_of(source.module, source.node):
                     made = resolver.points_to(source.module, source.node)
@@ -134,13 +140,13 @@ class SamplePreprocessing:
     def _steps(self, loop: NodeRef) -> bool:
         """May a loop, or what else draws a batch, take a training step?"""
         return not isinstance(loop.node, LOOPS) or (
-            self._project.loops.role(loop.module, loop.node) not in (Role.EVAL, Role.OTHER)
+            self._project.fact(LoopContexts).role(loop.module, loop.node) not in (Role.EVAL, Role.OTHER)
         )
 
     def _infers(self, loop: NodeRef) -> bool:
         """Does a loop run something without gradients?"""
-        calls = self._project.loops.calls_in(loop.module, loop.node)
-        return any(self._project.guards.is_without_gradients(loop.module, call) for call in calls)
+        calls = self._project.fact(LoopContexts).calls_in(loop.module, loop.node)
+        return any(self._project.fact(Guards).is_without_gradients(loop.module, call) for call in calls)
 
     def heavy(self, module: ModuleIndex, function: FunctionNode, depth: int = MAX_HELPERS) -> PreprocessingStep | None:
         """The heavy work that a function does itself or through helpers of the tree."""
@@ -151,12 +157,12 @@ class SamplePreprocessing:
             if work:
                 return PreprocessingStep(function, call, work)
         for call in calls if depth else ():
-            if _COLLATE.search(function.name) and self._project.guards.is_conditional(module, call):
+            if _COLLATE.search(function.name) and self._project.fact(Guards).is_conditional(module, call):
                 continue  # a repair for odd batches, not what happens to each
-            for callee in self._project.resolver.callees(module, call):
+            for callee in self._project.fact(Resolver).callees(module, call):
                 if not isinstance(callee.node, FUNCTIONS) or callee.node is function or callee.node.name == "__init__":
                     continue
-                if self._project.guards.is_without_gradients(callee.module, callee.node.body[-1]):
+                if self._project.fact(Guards).is_without_gradients(callee.module, callee.node.body[-1]):
                     continue  # it runs a model, as one that embeds sentences does
                 inner = self._within(callee, changes, depth - 1)
                 if inner:
@@ -179,7 +185,7 @@ class SamplePreprocessing:
 
     def work(self, module: ModuleIndex, call: ast.Call, changes: bool = False) -> str:
         """The heavy work that a call does, or ''; to decode an image is some if the function ``changes`` images."""
-        names = self._project.resolver.call_names(module, call)
+        names = self._project.fact(Resolver).call_names(module, call)
         if changes and (names & _DECODERS or self._reads_folder(module, call)):
             return "decodes and transforms images"
         name = last_name(call.func)
@@ -204,7 +210,7 @@ class SamplePreprocessing:
     def _reads_folder(self, module: ModuleIndex, call: ast.Call) -> bool:
         """``self.loader(path)`` in a subclass of torchvision's ``ImageFolder``."""
         owner = module.class_of(call) if ast.unparse(call.func) == "self.loader" else None
-        return owner is not None and bool(_FOLDERS & self._project.resolver.base_names(module, owner))
+        return owner is not None and bool(_FOLDERS & self._project.fact(Resolver).base_names(module, owner))
 
     def _is_per_item(self, module: ModuleIndex, function: FunctionNode) -> bool:
         parent = module.syntax.parents.get(function)

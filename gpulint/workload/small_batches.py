@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from gpulint import regex
 from gpulint.numerals import whole
 from gpulint.rule import Kind
-from gpulint.semantic.module_index import ModuleIndex
 from gpulint.source import Span
+from gpulint.workspace.module_index import ModuleIndex
 
 if TYPE_CHECKING:
     from gpulint.documents.base import Document
@@ -64,6 +64,22 @@ _ONE_GRAPH = ("node", "edge", "link_pred")
 """Tasks of GraphGym and its descendants on the parts of a graph, which is one sample."""
 _GPUS = regex.compile(r"(^|\.)(num_?|n_?)gpus?$")
 _TOY = regex.compile(r"mnist", re.IGNORECASE)
+_NO_TRAINING = regex.compile(
+    r"(^|_)(prepare|preprocess|extract|convert|download|export|eval|evaluate|evaluation|generate|predict)(_|$)",
+    re.IGNORECASE,
+)
+"""Programs that make data or evaluate: their batches are no training's."""
+
+
+_INFERS = regex.compile(r"(^|_)(infer|inference)(_|$)", re.IGNORECASE)
+"""Scripts that apply a model, often one sample at a time to tell how long that takes."""
+_SAYS_TRAINING = regex.compile(
+    r"train|tun(e|ing)|sft|dpo|epoch|learning[-_]?rate|(^|[-_.])lr\b|max[-_]?(steps|iters)|optim|weight[-_]decay",
+    re.IGNORECASE,
+)
+"""Words of a command that trains; without one, what a program from elsewhere does with its batches is not known."""
+_REINFORCES = regex.compile(r"(^|_)(ppo|grpo|rloo|reinforce|rlhf)(_|$)", re.IGNORECASE)
+"""Programs whose batches are bound by what they sample themselves."""
 
 
 def is_batch_size(name: str) -> bool:
@@ -159,3 +175,18 @@ def is_explained(document: Document, number: Span) -> bool:
         return document.matches(_REASON_IN_COMMENT)
     above = source.line(number.line - 1) if number.line > 1 else ""
     return _REASON_IN_COMMENT.search(above) is not None
+
+
+def names_no_training(name: str, inference: bool = False) -> bool:
+    """Whether a program's name says that it makes data or evaluates, or (``inference``) applies a model."""
+    return bool(_NO_TRAINING.search(name) or (inference and _INFERS.search(name)))
+
+
+def names_reinforcement(name: str) -> bool:
+    """Whether a program's name says that it samples its batches itself, which bounds them."""
+    return bool(_REINFORCES.search(name))
+
+
+def names_training(word: str) -> bool:
+    """Whether a word of a command says that it trains."""
+    return bool(_SAYS_TRAINING.search(word))

@@ -8,11 +8,13 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from gpulint import regex
+from gpulint.launch.job_index import JobIndex
 from gpulint.numerals import whole
 from gpulint.records import dataclass
-from gpulint.semantic.module_index import ModuleIndex, last_name
 from gpulint.source import Span
-from gpulint.workload.batch_sources import Split, split_of
+from gpulint.values.constants import Constants
+from gpulint.workload.data_split import Split, split_of
+from gpulint.workspace.module_index import ModuleIndex, last_name
 from gpulint.workspace.word_index import word_of
 
 if TYPE_CHECKING:
@@ -106,7 +108,7 @@ def fallbacks(project: Project, module: ModuleIndex) -> Iterator[tuple[ast.Assig
             continue
         if last_name(asked) != name or split_of(training) is Split.EVAL or _kind(training) != _kind(name):
             continue
-        if not project.constants.of(module, asked).every(lambda given: given is not None):
+        if not project.fact(Constants).of(module, asked).every(lambda given: given is not None):
             yield found, name
 
 
@@ -151,7 +153,7 @@ def _options(project: Project, module: ModuleIndex) -> Iterator[tuple[str, ast.e
             continue
         if "generat" in ast.unparse(call).lower():
             continue  # how many images a diffusion model is asked for
-        if not any(launched.option(flags) for launched in project.launched(module.path)):
+        if not any(launched.option(flags) for launched in project.fact(JobIndex).launches_of(module.path)):
             yield name, default, call
 
 
@@ -161,7 +163,7 @@ def _known(
     for name, node, at in named:
         if not (_SIZE.search(name) or _ASKS.search(_plain(name))):
             continue
-        known = project.constants.of(module, node)
+        known = project.fact(Constants).of(module, node)
         values = {value.value for value in known.values}
         if known.complete and len(values) == 1:
             yield name, (values.pop(), module.syntax.span(at))

@@ -9,11 +9,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from gpulint import regex
+from gpulint import disk, regex
 from gpulint.documents import kind_of
 from gpulint.query import Db, lookup
 from gpulint.rule import Kind
-from gpulint.workspace import disk
 
 _TEST_FOLDERS = regex.compile(
     r"(^|/)(tests?|test_?data|(test_?)?fixtures|testing|unit_?tests?|(functional|smoke|integration)_tests|test_utils|ci)/"

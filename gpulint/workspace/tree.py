@@ -21,7 +21,7 @@ from gpulint.workspace.word_index import WordIndex, word_of
 
 if TYPE_CHECKING:
     from gpulint.config import Config
-    from gpulint.semantic.module_index import Binding, ModuleIndex
+    from gpulint.workspace.module_index import Binding, ModuleIndex
 
 MAX_USERS = 150
 """Most modules that are searched for callers of one function."""
@@ -134,7 +134,7 @@ class Tree(Files):
         if path not in self._module_indexes:
             found, syntax = None, document.python
             if syntax is not None:
-                from gpulint.semantic.index_builder import index_module
+                from gpulint.workspace.index_builder import index_module
 
                 try:
                     found = index_module(syntax, self.module_name(path))
@@ -187,13 +187,13 @@ class Tree(Files):
         path = self.module_path(head, Path(importer)) if head else None
         return self._bound_in(path, head, last) if path is not None else []
 
-    def _bound_in(self, path: Path, syntax: str, name: str, depth: int = 0) -> list[tuple[ModuleIndex, Binding]]:
+    def _bound_in(self, path: Path, origin: str, name: str, depth: int = 0) -> list[tuple[ModuleIndex, Binding]]:
         """What a module binds to a name, itself or by a star import; a file that doesn't hold the name isn't parsed."""
         where = self.module_at(path) if not name.isascii() or self.word_index.holds(path, word_of(name)) else None
         if where is not None and (bindings := where.top.bindings.get(name)):
             return [(where, binding) for binding in bindings]
         for target in self._starred(path) if depth <= MAX_STARS else ():
-            there = self.module_path(target, path) if target != syntax else None
+            there = self.module_path(target, path) if target != origin else None
             if there is not None and (found := self._bound_in(there, target, name, depth + 1)):
                 return found
         return []

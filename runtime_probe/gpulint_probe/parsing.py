@@ -10,7 +10,7 @@ from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
-from gpulint.workspace import disk
+from gpulint import disk
 from gpulint_probe.recording import (
     FORMAT,
     VERSION,

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from gpulint import engine, plugins, workers
+from gpulint import disk, engine, plugins, workers
 from gpulint.config import Config
 from gpulint.documents import Document
 from gpulint.engine import Report
@@ -19,7 +19,6 @@ from gpulint.finding import Finding
 from gpulint.project import Project
 from gpulint.rule import Rule
 from gpulint.source import Span
-from gpulint.workspace import disk
 
 HELPER = "import torch\n\n\ndef place(batch):\n    return batch.cuda()\n"
 TRAINER = """\

@@ -16,6 +16,7 @@ from gpulint.config import Config
 from gpulint.fix import Declined, Fix
 from gpulint.outcomes import State
 from gpulint.project import Project
+from gpulint.report import Result
 from gpulint.selection import select
 from gpulint.writing import write
 
@@ -39,7 +40,7 @@ class Job:
         files = sorted(path for path in self.root.rglob("*") if path.suffix in (".py", ".sh", ".yaml", ".ipynb"))
         return files + sorted(self.root.rglob("Dockerfile*"))
 
-    def scan(self, *codes: str) -> list[engine.Result]:
+    def scan(self, *codes: str) -> list[Result]:
         files, rules = self.files(), select(LOADED.rules, codes, (), ())
         report = engine.run(Project(self.root, files, self.config), files, rules, fixers=LOADED.fixers)
         assert report.errors == []

@@ -9,8 +9,8 @@ from gpulint_fixers.imports import add_import
 
 from gpulint.documents.python import PythonModule
 from gpulint.edits import apply
-from gpulint.semantic.index_builder import index_module
 from gpulint.source import SourceText
+from gpulint.workspace.index_builder import index_module
 
 
 @pytest.mark.parametrize(

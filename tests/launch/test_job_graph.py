@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from gpulint.launch.job import Job
+from gpulint.launch.job_index import JobIndex
 from gpulint.project import Project
+from gpulint.values.constants import Constants
 from tests.trees import Tree
 
 
@@ -17,7 +19,7 @@ def project(root: Path, **files: str) -> Project:
 
 
 def only(found: Project) -> Job:
-    (job,) = found.jobs
+    (job,) = found.fact(JobIndex).jobs()
     return job
 
 
@@ -93,25 +95,25 @@ def test_called_and_sourced_scripts_belong_to_the_job(tmp_path: Path) -> None:
     start = next(item for item in job.launches if item.program is not None)
     assert start.launch.processes_per_node is not None and start.launch.processes_per_node.value == 2
     assert start.place.path.name == "run.sh"
-    (launched,) = found.launched(tmp_path / "train.py")
+    (launched,) = found.fact(JobIndex).launches_of(tmp_path / "train.py")
     assert [text for text, _ in launched.option(("--batch-size",))] == ["8"]
 
 
 def test_a_called_script_with_directives_is_a_job_too(tmp_path: Path) -> None:
     found = project(tmp_path, a_sh="sbatch b.sh\n", b_sh="#SBATCH --gres=gpu:1\npython t.py\n", t_py="")
-    assert [job.document.path.name for job in found.jobs] == ["a.sh", "b.sh"]
-    assert found.jobs[0].programs == ()
+    assert [job.document.path.name for job in found.fact(JobIndex).jobs()] == ["a.sh", "b.sh"]
+    assert found.fact(JobIndex).jobs()[0].programs == ()
 
 
 def test_what_sbatch_overrides_is_unknown(tmp_path: Path) -> None:
     found = project(tmp_path, a_sh="sbatch --gres=gpu:8 b.sh\n", b_sh="#SBATCH --gres=gpu:1\npython t.py\n", t_py="")
-    gpus = found.jobs[1].gpus
+    gpus = found.fact(JobIndex).jobs()[1].gpus
     assert gpus is not None and gpus.value is None
 
 
 def test_scripts_that_call_each_other_come_to_an_end(tmp_path: Path) -> None:
     found = project(tmp_path, a_sh="bash b.sh\n", b_sh="bash a.sh\npython t.py\n", t_py="")
-    assert {path for job in found.jobs for path in job.programs} == {tmp_path / "t.py"}
+    assert {path for job in found.fact(JobIndex).jobs() for path in job.programs} == {tmp_path / "t.py"}
 
 
 def test_slurm_variables_come_from_the_directives(tmp_path: Path) -> None:
@@ -131,7 +133,7 @@ def test_a_spec_without_command_runs_what_its_image_starts(tmp_path: Path) -> No
     spec = POD.replace("    command: %s\n", "")
     image = 'FROM python\nCOPY . /app\nWORKDIR /app\nCMD ["python", "train.py"]\n'
     found = project(tmp_path, d__pod_yaml=spec, d__train_py="", d__Dockerfile_gpu=image)
-    job = next(job for job in found.jobs if job.gpus is not None)
+    job = next(job for job in found.fact(JobIndex).jobs() if job.gpus is not None)
     assert programs(found, job) == ["d/train.py"] and job.image is not None
 
 
@@ -144,7 +146,7 @@ def test_a_spec_without_command_runs_what_its_image_starts(tmp_path: Path) -> No
 )  # fmt: skip
 def test_options_on_the_command_line(tmp_path: Path, arguments: str, expected: list[str | None]) -> None:
     found = project(tmp_path, run_sh=f"python t.py {arguments}\n", t_py="")
-    (launched,) = found.launched(tmp_path / "t.py")
+    (launched,) = found.fact(JobIndex).launches_of(tmp_path / "t.py")
     assert [text for text, _ in launched.option(("--lr",))] == expected
 
 
@@ -156,12 +158,14 @@ def test_the_launcher_decides_an_option_of_an_imported_module(tmp_path: Path) ->
         options_py="import argparse\nparser = argparse.ArgumentParser()\n"
         "parser.add_argument('--workers', type=int, default=0)\n",
     )
-    assert [start.job.document.path.name for start in found.launched(tmp_path / "options.py")] == ["run.sh"]
+    assert [start.job.document.path.name for start in found.fact(JobIndex).launches_of(tmp_path / "options.py")] == [
+        "run.sh"
+    ]
 
 
 def test_an_environment_variable_reaches_the_program(tmp_path: Path) -> None:
     found = project(tmp_path, run_sh="export A=1\nB=2 python t.py\n", t_py="")
-    (launched,) = found.launched(tmp_path / "t.py")
+    (launched,) = found.fact(JobIndex).launches_of(tmp_path / "t.py")
     values = [launched.environment(name) for name in "ABC"]
     assert [value and value.value for value in values] == ["1", "2", None]
 
@@ -181,7 +185,7 @@ def printed(found: Project, index: int) -> set[tuple[object, str]]:
     module = found.module_at(found.root / "t.py")
     assert module is not None
     (call,) = module.calls_by_name["print"]
-    return {(value.value, value.source) for value in found.constants.of(module, call.args[index]).values}
+    return {(value.value, value.source) for value in found.fact(Constants).of(module, call.args[index]).values}
 
 
 @pytest.mark.parametrize(
@@ -218,4 +222,4 @@ def test_accelerate_reads_its_configuration(tmp_path: Path) -> None:
     found = project(
         tmp_path, run_sh="accelerate launch --config_file conf/a.yaml t.py\n", conf__a_yaml="x: 1\n", t_py=""
     )
-    assert found.jobs[0].launches[0].config == tmp_path / "conf" / "a.yaml"
+    assert found.fact(JobIndex).jobs()[0].launches[0].config == tmp_path / "conf" / "a.yaml"

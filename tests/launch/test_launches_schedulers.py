@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpulint.documents.shell import parse_script
-from gpulint.launch.scheduler_directives import request
+from gpulint.documents.shell.scheduler_directives import request
 from gpulint.source import Fragment, SourceText, Span
 
 

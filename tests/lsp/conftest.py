@@ -12,8 +12,15 @@ from pytest_lsp import LanguageClient, make_test_lsp_client
 
 REPOSITORY = Path(__file__).parents[2]
 PACKAGES = [str(REPOSITORY / folder) for folder in ("", "rules", "fixers", "runtime_probe")]
-SECONDS = 30
-"""Long past any answer; only a server that never answers gets there."""
+SECONDS = 120
+"""Long past any answer, on a busy machine too; only a server that never answers gets there."""
+START = """\
+import sys
+from gpulint.lsp import schedule
+schedule.FIRST_S = float(sys.argv.pop())
+from gpulint.cli import main
+main()
+"""
 
 
 class Editor:
@@ -123,11 +130,16 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join([*PACKAGES, os.environ.get("PYTHONPATH", "")])}
 
 
+async def start(client: LanguageClient, first_turn: float, **variables: str) -> None:
+    """Start the server; it checks a document for ``first_turn`` seconds before others have their turns."""
+    await client.start_io(sys.executable, "-c", START, "lsp", str(first_turn), env=environment() | variables)
+
+
 @pytest_asyncio.fixture
 async def editor():
     """An editor whose server runs; it is shut down cleanly at the end, unless the test did so."""
     client = make_test_lsp_client()
-    await client.start_io(sys.executable, "-m", "gpulint", "lsp", env=environment())
+    await start(client, SECONDS)
     made = Editor(client)
     yield made
     if client._server.returncode is None:

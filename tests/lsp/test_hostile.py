@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import sys
 
 import pytest
 import pytest_asyncio
@@ -10,7 +9,7 @@ from lsprotocol import types
 from pytest_lsp import make_test_lsp_client
 
 from gpulint.lsp.uris import NOTEBOOK, path_of
-from tests.lsp.conftest import SECONDS, Editor, environment
+from tests.lsp.conftest import SECONDS, Editor, environment, start
 from tests.lsp.test_session import ALL, EVERYTHING, LOADER, WASTEFUL
 
 LONG_NAME = "a" * 300 + ".py"
@@ -193,8 +192,8 @@ async def test_notebooks_with_cells_that_do_not_fit(editor, program, tmp_path):
     notebook = types.NotebookDocument(path.as_uri(), "jupyter-notebook", 1, cells)
     editor.client.notebook_document_did_open(types.DidOpenNotebookDocumentParams(notebook, texts))
     await editor.diagnostics(names[2])
-    for start, count in ((100, 5), (0, HUGE), (HUGE, HUGE)):
-        array = types.NotebookCellArrayChange(start, count, cells[:1])
+    for first, count in ((100, 5), (0, HUGE), (HUGE, HUGE)):
+        array = types.NotebookCellArrayChange(first, count, cells[:1])
         change = types.NotebookDocumentCellChanges(
             structure=types.NotebookDocumentCellChangeStructure(array),
             data=[types.NotebookCell(types.NotebookCellKind.Code, "nowhere")],
@@ -232,13 +231,6 @@ def check(document, project):
         document.path.with_suffix(".begun").touch()
     return iter(())
 """
-START = """\
-import sys
-from gpulint.lsp import schedule
-schedule.FIRST_S = float(sys.argv.pop())
-from gpulint.cli import main
-main()
-"""
 
 
 @pytest_asyncio.fixture
@@ -249,10 +241,8 @@ async def impatient(tmp_path, request):
     (packages / "slow-1.0.dist-info/METADATA").write_text("Metadata-Version: 2.1\nName: slow\nVersion: 1.0\n")
     (packages / "slow-1.0.dist-info/entry_points.txt").write_text("[gpulint]\nslow = slow_rules\n")
     (packages / "slow_rules.py").write_text(PLUGIN)
-    variables = environment()
-    variables["PYTHONPATH"] = os.pathsep.join([str(packages), variables["PYTHONPATH"]])
     client = make_test_lsp_client()
-    await client.start_io(sys.executable, "-c", START, "lsp", str(request.param), env=variables)
+    await start(client, request.param, PYTHONPATH=os.pathsep.join([str(packages), environment()["PYTHONPATH"]]))
     yield Editor(client)
     async with asyncio.timeout(SECONDS):
         await client.shutdown_session()

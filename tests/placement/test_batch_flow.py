@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from gpulint.placement.batch_flow import BatchFlow
 from tests.trees import Tree
 
 MakeTree = Callable[..., Tree]
@@ -20,7 +21,7 @@ def test_a_loop_draws_from_a_loader_made_in_another_module(tree: MakeTree) -> No
         }
     )
     module = made.module()
-    batch_read = made.project.batch_flow.batch_read(module, module.loops[0])
+    batch_read = made.project.fact(BatchFlow).batch_read(module, module.loops[0])
     assert batch_read is not None
     assert [loader.module.path.name for loader in batch_read.loaders] == ["data.py"]
     assert not batch_read.prepared
@@ -37,7 +38,7 @@ def test_a_loop_draws_from_a_loader_made_in_another_module(tree: MakeTree) -> No
 def test_accelerate_puts_batches_on_the_device(tree: MakeTree, prepare: str) -> None:
     made = tree(f"{TORCH}{prepare}\nfor x in loader:\n    use(x)\n")
     module = made.module()
-    batch_read = made.project.batch_flow.batch_read(module, module.loops[0])
+    batch_read = made.project.fact(BatchFlow).batch_read(module, module.loops[0])
     assert batch_read is not None
     assert batch_read.prepared
 
@@ -57,4 +58,4 @@ def test_what_comes_out_of_a_loader(tree: MakeTree, body: str, is_batch: bool) -
     made = tree(TORCH + f"step = 0\nloader = DataLoader(data)\nfor batch in loader:\n    {body}\n")
     module = made.module()
     argument = module.calls_by_name["use"][0].args[0]
-    assert (made.project.batch_flow.batch_of(module, argument) is not None) is is_batch
+    assert (made.project.fact(BatchFlow).batch_of(module, argument) is not None) is is_batch

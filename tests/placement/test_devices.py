@@ -6,7 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
+from gpulint.placement.device_transfers import DeviceTransfers
 from gpulint.placement.devices import Device
+from gpulint.training.loader_flow import LoaderFlow
 from tests.trees import Tree
 
 MakeTree = Callable[..., Tree]
@@ -32,7 +34,7 @@ MakeTree = Callable[..., Tree]
 )
 def test_target_of_a_transfer(tree: MakeTree, code: str, devices: set[Device]) -> None:
     made = tree("import torch\n" + code)
-    (transfer,) = made.project.devices.transfers(made.module())
+    (transfer,) = made.project.fact(DeviceTransfers).transfers(made.module())
     assert transfer.devices == devices
 
 
@@ -41,7 +43,7 @@ def test_target_of_a_transfer(tree: MakeTree, code: str, devices: set[Device]) -
 )
 def test_casts_are_no_transfers(tree: MakeTree, code: str) -> None:
     made = tree("import torch\n" + code)
-    assert made.project.devices.transfers(made.module()) == ()
+    assert made.project.fact(DeviceTransfers).transfers(made.module()) == ()
 
 
 @pytest.mark.parametrize(
@@ -58,7 +60,7 @@ def test_casts_are_no_transfers(tree: MakeTree, code: str) -> None:
 def test_whether_the_host_waits(tree: MakeTree, call: str, non_blocking: bool) -> None:
     """A flag that nobody knows may be on."""
     made = tree(call)
-    (transfer,) = made.project.devices.transfers(made.module())
+    (transfer,) = made.project.fact(DeviceTransfers).transfers(made.module())
     assert transfer.non_blocking is non_blocking
 
 
@@ -75,10 +77,10 @@ def test_batch_transfers_leave_out_models_results_and_the_way_back(tree: MakeTre
             loss.to("cuda")
         """
     )
-    found = list(made.project.devices.batch_transfers(made.module()))
+    found = list(made.project.fact(DeviceTransfers).batch_transfers(made.module()))
     assert [transfer.node.lineno for transfer in found] == [5]
-    (loader,) = made.project.loaders.in_module(made.module())
-    assert list(made.project.devices.transfers_of(loader)) == found
+    (loader,) = made.project.fact(LoaderFlow).in_module(made.module())
+    assert list(made.project.fact(DeviceTransfers).transfers_of(loader)) == found
 
 
 def test_functions_that_pass_a_device_round_in_a_circle_come_to_an_end(tree: MakeTree) -> None:
@@ -95,5 +97,5 @@ def test_functions_that_pass_a_device_round_in_a_circle_come_to_an_end(tree: Mak
             return first(x.to(device), device=torch.device(device))
         """
     )
-    transfers = made.project.devices.transfers(made.module())
+    transfers = made.project.fact(DeviceTransfers).transfers(made.module())
     assert all(transfer.to_gpu for transfer in transfers) and len(transfers) == 2

@@ -6,8 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from gpulint.placement.device_transfers import DeviceTransfers
+from gpulint.placement.host_to_device import HostToDevice
 from gpulint.placement.synchronization import SyncPoints
 from gpulint.project import Project
+from gpulint.training.loader_flow import LoaderFlow
+from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
 from tests.trees import Tree
 
@@ -25,7 +29,7 @@ def make(tmp_path: Path):  # type: ignore[no-untyped-def]
 def transfers(project: Project, name: str = "train") -> list[int]:
     module = project.module_at(project.root / f"{name}.py")
     assert module is not None
-    return [transfer.node.lineno for transfer in project.devices.batch_transfers(module)]
+    return [transfer.node.lineno for transfer in project.fact(DeviceTransfers).batch_transfers(module)]
 
 
 @pytest.mark.parametrize(
@@ -66,10 +70,10 @@ def test_a_function_that_is_handed_over_runs_in_the_loop_of_that_call(make) -> N
     project = make(train=text)
     assert transfers(project) == [4]
     module = project.module_at(project.root / "train.py")
-    assert [context.role for context in project.loops.enclosing_loops_of_function(module, module.functions[0])] == [
-        Role.STEP
-    ]
-    assert len(list(project.devices.transfers_of(project.loaders.in_module(module)[0]))) == 1
+    assert [
+        context.role for context in project.fact(LoopContexts).enclosing_loops_of_function(module, module.functions[0])
+    ] == [Role.STEP]
+    assert len(list(project.fact(DeviceTransfers).transfers_of(project.fact(LoaderFlow).in_module(module)[0]))) == 1
 
 
 @pytest.mark.parametrize(
@@ -85,7 +89,7 @@ def test_a_function_that_is_handed_over_runs_in_the_loop_of_that_call(make) -> N
 def test_pinning(make, code: str, pinned: bool | None) -> None:  # type: ignore[no-untyped-def]
     project = make(train=f"import torch\nfrom torch.utils.data import DataLoader\nloader = {code}\n")
     module = project.module_at(project.root / "train.py")
-    assert project.host_to_device.is_pinned(project.loaders.in_module(module)[0]) is pinned
+    assert project.fact(HostToDevice).is_pinned(project.fact(LoaderFlow).in_module(module)[0]) is pinned
 
 
 @pytest.mark.parametrize(
@@ -104,7 +108,7 @@ def test_pinning(make, code: str, pinned: bool | None) -> None:  # type: ignore[
 def test_frameworks_that_move_batches(make, code: str, moved: bool) -> None:  # type: ignore[no-untyped-def]
     project = make(train=LOADER + code + "\n")
     module = project.module_at(project.root / "train.py")
-    assert (project.host_to_device.mover(project.loaders.in_module(module)[0]) is not None) is moved
+    assert (project.fact(HostToDevice).mover(project.fact(LoaderFlow).in_module(module)[0]) is not None) is moved
 
 
 @pytest.mark.parametrize(

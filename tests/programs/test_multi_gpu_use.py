@@ -9,8 +9,9 @@ import pytest
 from gpulint.documents.shell import parse_script
 from gpulint.launch.gpu_counts import devices, visible
 from gpulint.launch.idle_commands import endless, session, sleeps
+from gpulint.launch.job_index import JobIndex
 from gpulint.libraries.gpu_libraries import Approach
-from gpulint.programs.multi_gpu_use import Use
+from gpulint.programs.multi_gpu_use import MultiGpuUse, Use
 from gpulint.project import Project
 from gpulint.source import Fragment, SourceText
 from tests.trees import Tree
@@ -35,20 +36,20 @@ def project(root: Path, files: dict[str, str]) -> Project:
     ],
 )
 def test_use_of_a_gpu(tmp_path: Path, text: str, use: Use) -> None:
-    assert project(tmp_path, {"main.py": text + "\n"}).multi_gpu_use.of(tmp_path / "main.py").use is use
+    assert project(tmp_path, {"main.py": text + "\n"}).fact(MultiGpuUse).of(tmp_path / "main.py").use is use
 
 
 def test_what_an_imported_module_of_the_tree_imports_counts(tmp_path: Path) -> None:
     found = project(
         tmp_path, {"main.py": "from pkg import engine\n", "pkg/__init__.py": "", "pkg/engine.py": "import jax\n"}
     )
-    assert found.multi_gpu_use.of(tmp_path / "main.py").use is Use.YES
-    assert found.multi_gpu_use.of(tmp_path / "main.py").libraries == {"jax"}
+    assert found.fact(MultiGpuUse).of(tmp_path / "main.py").use is Use.YES
+    assert found.fact(MultiGpuUse).of(tmp_path / "main.py").libraries == {"jax"}
 
 
 def test_modules_that_import_each_other_come_to_an_end(tmp_path: Path) -> None:
     found = project(tmp_path, {"a.py": "import b\n", "b.py": "import a\nimport numpy\n"})
-    assert found.multi_gpu_use.of(tmp_path / "a.py").use is Use.NO
+    assert found.fact(MultiGpuUse).of(tmp_path / "a.py").use is Use.NO
 
 
 @pytest.mark.parametrize(
@@ -64,14 +65,14 @@ def test_modules_that_import_each_other_come_to_an_end(tmp_path: Path) -> None:
 )
 def test_ways_to_use_several_gpus(tmp_path: Path, text: str, approach: Approach) -> None:
     (sign, *_) = (
-        project(tmp_path, {"main.py": f"import torch\n{text}\n"}).multi_gpu_use.of(tmp_path / "main.py").parallel
+        project(tmp_path, {"main.py": f"import torch\n{text}\n"}).fact(MultiGpuUse).of(tmp_path / "main.py").parallel
     )
     assert sign.approach is approach and sign.place.span.line == 2
 
 
 def test_a_comment_is_no_parallel_work(tmp_path: Path) -> None:
     found = project(tmp_path, {"main.py": "import torch\n# DataParallel would help\nx.to('cuda:0')\n"})
-    assert found.multi_gpu_use.of(tmp_path / "main.py").parallel == ()
+    assert found.fact(MultiGpuUse).of(tmp_path / "main.py").parallel == ()
 
 
 @pytest.mark.parametrize(
@@ -93,7 +94,7 @@ def test_devices_end_at_the_first_invalid_one(value: str, expected: int) -> None
     ],
 )
 def test_gpus_that_a_launch_sees(tmp_path: Path, script: str, expected: int | None) -> None:
-    (job,) = project(tmp_path, {"run.sh": script}).jobs
+    (job,) = project(tmp_path, {"run.sh": script}).fact(JobIndex).jobs()
     count = visible(job, job.launches[-1])
     assert (count.value if count is not None else None) == expected
 

@@ -9,7 +9,8 @@ import pytest
 
 from gpulint.programs.environment_variables import settings
 from gpulint.project import Project
-from gpulint.semantic.module_index import ModuleIndex
+from gpulint.training.guards import Guards
+from gpulint.workspace.module_index import ModuleIndex
 from tests.trees import Tree
 
 
@@ -37,7 +38,7 @@ def asked(root: Path, code: str) -> tuple[Project, ModuleIndex, ast.Call]:
 )
 def test_periodic(tmp_path: Path, code: str, expected: bool) -> None:
     project, module, call = asked(tmp_path, code)
-    assert project.guards.is_periodic(module, call) is expected
+    assert project.fact(Guards).is_periodic(module, call) is expected
 
 
 OFF = "import argparse\np = argparse.ArgumentParser()\np.add_argument('--trace', action='store_true')\nargs = p.parse_args()\n"
@@ -56,7 +57,7 @@ OFF = "import argparse\np = argparse.ArgumentParser()\np.add_argument('--trace',
 )
 def test_off_by_default(tmp_path: Path, code: str, expected: bool) -> None:
     project, module, call = asked(tmp_path, code)
-    assert project.guards.is_off_by_default(module, call) is expected
+    assert project.fact(Guards).is_off_by_default(module, call) is expected
 
 
 @pytest.mark.parametrize(
@@ -72,7 +73,7 @@ def test_off_by_default(tmp_path: Path, code: str, expected: bool) -> None:
 )
 def test_no_grad(tmp_path: Path, code: str, expected: bool) -> None:
     project, module, call = asked(tmp_path, code)
-    assert project.guards.is_without_gradients(module, call) is expected
+    assert project.fact(Guards).is_without_gradients(module, call) is expected
 
 
 @pytest.mark.parametrize(

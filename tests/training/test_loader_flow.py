@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from gpulint.training.loader_flow import LoaderFlow
 from tests.trees import Tree
 
 MakeTree = Callable[..., Tree]
@@ -26,11 +27,11 @@ TORCH = "from torch.utils.data import DataLoader\n"
 )
 def test_calls_that_make_loaders(tree: MakeTree, code: str, variables: list[str]) -> None:
     made = tree(code)
-    assert [loader.variable for loader in made.project.loaders.in_module(made.module())] == variables
+    assert [loader.variable for loader in made.project.fact(LoaderFlow).in_module(made.module())] == variables
 
 
 def test_graph_samplers_are_told_from_graph_loaders(tree: MakeTree) -> None:
     made = tree(
         "from torch_geometric.loader import DataLoader, NeighborLoader\na = NeighborLoader(g)\nb = DataLoader(g)\n"
     )
-    assert [one.samples_graph for one in made.project.loaders.in_module(made.module())] == [True, False]
+    assert [one.samples_graph for one in made.project.fact(LoaderFlow).in_module(made.module())] == [True, False]

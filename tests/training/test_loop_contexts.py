@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
 from tests.trees import Tree
 
@@ -31,7 +32,7 @@ MakeTree = Callable[..., Tree]
 def test_the_outermost_loop_has_its_role(tree: MakeTree, code: str, role: Role) -> None:
     made = tree(code)
     module = made.module()
-    assert made.project.loops.role(module, min(module.loops, key=lambda loop: loop.lineno)) is role
+    assert made.project.fact(LoopContexts).role(module, min(module.loops, key=lambda loop: loop.lineno)) is role
 
 
 def test_a_helper_of_another_module_makes_the_step(tree: MakeTree) -> None:
@@ -42,10 +43,13 @@ def test_a_helper_of_another_module_makes_the_step(tree: MakeTree) -> None:
         }
     )
     module, work = made.module(), made.module("work.py")
-    roles = [made.project.loops.role(module, loop) for loop in sorted(module.loops, key=lambda loop: loop.lineno)]
+    roles = [
+        made.project.fact(LoopContexts).role(module, loop)
+        for loop in sorted(module.loops, key=lambda loop: loop.lineno)
+    ]
     assert roles == [Role.EPOCH, Role.STEP]
     note = work.calls_by_name["note"][0]
-    (context,) = made.project.loops.enclosing_loops(work, note)
+    (context,) = made.project.fact(LoopContexts).enclosing_loops(work, note)
     assert (context.role, context.loop.module.path.name) == (Role.STEP, "main.py")
     assert [call.node for call in context.calls] == module.calls_by_name["update"]
 
@@ -57,16 +61,18 @@ def test_a_helper_of_another_module_makes_the_step(tree: MakeTree) -> None:
 def test_hooks_stand_for_the_loop_of_their_framework(tree: MakeTree, hook: str, role: Role) -> None:
     made = tree(f"import lightning as L\nclass M(L.LightningModule):\n    def {hook}(self, x):\n        note(x)\n")
     module = made.module()
-    assert [c.role for c in made.project.loops.enclosing_loops(module, module.calls_by_name["note"][0])] == [role]
+    assert [
+        c.role for c in made.project.fact(LoopContexts).enclosing_loops(module, module.calls_by_name["note"][0])
+    ] == [role]
 
 
 def test_the_same_method_of_another_class_is_no_hook(tree: MakeTree) -> None:
     made = tree("class M:\n    def training_step(self, x):\n        note(x)\n")
     module = made.module()
-    assert made.project.loops.enclosing_loops(module, module.calls_by_name["note"][0]) == ()
+    assert made.project.fact(LoopContexts).enclosing_loops(module, module.calls_by_name["note"][0]) == ()
 
 
 def test_only_modules_with_steps_train(tree: MakeTree) -> None:
     made = tree({"main.py": "loss.backward()\n", "other.py": "model.eval()\nscheduler.step()\n"})
-    assert made.project.loops.has_training_step(made.module())
-    assert not made.project.loops.has_training_step(made.module("other.py"))
+    assert made.project.fact(LoopContexts).has_training_step(made.module())
+    assert not made.project.fact(LoopContexts).has_training_step(made.module("other.py"))

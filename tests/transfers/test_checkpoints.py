@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
+from gpulint.transfers.checkpoints import Checkpoints
 from tests.trees import Tree
 
 MakeTree = Callable[..., Tree]
@@ -26,7 +27,7 @@ MakeTree = Callable[..., Tree]
 )
 def test_a_write_and_its_path(tree: MakeTree, code: str, what: str, path: str) -> None:
     made = tree(code)
-    (save,) = made.project.checkpoints.in_module(made.module())
+    (save,) = made.project.fact(Checkpoints).in_module(made.module())
     assert save.what == what
     assert save.path is not None
     assert ast.unparse(save.path.node) == path
@@ -45,7 +46,7 @@ def test_a_write_and_its_path(tree: MakeTree, code: str, what: str, path: str) -
 )
 def test_what_writes_no_model(tree: MakeTree, code: str) -> None:
     made = tree(code)
-    assert made.project.checkpoints.in_module(made.module()) == []
+    assert made.project.fact(Checkpoints).in_module(made.module()) == []
 
 
 @pytest.mark.parametrize(
@@ -58,7 +59,7 @@ def test_what_writes_no_model(tree: MakeTree, code: str) -> None:
 )
 def test_frameworks_that_save_on_their_own(tree: MakeTree, code: str, path: str) -> None:
     made = tree(code)
-    (save,) = made.project.checkpoints.in_module(made.module())
+    (save,) = made.project.fact(Checkpoints).in_module(made.module())
     assert save.is_callback
     assert save.path is not None
     assert ast.unparse(save.path.node) == path
@@ -72,6 +73,6 @@ def test_a_helper_of_another_module_leads_to_the_write(tree: MakeTree) -> None:
             "def save_plot(c):\n    c.draw()\n",
         }
     )
-    ((call, save),) = made.project.checkpoints.through_helpers(made.module())
+    ((call, save),) = made.project.fact(Checkpoints).through_helpers(made.module())
     assert ast.unparse(call.node) == "save_checkpoint(state)"
     assert (save.call.module.path.name, save.node.lineno) == ("tools.py", 5)

@@ -6,13 +6,14 @@ from collections.abc import Callable
 
 import pytest
 
+from gpulint.transfers.downloads import Downloads
 from tests.trees import Tree
 
 MakeTree = Callable[..., Tree]
 
 
 def found(made: Tree, module: str = "main.py") -> list[tuple[str, str]]:
-    return [(item.name, item.what) for item in made.project.downloads.in_module(made.module(module))]
+    return [(item.name, item.what) for item in made.project.fact(Downloads).in_module(made.module(module))]
 
 
 @pytest.mark.parametrize(

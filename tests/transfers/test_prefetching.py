@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
+from gpulint.transfers.downloads import Downloads
+from gpulint.transfers.prefetching import Prefetching
 from tests.trees import Tree
 
 MakeTree = Callable[..., Tree]
@@ -14,8 +16,8 @@ CODE = "from torchvision.datasets import CIFAR10\nCIFAR10('data', download=True)
 
 def staged(made: Tree) -> str:
     """The file that makes the only download of ``main.py`` superfluous, "" if none does."""
-    (download,) = made.project.downloads.in_module(made.module())
-    place = made.project.prefetching.of(download)
+    (download,) = made.project.fact(Downloads).in_module(made.module())
+    place = made.project.fact(Prefetching).of(download)
     return place.path.name if place is not None else ""
 
 
@@ -56,4 +58,4 @@ def test_a_launcher_copies_it(tree: MakeTree, script: str, where: str) -> None:
 )
 def test_a_launcher_switches_the_hub_off(tree: MakeTree, script: str, offline: bool) -> None:
     made = tree({"main.py": "train()\n", "run.sh": script})
-    assert made.project.prefetching.is_offline(made.root / "main.py") is offline
+    assert made.project.fact(Prefetching).is_offline(made.root / "main.py") is offline

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gpulint.transfers.storage import Location, Storage, storage_of
+from gpulint.transfers.storage import Location, Storage, StorageLocations, storage_of
 from tests.trees import Tree
 
 
@@ -47,7 +47,7 @@ def locate(tmp_path: Path, code: str) -> Location:
     made = Tree(tmp_path, {"main.py": code})
     last = made.module().syntax.tree.body[-1]
     assert isinstance(last, ast.Expr)
-    return made.project.storage_locations.of(made.module(), last.value)
+    return made.project.fact(StorageLocations).of(made.module(), last.value)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from gpulint.config import Config
 from gpulint.project import Project
-from gpulint.values.constants import ConstantSet
+from gpulint.values.constants import Constants, ConstantSet
 
 TRAIN = "lr: 0.1\ntrain:\n  batch_size: 64\n  loader: {num_workers: 0}\n"
 
@@ -24,7 +24,7 @@ def looked(root: Path, code: str) -> ConstantSet:
     module = project.module_at(root / "main.py")
     assert module is not None
     (call,) = module.calls_by_name["look"]
-    return project.constants.of(module, call.args[0])
+    return project.fact(Constants).of(module, call.args[0])
 
 
 @pytest.mark.parametrize(
@@ -133,4 +133,10 @@ def test_parts_that_hydra_puts_together(tmp_path: Path) -> None:
     module = project.module_at(tmp_path / "main.py")
     assert module is not None
     (call,) = module.calls_by_name["look"]
-    assert [project.constants.of(module, part).constants for part in call.args] == [["org/large"], [8], [4], [1], []]
+    assert [project.fact(Constants).of(module, part).constants for part in call.args] == [
+        ["org/large"],
+        [8],
+        [4],
+        [1],
+        [],
+    ]

@@ -9,7 +9,9 @@ import pytest
 
 from gpulint.config import Config
 from gpulint.project import Project
-from gpulint.values.arguments import ArgumentState
+from gpulint.semantic.points_to import Resolver
+from gpulint.values.arguments import Arguments, ArgumentState
+from gpulint.values.constants import Constants
 from tests import trees
 
 
@@ -26,11 +28,11 @@ class Tree(trees.Tree):
         return calls[index].args[0]
 
     def names(self, index: int = 0) -> set[str]:
-        return set(self.project.resolver.names(self.main, self.looked(index)))
+        return set(self.project.fact(Resolver).names(self.main, self.looked(index)))
 
     def constants(self, index: int = 0) -> list[object]:
         """Known constants; ``...`` stands for "and something unknown"."""
-        known = self.project.constants.of(self.main, self.looked(index))
+        known = self.project.fact(Constants).of(self.main, self.looked(index))
         return sorted(known.constants, key=repr) + ([...] if known.unknown else [])
 
     def call(self, name: str) -> ast.Call:
@@ -149,7 +151,7 @@ def test_constants_across_modules(tmp_path: Path) -> None:
     build = tree.project.module_at(tmp_path / "lib" / "build.py")
     assert build is not None
     (call,) = build.calls_by_name["look"]
-    assert tree.project.constants.of(build, call.args[0]).constants == [256]
+    assert tree.project.fact(Constants).of(build, call.args[0]).constants == [256]
 
 
 def test_circular_imports_end(tmp_path: Path) -> None:
@@ -171,7 +173,7 @@ args = parser.parse_args()
 def test_option_defaults(tmp_path: Path) -> None:
     tree = Tree(tmp_path, main=OPTIONS + "look(args.batch_size)\nlook(args.rate)\nlook(args.debug)\nlook(args.data)\n")
     assert [tree.constants(index) for index in range(4)] == [[64], [0.1], [False], [...]]
-    known = tree.project.constants.of(tree.main, tree.looked(0))
+    known = tree.project.fact(Constants).of(tree.main, tree.looked(0))
     assert [(value.source, value.place.span.line) for value in known.values] == [("default", 3)]
 
 
@@ -191,7 +193,7 @@ def test_a_launcher_overrides_the_default(tmp_path: Path) -> None:
     module = tree.project.module_at(tmp_path / "main.py")
     assert module is not None
     tree.main = module
-    known = tree.project.constants.of(tree.main, tree.looked(0))
+    known = tree.project.fact(Constants).of(tree.main, tree.looked(0))
     assert [(value.value, value.source, value.place.path.name) for value in known.values] == [(8, "launcher", "run.sh")]
 
 
@@ -240,9 +242,9 @@ def test_defaults_of_other_option_libraries(tmp_path: Path, code: str, expected:
 )
 def test_arguments(tmp_path: Path, code: str, passed: ArgumentState, values: list[object]) -> None:
     tree = Tree(tmp_path, main=code)
-    argument = tree.project.arguments.of(tree.main, tree.call("make"), "pin", 1)
+    argument = tree.project.fact(Arguments).of(tree.main, tree.call("make"), "pin", 1)
     assert argument.passed is passed
-    assert tree.project.arguments.value(tree.main, tree.call("make"), "pin", 1).constants == values
+    assert tree.project.fact(Arguments).value(tree.main, tree.call("make"), "pin", 1).constants == values
 
 
 def test_a_generated_module_of_deep_nesting_is_survived(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
+from gpulint.values.constants import Constants
 from tests.trees import Tree
 
 
@@ -12,7 +13,7 @@ def _constants(tmp_path: Path, files: dict[str, str], name: str) -> list[object]
     made = Tree(tmp_path, files)
     use = made.module("train.py").calls_by_name["use"][0].args[0]
     assert isinstance(use, ast.Attribute) and use.attr == name
-    return made.project.constants.of(made.module("train.py"), use).constants
+    return made.project.fact(Constants).of(made.module("train.py"), use).constants
 
 
 def test_a_store_replaces_the_default_of_the_class(tmp_path: Path) -> None:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from gpulint.workload.batch_sources import Split, split_of
+from gpulint.workload.batch_sources import BatchSources
+from gpulint.workload.data_split import Split, split_of
 from gpulint.workload.small_batches import accumulated_elsewhere, is_batch_size, is_small, names_large_model
 from tests.trees import Tree
 
@@ -34,7 +35,7 @@ def test_a_name_says_what_its_batches_are_for(name: str, split: Split | None) ->
 
 def sources(tmp_path: Path, code: str) -> list[tuple[Split, str]]:
     made = Tree(tmp_path, {"main.py": "from torch.utils.data import DataLoader\nimport tensorflow as tf\n" + code})
-    return [(source.split, source.text) for source in made.project.batch_sources.in_module(made.module())]
+    return [(source.split, source.text) for source in made.project.fact(BatchSources).in_module(made.module())]
 
 
 @pytest.mark.parametrize(

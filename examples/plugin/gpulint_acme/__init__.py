@@ -6,12 +6,12 @@ from gpulint.fix import Fixer
 from gpulint.hooks import hookimpl
 from gpulint.rule import Rule
 
-from gpulint_acme import no_time_limit
+from gpulint_acme import home_folder, no_time_limit
 
 
 @hookimpl
 def gpulint_rules() -> list[Rule]:
-    return [no_time_limit.RULE]
+    return [home_folder.RULE, no_time_limit.RULE]
 
 
 @hookimpl

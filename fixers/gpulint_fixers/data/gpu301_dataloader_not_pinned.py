@@ -7,6 +7,7 @@ from gpulint_rules.data.gpu301_dataloader_not_pinned import NotPinned
 from gpulint.finding import Finding
 from gpulint.fix import Declined, Fix, Fixer, Safety
 from gpulint.placement.batch_classes import is_collated, is_whole
+from gpulint.placement.device_transfers import DeviceTransfers
 from gpulint.project import Project
 from gpulint_fixers.pinning import pin
 
@@ -19,7 +20,7 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     edit = pin(project, payload.loader)
     if isinstance(edit, Declined):
         return edit
-    transfers = project.devices.transfers_of(payload.loader)
+    transfers = project.fact(DeviceTransfers).transfers_of(payload.loader)
     if any(is_collated(project, transfer) and is_whole(transfer.value, transfer.batch_read) for transfer in transfers):
         note = "older versions of PyTorch may turn a batch of a custom class into a plain dict"
         return Fix(f"pin the loader's batches in host memory; {note}", Safety.UNSAFE, (edit,))

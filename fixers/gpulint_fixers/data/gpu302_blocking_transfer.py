@@ -10,11 +10,16 @@ from gpulint.documents.python import PythonModule, walk
 from gpulint.finding import Finding
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
 from gpulint.placement.batch_classes import is_collated, is_whole
-from gpulint.placement.devices import Device, Transfer
+from gpulint.placement.batch_flow import BatchFlow
+from gpulint.placement.device_transfers import Transfer
+from gpulint.placement.devices import Device, Devices
+from gpulint.placement.host_to_device import HostToDevice
+from gpulint.programs.multi_gpu_use import MultiGpuUse
 from gpulint.project import Project
 from gpulint.semantic.argument_binding import RECEIVERS, argument_of, parameters
-from gpulint.semantic.module_index import FunctionNode, NodeRef, last_name
+from gpulint.semantic.points_to import Resolver
 from gpulint.training.loader_calls import Loader
+from gpulint.workspace.module_index import FunctionNode, NodeRef, last_name
 from gpulint_fixers.calls import set_keyword
 from gpulint_fixers.pinning import pin
 
@@ -73,16 +78,16 @@ def _elsewhere(project: Project, transfer: Transfer) -> set[Device]:
     if value is None or device is None:
         return set()
     found = set[Device]()
-    sites = project.resolver.call_sites(module, function)
+    sites = project.fact(Resolver).call_sites(module, function)
     for site in sites:
         assert isinstance(site.node, ast.Call)
         moved = argument_of(function, site.node, value)
         if site.module.function(site.node) is function or moved is None or isinstance(moved, ast.Starred):
             continue
-        if project.batch_flow.batch_of(site.module, moved) is None:
+        if project.fact(BatchFlow).batch_of(site.module, moved) is None:
             named = argument_of(function, site.node, device)
             found |= _named(project, NodeRef(module, target[0]) if named is None else NodeRef(site.module, named))
-    return found if sites else {*project.devices.of(module, target[0])} - {Device.CPU}
+    return found if sites else {*project.fact(Devices).of(module, target[0])} - {Device.CPU}
 
 
 def _parameter(function: FunctionNode, value: ast.expr) -> str | None:
@@ -93,19 +98,19 @@ def _parameter(function: FunctionNode, value: ast.expr) -> str | None:
 
 def _named(project: Project, device: NodeRef) -> set[Device]:
     """The devices that a caller may name; the CPU alone if that is what some caller or default says."""
-    for ref in project.resolver.points_to(device.module, device.node):
+    for ref in project.fact(Resolver).points_to(device.module, device.node):
         parent = ref.module.syntax.parents.get(ref.node)
         said = parent is None or ref.node is device.node or isinstance(parent, ast.Call | ast.keyword | ast.arguments)
-        if said and project.devices.of(ref.module, ref.node) == {Device.CPU}:
+        if said and project.fact(Devices).of(ref.module, ref.node) == {Device.CPU}:
             return {Device.CPU}
-    named = project.devices.of(device.module, device.node)
+    named = project.fact(Devices).of(device.module, device.node)
     return {Device.CUDA} if Device.CUDA in named else set(named)
 
 
 def _strict_class(project: Project, transfer: Transfer) -> bool:
     """Has the program a class whose own method of that name takes no ``non_blocking``?"""
     name = last_name(transfer.node.func)
-    program = project.multi_gpu_use.of(transfer.call.module.path)
+    program = project.fact(MultiGpuUse).of(transfer.call.module.path)
     for path, text in program.texts.items():
         module = project.module_at(path) if f"def {name}(" in text else None
         for owner in module.classes if module is not None else ():
@@ -123,7 +128,7 @@ def _loaders(transfer: Transfer) -> tuple[Loader, ...]:
 
 def _pinned(project: Project, loader: Loader) -> list[Edit] | None:
     """Edits after which the loader pins its memory; None if that cannot be told or done."""
-    feeding = project.host_to_device
+    feeding = project.fact(HostToDevice)
     state = feeding.is_pinned(loader)
     if state is not False:
         return [] if state else None

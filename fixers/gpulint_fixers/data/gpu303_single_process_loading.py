@@ -9,8 +9,8 @@ from gpulint_rules.data.gpu303_single_process_loading import SingleProcess
 from gpulint.finding import Finding
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
 from gpulint.project import Project
-from gpulint.semantic.module_index import FUNCTIONS
 from gpulint.training.loader_calls import Loader
+from gpulint.workspace.module_index import FUNCTIONS
 from gpulint_fixers.calls import add_keyword
 from gpulint_fixers.imports import add_import
 from gpulint_fixers.workers import may_have_no_workers, worker_count

@@ -10,7 +10,7 @@ from gpulint.documents.python import PythonModule
 from gpulint.finding import Finding
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
 from gpulint.project import Project
-from gpulint.semantic.module_index import last_name
+from gpulint.workspace.module_index import last_name
 from gpulint_fixers.calls import add_keyword
 
 _COMPUTED = frozenset({"linspace", "logspace"})

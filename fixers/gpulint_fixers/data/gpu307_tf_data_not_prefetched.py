@@ -10,7 +10,7 @@ from gpulint_rules.data.gpu307_tf_data_not_prefetched import Pipeline
 from gpulint.finding import Finding
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
 from gpulint.project import Project
-from gpulint.semantic.module_index import ModuleIndex
+from gpulint.workspace.module_index import ModuleIndex
 from gpulint_fixers.calls import add_keyword
 
 _OLD = (

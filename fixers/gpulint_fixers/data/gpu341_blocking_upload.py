@@ -9,7 +9,7 @@ from gpulint_rules.data.gpu341_blocking_upload import Uploaded
 from gpulint.finding import Finding
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
 from gpulint.project import Project
-from gpulint.semantic.module_index import last_name
+from gpulint.workspace.module_index import last_name
 from gpulint_fixers.background import MODULE, bring_module
 from gpulint_fixers.calls import opening
 

@@ -11,10 +11,12 @@ from gpulint.documents.python import walk
 from gpulint.finding import Finding
 from gpulint.fix import Declined, Fix, Fixer, Safety
 from gpulint.project import Project
-from gpulint.semantic.module_index import ModuleIndex, last_name
 from gpulint.semantic.path_conditions import conditions
+from gpulint.semantic.points_to import Resolver
 from gpulint.training.gradient_accumulation import Accumulation
+from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
+from gpulint.workspace.module_index import ModuleIndex, last_name
 from gpulint_fixers.calls import set_keyword
 from gpulint_fixers.statements import insert_above
 
@@ -52,8 +54,8 @@ def _passes(project: Project, module: ModuleIndex, optimizer: ast.Call) -> str |
     for call in module.calls_by_name.get("step", []):
         if not isinstance(call.func, ast.Attribute) or "optim" not in last_name(call.func.value).lower():
             continue
-        for loop in project.loops.around(module, call):
-            if project.loops.role(module, loop) is not Role.STEP:
+        for loop in project.fact(LoopContexts).around(module, call):
+            if project.fact(LoopContexts).role(module, loop) is not Role.STEP:
                 continue
             for up in module.syntax.ancestors(call):
                 if up is loop:
@@ -80,7 +82,7 @@ def _skip(project: Project, module: ModuleIndex, found: Accumulation) -> Fix | D
     syntax, loop, model = module.syntax, found.loop, found.model
     if model is None or found.last is None or not isinstance(loop, ast.For):
         return Declined("the loop does not show which model is wrapped or when its parameters are updated")
-    origins = [ref.node for ref in project.resolver.points_to(module, model)]
+    origins = [ref.node for ref in project.fact(Resolver).points_to(module, model)]
     made = {last_name(node.func) for node in origins if isinstance(node, ast.Call)}
     if not made <= {"DistributedDataParallel", "DDP"} or "torch.compile" in syntax.source.text:
         return Declined("this fix is offered for plain DDP only; under FSDP it increases memory use")

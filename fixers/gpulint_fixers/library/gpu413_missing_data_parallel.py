@@ -12,9 +12,12 @@ from gpulint import regex
 from gpulint.documents.python import PythonModule, walk
 from gpulint.finding import Finding
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
+from gpulint.programs.multi_gpu_use import MultiGpuUse
 from gpulint.project import Project
 from gpulint.semantic.argument_binding import argument_of
-from gpulint.semantic.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name
+from gpulint.semantic.points_to import Resolver
+from gpulint.training.guards import Guards
+from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name
 from gpulint_fixers.statements import insert_below
 
 _SAME = frozenset(
@@ -49,7 +52,7 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     uses = list(_uses(module, statement, model))
     own = [node for node in uses if _wants_module(syntax.parents.get(node))]
     saved = [node for node in uses if _is_saved(module, node)]
-    if (own or saved) and project.guards.is_conditional(module, statement):
+    if (own or saved) and project.fact(Guards).is_conditional(module, statement):
         return Declined("the model is moved to the GPU conditionally, and its attributes are used elsewhere")
     elsewhere = {attribute for node in uses for attribute in _handed_on(project, module, node, 0)} - _SAME
     if lacking := sorted(elsewhere - _NAMING):
@@ -111,7 +114,7 @@ def _not_here(
     if any(isinstance(up, ast.For | ast.While | ast.ClassDef) for up in _up_to_function(module, statement)):
         return "the model is moved to the GPU in a loop"
     if function is not None and any(
-        ast.unparse(part) == name for value in project.resolver.returns(function) for part in walk(value)
+        ast.unparse(part) == name for value in project.fact(Resolver).returns(function) for part in walk(value)
     ):
         return "the function returns the model; wrap it where it is trained"
     if isinstance(model, ast.Name):
@@ -177,7 +180,7 @@ def _handed_on(project: Project, module: ModuleIndex, node: ast.expr, depth: int
     call = module.syntax.parents.get(call) if isinstance(call, ast.keyword) else call
     if not isinstance(call, ast.Call) or call.func is node or depth >= _MAX_CALLS:
         return
-    for callee in project.resolver.callees(module, call):
+    for callee in project.fact(Resolver).callees(module, call):
         if not isinstance(callee.node, FUNCTIONS):
             continue
         arguments = callee.node.args
@@ -195,7 +198,7 @@ def _handed_on(project: Project, module: ModuleIndex, node: ast.expr, depth: int
 
 def _backwards(project: Project, module: ModuleIndex) -> Iterator[tuple[ModuleIndex, ast.expr]]:
     """What ``.backward()`` is called on in the program."""
-    for where in project.multi_gpu_use.of(module.path).modules:
+    for where in project.fact(MultiGpuUse).of(module.path).modules:
         for call in where.calls_by_name.get("backward", []):
             if isinstance(call.func, ast.Attribute):
                 yield where, call.func.value
@@ -206,7 +209,7 @@ def _returns_loss(project: Project, module: ModuleIndex, node: ast.expr, model: 
     """Is the value an output of the model that nothing has reduced since?"""
     if depth > 5:
         return False
-    for ref in project.resolver.points_to(module, node):
+    for ref in project.fact(Resolver).points_to(module, node):
         match ref.node:
             case ast.Call(func=func) if last_name(func) == model.rpartition(".")[2] or _is_module(project, ref):
                 return True
@@ -221,7 +224,7 @@ def _is_module(project: Project, ref: NodeRef) -> bool:
     assert isinstance(ref.node, ast.Call)
     if _LOSS.search(last_name(ref.node.func)):
         return False
-    callees = project.resolver.callees(ref.module, ref.node)
+    callees = project.fact(Resolver).callees(ref.module, ref.node)
     return any(isinstance(callee.node, FUNCTIONS) and callee.node.name == "forward" for callee in callees)
 
 

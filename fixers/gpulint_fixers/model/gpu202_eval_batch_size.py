@@ -14,9 +14,11 @@ from gpulint.documents.python import walk
 from gpulint.finding import Finding
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
 from gpulint.project import Project
-from gpulint.semantic.module_index import BindingKind, ModuleIndex
 from gpulint.source import Span
-from gpulint.workload.batch_sources import Split, split_of
+from gpulint.values.arguments import Arguments
+from gpulint.values.constants import Constants
+from gpulint.workload.data_split import Split, split_of
+from gpulint.workspace.module_index import BindingKind, ModuleIndex
 from gpulint_fixers.statements import insert_below
 
 
@@ -24,7 +26,7 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     found, made = finding.payload, _enlarge(finding, project)
     if not isinstance(found, EvalBatch) or not isinstance(made, Fix):
         return made
-    drops = project.arguments.of(found.evaluation.call.module, found.evaluation.node, "drop_last")
+    drops = project.fact(Arguments).of(found.evaluation.call.module, found.evaluation.node, "drop_last")
     if any(isinstance(ref.node, ast.Constant) and ref.node.value is True for ref in drops.refs):
         return replace(made, description=f"{made.description}; more samples fall to drop_last")
     return made
@@ -38,9 +40,9 @@ def _enlarge(finding: Finding, project: Project) -> Fix | Declined:
     if _counts_batches(source.call.module) or _divides(source.call.module, source.text):
         return Declined("evaluation reads a fixed number of batches; larger batches would change which samples it sees")
     if found.size:
-        if project.constants.of(source.batch.module, source.batch.node).any(lambda value: value == 1):
+        if project.fact(Constants).of(source.batch.module, source.batch.node).any(lambda value: value == 1):
             return Declined("the evaluation code may expect one sample at a time")
-        known = project.constants.of(source.batch.module, source.batch.node)
+        known = project.fact(Constants).of(source.batch.module, source.batch.node)
         if all(value.place.span == finding.span and value.place.path == finding.path for value in known.values):
             return _replace(finding, finding.span, str(found.fits or 2 * found.size), found.fits)
         if not isinstance(source.batch.node, ast.Constant):
@@ -60,7 +62,7 @@ def _enlarge(finding: Finding, project: Project) -> Fix | Declined:
 def _raise_setting(project: Project, found: EvalBatch) -> Fix | Declined:
     """Another number where the size is set: put in the place of its name, it would make an option do nothing."""
     source = found.evaluation
-    places = {value.place for value in project.constants.of(source.batch.module, source.batch.node).values}
+    places = {value.place for value in project.fact(Constants).of(source.batch.module, source.batch.node).values}
     place = places.pop() if len(places) == 1 else None
     document = project.document(place.path) if place is not None else None
     if place is None or document is None or split_of(source.text) is not Split.EVAL:

@@ -11,10 +11,12 @@ from gpulint.finding import Finding
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
 from gpulint.project import Project
 from gpulint.query import query
-from gpulint.semantic.module_index import LOOPS, FunctionNode, ModuleIndex, last_name
+from gpulint.semantic.points_to import Resolver
 from gpulint.source import Span
 from gpulint.training.inference_loops import InferenceLoop
+from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
+from gpulint.workspace.module_index import LOOPS, FunctionNode, ModuleIndex, last_name
 from gpulint_fixers.structural import wrap
 
 _EXPLAINING = regex.compile(
@@ -50,8 +52,11 @@ def _trains(project: Project, found: InferenceLoop, function: FunctionNode) -> b
     """Does the function train as well, so that only the loop may run without gradients?"""
     module = found.module
     inside = walk(function)
-    return any(isinstance(part, ast.Call) and project.loops.is_training_step(module, part) for part in inside) or any(
-        isinstance(part, LOOPS) and project.loops.role(module, part) in (Role.STEP, Role.EPOCH) for part in inside
+    return any(
+        isinstance(part, ast.Call) and project.fact(LoopContexts).is_training_step(module, part) for part in inside
+    ) or any(
+        isinstance(part, LOOPS) and project.fact(LoopContexts).role(module, part) in (Role.STEP, Role.EPOCH)
+        for part in inside
     )
 
 
@@ -64,9 +69,9 @@ def _decorate(finding: Finding, project: Project, found: InferenceLoop, function
     if indent.strip():
         return Declined("the function does not start its line")
     at = Span(head.line, head.column, head.line, head.column, head.cell)
-    sites = project.resolver.call_sites(found.module, function)
-    returns = project.resolver.returns(function)
-    training = any(project.loops.in_role(site.module, site.node, Role.STEP) for site in sites)
+    sites = project.fact(Resolver).call_sites(found.module, function)
+    returns = project.fact(Resolver).returns(function)
+    training = any(project.fact(LoopContexts).in_role(site.module, site.node, Role.STEP) for site in sites)
     proved = (bool(sites) and not training) or not returns
     return Fix(
         f"decorate {function.name!r} with `@torch.no_grad()`",

@@ -7,7 +7,7 @@ import ast
 from gpulint.finding import Finding
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
 from gpulint.project import Project
-from gpulint.semantic.module_index import last_name
+from gpulint.workspace.module_index import last_name
 from gpulint_fixers.statements import remove_statement
 
 

@@ -9,7 +9,8 @@ from gpulint_rules.model.gpu211_blocking_checkpoint import BlockingCheckpoint
 from gpulint.finding import Finding
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
 from gpulint.project import Project
-from gpulint.semantic.module_index import NodeRef, last_name
+from gpulint.semantic.points_to import Resolver
+from gpulint.workspace.module_index import NodeRef, last_name
 from gpulint_fixers.background import MODULE, bring_module, touched_later
 
 _NAME = "save_in_background"
@@ -24,7 +25,7 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     payload = finding.payload
     assert isinstance(payload, BlockingCheckpoint)
     save, module = payload.save, payload.save.call.module
-    if "torch.save" not in project.resolver.call_names(module, save.node):
+    if "torch.save" not in project.fact(Resolver).call_names(module, save.node):
         return Declined("only `torch.save` calls can be moved to the background automatically")
     if not payload.location.is_remote:
         return Declined(
@@ -58,7 +59,9 @@ def _path(call: ast.Call) -> ast.expr | None:
 
 def _is_buffer(project: Project, path: NodeRef) -> bool:
     """May the value be an open file?"""
-    calls = [ref.node for ref in project.resolver.points_to(path.module, path.node) if isinstance(ref.node, ast.Call)]
+    calls = [
+        ref.node for ref in project.fact(Resolver).points_to(path.module, path.node) if isinstance(ref.node, ast.Call)
+    ]
     return any(last_name(call.func) in ("open", "BytesIO", "GFile", "TemporaryFile") for call in calls)
 
 

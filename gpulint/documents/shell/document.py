@@ -27,8 +27,8 @@ class ShellDocument(Document):
         return (script,)
 
     def read_tasks(self) -> tuple[Task, ...]:
+        from gpulint.documents.shell.scheduler_directives import request
         from gpulint.documents.tasks import Task
-        from gpulint.launch.scheduler_directives import request
 
         if not self.scripts:  # it could not be read
             return ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from gpulint.documents.python import walk
-from gpulint.semantic.module_index import FunctionNode, last_name
+from gpulint.workspace.module_index import FunctionNode, last_name
 
 _OPENERS = frozenset({"open", "imread", "read_image", "decode_image", "default_loader", "pil_loader"})
 _PIPELINE = """\

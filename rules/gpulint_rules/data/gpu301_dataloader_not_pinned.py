@@ -37,15 +37,18 @@ from gpulint.documents.base import Document
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.libraries import gate_words
-from gpulint.placement.devices import Transfer
+from gpulint.placement.device_transfers import DeviceTransfers, Transfer
+from gpulint.placement.host_to_device import HostToDevice, sets_gpu_loader
+from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
-from gpulint.semantic.module_index import ModuleIndex, dotted
 from gpulint.source import Span
 from gpulint.training.loader_calls import Loader
+from gpulint.training.loader_flow import LoaderFlow
 from gpulint.values import yacs_defaults
 from gpulint.values.training_configs import settings
+from gpulint.workspace.module_index import ModuleIndex, dotted
 
 _OFF = regex.compile(r"pin_mem(?:ory)?['\"]?:[ \t]*(?:false|no|off)\b", re.IGNORECASE)
 _PIN = regex.compile(r"(^|\.)pin_mem(ory)?$", re.IGNORECASE)
@@ -67,13 +70,13 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         return
     yield from _arguments(document, module, project)
     yield from _defaults(document, module, project)
-    feeding = project.host_to_device
-    for loader in project.loaders.in_module(module):
+    feeding = project.fact(HostToDevice)
+    for loader in project.fact(LoaderFlow).in_module(module):
         if feeding.is_pinned(loader) is not False:
             continue
         transfers = tuple(
             transfer
-            for transfer in project.devices.transfers_of(loader)
+            for transfer in project.fact(DeviceTransfers).transfers_of(loader)
             if transfer.batch_read is None or not transfer.batch_read.arrays
         )
         mover = feeding.mover(loader)
@@ -101,7 +104,7 @@ def _arguments(document: Document, module: ModuleIndex, project: Project) -> Ite
         for keyword in call.keywords:
             if keyword.arg != "dataloader_pin_memory" or not isinstance(keyword.value, ast.Constant):
                 continue
-            if keyword.value.value is False and project.gpu_programs.runs_on_gpu(module):
+            if keyword.value.value is False and project.fact(GpuPrograms).runs_on_gpu(module):
                 yield RULE.finding(
                     document.path,
                     module.syntax.span(keyword),
@@ -121,7 +124,7 @@ def _configuration(document: Document, project: Project) -> Iterator[Finding]:
 def _defaults(document: Document, module: ModuleIndex, project: Project) -> Iterator[Finding]:
     """``_C.DATA.PIN_MEMORY = False`` among the defaults of yacs that a loader follows."""
     for target in yacs_defaults.switched_off(project, module, _PIN):
-        if yacs_defaults.is_followed(project, target, "pin_memory"):
+        if sets_gpu_loader(project, target, "pin_memory"):
             yield _switched_off(document, module.syntax.span(target), dotted(target))
 
 

@@ -34,11 +34,12 @@ from collections.abc import Iterator
 from gpulint.documents.base import Document
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
-from gpulint.placement.devices import Transfer
+from gpulint.placement.batch_classes import BatchClasses
+from gpulint.placement.device_transfers import DeviceTransfers, Transfer
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
-from gpulint.semantic.module_index import ModuleIndex
+from gpulint.workspace.module_index import ModuleIndex
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +54,8 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
     if module is None:
         return
     statements: dict[ast.AST, list[Transfer]] = {}
-    for transfer in project.devices.batch_transfers(module):
-        if not transfer.non_blocking and not project.batch_classes.moves_itself(transfer):
+    for transfer in project.fact(DeviceTransfers).batch_transfers(module):
+        if not transfer.non_blocking and not project.fact(BatchClasses).moves_itself(transfer):
             statements.setdefault(_statement(module, transfer.node), []).append(transfer)
     for transfers in statements.values():
         first = transfers[0]

@@ -39,17 +39,23 @@ from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.launch.program_launches import launches
 from gpulint.libraries import gate_words
+from gpulint.placement.device_transfers import DeviceTransfers
+from gpulint.placement.host_to_device import HostToDevice
+from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
-from gpulint.semantic.module_index import ModuleIndex, NodeRef, last_name
 from gpulint.semantic.path_conditions import conditions
+from gpulint.semantic.points_to import Resolver
 from gpulint.source import Span
 from gpulint.training import batch_makers
-from gpulint.training.loader_calls import Loader
-from gpulint.values.arguments import ArgumentState
+from gpulint.training.loader_calls import Loader, loader_argument
+from gpulint.training.loader_flow import LoaderFlow
+from gpulint.values.arguments import Arguments, ArgumentState
+from gpulint.values.constants import Constants
 from gpulint.values.training_configs import settings
 from gpulint.workload.dataset_work import divides_stream, works_per_sample
+from gpulint.workspace.module_index import ModuleIndex, NodeRef, last_name
 
 _ZERO = regex.compile(r"workers['\"]?:(?:[ \t]*0\b|\s+train(?:ing)?:[ \t]*0\b)")
 _WORKERS = regex.compile(r"(^|\.)(num_|n_)?((train_)?(data|dataloader|loader)_)?(num_)?workers(\.train(ing)?)?$")
@@ -79,19 +85,19 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         return
     yield from _fastai(document, module, project)
     yield from _arguments(document, module, project)
-    feeding = project.host_to_device
-    for loader in project.loaders.in_module(module):
-        argument = feeding.argument(loader, "num_workers")
+    feeding = project.fact(HostToDevice)
+    for loader in project.fact(LoaderFlow).in_module(module):
+        argument = loader_argument(project, loader, "num_workers")
         if argument.passed is ArgumentState.UNKNOWN or argument.unknown:
             continue
         if argument.passed is ArgumentState.SOMETIMES and not argument.refs:
             continue
-        known = [project.constants.of(ref.module, ref.node) for ref in argument.refs]
+        known = [project.fact(Constants).of(ref.module, ref.node) for ref in argument.refs]
         if not all(value.every(lambda number: number == 0) for value in known):
             continue
         if any(_divides(ref) or _is_excluded(ref) for ref in argument.refs):
             continue  # 0 would stop the program, or lead elsewhere
-        transfers = tuple(project.devices.transfers_of(loader))
+        transfers = tuple(project.fact(DeviceTransfers).transfers_of(loader))
         if not transfers and feeding.mover(loader) is None:
             continue
         if _needs_one_process(project, loader) or not works_per_sample(project, loader):
@@ -139,8 +145,8 @@ def _is_excluded(workers: NodeRef) -> bool:
 def _fastai(document: Document, module: ModuleIndex, project: Project) -> Iterator[Finding]:
     """fastai starts a worker per core unless it is told not to, and moves the batches to the GPU itself."""
     for call in batch_makers.calls(project.models, module):
-        argument = project.arguments.of(module, call, "num_workers")
-        known = project.arguments.value(module, call, "num_workers")
+        argument = project.fact(Arguments).of(module, call, "num_workers")
+        known = project.fact(Arguments).value(module, call, "num_workers")
         if argument.is_absent or not known.every(lambda number: number == 0):
             continue
         yield RULE.finding(
@@ -158,7 +164,7 @@ def _arguments(document: Document, module: ModuleIndex, project: Project) -> Ite
         for keyword in call.keywords:
             if keyword.arg != "dataloader_num_workers" or not isinstance(keyword.value, ast.Constant):
                 continue
-            if keyword.value.value == 0 and project.gpu_programs.runs_on_gpu(module):
+            if keyword.value.value == 0 and project.fact(GpuPrograms).runs_on_gpu(module):
                 yield _written(document, module.syntax.span(keyword), "dataloader_num_workers is 0")
 
 
@@ -203,15 +209,15 @@ def _needs_one_process(project: Project, loader: Loader) -> bool:
     """Does the loader read a stream, hold its data on the GPU, or sample on the GPU itself?"""
     if any(keyword.arg in ("device", "use_uva") for keyword in loader.node.keywords):
         return True
-    for source in project.host_to_device.sources(loader):
+    for source in project.fact(HostToDevice).sources(loader):
         assert isinstance(source.node, ast.expr)
-        for where, owner in project.resolver.classes_of(source.module, source.node):
-            if any(base.endswith("IterableDataset") for base in project.resolver.base_names(where, owner)):
+        for where, owner in project.fact(Resolver).classes_of(source.module, source.node):
+            if any(base.endswith("IterableDataset") for base in project.fact(Resolver).base_names(where, owner)):
                 return not divides_stream(project, NodeRef(where, owner))
-        made = project.resolver.points_to(source.module, source.node)
+        made = project.fact(Resolver).points_to(source.module, source.node)
         if any(isinstance(ref.node, ast.Call) and _STREAM.search(last_name(ref.node.func)) for ref in made):
             return True
-    return project.host_to_device.yields_gpu_tensors(loader)
+    return project.fact(HostToDevice).yields_gpu_tensors(loader)
 
 
 RULE = Rule(

@@ -31,14 +31,19 @@ from gpulint.documents.base import Document
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.libraries import gate_words
+from gpulint.placement.batch_flow import BatchFlow
+from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
-from gpulint.semantic.module_index import ModuleIndex, NodeRef, last_name
 from gpulint.source import Span
-from gpulint.training.loader_calls import Loader
+from gpulint.training.loader_calls import Loader, loader_argument
+from gpulint.training.loader_flow import LoaderFlow
+from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
 from gpulint.values.arguments import ArgumentState
+from gpulint.values.constants import Constants
+from gpulint.workspace.module_index import ModuleIndex, NodeRef, last_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,19 +56,21 @@ class Restarted:
 
 def check(document: Document, project: Project) -> Iterator[Finding]:
     module = project.module(document)
-    if module is None or not project.gpu_programs.runs_on_gpu(module):
+    if module is None or not project.fact(GpuPrograms).runs_on_gpu(module):
         return
-    feeding = project.host_to_device
-    for loader in project.loaders.in_module(module):
-        workers = feeding.argument(loader, "num_workers")
+    for loader in project.fact(LoaderFlow).in_module(module):
+        workers = loader_argument(project, loader, "num_workers")
         if workers.passed is not ArgumentState.ALWAYS or workers.unknown or not _several(project, workers.refs):
             continue
-        kept = feeding.argument(loader, "persistent_workers")
+        kept = loader_argument(project, loader, "persistent_workers")
         if not kept.is_absent and not all(
-            project.constants.of(ref.module, ref.node).every(lambda value: value is False) for ref in kept.refs
+            project.fact(Constants).of(ref.module, ref.node).every(lambda value: value is False) for ref in kept.refs
         ):
             continue
-        if kept.passed is ArgumentState.UNKNOWN or project.loops.in_role(module, loader.node, Role.EPOCH) is not None:
+        if (
+            kept.passed is ArgumentState.UNKNOWN
+            or project.fact(LoopContexts).in_role(module, loader.node, Role.EPOCH) is not None
+        ):
             continue
         epochs = _epochs(project, loader)
         if epochs is None or _is_refreshed(module) or _is_refreshed(epochs.module):
@@ -81,14 +88,14 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
 
 def _several(project: Project, refs: tuple[NodeRef, ...]) -> bool:
     """Is the number of workers known, and more than none?"""
-    known = [project.constants.of(ref.module, ref.node) for ref in refs]
+    known = [project.fact(Constants).of(ref.module, ref.node) for ref in refs]
     return bool(known) and all(value.every(lambda number: isinstance(number, int) and number > 0) for value in known)
 
 
 def _epochs(project: Project, loader: Loader) -> NodeRef | None:
     """The loop over several epochs in which the batches of a loader are drawn."""
-    loops = project.loops
-    for batch_read in project.batch_flow.of_loader(loader.module, loader.node):
+    loops = project.fact(LoopContexts)
+    for batch_read in project.fact(BatchFlow).of_loader(loader.module, loader.node):
         where = batch_read.where
         for loop in loops.around(where.module, where.node):
             if (
@@ -102,7 +109,7 @@ def _epochs(project: Project, loader: Loader) -> NodeRef | None:
             if (
                 context.role is Role.EPOCH
                 and _repeats(project, context.loop.module, context.loop.node)
-                and project.batch_flow.passes_loader(loader, batch_read, context)
+                and project.fact(BatchFlow).passes_loader(loader, batch_read, context)
             ):
                 return context.loop
     return None
@@ -114,7 +121,7 @@ def _repeats(project: Project, module: ModuleIndex, loop: ast.AST) -> bool:
         return isinstance(loop, ast.While)
     source = loop.iter
     if isinstance(source, ast.Call) and last_name(source.func) in ("range", "trange") and source.args:
-        bounds = [project.constants.of(module, argument) for argument in source.args[:2]]
+        bounds = [project.fact(Constants).of(module, argument) for argument in source.args[:2]]
         if all(bound.complete and len(bound.values) == 1 for bound in bounds):
             first, last = ([0] if len(bounds) == 1 else []) + [bound.values[0].value for bound in bounds]
             if isinstance(first, int) and isinstance(last, int):

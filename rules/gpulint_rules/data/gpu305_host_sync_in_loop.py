@@ -39,13 +39,13 @@ from gpulint.gate import Gate
 from gpulint.placement.cpu_models import trains_on_host
 from gpulint.placement.environment_actions import feeds_rl_environment
 from gpulint.placement.synchronization import SyncKind, SyncPoint, SyncPoints
+from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
-from gpulint.semantic.module_index import FUNCTIONS, LOOPS, ModuleIndex, NodeRef, last_name
 from gpulint.semantic.path_conditions import conditions, is_ending
 from gpulint.training.bounded_loops import FEW, reads_few_batches
-from gpulint.training.guards import is_benchmark
-from gpulint.training.loop_contexts import LoopContext
+from gpulint.training.guards import Guards, is_benchmark
+from gpulint.training.loop_contexts import LoopContext, LoopContexts
 from gpulint.training.loop_iterables import is_loader_name, unwrap_iterable
 from gpulint.training.loop_roles import Role
 from gpulint.training.phases import (
@@ -55,6 +55,7 @@ from gpulint.training.phases import (
     only_evaluates,
 )
 from gpulint.workload.sample_preprocessing import is_held_out
+from gpulint.workspace.module_index import FUNCTIONS, LOOPS, ModuleIndex, NodeRef, last_name
 
 _EPOCH = regex.compile(r"epoch|^ep$", re.IGNORECASE)
 _SAVES = regex.compile(r"^_?(save|write|store)_\w*(checkpoint|ckpt|model|state|snapshot|weights)", re.IGNORECASE)
@@ -65,9 +66,9 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
     if module is None or is_benchmark(module.path):
         return
     statements: dict[ast.AST, list[tuple[SyncPoint, LoopContext]]] = {}
-    syncs = project.sync_points
+    syncs = project.fact(SyncPoints)
     for sync in syncs.in_module(module):
-        if not project.gpu_programs.runs_on_gpu(module):
+        if not project.fact(GpuPrograms).runs_on_gpu(module):
             return
         context = _every_step(project, module, syncs, sync) or _every_element(project, module, syncs, sync)
         if context is not None:
@@ -86,7 +87,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
 
 def _every_step(project: Project, module: ModuleIndex, syncs: SyncPoints, sync: SyncPoint) -> LoopContext | None:
     """The training loop whose every iteration reaches the primitive."""
-    guards = project.guards
+    guards = project.fact(Guards)
     without_gradients = guards.is_without_gradients(module, sync.node) and not _in_step_loop(project, module, sync)
     if without_gradients and not _is_meter(project, module, sync):
         return None
@@ -101,9 +102,9 @@ def _every_step(project: Project, module: ModuleIndex, syncs: SyncPoints, sync: 
         return None
     if is_model_variant_branch(project, module, sync.node) or only_evaluates(module, sync.node):
         return None
-    if project.gpu_programs.tries_itself(module, sync.node):
+    if project.fact(GpuPrograms).tries_itself(module, sync.node):
         return None
-    for context in project.loops.enclosing_loops(module, sync.node):
+    for context in project.fact(LoopContexts).enclosing_loops(module, sync.node):
         if context.role is not Role.STEP or _is_full_batch(context):
             continue
         # What is off around the whole loop (`if args.do_train`) says nothing of its iterations.
@@ -111,16 +112,7 @@ def _every_step(project: Project, module: ModuleIndex, syncs: SyncPoints, sync: 
             continue
         if without_gradients and not context.calls:
             continue  # a hook of a framework
-        if any(
-            guards.is_periodic(site.module, site.node)
-            or (without_gradients and guards.is_without_gradients(site.module, site.node))
-            or guards.is_off_by_default(site.module, site.node, context.loop.node)
-            or guards.is_error_path(site.module, site.node)
-            or guards.runs_once(site.module, site.node)
-            or is_model_variant_branch(project, site.module, site.node)
-            or only_evaluates(site.module, site.node)
-            for site in context.calls
-        ):
+        if any(_is_seldom_reached(project, site, context, without_gradients) for site in context.calls):
             continue
         if feeds_rl_environment(module, sync.node, context.calls) or _writes_checkpoint(context):
             continue
@@ -139,9 +131,23 @@ def _every_step(project: Project, module: ModuleIndex, syncs: SyncPoints, sync: 
     return None
 
 
+def _is_seldom_reached(project: Project, site: NodeRef, context: LoopContext, without_gradients: bool) -> bool:
+    """Whether a call on the way from the loop to the primitive is not made in every iteration, or not in training."""
+    guards = project.fact(Guards)
+    return (
+        guards.is_periodic(site.module, site.node)
+        or (without_gradients and guards.is_without_gradients(site.module, site.node))
+        or guards.is_off_by_default(site.module, site.node, context.loop.node)
+        or guards.is_error_path(site.module, site.node)
+        or guards.runs_once(site.module, site.node)
+        or is_model_variant_branch(project, site.module, site.node)
+        or only_evaluates(site.module, site.node)
+    )
+
+
 def _every_element(project: Project, module: ModuleIndex, syncs: SyncPoints, sync: SyncPoint) -> LoopContext | None:
     """The loop over evaluation batches that reads the elements of a tensor one by one."""
-    guards = project.guards
+    guards = project.fact(Guards)
     if (
         sync.kind not in (SyncKind.READ, SyncKind.TEST)
         or not (loops := syncs.read_one_by_one(module, sync))
@@ -152,7 +158,7 @@ def _every_element(project: Project, module: ModuleIndex, syncs: SyncPoints, syn
         or any(_is_below_few(test) for test, holds in conditions(module, sync.node) if holds)
     ):
         return None
-    for context in project.loops.enclosing_loops(module, sync.node):
+    for context in project.fact(LoopContexts).enclosing_loops(module, sync.node):
         inside = bool(context.calls) or isinstance(context.loop.node, FUNCTIONS) or context.loop.node not in loops
         if context.role is Role.EVAL and inside and not reads_few_batches(project, context.loop):
             return context
@@ -177,13 +183,20 @@ def _writes_checkpoint(context: LoopContext) -> bool:
 
 
 def _in_step_loop(project: Project, module: ModuleIndex, sync: SyncPoint) -> bool:
-    return any(project.loops.role(module, loop) is Role.STEP for loop in project.loops.around(module, sync.node))
+    return any(
+        project.fact(LoopContexts).role(module, loop) is Role.STEP
+        for loop in project.fact(LoopContexts).around(module, sync.node)
+    )
 
 
 def _is_meter(project: Project, module: ModuleIndex, sync: SyncPoint) -> bool:
     """Does the sync stand in a function without a loop that is not there to evaluate?"""
     function = module.function(sync.node)
-    return function is not None and not is_held_out(function.name) and not any(project.loops.around(module, sync.node))
+    return (
+        function is not None
+        and not is_held_out(function.name)
+        and not any(project.fact(LoopContexts).around(module, sync.node))
+    )
 
 
 def _is_full_batch(context: LoopContext) -> bool:

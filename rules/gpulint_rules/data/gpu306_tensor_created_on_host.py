@@ -32,14 +32,19 @@ from gpulint import regex
 from gpulint.documents.base import Document
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
+from gpulint.placement.batch_flow import BatchFlow
 from gpulint.placement.container_helpers import made_by
-from gpulint.placement.devices import Device, Transfer
+from gpulint.placement.device_transfers import DeviceTransfers, Transfer
+from gpulint.placement.devices import Device
+from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
-from gpulint.semantic.module_index import ModuleIndex
-from gpulint.training.loop_contexts import LoopContext
+from gpulint.semantic.points_to import Resolver
+from gpulint.training.guards import Guards
+from gpulint.training.loop_contexts import LoopContext, LoopContexts
 from gpulint.training.loop_roles import Role
+from gpulint.workspace.module_index import ModuleIndex
 
 _CONSTANT = frozenset(
     "torch.zeros torch.ones torch.full torch.empty torch.eye torch.arange torch.linspace torch.tensor "
@@ -66,11 +71,11 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
     module = project.module(document)
     if module is None:
         return
-    for transfer in project.devices.transfers(module):
+    for transfer in project.fact(DeviceTransfers).transfers(module):
         made = made_by(transfer.value)
         if not isinstance(made, ast.Call) or (Device.CUDA not in transfer.devices and not transfer.to_gpu):
             continue
-        names = project.resolver.call_names(module, made)
+        names = project.fact(Resolver).call_names(module, made)
         random = bool(names & _RANDOM)
         if not random and not names & _CONSTANT:
             continue
@@ -98,17 +103,17 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
 
 def _is_on_host(project: Project, module: ModuleIndex, made: ast.Call) -> bool:
     """Is the tensor that ``torch.zeros_like(x)`` is like a batch fresh from a loader? It is made where that one is."""
-    batch_read = project.batch_flow.batch_of(module, made.args[0]) if made.args else None
+    batch_read = project.fact(BatchFlow).batch_of(module, made.args[0]) if made.args else None
     return batch_read is not None and not batch_read.prepared
 
 
 def _loop(project: Project, module: ModuleIndex, transfer: Transfer) -> LoopContext | None:
-    guards = project.guards
+    guards = project.fact(Guards)
     if guards.is_periodic(module, transfer.node) or guards.is_debugging(module, transfer.node):
         return None
-    if guards.is_error_path(module, transfer.node) or project.gpu_programs.tries_itself(module, transfer.node):
+    if guards.is_error_path(module, transfer.node) or project.fact(GpuPrograms).tries_itself(module, transfer.node):
         return None
-    for context in project.loops.enclosing_loops(module, transfer.node):
+    for context in project.fact(LoopContexts).enclosing_loops(module, transfer.node):
         seldom = any(guards.is_periodic(site.module, site.node) for site in context.calls)
         if (
             context.role in (Role.STEP, Role.EVAL)
@@ -121,10 +126,10 @@ def _loop(project: Project, module: ModuleIndex, transfer: Transfer) -> LoopCont
 
 def _once_per_sample(project: Project, module: ModuleIndex, transfer: Transfer, context: LoopContext) -> bool:
     """Does an evaluation step through time after this, as the sampler of a diffusion model does? Once counts little."""
-    innermost = next(project.loops.around(module, transfer.node), None)
+    innermost = next(project.fact(LoopContexts).around(module, transfer.node), None)
     if context.role is not Role.EVAL or (innermost is not None and innermost is not context.loop.node):
         return False
-    beside = project.loops.inner_loops(module, innermost or module.function(transfer.node))
+    beside = project.fact(LoopContexts).inner_loops(module, innermost or module.function(transfer.node))
     return any(
         isinstance(loop, ast.For)
         and loop is not context.loop.node

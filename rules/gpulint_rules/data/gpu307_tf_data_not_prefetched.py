@@ -37,15 +37,19 @@ from gpulint import regex
 from gpulint.documents.base import Document
 from gpulint.finding import Finding, Severity
 from gpulint.fix import Safety
-from gpulint.programs.gpu_programs import is_for_tpu
+from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.programs.tensorflow_version import MAPS_IN_PARALLEL, PREFETCHES, release
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
-from gpulint.semantic.module_index import ModuleIndex, NodeRef, last_name
+from gpulint.semantic.hardware_words import is_for_tpu
+from gpulint.semantic.points_to import Resolver
+from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_iterables import unwrap_iterable
 from gpulint.training.loop_roles import Role
+from gpulint.values.constants import Constants
 from gpulint.workload.map_functions import has_state, is_idle
+from gpulint.workspace.module_index import ModuleIndex, NodeRef, last_name
 
 _FEW = 32
 """Batches that are looked at rather than trained on."""
@@ -130,9 +134,9 @@ def _only_makes_data(document: Document, project: Project, module: ModuleIndex) 
     text = document.source.text
     if document.kind is not Kind.NOTEBOOK and "__main__" not in text:
         return False
-    return not project.gpu_programs.computes(text.encode("utf-8", "replace")) and not project.gpu_programs.runs_on_gpu(
-        module
-    )
+    return not project.fact(GpuPrograms).words.text_computes(text.encode("utf-8", "replace")) and not project.fact(
+        GpuPrograms
+    ).runs_on_gpu(module)
 
 
 def _reads(module: ModuleIndex) -> Iterator[ast.expr]:
@@ -151,7 +155,7 @@ def _is_glance(project: Project, module: ModuleIndex, read: ast.expr) -> bool:
     """``dataset.take(1)``: a look at a few batches, or the warm-up of a model."""
     if not isinstance(read, ast.Call) or last_name(read.func) != "take" or not read.args:
         return False
-    known = project.constants.of(module, read.args[0])
+    known = project.fact(Constants).of(module, read.args[0])
     return known.every(lambda count: isinstance(count, int) and 0 <= count <= _FEW)
 
 
@@ -165,7 +169,7 @@ def _is_for_training(project: Project, module: ModuleIndex, read: ast.expr) -> b
     """Are the samples drawn by Keras, or by a loop that trains or evaluates? Others may only count or collect them."""
     for up in module.syntax.ancestors(read):
         if isinstance(up, ast.For | ast.AsyncFor):
-            return project.loops.role(module, up) is not Role.OTHER
+            return project.fact(LoopContexts).role(module, up) is not Role.OTHER
         if isinstance(up, ast.stmt):
             return True
     return True
@@ -175,7 +179,7 @@ def _pipeline(project: Project, module: ModuleIndex, read: ast.expr) -> list[Nod
     """Calls of the pipeline behind an expression, the last one first; [] unless it starts in ``tf.data``."""
     found: list[NodeRef] = []
     continued: set[ast.AST] = set()
-    todo = list(project.resolver.points_to(module, read))
+    todo = list(project.fact(Resolver).points_to(module, read))
     rooted = False
     seen: set[ast.AST] = set()
     while todo and len(seen) < MAX_STEPS:
@@ -188,7 +192,7 @@ def _pipeline(project: Project, module: ModuleIndex, read: ast.expr) -> list[Nod
             found.append(NodeRef(ref.module, ref.node))
         elif isinstance(ref.node.func, ast.Attribute):
             found.append(NodeRef(ref.module, ref.node))
-            before = project.resolver.points_to(ref.module, ref.node.func.value)
+            before = project.fact(Resolver).points_to(ref.module, ref.node.func.value)
             continued |= {origin.node for origin in before if origin.node is not ref.node}
             todo += before
     # A name that is bound anew step by step leads, from within a function, to each of the steps.
@@ -202,7 +206,7 @@ def _takes_one(call: ast.Call) -> bool:
 
 def _is_source(project: Project, ref: NodeRef) -> bool:
     assert isinstance(ref.node, ast.Call)
-    return any(name.startswith(_SOURCES) for name in project.resolver.call_names(ref.module, ref.node))
+    return any(name.startswith(_SOURCES) for name in project.fact(Resolver).call_names(ref.module, ref.node))
 
 
 def _ends_with(call: NodeRef, *names: str) -> bool:

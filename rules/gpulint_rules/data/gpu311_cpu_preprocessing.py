@@ -35,13 +35,17 @@ from gpulint.documents.base import Document
 from gpulint.documents.python import walk
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
+from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
-from gpulint.semantic.module_index import FUNCTIONS, FunctionNode, ModuleIndex, NodeRef, last_name
+from gpulint.semantic.points_to import Resolver
+from gpulint.values.arguments import Arguments
+from gpulint.values.constants import Constants
 from gpulint.workload.corpus_passes import corpus_passes
 from gpulint.workload.image_datasets import IMAGE_SETS, image_sets
 from gpulint.workload.sample_preprocessing import TOKENISES, SamplePreprocessing, is_held_out
+from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, ModuleIndex, NodeRef, last_name
 from gpulint_rules.data.dali import pipeline
 
 _IMAGES = "decodes and transforms images"
@@ -79,7 +83,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         *_maps(module, project),
         *_passes(module, project),
     ]
-    if found and project.gpu_programs.runs_on_gpu(module):
+    if found and project.fact(GpuPrograms).runs_on_gpu(module):
         yield from found
 
 
@@ -124,8 +128,8 @@ def _maps(module: ModuleIndex, project: Project) -> Iterator[Finding]:
         mapped = _mapped(module, project, call)
         if mapped is None or not isinstance(call.func, ast.Attribute) or _maps_held_out(module, call):
             continue
-        workers = project.arguments.of(module, call, "num_proc")
-        if not workers.is_absent and not project.arguments.value(module, call, "num_proc").every(
+        workers = project.fact(Arguments).of(module, call, "num_proc")
+        if not workers.is_absent and not project.fact(Arguments).value(module, call, "num_proc").every(
             lambda value: value in (None, 0, 1)
         ):
             continue
@@ -141,7 +145,7 @@ def _maps(module: ModuleIndex, project: Project) -> Iterator[Finding]:
                 "load the result"
             ),
             payload=Preprocessing(work, name),
-            related=(project.constants.place(function, "the function that is mapped"),),
+            related=(project.fact(Constants).place(function, "the function that is mapped"),),
         )
 
 
@@ -166,9 +170,9 @@ def _mapped(module: ModuleIndex, project: Project, call: ast.Call) -> tuple[str,
 
 def _functions(module: ModuleIndex, project: Project, node: ast.expr) -> Iterator[NodeRef]:
     """What is called by a function value: the function itself, or the one inside ``partial(f, ...)``."""
-    for ref in project.resolver.points_to(module, node):
+    for ref in project.fact(Resolver).points_to(module, node):
         if isinstance(ref.node, ast.Call) and last_name(ref.node.func) == "partial" and ref.node.args:
-            yield from project.resolver.points_to(ref.module, ref.node.args[0])
+            yield from project.fact(Resolver).points_to(ref.module, ref.node.args[0])
         else:
             yield ref
 

@@ -33,10 +33,15 @@ from gpulint.documents.jobspec import JobSpecDocument
 from gpulint.finding import Finding, Severity
 from gpulint.fix import Safety
 from gpulint.gate import Gate
+from gpulint.programs.gpu_jobs import GpuJobs
+from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
-from gpulint.semantic.index_builder import index_module
-from gpulint.semantic.module_index import ModuleIndex, last_name
+from gpulint.semantic.points_to import Resolver
+from gpulint.training.loop_contexts import LoopContexts
+from gpulint.transfers.storage import StorageLocations
+from gpulint.workspace.index_builder import index_module
+from gpulint.workspace.module_index import ModuleIndex, last_name
 
 _BUCKETS = ("s3://", "s3a://", "gs://", "gcs://", "wasb", "abfs", "hdfs://")
 _BUCKET = r"(?:s3a?|gs|gcs|wasbs?|abfss?|hdfs)://"
@@ -60,10 +65,10 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
     module = project.module(document)
     if module is not None:
         found = [*_ray(document, module, project), *_per_item(document, module, project)]
-        if found and project.gpu_programs.runs_on_gpu(module):
+        if found and project.fact(GpuPrograms).runs_on_gpu(module):
             yield from found
         return
-    if isinstance(document, JobSpecDocument) and project.gpu_jobs.held_in(document.path):
+    if isinstance(document, JobSpecDocument) and project.fact(GpuJobs).held_in(document.path):
         for syntax in document.modules:
             yield from _ray(document, index_module(syntax, syntax.path.stem), project)
     yield from _arguments(document, project)
@@ -73,8 +78,8 @@ def _ray(document: Document, module: ModuleIndex, project: Project) -> Iterator[
     for call in module.calls:
         if not last_name(call.func).startswith("read_") or not call.args:
             continue
-        if any(_RAY.match(name) for name in project.resolver.call_names(module, call)):
-            where = project.storage_locations.of(module, call.args[0])
+        if any(_RAY.match(name) for name in project.fact(Resolver).call_names(module, call)):
+            where = project.fact(StorageLocations).of(module, call.args[0])
             if where.is_remote and "://" in where.text:
                 yield _finding(
                     document,
@@ -96,10 +101,10 @@ def _per_item(document: Document, module: ModuleIndex, project: Project) -> Iter
             )
             if not call.args or _is_builtin_open(module, call, project):
                 continue
-            where = project.storage_locations.of(module, call.args[0])
+            where = project.fact(StorageLocations).of(module, call.args[0])
             if not where.is_remote or not (re.match(_BUCKET, where.text) or (per_item and "://" in where.text)):
                 continue
-            if per_item or project.loops.enclosing_loops(module, call):
+            if per_item or project.fact(LoopContexts).enclosing_loops(module, call):
                 unit = "every item" if per_item else "every iteration"
                 yield _finding(document, module, call, f"{last_name(call.func)} reads {where.text} for {unit}")
 
@@ -108,7 +113,7 @@ def _is_builtin_open(module: ModuleIndex, call: ast.Call, project: Project) -> b
     """Python's own ``open`` knows no URLs: what it is given stands on a disk, whatever else the path is used for."""
     if not isinstance(call.func, ast.Name) or call.func.id != "open":
         return False
-    return project.resolver.call_names(module, call) <= {"open", "builtins.open", "io.open"}
+    return project.fact(Resolver).call_names(module, call) <= {"open", "builtins.open", "io.open"}
 
 
 def _finding(document: Document, module: ModuleIndex, call: ast.Call, message: str) -> Finding:
@@ -123,7 +128,7 @@ def _finding(document: Document, module: ModuleIndex, call: ast.Call, message: s
 def _arguments(document: Document, project: Project) -> Iterator[Finding]:
     """``--input=gs://...`` in the command or arguments of a GPU task."""
     seen: set[int] = set()
-    for job, evidence in project.gpu_jobs.held_in(document.path):
+    for job, evidence in project.fact(GpuJobs).held_in(document.path):
         span = job.task.span
         for number in range(span.line, span.end_line + 1):
             match = _INPUT.search(document.source.line(number))

@@ -47,17 +47,21 @@ from gpulint.launch.gpu_counts import BATCH
 from gpulint.launch.transfer_commands import download_tool
 from gpulint.libraries import Models
 from gpulint.libraries.downloads import HUB
-from gpulint.programs.gpu_jobs import GpuJobCommand, tests_existence
+from gpulint.programs.gpu_jobs import GpuJobCommand, GpuJobs, tests_existence
+from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
-from gpulint.semantic.index_builder import index_module
-from gpulint.semantic.module_index import ModuleIndex, last_name
 from gpulint.semantic.path_conditions import conditions, ends_after_repair
 from gpulint.semantic.unused_symbols import is_unused
+from gpulint.training.guards import Guards
 from gpulint.transfers import notebook_downloads
-from gpulint.transfers.download_calls import DownloadTable
-from gpulint.transfers.downloads import Download
+from gpulint.transfers.download_table import DownloadTable
+from gpulint.transfers.downloads import Download, Downloads
 from gpulint.transfers.opt_in import requires_opt_in
+from gpulint.transfers.prefetching import Prefetching
+from gpulint.values.constants import Constants
+from gpulint.workspace.index_builder import index_module
+from gpulint.workspace.module_index import ModuleIndex, last_name
 
 _FROM_HUB = """download it before the job, and forbid downloads in the job:
 hf download {}  # on the login node or in the image, with HF_HOME on storage that the job sees
@@ -67,10 +71,10 @@ _EXISTS = frozenset({"isdir", "isfile", "exists", "is_dir", "is_file"})
 
 def check(document: Document, project: Project) -> Iterator[Finding]:
     module = project.module(document)
-    if module is not None and project.downloads.in_module(module):
-        if project.gpu_programs.runs_on_gpu(module):
+    if module is not None and project.fact(Downloads).in_module(module):
+        if project.fact(GpuPrograms).runs_on_gpu(module):
             yield from _python(document, module, project, ())
-        elif (held := project.gpu_jobs.holding_part(document.path)) is not None:
+        elif (held := project.fact(GpuJobs).holding_part(document.path)) is not None:
             yield from _python(document, module, project, (held,))
     if isinstance(document, JobSpecDocument):
         yield from _embedded(document, project)
@@ -83,17 +87,21 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
 
 def _python(document: Document, module: ModuleIndex, project: Project, held: tuple[Place, ...]) -> Iterator[Finding]:
     """Downloads of a program, if it is one for GPUs or a job has asked for them (``held``) that starts it."""
-    offline = project.prefetching.is_offline(document.path)
-    for item in _distinct(project.downloads.in_module(module)):
-        if (offline and HUB in item.origin) or project.prefetching.of(item) is not None or _is_asked_for(module, item):
+    offline = project.fact(Prefetching).is_offline(document.path)
+    for item in _distinct(project.fact(Downloads).in_module(module)):
+        if (
+            (offline and HUB in item.origin)
+            or project.fact(Prefetching).of(item) is not None
+            or _is_asked_for(module, item)
+        ):
             continue
-        if _is_named(project, module, item) or project.guards.is_switched_off(module, item.node):
+        if _is_named(project, module, item) or project.fact(Guards).is_switched_off(module, item.node):
             continue
         if item.kind == "data" and (_stands_on_disk(module, item) or ends_after_repair(module, item.node)):
             continue
-        if project.guards.is_without_gpu(module, item.node):
+        if project.fact(Guards).is_without_gpu(module, item.node):
             continue
-        if not (held or project.gpu_programs.runs_on_gpu_at(module, item.node)):
+        if not (held or project.fact(GpuPrograms).runs_on_gpu_at(module, item.node)):
             continue
         if not is_unused(project, module, item.node) and not requires_opt_in(project, module, item.node):
             yield _finding(document, module, item, *held)
@@ -134,7 +142,7 @@ def _is_named(project: Project, module: ModuleIndex, item: Download) -> bool:
     for test, holds in conditions(module, item.node):
         match test:
             case ast.Compare(left=asked, ops=[ast.Eq()], comparators=[ast.Constant(value=name)]) if holds:
-                known = project.constants.of(module, asked)
+                known = project.fact(Constants).of(module, asked)
                 others = item.kind == "weights" and known.complete and known.values
                 if (name == item.what or others) and name not in [value.value for value in known.values]:
                     return True
@@ -179,11 +187,11 @@ _MANY = 3
 
 def _embedded(document: JobSpecDocument, project: Project) -> Iterator[Finding]:
     """Python that a job spec carries (a ConfigMap's files), if one of its tasks asks for GPUs."""
-    if not project.gpu_jobs.held_in(document.path):
+    if not project.fact(GpuJobs).held_in(document.path):
         return
     for syntax in document.modules:
         module = index_module(syntax, syntax.path.stem)
-        for item in project.downloads.in_module(module):
+        for item in project.fact(Downloads).in_module(module):
             yield _finding(document, module, item)
 
 
@@ -215,11 +223,11 @@ def _advice(item: Download) -> str:
 
 
 def _commands(document: Document, project: Project) -> Iterator[Finding]:
-    for held in project.gpu_jobs.commands_of(document):
+    for held in project.fact(GpuJobs).commands_of(document):
         tool = download_tool(project.models, held.command)
         if tool and not tests_existence(held.command):
             yield _command(document, held.command, tool, "job", held.evidence)
-        elif held.job.task.system in BATCH and (model := project.prefetching.served(held)) is not None:
+        elif held.job.task.system in BATCH and (model := project.fact(Prefetching).served(held)) is not None:
             yield _served(document, held, model)
 
 

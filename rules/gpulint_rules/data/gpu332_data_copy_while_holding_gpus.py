@@ -33,11 +33,13 @@ from gpulint.documents.base import Document
 from gpulint.finding import Finding, Severity
 from gpulint.fix import Safety
 from gpulint.launch.job import Job, JobLaunch
+from gpulint.launch.job_index import JobIndex
 from gpulint.launch.local_copies import stages
 from gpulint.launch.transfer_commands import copy_tool
-from gpulint.programs.gpu_jobs import GpuJobCommand, may_skip, tests_existence
+from gpulint.programs.gpu_jobs import GpuJobCommand, GpuJobs, may_skip, tests_existence
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
+from gpulint.training.loop_contexts import LoopContexts
 
 _CODE = regex.compile(r"\.(py|sh|ya?ml|json|txt|toml|cfg|whl|deb)\b|/(code|src|scripts?|configs?)/?$")
 _PREPARES = regex.compile(
@@ -46,7 +48,7 @@ _PREPARES = regex.compile(
 
 
 def check(document: Document, project: Project) -> Iterator[Finding]:
-    for held in project.gpu_jobs.commands_of(document):
+    for held in project.fact(GpuJobs).commands_of(document):
         tool = copy_tool(held.command)
         if tool and not held.command.background and not _is_code(held) and _trains_later(held):
             yield RULE.finding(
@@ -65,7 +67,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
 
 def _on_own_disk(document: Document, project: Project) -> Iterator[Finding]:
     """Archives and folders that the job lays out on its own disk before it trains."""
-    commands = project.gpu_jobs.commands_of(document)
+    commands = project.fact(GpuJobs).commands_of(document)
     jobs = {id(held.job): held.job for held in commands}
     staged = {id(command): text for job in jobs.values() for command, text in stages(job)}
     for held in commands:
@@ -97,10 +99,10 @@ def _trains_later(held: GpuJobCommand) -> bool:
 def _preparations(document: Document, project: Project) -> Iterator[Finding]:
     """A program that only prepares data, started by the job before the program that uses the GPUs."""
     seen: set[tuple[int, int]] = set()
-    for launched in project.launched_in(document.path):
+    for launched in project.fact(JobIndex).launches_in(document.path):
         job, start = launched.job, launched.start
         span = start.launch.span
-        evidence = project.gpu_jobs.evidence(job)
+        evidence = project.fact(GpuJobs).evidence(job)
         if evidence is None or (span.line, span.column) in seen or not _prepares(start, job, project):
             continue
         if may_skip(job, document, start.launch.command) or tests_existence(start.launch.command):
@@ -120,9 +122,13 @@ def _prepares(start: JobLaunch, job: Job, project: Project) -> bool:
     if start.program is None or not _PREPARES.fullmatch(start.program.stem):
         return False
     module = project.module_at(start.program)
-    if module is None or b"cuda" in project.word_index.of(start.program) or project.loops.has_training_step(module):
+    if (
+        module is None
+        or b"cuda" in project.word_index.of(start.program)
+        or project.fact(LoopContexts).has_training_step(module)
+    ):
         return False
-    last = project.gpu_jobs.last_uses(job)
+    last = project.fact(GpuJobs).last_uses(job)
     return any(number > job.numbers[start] for program, number in last.items() if program != start.program)
 
 

@@ -36,15 +36,21 @@ from gpulint.documents.base import Document
 from gpulint.finding import Finding, Severity
 from gpulint.fix import Safety
 from gpulint.libraries import gate_words
+from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.project import Project
 from gpulint.query import cyclic
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
-from gpulint.semantic.module_index import FunctionNode, ModuleIndex, NodeRef
 from gpulint.semantic.path_conditions import conditions
-from gpulint.training.loop_contexts import LoopContext
+from gpulint.semantic.points_to import Resolver
+from gpulint.training.guards import Guards
+from gpulint.training.loop_contexts import LoopContext, LoopContexts
 from gpulint.training.loop_roles import Role
+from gpulint.transfers.storage import StorageLocations
 from gpulint.transfers.uploads import Upload, Uploads
+from gpulint.values.arguments import Arguments
+from gpulint.values.constants import Constants
+from gpulint.workspace.module_index import FunctionNode, ModuleIndex, NodeRef
 
 _PERIODS = frozenset({"epoch", "step", "global_step", "iteration", "epoch_idx", "current_epoch"})
 _AT_END = regex.compile(r"train_end|fit_end|finish|final|close|teardown|exit|^end|_end$")
@@ -64,15 +70,19 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
     if module is None:
         return
     for upload in Uploads(project).in_module(module):
-        if project.guards.is_off_by_default(module, upload.node) or project.guards.is_debugging(module, upload.node):
+        if project.fact(Guards).is_off_by_default(module, upload.node) or project.fact(Guards).is_debugging(
+            module, upload.node
+        ):
             continue
-        contexts = [c for c in project.loops.enclosing_loops(module, upload.node) if c.role is not Role.OTHER]
+        contexts = [
+            c for c in project.fact(LoopContexts).enclosing_loops(module, upload.node) if c.role is not Role.OTHER
+        ]
         context = next((c for c in contexts if _is_taken(project, c)), None)
         if context is None and contexts:
             continue
         if context is None and not _is_periodic(module, upload.node, project):
             continue
-        if project.gpu_programs.runs_on_gpu(module):
+        if project.fact(GpuPrograms).runs_on_gpu(module):
             yield _finding(document, project, module, upload, context)
     yield from _writers(document, module, project)
     yield from _loggers(document, module, project)
@@ -81,7 +91,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
 def _is_taken(project: Project, context: LoopContext) -> bool:
     """Do the loop's calls lead to the upload by default (not ``else`` of ``if self.in_background``), and no thread?"""
     return not any(
-        project.guards.is_off_by_default(call.module, call.node) or Uploads.in_thread(call.module, call.node)
+        project.fact(Guards).is_off_by_default(call.module, call.node) or Uploads.in_thread(call.module, call.node)
         for call in context.calls
     )
 
@@ -93,7 +103,7 @@ def _is_periodic(module: ModuleIndex, node: ast.AST, project: Project, depth: in
         return False
     if not any(arg.arg in _PERIODS for arg in (*function.args.args, *function.args.kwonlyargs)):
         return False
-    sites = project.resolver.call_sites(module, function)
+    sites = project.fact(Resolver).call_sites(module, function)
     if not sites:
         return not _depends_on_caller(module, node, function)
     return _is_called_periodically(project, sites, depth - 1)
@@ -136,7 +146,7 @@ def _finding(
         ),
         payload=Uploaded(upload, context),
         related=tuple(
-            project.constants.place(call, "called from the loop here")
+            project.fact(Constants).place(call, "called from the loop here")
             for call in (context.calls[:1] if context is not None else ())
         ),
     )
@@ -145,11 +155,11 @@ def _finding(
 def _writers(document: Document, module: ModuleIndex, project: Project) -> Iterator[Finding]:
     """A TensorBoard writer whose events go to a bucket."""
     for call in module.calls_by_name.get("SummaryWriter", []):
-        for ref in project.arguments.of(module, call, "log_dir", 0).refs:
+        for ref in project.fact(Arguments).of(module, call, "log_dir", 0).refs:
             if not isinstance(ref.node, ast.expr):
                 continue
-            where = project.storage_locations.of(ref.module, ref.node)
-            if where.is_remote and "://" in where.text and project.gpu_programs.runs_on_gpu(module):
+            where = project.fact(StorageLocations).of(ref.module, ref.node)
+            if where.is_remote and "://" in where.text and project.fact(GpuPrograms).runs_on_gpu(module):
                 yield RULE.finding(
                     document.path,
                     module.syntax.span(call),
@@ -166,12 +176,12 @@ def _loggers(document: Document, module: ModuleIndex, project: Project) -> Itera
     if "fit" not in module.calls_by_name:
         return
     for call in module.calls_by_name.get("WandbLogger", []):
-        names = project.resolver.call_names(module, call)
+        names = project.fact(Resolver).call_names(module, call)
         if not any(name.startswith(("lightning.", "pytorch_lightning.")) for name in names):
             continue
-        offline = project.arguments.value(module, call, "offline").every(lambda value: value is True)
-        every = project.arguments.value(module, call, "log_model").any(lambda value: value == "all")
-        if every and not offline and project.gpu_programs.runs_on_gpu(module):
+        offline = project.fact(Arguments).value(module, call, "offline").every(lambda value: value is True)
+        every = project.fact(Arguments).value(module, call, "log_model").any(lambda value: value == "all")
+        if every and not offline and project.fact(GpuPrograms).runs_on_gpu(module):
             yield RULE.finding(
                 document.path,
                 module.syntax.span(call),

@@ -32,8 +32,11 @@ from gpulint.fix import Safety
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
-from gpulint.semantic.module_index import ModuleIndex, last_name
+from gpulint.semantic.points_to import Resolver
+from gpulint.training.guards import Guards
 from gpulint.training.parallel_wrappers import only_infers
+from gpulint.values.constants import Constants
+from gpulint.workspace.module_index import ModuleIndex, last_name
 
 _OWNERS = frozenset(
     {
@@ -76,10 +79,10 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         keyword = next((keyword for keyword in call.keywords if keyword.arg == wanted), None)
         if keyword is None:
             continue
-        known = project.constants.of(module, keyword.value)
+        known = project.fact(Constants).of(module, keyword.value)
         if not known.complete or any(value.value != on or value.source != "literal" for value in known.values):
             continue
-        if _needs_search(module, call, project) or project.guards.is_without_gpu(module, call):
+        if _needs_search(module, call, project) or project.fact(Guards).is_without_gpu(module, call):
             continue
         if only_infers(project, module, call):
             continue
@@ -103,8 +106,8 @@ def _needs_search(module: ModuleIndex, call: ast.Call, project: Project) -> bool
         return True
     if not call.args or last_name(call.func).endswith("Kwargs"):
         return False
-    for where, owner in project.resolver.classes_of(module, call.args[0]):
-        forward = project.resolver.method(where, owner, "forward")
+    for where, owner in project.fact(Resolver).classes_of(module, call.args[0]):
+        forward = project.fact(Resolver).method(where, owner, "forward")
         if forward is not None and any(isinstance(node, ast.If | ast.IfExp) for node in walk(forward.node)):
             return True
     return False

@@ -32,9 +32,12 @@ from gpulint.documents.base import Document
 from gpulint.finding import Finding, Severity
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
-from gpulint.semantic.module_index import ModuleIndex
 from gpulint.semantic.path_conditions import conditions
+from gpulint.semantic.points_to import Resolver
+from gpulint.training.guards import Guards
 from gpulint.training.parallel_wrappers import only_infers
+from gpulint.values.arguments import Arguments
+from gpulint.workspace.module_index import ModuleIndex
 
 _NAMES = frozenset(
     {
@@ -55,18 +58,18 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
     module = project.module(document)
     if module is None:
         return
-    for call in project.resolver.calls_to(module, _NAMES):
-        functional = any(name.endswith(".data_parallel") for name in project.resolver.call_names(module, call))
-        devices = project.arguments.value(module, call, "device_ids", 2 if functional else 1)
+    for call in project.fact(Resolver).calls_to(module, _NAMES):
+        functional = any(name.endswith(".data_parallel") for name in project.fact(Resolver).call_names(module, call))
+        devices = project.fact(Arguments).value(module, call, "device_ids", 2 if functional else 1)
         if devices.every(lambda value: isinstance(value, tuple) and len(value) == 1):
             continue
         if (
-            project.guards.is_without_gpu(module, call)
+            project.fact(Guards).is_without_gpu(module, call)
             or _on_one_gpu(module, call)
             or only_infers(project, module, call)
         ):
             continue
-        if functional and project.guards.is_without_gradients(module, call):
+        if functional and project.fact(Guards).is_without_gradients(module, call):
             continue  # the same, in one call
         model = module.syntax.text(call.args[0]) if call.args else ""
         wrapped = f"`{model}`" if 0 < len(model) < 40 else "the model"

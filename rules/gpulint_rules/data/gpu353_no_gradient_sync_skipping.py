@@ -39,10 +39,11 @@ from gpulint.programs.gpu_programs import runs_elsewhere
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
-from gpulint.semantic.module_index import ModuleIndex
+from gpulint.semantic.points_to import Resolver
 from gpulint.training.collectives import wraps_in_ddp
 from gpulint.training.gradient_accumulation import accumulations
-from gpulint.values.arguments import ArgumentState
+from gpulint.values.arguments import Arguments, ArgumentState
+from gpulint.workspace.module_index import ModuleIndex
 
 _SKIPS = frozenset(
     {
@@ -100,20 +101,20 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
 def _horovod(document: Document, module: ModuleIndex, project: Project) -> Iterator[Finding]:
     for name in ("DistributedOptimizer", "DistributedGradientTape"):
         for call in module.calls_by_name.get(name, []):
-            if not any(found.startswith("horovod.") for found in project.resolver.call_names(module, call)):
+            if not any(found.startswith("horovod.") for found in project.fact(Resolver).call_names(module, call)):
                 continue
-            passes = project.arguments.of(module, call, "backward_passes_per_step")
-            once = passes.is_absent or project.arguments.value(module, call, "backward_passes_per_step").every(
+            passes = project.fact(Arguments).of(module, call, "backward_passes_per_step")
+            once = passes.is_absent or project.fact(Arguments).value(module, call, "backward_passes_per_step").every(
                 lambda value: value == 1
             )
-            if once and project.arguments.of(module, call, "compression").passed is ArgumentState.NEVER:
+            if once and project.fact(Arguments).of(module, call, "compression").passed is ArgumentState.NEVER:
                 yield RULE.finding(
                     document.path,
                     module.syntax.span(call),
                     f"hvd.{name} exchanges full-precision gradients after every backward pass",
                     help="pass `compression=hvd.Compression.fp16`, or accumulate with `backward_passes_per_step=N`",
                     severity=Severity.INFO,
-                    payload=HorovodOptimizer(call, frozenset(project.resolver.call_names(module, call))),
+                    payload=HorovodOptimizer(call, frozenset(project.fact(Resolver).call_names(module, call))),
                 )
 
 

@@ -31,13 +31,13 @@ from gpulint.gate import Gate
 from gpulint.libraries import gate_words
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
-from gpulint.semantic.module_index import ModuleIndex, NodeRef, last_name
 from gpulint.source import Span
 from gpulint.training.collective_results import is_averaged, is_only_shown, only_logged
 from gpulint.training.collectives import Collectives, collective
-from gpulint.training.guards import is_benchmark
-from gpulint.training.loop_contexts import LoopContext
+from gpulint.training.guards import Guards, is_benchmark
+from gpulint.training.loop_contexts import LoopContext, LoopContexts
 from gpulint.training.loop_roles import Role
+from gpulint.workspace.module_index import ModuleIndex, NodeRef, last_name
 
 
 def check(document: Document, project: Project) -> Iterator[Finding]:
@@ -50,7 +50,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         if last_name(call.func) in known.gathers and not is_averaged(module, call):
             continue  # it may well feed the loss or the metric
         name = collective(module, call, project)
-        contexts = project.loops.enclosing_loops(module, call) if name else ()
+        contexts = project.fact(LoopContexts).enclosing_loops(module, call) if name else ()
         found = [context for context in contexts if _wasteful(name, module, call, context, project)]
         if found and len(found) == len(contexts):
             yield _finding(name, name in known.barriers, NodeRef(module, call), found)
@@ -75,16 +75,16 @@ def _wasteful(name: str, module: ModuleIndex, call: ast.Call, context: LoopConte
     if context.role not in (Role.STEP, Role.EVAL) or isinstance(loop, ast.While):
         return False
     for ref in (NodeRef(module, call), *context.calls):
-        if project.guards.is_periodic(ref.module, ref.node) or project.guards.is_off_by_default(
+        if project.fact(Guards).is_periodic(ref.module, ref.node) or project.fact(Guards).is_off_by_default(
             ref.module, ref.node, loop
         ):
             return False
-        if project.guards.runs_once(ref.module, ref.node) or _decides(ref):
+        if project.fact(Guards).runs_once(ref.module, ref.node) or _decides(ref):
             return False
     known = project.models.derived(Collectives)
     if name in known.barriers:
-        return not project.guards.is_conditional(place.module, place.node, loop)
-    if not context.calls and project.guards.is_conditional(module, call, loop):
+        return not project.fact(Guards).is_conditional(place.module, place.node, loop)
+    if not context.calls and project.fact(Guards).is_conditional(module, call, loop):
         return False
     if name not in known.reductions:
         return context.role is Role.STEP and not context.calls and is_only_shown(module, call, context.loop, project)

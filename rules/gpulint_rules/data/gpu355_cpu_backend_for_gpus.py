@@ -35,14 +35,19 @@ from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.launch.gpu_counts import BATCH
 from gpulint.launch.job import DeclaredCount
+from gpulint.launch.job_index import JobIndex
+from gpulint.placement.device_transfers import DeviceTransfers
 from gpulint.programs.environment_variables import is_explained, settings
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
-from gpulint.semantic.module_index import ModuleIndex
 from gpulint.semantic.path_conditions import conditions
+from gpulint.semantic.points_to import Resolver
 from gpulint.source import Span
 from gpulint.training.collectives import Collectives, wraps_in_ddp, wraps_itself
+from gpulint.training.loop_contexts import LoopContexts
+from gpulint.values.arguments import Arguments
+from gpulint.workspace.module_index import ModuleIndex
 
 _TRANSPORTS = {"NCCL_P2P_DISABLE": "peer-to-peer", "NCCL_IB_DISABLE": "InfiniBand", "NCCL_SHM_DISABLE": "shared memory"}
 _CHOICES = ("platform", "win32", "available", "nt", "darwin", "cuda", "gpu", "windows", "device")
@@ -88,9 +93,9 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
     if module is None:
         return
     for call in module.calls_by_name.get("init_process_group", []):
-        if not project.resolver.call_names(module, call) & _INIT:
+        if not project.fact(Resolver).call_names(module, call) & _INIT:
             continue
-        known = project.arguments.value(module, call, "backend", 0)
+        known = project.fact(Arguments).value(module, call, "backend", 0)
         if not known.every(lambda value: value in ("gloo", "mpi")):
             continue
         if _chosen(module, call) or _has_no_gpus(module) or not _moves_to_gpu(module, project):
@@ -121,7 +126,7 @@ def _has_other_network(name: str, document: Document) -> bool:
 
 def _is_unused(name: str, document: Document, span: Span, project: Project) -> bool:
     """Do all jobs that get the variable go without the transport: one node for InfiniBand, one GPU for the others?"""
-    jobs = project.jobs_setting(document.path, span)
+    jobs = project.fact(JobIndex).jobs_setting(document.path, span)
     return bool(jobs) and all(
         _is_one(job.nodes) or (job.nodes is None and job.task.system in BATCH and _is_one(job.gpus))
         if name == "NCCL_IB_DISABLE"
@@ -154,7 +159,7 @@ def _has_no_gpus(module: ModuleIndex) -> bool:
 def _exchanges_gradients(module: ModuleIndex, project: Project) -> bool:
     """Does the program wrap its model for several processes, or reduce gradients itself? Others exchange what they
     have measured or made, which is little or lies in host memory."""
-    if project.loops.has_training_step(module) and wraps_in_ddp(module, project):
+    if project.fact(LoopContexts).has_training_step(module) and wraps_in_ddp(module, project):
         return True
     return wraps_itself(module, project) or any(
         isinstance(part, ast.Attribute) and part.attr == "grad"
@@ -166,7 +171,7 @@ def _exchanges_gradients(module: ModuleIndex, project: Project) -> bool:
 
 
 def _moves_to_gpu(module: ModuleIndex, project: Project) -> bool:
-    return any(transfer.to_gpu for transfer in project.devices.transfers(module))
+    return any(transfer.to_gpu for transfer in project.fact(DeviceTransfers).transfers(module))
 
 
 RULE = Rule(

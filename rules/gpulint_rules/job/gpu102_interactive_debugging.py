@@ -32,11 +32,15 @@ from gpulint.documents.python import walk
 from gpulint.finding import Finding, Severity
 from gpulint.fix import Safety
 from gpulint.gate import Gate
+from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
-from gpulint.semantic.module_index import FUNCTIONS, FunctionNode, ModuleIndex, last_name
+from gpulint.semantic.points_to import Resolver
+from gpulint.training.guards import Guards
+from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
+from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, ModuleIndex, last_name
 
 _DEBUGGERS = frozenset(
     """breakpoint pdb.set_trace ipdb.set_trace pudb.set_trace IPython.core.debugger.set_trace
@@ -58,12 +62,12 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
     if module is None:
         return
     for call in (call for name in _NAMES for call in module.calls_by_name.get(name, [])):
-        names = project.resolver.call_names(module, call)
+        names = project.fact(Resolver).call_names(module, call)
         debugger, prompt = bool(names & _DEBUGGERS), bool(names & _PROMPTS)
         asks = "input" in names and _in_training(project, module, call)
         if not (debugger or prompt or asks) or _guarded(project, module, call):
             continue
-        if not project.gpu_programs.runs_on_gpu(module):
+        if not project.fact(GpuPrograms).runs_on_gpu(module):
             return
         text = module.syntax.text(call).splitlines()[0]
         yield RULE.finding(
@@ -76,7 +80,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
 
 
 def _guarded(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
-    if project.guards.is_debugging(module, call) or project.guards.is_off_by_default(module, call):
+    if project.fact(Guards).is_debugging(module, call) or project.fact(Guards).is_off_by_default(module, call):
         return True
     if _in_own_demo(project, module, call):
         return True
@@ -98,13 +102,18 @@ def _guarded(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
 def _in_own_demo(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
     """``if __name__ == "__main__"`` of a module that others import and that trains nothing itself."""
     demo = any(isinstance(up, ast.If) and "__name__" in ast.unparse(up.test) for up in module.syntax.ancestors(call))
-    return demo and not project.loops.has_training_step(module) and any(project.gpu_programs.users(module.path))
+    return (
+        demo
+        and not project.fact(LoopContexts).has_training_step(module)
+        and any(project.fact(GpuPrograms).users(module.path))
+    )
 
 
 def _is_signal_handler(project: Project, module: ModuleIndex, name: str) -> bool:
     """Does ``signal.signal(signal.SIGUSR1, name)`` call the function, that is only when somebody asks for it?"""
     return any(
-        "signal.signal" in project.resolver.call_names(module, call) for call, _ in module.handed_over.get(name, [])
+        "signal.signal" in project.fact(Resolver).call_names(module, call)
+        for call, _ in module.handed_over.get(name, [])
     )
 
 
@@ -112,12 +121,14 @@ def _is_for_shell(project: Project, module: ModuleIndex, function: FunctionNode)
     """Does a function do nothing but open a prompt, for whoever calls it?"""
     calls = [node for node in walk(function) if isinstance(node, ast.Call)]
     others = [call for call in calls if last_name(call.func) not in ("locals", "globals", "print")]
-    prompts = all(project.resolver.call_names(module, call) & _PROMPTS for call in others)
-    return prompts and not project.resolver.call_sites(module, function)
+    prompts = all(project.fact(Resolver).call_names(module, call) & _PROMPTS for call in others)
+    return prompts and not project.fact(Resolver).call_sites(module, function)
 
 
 def _in_training(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
-    return any(context.role in (Role.STEP, Role.EPOCH) for context in project.loops.enclosing_loops(module, call))
+    return any(
+        context.role in (Role.STEP, Role.EPOCH) for context in project.fact(LoopContexts).enclosing_loops(module, call)
+    )
 
 
 def _statement(module: ModuleIndex, call: ast.Call) -> ast.stmt | None:

@@ -36,10 +36,11 @@ from gpulint.fix import Safety
 from gpulint.launch.gpu_counts import PER_NODE, alone, counts_processes, processes, visible
 from gpulint.launch.job import DeclaredCount, Job, JobLaunch
 from gpulint.libraries.gpu_libraries import Approach
-from gpulint.programs.multi_gpu_use import Program, Use
+from gpulint.programs.multi_gpu_use import MultiGpuUse, Program, Use
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule, Scope
+from gpulint.values.constants import Constants
 
 _DRIVES_SEVERAL = frozenset({Approach.ONE_PROCESS, Approach.MODEL, Approach.SPAWN})
 _OF_DEEP_LEARNING = frozenset({"torchrun", "accelerate", "deepspeed", "horovodrun", "composer"})
@@ -72,7 +73,7 @@ def check(job: Job, project: Project) -> Iterator[Finding]:
         counted = processes(project, job, start)
         if counted is None or not 0 < counted[0] < gpus.value:
             continue
-        program = project.multi_gpu_use.started(start)
+        program = project.fact(MultiGpuUse).started(start)
         if program is None:
             if start.launch.launcher in _OF_DEEP_LEARNING and counted[0] > 1:
                 yield _finding(start, gpus, counted, Severity.ERROR)
@@ -114,7 +115,7 @@ def _spawned(program: Program, project: Project) -> tuple[int, Place] | None:
     for module in program.modules:
         for call in module.calls_by_name.get("spawn", []):
             for keyword in call.keywords:
-                known = project.constants.of(module, keyword.value) if keyword.arg == "nprocs" else None
+                known = project.fact(Constants).of(module, keyword.value) if keyword.arg == "nprocs" else None
                 numbers = [value for value in known.constants if isinstance(value, int)] if known else []
                 if known is not None and known.complete and len(numbers) == 1 == len(known.values):
                     return numbers[0], Place(module.path, module.syntax.span(keyword.value))

@@ -34,7 +34,9 @@ from gpulint.numerals import whole
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule, Scope
-from gpulint.semantic.module_index import ModuleIndex, last_name
+from gpulint.training.guards import Guards
+from gpulint.values.constants import Constants
+from gpulint.workspace.module_index import ModuleIndex, last_name
 
 _VISIBLE = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
 _TRAINERS = {
@@ -117,7 +119,7 @@ def _in_program(job: Job, start: JobLaunch, gpus: int, project: Project) -> Iter
     for target, value, _ in module.stores.get("environ", []):
         if isinstance(target, ast.Subscript) and value is not None and not _conditional(project, module, target):
             key = target.slice.value if isinstance(target.slice, ast.Constant) else None
-            known = project.constants.of(module, value)
+            known = project.fact(Constants).of(module, value)
             listed = devices(str(known.constants[0])) if known.complete and len(known.values) == 1 else ()
             if key in _VISIBLE and 0 < len(set(listed)) == len(listed) < gpus:
                 place = Place(module.path, module.syntax.span(value))
@@ -127,12 +129,12 @@ def _in_program(job: Job, start: JobLaunch, gpus: int, project: Project) -> Iter
 
 def _conditional(project: Project, module: ModuleIndex, node: ast.AST) -> bool:
     function = module.function(node)
-    return project.guards.is_conditional(module, node) or (function is not None and "test" in function.name)
+    return project.fact(Guards).is_conditional(module, node) or (function is not None and "test" in function.name)
 
 
 def _size(project: Project, module: ModuleIndex, node: ast.expr) -> int | None:
     """Number of devices that a constant names: ``1``, ``[0, 1]``, ``"0,1"``; None where it is unknown or "all"."""
-    known = project.constants.of(module, node)
+    known = project.fact(Constants).of(module, node)
     if not known.complete or len(known.values) != 1:
         return None
     value = known.constants[0]

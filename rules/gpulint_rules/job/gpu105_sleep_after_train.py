@@ -35,10 +35,12 @@ from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.launch.gpu_counts import BATCH
 from gpulint.launch.idle_commands import endless, sleeps
+from gpulint.launch.job_index import JobIndex
 from gpulint.launch.model_servers import server, waits_for_server
 from gpulint.launch.program_launches import launch
 from gpulint.libraries.gpu_libraries import PLAIN_COMMANDS
-from gpulint.programs.multi_gpu_use import Use
+from gpulint.programs.gpu_programs import GpuPrograms
+from gpulint.programs.multi_gpu_use import MultiGpuUse, Use
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
@@ -77,7 +79,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             yield _server_finding(document, *stuck)
     module = project.module(document)
     waits = list(last_statements(project, module)) if module is not None else []
-    if module is None or not waits or not project.gpu_programs.runs_on_gpu(module):
+    if module is None or not waits or not project.fact(GpuPrograms).runs_on_gpu(module):
         return
     for statement, work_node in waits:
         text = module.syntax.text(statement).splitlines()[0]
@@ -133,7 +135,7 @@ def _holds_gpus(document: Document, work: Command, project: Project) -> bool:
     if work.words and work.words[0].raw in _ARGUMENTS:
         return held or (document.kind is Kind.SHELL and document.matches(_TRAINS))
     started = launch(work)
-    linked = project.launched_at(document.path, work.span)
+    linked = project.fact(JobIndex).launches_at(document.path, work.span)
     if started is not None and started.launcher == "shell":
         scripts = [item.start.script for item in linked if item.start.script is not None]
         if not scripts or any(command.background for one in scripts for part in one.scripts for command in part.walk()):
@@ -142,7 +144,7 @@ def _holds_gpus(document: Document, work: Command, project: Project) -> bool:
         return True
     if any(item.job.gpus is not None and item.job.gpus.value != 0 for item in linked):
         return True
-    programs = (project.multi_gpu_use.started(item.start) for item in linked)
+    programs = (project.fact(MultiGpuUse).started(item.start) for item in linked)
     return any(program is not None and program.use is Use.YES and program.trains for program in programs)
 
 

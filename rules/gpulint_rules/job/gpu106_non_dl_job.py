@@ -30,7 +30,7 @@ from gpulint.finding import Finding, Place, Severity
 from gpulint.launch.idle_commands import session, stays_open
 from gpulint.launch.job import DeclaredCount, Job, JobCommand
 from gpulint.libraries.gpu_libraries import PLAIN_COMMANDS
-from gpulint.programs.multi_gpu_use import Use
+from gpulint.programs.multi_gpu_use import MultiGpuUse, Use
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule, Scope
 
@@ -95,7 +95,7 @@ def _idle(job: Job, project: Project) -> str | None:
             return None
         builds = any(_is_build(item) for item in job.commands)
         return "the job only builds software" if builds else "its commands compute nothing on one"
-    if project.multi_gpu_use.uses(job) is Use.NO and job.programs:
+    if project.fact(MultiGpuUse).uses(job) is Use.NO and job.programs:
         names = ", ".join(path.name for path in job.programs[:3])
         return f"{names} uses no GPU library"
     return None

@@ -38,13 +38,16 @@ from gpulint.documents.shell.script import Block
 from gpulint.finding import Finding, Severity
 from gpulint.fix import Safety
 from gpulint.launch.transfer_commands import install_tool
-from gpulint.programs.gpu_jobs import GpuJobCommand
+from gpulint.programs.gpu_jobs import GpuJobCommand, GpuJobs
+from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.programs.remote_functions import packages
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
-from gpulint.semantic.module_index import ModuleIndex
+from gpulint.semantic.points_to import Resolver
 from gpulint.source import Span
+from gpulint.training.loop_contexts import LoopContexts
+from gpulint.workspace.module_index import ModuleIndex
 
 _RUNNERS = frozenset(
     (
@@ -82,9 +85,9 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
 
 def installs(document: Document, project: Project) -> Iterator[tuple[GpuJobCommand, str]]:
     """Commands of a document that install packages in a GPU job, with the name of the installer."""
-    for held in project.gpu_jobs.commands_of(document):
+    for held in project.fact(GpuJobs).commands_of(document):
         tool = install_tool(project.models, held.command)
-        if tool and not _only_if_missing(held) and not project.gpu_jobs.only_sets_up(held.job):
+        if tool and not _only_if_missing(held) and not project.fact(GpuJobs).only_sets_up(held.job):
             yield held, tool
 
 
@@ -119,7 +122,7 @@ def _found_missing(block: Block) -> bool:
 def _declared(document: Document, project: Project) -> Iterator[Finding]:
     """Packages that a job spec lists as data."""
     seen: set[Span] = set()
-    for job, evidence in project.gpu_jobs.held_in(document.path):
+    for job, evidence in project.fact(GpuJobs).held_in(document.path):
         if not job.task.packages:
             continue
         span = job.task.packages[0][1]
@@ -139,7 +142,7 @@ def _declared(document: Document, project: Project) -> Iterator[Finding]:
 
 def _runtime_environments(document: Document, module: ModuleIndex, project: Project) -> Iterator[Finding]:
     """``runtime_env={"pip": [...]}`` of Ray in a program that asks for GPUs."""
-    if "runtime_env" not in module.syntax.source.text or not project.gpu_programs.runs_on_gpu(module):
+    if "runtime_env" not in module.syntax.source.text or not project.fact(GpuPrograms).runs_on_gpu(module):
         return
     for node in module.syntax.of(ast.Dict):
         if not _is_runtime_env(module, node):
@@ -151,7 +154,7 @@ def _runtime_environments(document: Document, module: ModuleIndex, project: Proj
                 and not isinstance(value, ast.Constant)
             ):
                 names = _strings(value) or [
-                    name for ref in project.resolver.points_to(module, value) for name in _strings(ref.node)
+                    name for ref in project.fact(Resolver).points_to(module, value) for name in _strings(ref.node)
                 ]
                 if names and not any("tpu" in name for name in names):
                     yield _finding(
@@ -192,7 +195,7 @@ def _is_runtime_env(module: ModuleIndex, node: ast.Dict) -> bool:
 
 def _from_python(document: Document, module: ModuleIndex, project: Project) -> Iterator[Finding]:
     """``os.system("pip install ...")`` in a program that trains on a GPU."""
-    for call in project.resolver.calls_to(module, _RUNNERS):
+    for call in project.fact(Resolver).calls_to(module, _RUNNERS):
         if not call.args:
             continue
         text = " ".join(_strings(call.args[0]))
@@ -202,7 +205,7 @@ def _from_python(document: Document, module: ModuleIndex, project: Project) -> I
             or _falls_back(module, call)
         ):
             continue
-        if project.loops.has_training_step(module) and project.gpu_programs.runs_on_gpu(module):
+        if project.fact(LoopContexts).has_training_step(module) and project.fact(GpuPrograms).runs_on_gpu(module):
             line = text.removeprefix("-m ")
             yield _finding(
                 document,

@@ -31,13 +31,15 @@ from gpulint.documents.base import Document
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.launch.job import Job
+from gpulint.launch.job_index import JobIndex
 from gpulint.libraries.gpu_libraries import PLAIN_COMMANDS
 from gpulint.programs.environment_variables import EnvironmentSetting, settings
-from gpulint.programs.multi_gpu_use import Use
+from gpulint.programs.multi_gpu_use import MultiGpuUse, Use
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
-from gpulint.semantic.module_index import ModuleIndex
+from gpulint.training.guards import Guards
+from gpulint.workspace.module_index import ModuleIndex
 
 NAMES = frozenset({"CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"})
 _NONE = frozenset({"", "-1", "none", "void", "nodevfiles", "no", "false", "null", "cpu"})
@@ -97,12 +99,12 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
 def _in_python(document: Document, project: Project, setting: EnvironmentSetting, trouble: str) -> Iterator[Finding]:
     module = project.module(document)
     node = setting.node
-    if module is None or node is None or setting.conditional or project.guards.is_conditional(module, node):
+    if module is None or node is None or setting.conditional or project.fact(Guards).is_conditional(module, node):
         return
     if trouble.startswith("hides every GPU") and "twice" not in trouble:
         if (
             _explained(module, node)
-            or project.guards.is_without_gpu(module, node)
+            or project.fact(Guards).is_without_gpu(module, node)
             or _is_for_another_device(module)
             or _SERVES.search(document.path.stem)
             or _in_helper(module, node)
@@ -110,7 +112,7 @@ def _in_python(document: Document, project: Project, setting: EnvironmentSetting
             return
         if document.kind is Kind.NOTEBOOK and len(_GPU_WORDS.findall(document.source.text)) < 2:
             return  # a notebook that calls a library of the tree, on the CPU as it says
-        program = project.multi_gpu_use.of(document.path)
+        program = project.fact(MultiGpuUse).of(document.path)
         if program.use is not Use.YES or not program.trains:
             return
     yield _finding(document, setting, trouble, "python", ())
@@ -158,7 +160,7 @@ def _in_launcher(document: Document, project: Project, setting: EnvironmentSetti
         if _GPU_IMAGE.search(image) and not re.search(r"cpu", image, re.IGNORECASE):
             yield _finding(document, setting, trouble, "dockerfile", ())
         return
-    for job in project.jobs_setting(document.path, setting.span):
+    for job in project.fact(JobIndex).jobs_setting(document.path, setting.span):
         if related := _needs_gpus(job, setting, project):
             yield _finding(document, setting, trouble, "shell" if assignment is not None else "spec", related)
             return
@@ -168,7 +170,7 @@ def _for_one_command(
     document: Document, project: Project, setting: EnvironmentSetting, trouble: str
 ) -> Iterator[Finding]:
     """``CUDA_VISIBLE_DEVICES= python x.py`` where a job that asks for GPUs starts nothing else."""
-    for job in project.jobs:
+    for job in project.fact(JobIndex).jobs():
         starts = [start for start in job.launches if start.script is None and not start.launch.uncalled]
         if job.gpus is None or job.gpus.value == 0 or len(starts) != 1 or starts[0].document is not document:
             continue
@@ -203,7 +205,7 @@ def _needs_gpus(job: Job, setting: EnvironmentSetting, project: Project) -> tupl
     if job.task.system:
         return ()
     for start in reached:
-        program = project.multi_gpu_use.started(start)
+        program = project.fact(MultiGpuUse).started(start)
         if program is not None and program.use is Use.YES and program.trains and len(job.launches) == len(reached):
             return (Place(start.place.path, start.place.span, "the program that could use them"),)
     return ()

@@ -33,7 +33,9 @@ from gpulint.programs.environment_variables import settings
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
-from gpulint.semantic.module_index import FUNCTIONS, ModuleIndex
+from gpulint.semantic.points_to import Resolver
+from gpulint.values.constants import Constants
+from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex
 
 _NAMES = frozenset({"CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"})
 _INITIALISES = frozenset(
@@ -109,7 +111,7 @@ def _initialises(project: Project, module: ModuleIndex, statement: ast.stmt) -> 
 
 
 def _touches_cuda(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
-    if project.resolver.call_names(module, call) & _INITIALISES:
+    if project.fact(Resolver).call_names(module, call) & _INITIALISES:
         return True
     if not isinstance(call.func, ast.Attribute):
         return False
@@ -117,10 +119,10 @@ def _touches_cuda(project: Project, module: ModuleIndex, call: ast.Call) -> bool
         return True
     if call.func.attr == "cuda":
         return not any(
-            name.startswith(("torch.", "numba", "pycuda")) for name in project.resolver.names(module, call.func)
+            name.startswith(("torch.", "numba", "pycuda")) for name in project.fact(Resolver).names(module, call.func)
         )
     if call.func.attr == "to" and call.args:
-        known = project.constants.of(module, call.args[0])
+        known = project.fact(Constants).of(module, call.args[0])
         return known.every(lambda value: isinstance(value, str) and value.startswith("cuda"))
     return False
 

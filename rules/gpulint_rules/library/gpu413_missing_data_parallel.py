@@ -36,11 +36,12 @@ from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.launch.gpu_counts import alone, counts_processes, processes, visible
 from gpulint.launch.job import Job
-from gpulint.programs.multi_gpu_use import Program, Use
+from gpulint.programs.multi_gpu_use import MultiGpuUse, Program, Use
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule, Scope
-from gpulint.semantic.module_index import ModuleIndex, last_name
+from gpulint.training.loop_contexts import LoopContexts
+from gpulint.workspace.module_index import ModuleIndex, last_name
 
 _WRAPPED = """\
 wrap the model in torch.nn.DataParallel (Figure 6 of the study), or request one GPU; one process per GPU is faster: \
@@ -81,7 +82,7 @@ def check(job: Job, project: Project) -> Iterator[Finding]:
             continue
         if counts_processes(start.launch) or processes(project, job, start) != (1, None) or start.program is None:
             continue
-        program = project.multi_gpu_use.of(start.program)
+        program = project.fact(MultiGpuUse).of(start.program)
         if program.use is not Use.YES or not program.libraries & _LIBRARIES or program.parallel or program.pinned:
             continue
         module = project.module_at(start.program)
@@ -108,7 +109,7 @@ def check(job: Job, project: Project) -> Iterator[Finding]:
 def _trains(program: Program, project: Project) -> bool:
     """Whether some module of the program runs training steps; a word is not enough here."""
     for module in program.modules:
-        if project.loops.has_training_step(module) or any(
+        if project.fact(LoopContexts).has_training_step(module) or any(
             _is_fit(call) for call in module.calls_by_name.get("fit", [])
         ):
             return True

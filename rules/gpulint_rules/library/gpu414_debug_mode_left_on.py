@@ -39,9 +39,13 @@ from gpulint.programs.environment_variables import is_explained, settings
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
-from gpulint.semantic.module_index import ModuleIndex, last_name
-from gpulint.training.guards import is_benchmark
+from gpulint.semantic.points_to import Resolver
+from gpulint.training.guards import Guards, is_benchmark
+from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
+from gpulint.values.arguments import Arguments
+from gpulint.values.constants import Constants
+from gpulint.workspace.module_index import ModuleIndex, last_name
 
 _ANOMALY = frozenset(
     {
@@ -74,7 +78,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         if is_explained(document, setting.span):
             continue
         module = project.module(document)
-        if module is not None and setting.node is not None and project.guards.is_debugging(module, setting.node):
+        if module is not None and setting.node is not None and project.fact(Guards).is_debugging(module, setting.node):
             continue
         yield RULE.finding(
             document.path,
@@ -90,8 +94,8 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         mode = _mode_of_call(module, call, project)
         if (
             mode is not None
-            and not project.guards.is_debugging(module, call)
-            and not project.guards.is_off_by_default(module, call)
+            and not project.fact(Guards).is_debugging(module, call)
+            and not project.fact(Guards).is_off_by_default(module, call)
         ):
             yield RULE.finding(
                 document.path,
@@ -106,17 +110,19 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
 def _mode_of_call(module: ModuleIndex, call: ast.Call, project: Project) -> DebugMode | None:
     name = last_name(call.func)
     if name in ("set_detect_anomaly", "detect_anomaly"):
-        names = project.resolver.call_names(module, call)
-        argument = project.arguments.value(module, call, "mode", 0)
+        names = project.fact(Resolver).call_names(module, call)
+        argument = project.fact(Arguments).value(module, call, "mode", 0)
         on = argument.every(lambda value: value is True) if call.args or call.keywords else name == "detect_anomaly"
         return DebugMode("anomaly detection", call) if names & _ANOMALY and on else None
-    if name == "Trainer" and project.arguments.value(module, call, "detect_anomaly").every(lambda value: value is True):
+    if name == "Trainer" and project.fact(Arguments).value(module, call, "detect_anomaly").every(
+        lambda value: value is True
+    ):
         return DebugMode("Trainer(detect_anomaly=True)", call, removable=False)
     if is_benchmark(module.path) or "nvtx" in module.path.stem:
         return None  # a program that is there to be profiled
-    if name in ("emit_nvtx", "emit_itt") and project.resolver.call_names(module, call) & _NVTX:
+    if name in ("emit_nvtx", "emit_itt") and project.fact(Resolver).call_names(module, call) & _NVTX:
         return DebugMode(name, call, removable=False) if _around_training(module, call, project) else None
-    if name == "profile" and project.resolver.call_names(module, call) & _PROFILERS:
+    if name == "profile" and project.fact(Resolver).call_names(module, call) & _PROFILERS:
         bounded = any(keyword.arg in ("schedule", "enabled") or keyword.arg is None for keyword in call.keywords)
         bounded = bounded or bool(call.args)  # the old profiler's `enabled`
         if not bounded and _around_training(module, call, project):
@@ -129,7 +135,10 @@ def _around_training(module: ModuleIndex, call: ast.Call, project: Project) -> b
     block = next((up for up in module.syntax.ancestors(call) if isinstance(up, ast.With)), None)
     if block is None or not any(item.context_expr is call for item in block.items):
         return False
-    return any(loop in set(walk(block)) and project.loops.role(module, loop) is Role.EPOCH for loop in module.loops)
+    return any(
+        loop in set(walk(block)) and project.fact(LoopContexts).role(module, loop) is Role.EPOCH
+        for loop in module.loops
+    )
 
 
 def _for_determinism(module: ModuleIndex, statement: ast.AST) -> bool:
@@ -158,12 +167,12 @@ def _cudnn_off(document: Document, module: ModuleIndex, project: Project) -> Ite
     for target, value, statement in module.stores.get("cudnn", []):
         if not isinstance(target, ast.Attribute) or target.attr != "enabled" or value is None:
             continue
-        if not project.resolver.names(module, target) & {"torch.backends.cudnn.enabled"}:
+        if not project.fact(Resolver).names(module, target) & {"torch.backends.cudnn.enabled"}:
             continue
-        if not project.constants.of(module, value).every(lambda constant: constant is False):
+        if not project.fact(Constants).of(module, value).every(lambda constant: constant is False):
             continue
         if (
-            not project.guards.is_conditional(module, statement)
+            not project.fact(Guards).is_conditional(module, statement)
             and not _for_determinism(module, statement)
             and not _is_switched_back(module, statement)
         ):

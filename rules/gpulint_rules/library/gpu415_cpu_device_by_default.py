@@ -35,11 +35,12 @@ from gpulint import regex
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.launch.job import Job, JobLaunch, Launched
-from gpulint.programs.multi_gpu_use import Use
+from gpulint.programs.multi_gpu_use import MultiGpuUse, Use
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule, Scope
-from gpulint.semantic.module_index import ModuleIndex
+from gpulint.training.guards import Guards
+from gpulint.workspace.module_index import ModuleIndex
 
 _DEVICE = frozenset({"--device", "--accelerator", "--dev", "--device_type", "--device-type"})
 _SWITCHES = frozenset(
@@ -67,7 +68,7 @@ def check(job: Job, project: Project) -> Iterator[Finding]:
         if start.program is None or start.launch.uncalled:
             continue
         module = project.module_at(start.program)
-        program = project.multi_gpu_use.of(start.program)
+        program = project.fact(MultiGpuUse).of(start.program)
         if module is not None and program.use is Use.YES and program.trains:
             yield from _options(job, start, module)
             yield from _calls(job, module, project)
@@ -140,7 +141,7 @@ def _calls(job: Job, module: ModuleIndex, project: Project) -> Iterator[Finding]
                     and isinstance(keyword.value, ast.Constant)
                     and keyword.value.value == "cpu"
                 )
-                if chosen and not project.guards.is_conditional(module, call):
+                if chosen and not project.fact(Guards).is_conditional(module, call):
                     place = Place(module.path, module.syntax.span(keyword.value))
                     yield _finding(
                         job,
@@ -160,7 +161,7 @@ def _calls(job: Job, module: ModuleIndex, project: Project) -> Iterator[Finding]
             empty
             and isinstance(kind, ast.Constant)
             and str(kind.value).upper() == "GPU"
-            and not project.guards.is_conditional(module, call)
+            and not project.fact(Guards).is_conditional(module, call)
         ):
             place = Place(module.path, module.syntax.span(call))
             yield _finding(

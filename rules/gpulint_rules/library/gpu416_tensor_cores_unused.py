@@ -35,10 +35,16 @@ from collections.abc import Iterator
 from gpulint import regex
 from gpulint.documents.base import Document
 from gpulint.finding import Finding, Severity
+from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.programs.import_closure import DOUBLE_PRECISION, LOWER_PRECISION, whole_program
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
-from gpulint.semantic.module_index import ModuleIndex
+from gpulint.semantic.points_to import Resolver
+from gpulint.training.guards import Guards
+from gpulint.training.loop_contexts import LoopContexts
+from gpulint.values.arguments import Arguments
+from gpulint.values.constants import Constants
+from gpulint.workspace.module_index import ModuleIndex
 
 _TF32 = frozenset({"torch.backends.cuda.matmul.allow_tf32", "torch.backends.cudnn.allow_tf32"})
 _REPRODUCIBLE = regex.compile(r"seed|repr[eo]duc|use_deterministic_algorithms|CUBLAS_WORKSPACE_CONFIG", re.IGNORECASE)
@@ -69,10 +75,10 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         return
     switches = [*_switches(project, module)]
     sizes = [*_odd_sizes(project, module)]
-    if not (switches or sizes) or not project.gpu_programs.runs_on_gpu(module):
+    if not (switches or sizes) or not project.fact(GpuPrograms).runs_on_gpu(module):
         return
     program = whole_program(project, module)
-    if program is None or not any(project.loops.has_training_step(other) for other in program.modules):
+    if program is None or not any(project.fact(LoopContexts).has_training_step(other) for other in program.modules):
         return
     if program.mentions(DOUBLE_PRECISION):
         return
@@ -111,10 +117,14 @@ def _switches(project: Project, module: ModuleIndex) -> Iterator[tuple[ast.stmt 
     """(place, message, kind) of the switches that a module turns the slow way, the first of each kind."""
     found = list[tuple[ast.stmt | ast.expr, str, str]]()
     for target, value, statement in [*module.stores.get("cudnn", []), *module.stores.get("matmul", [])]:
-        if value is None or not isinstance(target, ast.Attribute) or project.guards.is_conditional(module, statement):
+        if (
+            value is None
+            or not isinstance(target, ast.Attribute)
+            or project.fact(Guards).is_conditional(module, statement)
+        ):
             continue
-        names = project.resolver.names(module, target)
-        on = project.constants.of(module, value)
+        names = project.fact(Resolver).names(module, target)
+        on = project.fact(Constants).of(module, value)
         if names & _TF32 and on.every(lambda constant: constant is False):
             found.append((statement, "TF32 is not allowed", "tf32"))
         elif "torch.backends.cudnn.benchmark" in names and on.every(lambda constant: constant is False):
@@ -122,8 +132,8 @@ def _switches(project: Project, module: ModuleIndex) -> Iterator[tuple[ast.stmt 
         elif "torch.backends.cudnn.deterministic" in names and on.every(lambda constant: constant is True):
             found.append((statement, "cudnn.deterministic is on, though nothing is seeded", "cudnn"))
     for call in module.calls_by_name.get("set_float32_matmul_precision", []):
-        precision = project.arguments.value(module, call, "precision", 0)
-        if precision.every(lambda value: value == "highest") and not project.guards.is_conditional(module, call):
+        precision = project.fact(Arguments).value(module, call, "precision", 0)
+        if precision.every(lambda value: value == "highest") and not project.fact(Guards).is_conditional(module, call):
             found.append((call, "float32 products may not use TF32", "tf32"))
     seen = set[str]()
     for place, what, kind in sorted(found, key=lambda switch: switch[0].lineno):
@@ -137,7 +147,7 @@ def _odd_sizes(project: Project, module: ModuleIndex) -> Iterator[tuple[ast.Call
     layers: dict[ast.AST | None, list[tuple[ast.Call, int | None, int | None]]] = {}
     for name in ("Linear", "Embedding", "Conv1d", "Conv2d", "Conv3d"):
         for call in module.calls_by_name.get(name, []):
-            qualified = project.resolver.call_names(module, call)
+            qualified = project.fact(Resolver).call_names(module, call)
             if len(qualified) == 1 and (names := _LAYERS.get(min(qualified))):
                 given, made = (
                     _size(project, module, call, argument, at) if argument else None
@@ -154,7 +164,7 @@ def _odd_sizes(project: Project, module: ModuleIndex) -> Iterator[tuple[ast.Call
 
 def _size(project: Project, module: ModuleIndex, call: ast.Call, argument: str, position: int) -> int | None:
     """The size if it is one number that the module itself writes down."""
-    known = project.arguments.value(module, call, argument, position)
+    known = project.fact(Arguments).value(module, call, argument, position)
     values = known.values
     if not known.complete or len(values) != 1 or values[0].source != "literal":
         return None

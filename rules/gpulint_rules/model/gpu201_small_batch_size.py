@@ -45,15 +45,18 @@ from gpulint.numerals import whole
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
-from gpulint.semantic.module_index import ModuleIndex
 from gpulint.semantic.unused_symbols import is_option_read, is_replaced
 from gpulint.source import Span
 from gpulint.training.guards import is_benchmark
+from gpulint.training.loader_flow import LoaderFlow
+from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
+from gpulint.values.constants import Constants
 from gpulint.values.parameter_defaults import is_overridden
 from gpulint.workload import deepspeed
-from gpulint.workload.batch_size_limits import declared_sizes
-from gpulint.workload.batch_sources import HEAD, Split
+from gpulint.workload.batch_size_limits import BatchSizeLimits, declared_sizes
+from gpulint.workload.batch_sources import BatchSource, BatchSources, place_in_call
+from gpulint.workload.data_split import Split
 from gpulint.workload.evaluation_batches import few_graphs
 from gpulint.workload.small_batches import (
     LARGE_GLOBAL,
@@ -63,9 +66,13 @@ from gpulint.workload.small_batches import (
     is_explained,
     is_small,
     names_large_model,
+    names_no_training,
+    names_reinforcement,
+    names_training,
     training_sizes,
     written_lengths,
 )
+from gpulint.workspace.module_index import ModuleIndex
 
 _FRAMEWORKS = frozenset(
     (
@@ -79,22 +86,6 @@ _BATCH_SIZE = regex.compile(r"batch[-_]?size|bsz", re.IGNORECASE)
 _TRAINS = regex.compile(
     r"(^|[._])((base_|max_|num_|number_of_)?(epochs?|lr)|learning_rate|max_steps|optimizer)(\.|$)", re.IGNORECASE
 )
-_NO_TRAINING = regex.compile(
-    r"(^|_)(prepare|preprocess|extract|convert|download|export|eval|evaluate|evaluation|generate|predict)(_|$)",
-    re.IGNORECASE,
-)
-"""Programs that make data or evaluate: their batches are no training's."""
-
-
-_INFERS = regex.compile(r"(^|_)(infer|inference)(_|$)", re.IGNORECASE)
-"""Scripts that apply a model, often one sample at a time to tell how long that takes."""
-_SAYS_TRAINING = regex.compile(
-    r"train|tun(e|ing)|sft|dpo|epoch|learning[-_]?rate|(^|[-_.])lr\b|max[-_]?(steps|iters)|optim|weight[-_]decay",
-    re.IGNORECASE,
-)
-"""Words of a command that trains; without one, what a program from elsewhere does with its batches is not known."""
-_REINFORCES = regex.compile(r"(^|_)(ppo|grpo|rloo|reinforce|rlhf)(_|$)", re.IGNORECASE)
-"""Programs whose batches are bound by what they sample themselves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,22 +167,24 @@ def _is_small_setting(size: int, text: str) -> bool:
 def _python(document: Document, project: Project, module: ModuleIndex) -> Iterator[Finding]:
     declared = list(declared_sizes(project, module))
     uses = any(binding.target.split(".", 1)[0] in _FRAMEWORKS for binding in module.imports)
-    made = project.batch_sources.in_module(module) if uses else []
+    made = project.fact(BatchSources).in_module(module) if uses else []
     sources = [source for source in made if source.split in (Split.TRAIN, Split.BOTH)]
     configured = list(deepspeed.in_program(project, module)) if uses else []
-    if not (declared or sources or configured) or project.batch_size_limits.reason(module):
+    if not (declared or sources or configured) or project.fact(BatchSizeLimits).reason(module):
         return
     text = " ".join(module.calls_by_name)
     if declared and not (uses and _computes(project, module)):
-        declared = [item for item in declared if project.batch_size_limits.trained_with(item[0])]
+        declared = [item for item in declared if project.fact(BatchSizeLimits).trained_with(item[0])]
     by_deepspeed = deepspeed.makes_batches(project, module)
     for option, name, size in declared:
         if by_deepspeed and not is_option_read(option):
             continue
         if size > 1 and is_small(size, text):
-            yield _finding(document, project.constants.place(option).span, f"{name} defaults to {size}", size)
+            yield _finding(document, project.fact(Constants).place(option).span, f"{name} defaults to {size}", size)
     loaded = {
-        value for source in sources for value in project.constants.of(source.batch.module, source.batch.node).constants
+        value
+        for source in sources
+        for value in project.fact(Constants).of(source.batch.module, source.batch.node).constants
     }
     for call, batch in configured:
         # A loader of the program's own takes as many samples as it is told.
@@ -201,14 +194,22 @@ def _python(document: Document, project: Project, module: ModuleIndex) -> Iterat
             yield _finding(
                 document, span, f"{batch.key} is {batch.size}", batch.size, *(() if here else (batch.place,))
             )
+    yield from _made(document, project, module, sources, bool(declared))
+
+
+def _made(
+    document: Document, project: Project, module: ModuleIndex, sources: list[BatchSource], declared: bool
+) -> Iterator[Finding]:
+    """Small batches where they are made; ``declared`` if the module's options have been judged already."""
+    text = " ".join(module.calls_by_name)
     lengths = written_lengths(module) if sources else {}
     for source in sources:
-        known = project.constants.of(source.batch.module, source.batch.node)
+        known = project.fact(Constants).of(source.batch.module, source.batch.node)
         if not known.every(lambda value: isinstance(value, int) and is_small(value, text)):
             continue
         if known.every(lambda value: isinstance(value, int) and fills_by_length(lengths, value)):
             continue
-        if project.batch_size_limits.only_looked_at(module, source.node) or few_graphs(module, source):
+        if project.fact(BatchSizeLimits).only_looked_at(module, source.node) or few_graphs(module, source):
             continue
         if is_replaced(module, source.node):
             continue
@@ -222,7 +223,7 @@ def _python(document: Document, project: Project, module: ModuleIndex) -> Iterat
                 span = (
                     value.place.span
                     if source.keyword or value.source == "default"
-                    else _within(value.place.span, used.span)
+                    else place_in_call(value.place.span, used.span)
                 )
                 assert isinstance(value.value, int)
                 what = f"training batch size is {value.value}"
@@ -232,23 +233,14 @@ def _python(document: Document, project: Project, module: ModuleIndex) -> Iterat
 def _computes(project: Project, module: ModuleIndex) -> bool:
     """Does the module train or evaluate, as opposed to exporting or converting a model?"""
     if (
-        project.loops.has_training_step(module)
-        or project.batch_sources.in_module(module)
-        or project.loaders.in_module(module)
+        project.fact(LoopContexts).has_training_step(module)
+        or project.fact(BatchSources).in_module(module)
+        or project.fact(LoaderFlow).in_module(module)
     ):
         return True
     if module.calls_by_name.keys() & {"fit", "fit_generator", "train", "Trainer"}:
         return True
-    return any(project.loops.role(module, loop) is not Role.OTHER for loop in module.loops)
-
-
-def _within(value: Span, call: Span) -> Span:
-    """The call's place for a number inside of its first lines, else the number's."""
-    inside = value.cell == call.cell and (call.line, call.column) <= (value.line, value.column) <= (
-        call.end_line,
-        call.end_column,
-    )
-    return call if inside and value.line <= call.line + HEAD else value
+    return any(project.fact(LoopContexts).role(module, loop) is not Role.OTHER for loop in module.loops)
 
 
 def _task(document: Document, project: Project, task: Task) -> Iterator[Finding]:
@@ -271,14 +263,14 @@ def _launch(document: Document, project: Project, launch: Launch) -> Iterator[Fi
     if launch.program is None and launch.module is None:
         return
     program = PurePath(launch.program or "")
-    if _NO_TRAINING.search(program.stem) or _REINFORCES.search(program.stem):
+    if names_no_training(program.stem) or names_reinforcement(program.stem):
         return
-    if document.kind is Kind.SHELL and (_NO_TRAINING.search(document.path.stem) or _INFERS.search(document.path.stem)):
+    if document.kind is Kind.SHELL and names_no_training(document.path.stem, inference=True):
         return
     if is_benchmark(program) or is_benchmark(document.path):
         return
     known = any(path.name == program.name for path in project.files) or not program.name
-    if not known and not any(map(_SAYS_TRAINING.search, [program.name, *words])):
+    if not known and not any(map(names_training, [program.name, *words])):
         return
     options = passed_options(launch.args)
     texts = {name: option.value for name, option in options.items()}
@@ -302,7 +294,7 @@ def _configuration(document: Document) -> Iterator[Finding]:
     text = document.source.text
     if not _BATCH_SIZE.search(text) or not re.search(r"epoch|lr|optim", text, re.IGNORECASE):
         return
-    if names_large_model(text) or names_large_model(document.path.stem) or _REINFORCES.search(document.path.stem):
+    if names_large_model(text) or names_large_model(document.path.stem) or names_reinforcement(document.path.stem):
         return
     from gpulint.documents.yamlvalues import flatten
 

@@ -38,14 +38,18 @@ from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.launch.option_parser import passed_options
 from gpulint.launch.program_launches import launches
+from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 from gpulint.semantic.argument_binding import argument_of
-from gpulint.semantic.module_index import ModuleIndex, NodeRef
+from gpulint.semantic.points_to import Resolver
+from gpulint.values.constants import Constants
 from gpulint.workload import train_eval_pairs
-from gpulint.workload.batch_sources import HEAD, BatchSource, Split, home, split_of
+from gpulint.workload.batch_sources import HEAD, BatchSource, BatchSources, home
+from gpulint.workload.data_split import Split, split_of
 from gpulint.workload.evaluation_batches import has_reason, never_evaluates, one_is_enough, only_evaluates, trained_on
+from gpulint.workspace.module_index import ModuleIndex, NodeRef
 
 _SAMPLES = 2
 """Smallest evaluation batch to report where the program is not read: one sample at a time often has a reason."""
@@ -73,9 +77,9 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
 
 
 def _python(document: Document, project: Project, module: ModuleIndex) -> Iterator[Finding]:
-    if document.kind is Kind.NOTEBOOK and not project.gpu_programs.runs_on_gpu(module):
+    if document.kind is Kind.NOTEBOOK and not project.fact(GpuPrograms).runs_on_gpu(module):
         return  # batches for an endpoint, or a model of scikit-learn
-    if project.gpu_programs.is_elsewhere(module):
+    if project.fact(GpuPrograms).is_elsewhere(module):
         return
     found = _all(project, module)
     if (fits := project.batch_that_fits(document.path)) is not None and fits.evaluation > 0:
@@ -101,7 +105,7 @@ def _informed(finding: Finding, fits: BatchSizes) -> Finding:
 
 def _all(project: Project, module: ModuleIndex) -> Iterator[Finding]:
     groups: dict[ast.AST | None, list[BatchSource]] = {}
-    made = project.batch_sources.in_module(module)
+    made = project.fact(BatchSources).in_module(module)
     for source in made:
         groups.setdefault(home(source.call), []).append(source)
     for where, sources in groups.items():
@@ -122,7 +126,7 @@ def _all(project: Project, module: ModuleIndex) -> Iterator[Finding]:
 def _shared(project: Project, module: ModuleIndex) -> Iterator[Finding]:
     """Loaders of a helper that is called for both splits, at the helper unless it is called in its own module."""
     seen = set[ast.AST]()
-    for shared in project.batch_sources.shared(module):
+    for shared in project.fact(BatchSources).shared(module):
         at = shared.evaluation if shared.evaluation.module is module else shared.call
         if at.node in seen:
             continue
@@ -135,8 +139,8 @@ def _shared(project: Project, module: ModuleIndex) -> Iterator[Finding]:
             f"evaluation batch size uses the training batch size ({size})",
             help=f"add a batch-size parameter to the helper, and pass e.g. `{double(size)}` for evaluation",
             related=(
-                project.constants.place(shared.evaluation, "called for evaluation here"),
-                project.constants.place(shared.training, "called for training here"),
+                project.fact(Constants).place(shared.evaluation, "called for evaluation here"),
+                project.fact(Constants).place(shared.training, "called for training here"),
             ),
         )
 
@@ -192,7 +196,7 @@ def _lifted(
         size = source.batch.node
         if source.split is not Split.TRAIN or helper is None or helper is where or not isinstance(size, ast.Name):
             continue
-        for site in project.resolver.call_sites(module, helper):
+        for site in project.fact(Resolver).call_sites(module, helper):
             assert isinstance(site.node, ast.Call)
             passed = argument_of(helper, site.node, size.id)
             if passed is not None and site.module is module and home(site) is where:
@@ -201,13 +205,13 @@ def _lifted(
 
 def _check(project: Project, module: ModuleIndex, source: BatchSource, training: list[BatchSource]) -> Finding | None:
     if source.split is Split.BOTH:
-        if project.resolver.callees(module, source.node):
+        if project.fact(Resolver).callees(module, source.node):
             return None
         return _finding(source, None, "one batch size serves training and evaluation")
     if (
         source.split is not Split.EVAL
         or has_reason(project, module, source)
-        or project.batch_sources.trains(source.call.module, source.node)
+        or project.fact(BatchSources).trains(source.call.module, source.node)
     ):
         return None
     for other in training:
@@ -239,14 +243,14 @@ def _same(source: BatchSource, other: BatchSource) -> bool:
 
 def _sizes(project: Project, source: BatchSource) -> list[int]:
     """All sizes that the batches may have; empty if not wholly known."""
-    known = project.constants.of(source.batch.module, source.batch.node)
+    known = project.fact(Constants).of(source.batch.module, source.batch.node)
     if not known.every(lambda value: isinstance(value, int) and not isinstance(value, bool) and value > 0):
         return []  # -1 and 0 stand for a size that is worked out elsewhere
     return [value.value for value in known.values if isinstance(value.value, int)]
 
 
 def _smaller(project: Project, source: BatchSource, other: BatchSource, size: int, train: int) -> Finding:
-    known = project.constants.of(source.batch.module, source.batch.node)
+    known = project.fact(Constants).of(source.batch.module, source.batch.node)
     what = _compared(size, train)
     finding = _finding(source, other, what, train)
     places = {value.place for value in known.values}

@@ -34,8 +34,10 @@ from gpulint.project import Project
 from gpulint.query import query
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
-from gpulint.semantic.module_index import LoopNode, ModuleIndex, dotted, last_name
+from gpulint.training.guards import Guards
+from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
+from gpulint.workspace.module_index import LoopNode, ModuleIndex, dotted, last_name
 
 _DETACHING = frozenset({"item", "detach", "detach_", "float", "tolist", "cpu", "numpy", "data"})
 _PASSING = frozenset({"mean", "sum", "clone", "float", "squeeze", "view", "reshape"})
@@ -56,14 +58,14 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         return
     for loop in module.loops:
         losses = _differentiated(project, module, loop)
-        if not losses or project.loops.role(module, loop) is not Role.STEP:
+        if not losses or project.fact(LoopContexts).role(module, loop) is not Role.STEP:
             continue
         for kept, into in _kept(loop):
             tensor = _carried(kept)
             name = dotted(tensor) if tensor is not None else ""
             if tensor is None or name not in losses or into in losses or not _outlives(project, module, loop, into):
                 continue
-            if name in _detached(module, loop) or project.guards.is_without_gradients(module, tensor):
+            if name in _detached(module, loop) or project.fact(Guards).is_without_gradients(module, tensor):
                 continue
             yield RULE.finding(
                 document.path,
@@ -78,7 +80,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
 def _differentiated(project: Project, module: ModuleIndex, loop: LoopNode) -> dict[str, ast.Call]:
     """Names that ``backward`` runs on in the loop -> the call."""
     found: dict[str, ast.Call] = {}
-    for call in project.loops.calls_in(module, loop):
+    for call in project.fact(LoopContexts).calls_in(module, loop):
         name = last_name(call.func)
         if name not in ("backward", "manual_backward") or not isinstance(call.func, ast.Attribute):
             continue
@@ -126,7 +128,11 @@ def _outlives(project: Project, module: ModuleIndex, loop: LoopNode, name: str) 
     function = module.function(loop) or module.syntax.tree
     made = [node for node in _changes(module, function).made.get(name, ()) if node.lineno < loop.lineno]
     # Several steps on one batch: the total of a batch lives as long as that.
-    batches = {outer for outer in project.loops.around(module, loop) if project.loops.over_loader(module, outer)}
+    batches = {
+        outer
+        for outer in project.fact(LoopContexts).around(module, loop)
+        if project.fact(LoopContexts).over_loader(module, outer)
+    }
     return bool(made) and not any(up in batches for node in made for up in module.syntax.ancestors(node))
 
 

@@ -34,13 +34,17 @@ from gpulint import regex
 from gpulint.documents.base import Document
 from gpulint.documents.python import walk
 from gpulint.finding import Finding, Severity
+from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.programs.import_closure import DOUBLE_PRECISION, LOWER_PRECISION, WholeProgram, whole_program
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
-from gpulint.semantic.module_index import ModuleIndex, last_name
+from gpulint.semantic.points_to import Resolver
 from gpulint.source import Span
+from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
+from gpulint.workload.batch_size_limits import BatchSizeLimits
 from gpulint.workload.small_batches import names_large_model
+from gpulint.workspace.module_index import ModuleIndex, last_name
 
 _MANY_LAYERS, _WIDE = 12, 1024
 """A transformer of that many layers, or of that width, is a large one."""
@@ -70,8 +74,8 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
     found = _training(project, module)
     if (
         found is None
-        or not project.gpu_programs.runs_on_gpu(module)
-        or project.batch_size_limits.reason(module) in _ON_PURPOSE
+        or not project.fact(GpuPrograms).runs_on_gpu(module)
+        or project.fact(BatchSizeLimits).reason(module) in _ON_PURPOSE
     ):
         return
     program = whole_program(project, module)
@@ -95,14 +99,14 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
 def _training(project: Project, module: ModuleIndex) -> Span | None:
     """The head of the loop that takes training steps, or the arguments of a Hugging Face trainer."""
     for call in module.calls_by_name.get("TrainingArguments", []):
-        names = project.resolver.call_names(module, call)
+        names = project.fact(Resolver).call_names(module, call)
         if any(name.startswith("transformers.") for name in names) and all(word.arg for word in call.keywords):
             return module.syntax.span(call)
     for loop in module.loops:
         calls = (node for node in walk(loop) if isinstance(node, ast.Call))
         if (
-            any(project.loops.is_training_step(module, call) for call in calls)
-            and project.loops.role(module, loop) is Role.STEP
+            any(project.fact(LoopContexts).is_training_step(module, call) for call in calls)
+            and project.fact(LoopContexts).role(module, loop) is Role.STEP
         ):
             return module.syntax.head(loop)
     return None

@@ -33,11 +33,18 @@ from gpulint import regex
 from gpulint.documents.base import Document
 from gpulint.finding import Finding, Place, Severity
 from gpulint.libraries.hub_ids import is_model_id
+from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.programs.import_closure import whole_program
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
-from gpulint.semantic.module_index import ModuleIndex
-from gpulint.workload.batch_sources import Split
+from gpulint.semantic.points_to import Resolver
+from gpulint.training.loop_contexts import LoopContexts
+from gpulint.values.arguments import Arguments
+from gpulint.values.constants import Constants
+from gpulint.workload.batch_size_limits import BatchSizeLimits
+from gpulint.workload.batch_sources import BatchSources
+from gpulint.workload.data_split import Split
+from gpulint.workspace.module_index import ModuleIndex
 
 _BILLIONS = regex.compile(r"(?:^|[-_/])(\d+(?:\.\d+)?)b(?:$|[-_.])", re.IGNORECASE)
 _LARGE = regex.compile(r"[-_](large|xl|xxl|xlarge|xxlarge|huge|giant)(?:$|[-_.])", re.IGNORECASE)
@@ -55,16 +62,23 @@ _SAVES_MEMORY = regex.compile(
 
 def check(document: Document, project: Project) -> Iterator[Finding]:
     module = project.module(document)
-    if module is None or _SAVES_MEMORY.search(document.source.text) or not project.gpu_programs.runs_on_gpu(module):
+    if (
+        module is None
+        or _SAVES_MEMORY.search(document.source.text)
+        or not project.fact(GpuPrograms).runs_on_gpu(module)
+    ):
         return
     batch = _small_batch(project, module)
     model = _large_model(project, module) if batch is not None else None
-    if batch is None or model is None or project.batch_size_limits.reason(module) == "a test":
+    if batch is None or model is None or project.fact(BatchSizeLimits).reason(module) == "a test":
         return
     program = whole_program(project, module)
     if program is None or program.mentions(_SAVES_MEMORY):
         return
-    if not project.loops.has_training_step(module) and not module.calls_by_name.keys() & {"Trainer", "Seq2SeqTrainer"}:
+    if not project.fact(LoopContexts).has_training_step(module) and not module.calls_by_name.keys() & {
+        "Trainer",
+        "Seq2SeqTrainer",
+    }:
         return
     call, name = model
     size, place = batch
@@ -87,10 +101,10 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
 def _large_model(project: Project, module: ModuleIndex) -> tuple[ast.Call, str] | None:
     """The call that loads a large transformer of a hub by a name that is known."""
     for call in module.calls_by_name.get("from_pretrained", []):
-        owners = project.resolver.call_names(module, call)
+        owners = project.fact(Resolver).call_names(module, call)
         if not any(owner.startswith("transformers.") and _loads_model(owner) for owner in owners):
             continue
-        known = project.arguments.value(module, call, "pretrained_model_name_or_path", 0)
+        known = project.fact(Arguments).value(module, call, "pretrained_model_name_or_path", 0)
         if known.every(lambda value: isinstance(value, str) and _is_large(value)):
             return call, str(known.constants[0])
     return None
@@ -111,9 +125,9 @@ def _is_large(name: str) -> bool:
 def _small_batch(project: Project, module: ModuleIndex) -> tuple[int, Place] | None:
     """The size of the training batches and its place, if it is known, small and the same for all."""
     found = list[tuple[int, Place]]()
-    for source in project.batch_sources.in_module(module):
+    for source in project.fact(BatchSources).in_module(module):
         if source.split is Split.TRAIN:
-            known = project.constants.of(source.batch.module, source.batch.node)
+            known = project.fact(Constants).of(source.batch.module, source.batch.node)
             if not known.every(lambda value: isinstance(value, int) and 0 < value <= _SMALL):
                 return None
             found += [(int(str(value.value)), value.place) for value in known.values]

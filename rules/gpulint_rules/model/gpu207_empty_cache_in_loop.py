@@ -30,6 +30,8 @@ from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
+from gpulint.semantic.points_to import Resolver
+from gpulint.training.guards import Guards
 from gpulint.training.loop_roles import Role
 from gpulint.training.repetition import training_contexts
 
@@ -41,12 +43,16 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
     if module is None:
         return
     for call in [*module.calls_by_name.get("empty_cache", []), *module.calls_by_name.get("collect", [])]:
-        names = project.resolver.call_names(module, call) & _CALLS
+        names = project.fact(Resolver).call_names(module, call) & _CALLS
         contexts = training_contexts(project, module, call) if names else []
         step = next((context for context in contexts if context.role is Role.STEP), None)
-        if step is None or project.guards.is_conditional(module, call) or project.guards.is_debugging(module, call):
+        if (
+            step is None
+            or project.fact(Guards).is_conditional(module, call)
+            or project.fact(Guards).is_debugging(module, call)
+        ):
             continue
-        if any(project.guards.is_conditional(site.module, site.node) for site in step.calls):
+        if any(project.fact(Guards).is_conditional(site.module, site.node) for site in step.calls):
             continue
         assert isinstance(step.loop.node, ast.stmt)
         yield RULE.finding(

@@ -45,14 +45,14 @@ from gpulint.libraries import gate_words
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
-from gpulint.semantic.module_index import ModuleIndex, NodeRef
 from gpulint.semantic.path_conditions import conditions
-from gpulint.training.guards import is_benchmark
-from gpulint.training.loop_contexts import LoopContext
+from gpulint.training.guards import Guards, is_benchmark
+from gpulint.training.loop_contexts import LoopContext, LoopContexts
 from gpulint.training.loop_roles import Role
 from gpulint.training.repetition import training_contexts
-from gpulint.transfers.checkpoints import Save
-from gpulint.transfers.storage import UNKNOWN, Location
+from gpulint.transfers.checkpoints import Checkpoints, Save
+from gpulint.transfers.storage import UNKNOWN, Location, StorageLocations
+from gpulint.workspace.module_index import ModuleIndex, NodeRef
 
 _TPU = regex.compile(r"(^|_|\b)(tpu|xla|xm)(_|\b)", re.IGNORECASE)
 _LONGEST = 120
@@ -72,11 +72,11 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
     module = project.module(document)
     if module is None:
         return
-    for save in project.checkpoints.in_module(module):
+    for save in project.fact(Checkpoints).in_module(module):
         here = _contexts_here(project, module, save.node)
         if save.is_callback or here:
             yield from _report(project, save.call, save, here)
-    for call, save in project.checkpoints.through_helpers(module):
+    for call, save in project.fact(Checkpoints).through_helpers(module):
         here = _contexts_here(project, module, call.node)
         if here:
             yield from _report(project, call, save, here)
@@ -84,7 +84,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
 
 def _contexts_here(project: Project, module: ModuleIndex, node: ast.AST) -> list[LoopContext]:
     """The training contexts whose loop stands in the module itself."""
-    if not project.loops.may_train(module):
+    if not project.fact(LoopContexts).may_train(module):
         return []
     return [context for context in training_contexts(project, module, node) if context.loop.module is module]
 
@@ -95,10 +95,14 @@ def _report(project: Project, at: NodeRef, save: Save, contexts: list[LoopContex
     if (
         (location.is_local and not reported)
         or (save.only_remote and not location.is_remote)
-        or project.guards.is_debugging(at.module, at.node)
+        or project.fact(Guards).is_debugging(at.module, at.node)
     ):
         return
-    if _is_for_tpu(save.call) or project.guards.is_at_loop_end(at.module, at.node) or is_benchmark(at.module.path):
+    if (
+        _is_for_tpu(save.call)
+        or project.fact(Guards).is_at_loop_end(at.module, at.node)
+        or is_benchmark(at.module.path)
+    ):
         return
     assert isinstance(at.node, ast.Call)
     loop = "training" if any(context.role is Role.STEP for context in contexts) else "epoch"
@@ -167,7 +171,7 @@ def _advice(save: Save) -> str:
 def _location(project: Project, save: Save) -> Location:
     if save.path is None or not isinstance(save.path.node, ast.expr):
         return UNKNOWN
-    return project.storage_locations.of(save.path.module, save.path.node)
+    return project.fact(StorageLocations).of(save.path.module, save.path.node)
 
 
 def _statement(context: LoopContext) -> ast.stmt:

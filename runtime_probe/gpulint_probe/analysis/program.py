@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpulint.escaping import printable
+from gpulint.launch.job_index import JobIndex
 
 if TYPE_CHECKING:
     from gpulint.finding import Finding
@@ -99,7 +100,7 @@ def _read(command: Sequence[str], folder: Path, gpus: int) -> Program:
 def _files(project: Project, script: Path) -> list[Path]:
     """The command, the scripts and programs that it starts, and the modules of the tree that these import."""
     found: dict[Path, None] = {script: None}
-    for job in project.jobs:
+    for job in project.fact(JobIndex).jobs():
         found |= dict.fromkeys(document.path for document in job.scripts)
         found |= dict.fromkeys(job.programs)
     todo = [path for path in found if path.suffix in (".py", ".ipynb")]

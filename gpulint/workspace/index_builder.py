@@ -6,7 +6,17 @@ import ast
 from collections.abc import Iterable
 
 from gpulint.documents.python import PythonModule, children, walk
-from gpulint.semantic.module_index import COMPREHENSIONS, Binding, BindingKind, ModuleIndex, Scope, ScopeNode, last_name
+from gpulint.workspace.module_index import (
+    COMPREHENSIONS,
+    Binding,
+    BindingKind,
+    FunctionNode,
+    LoopNode,
+    ModuleIndex,
+    Scope,
+    ScopeNode,
+    last_name,
+)
 
 _BINDING = (ast.NamedExpr, ast.Lambda, *COMPREHENSIONS)
 """Expressions that bind names or open a scope."""
@@ -93,10 +103,35 @@ class _IndexBuilder:
             self.body(node.orelse, scope)  # type: ignore[attr-defined]
             return
         match node:
+            case ast.Assign() | ast.AnnAssign() | ast.AugAssign():
+                self._assignment(node, scope)
+            case ast.Import() | ast.ImportFrom():
+                self._import(node, scope)
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                self._definition(node, scope)
+            case ast.For() | ast.AsyncFor() | ast.While() | ast.With() | ast.AsyncWith() | ast.Match():
+                self._block(node, scope)
+            case ast.Global(names=names) | ast.Nonlocal(names=names):
+                scope.outer.update(names)
+            case _:
+                self._generic(node, scope)
+
+    def _assignment(self, node: ast.Assign | ast.AnnAssign | ast.AugAssign, scope: Scope) -> None:
+        match node:
             case ast.Assign(targets=targets, value=value):
                 self._expression(value, scope)
                 for target in targets:
                     self._target(target, scope, BindingKind.ASSIGN, node, value)
+            case ast.AnnAssign(target=target, value=value):
+                if value is not None:
+                    self._expression(value, scope)
+                self._target(target, scope, BindingKind.ASSIGN, node, value)
+            case ast.AugAssign(target=target, value=value):
+                self._expression(value, scope)
+                self._target(target, scope, BindingKind.AUGMENT, node, None)
+
+    def _import(self, node: ast.Import | ast.ImportFrom, scope: Scope) -> None:
+        match node:
             case ast.Import(names=names):
                 for alias in names:
                     top = alias.name.split(".", 1)[0]
@@ -105,11 +140,14 @@ class _IndexBuilder:
                     )
                     if not alias.asname and top != alias.name:
                         self.module.imports.append(Binding(BindingKind.IMPORT, node, scope, target=alias.name))
-            case ast.ImportFrom(module=syntax, names=names, level=level):
-                base = "." * level + (syntax or "")
+            case ast.ImportFrom(module=origin, names=names, level=level):
+                base = "." * level + (origin or "")
                 for alias in names:
-                    dotted = f"{base}.{alias.name}" if syntax else f"{base}{alias.name}"
+                    dotted = f"{base}.{alias.name}" if origin else f"{base}{alias.name}"
                     self._bind(scope, alias.asname or alias.name, BindingKind.IMPORT, node, target=dotted)
+
+    def _definition(self, node: FunctionNode | ast.ClassDef, scope: Scope) -> None:
+        match node:
             case ast.FunctionDef() | ast.AsyncFunctionDef():
                 self._bind(scope, node.name, BindingKind.FUNCTION, node)
                 self.module.functions.append(node)
@@ -122,13 +160,9 @@ class _IndexBuilder:
                 self.module.classes.append(node)
                 self._each([*node.decorator_list, *node.bases, *(keyword.value for keyword in node.keywords)], scope)
                 self.body(node.body, self._open(node, scope))
-            case ast.AnnAssign(target=target, value=value):
-                if value is not None:
-                    self._expression(value, scope)
-                self._target(target, scope, BindingKind.ASSIGN, node, value)
-            case ast.AugAssign(target=target, value=value):
-                self._expression(value, scope)
-                self._target(target, scope, BindingKind.AUGMENT, node, None)
+
+    def _block(self, node: LoopNode | ast.With | ast.AsyncWith | ast.Match, scope: Scope) -> None:
+        match node:
             case ast.For() | ast.AsyncFor():
                 self.module.loops.append(node)
                 self._expression(node.iter, scope)
@@ -146,8 +180,6 @@ class _IndexBuilder:
                     if item.optional_vars is not None:
                         self._target(item.optional_vars, scope, BindingKind.WITH, node, item.context_expr)
                 self.body(node.body, scope)
-            case ast.Global(names=names) | ast.Nonlocal(names=names):
-                scope.outer.update(names)
             case ast.Match():
                 self._expression(node.subject, scope)
                 for case in node.cases:
@@ -157,8 +189,6 @@ class _IndexBuilder:
                     if case.guard is not None:
                         self._expression(case.guard, scope)
                     self.body(case.body, scope)
-            case _:
-                self._generic(node, scope)
 
     def _generic(self, node: ast.AST, scope: Scope) -> None:
         for child in children(node):

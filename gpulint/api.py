@@ -1,0 +1,174 @@
+"""Questions that rules of plugins may ask about a project. These names stay; what is behind them may move.
+
+All functions take the project first and answer with what is known. What is unknown gives an empty or incomplete answer,
+never a guess. Answers are cached, so ask as often as it reads well. What a rule is made of (``Rule``, ``Finding``,
+``Fix``) is in :mod:`gpulint.rule`, :mod:`gpulint.finding` and :mod:`gpulint.fix`.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpulint.workspace.module_index import FunctionNode, ModuleIndex, NodeRef
+
+if TYPE_CHECKING:  # imported by the functions below, so that a plugin pays for what it asks
+    from gpulint.documents import Document
+    from gpulint.launch.job import Job, Launched
+    from gpulint.placement.device_transfers import Transfer
+    from gpulint.placement.synchronization import SyncPoint
+    from gpulint.project import Project
+    from gpulint.training.loader_calls import Loader
+    from gpulint.training.loop_contexts import LoopContext
+    from gpulint.values.arguments import Argument
+    from gpulint.values.constants import ConstantSet
+
+__all__ = [
+    "FunctionNode",
+    "ModuleIndex",
+    "NodeRef",
+    "argument",
+    "callees",
+    "callers",
+    "calls_to",
+    "constants",
+    "definitions",
+    "enclosing_loops",
+    "jobs",
+    "launches",
+    "loader_argument",
+    "loaders",
+    "module",
+    "qualified_names",
+    "runs_on_gpu",
+    "sync_points",
+    "transfers",
+    "transfers_of",
+]
+
+
+def module(project: Project, document: Document) -> ModuleIndex | None:
+    """Scopes, calls, loops, functions and classes of a document's Python; None if it has none or cannot be parsed.
+
+    ``module.syntax`` has the ``ast`` tree, parents of nodes and their places (``module.syntax.span(node)``).
+    """
+    return project.module(document)
+
+
+def qualified_names(project: Project, module: ModuleIndex, node: ast.expr) -> frozenset[str]:
+    """What an expression may be called where it comes from (``torch.utils.data.DataLoader``), through imports, aliases
+    and re-exports."""
+    from gpulint.semantic.points_to import Resolver
+
+    return project.fact(Resolver).names(module, node)
+
+
+def calls_to(project: Project, module: ModuleIndex, names: Iterable[str]) -> list[ast.Call]:
+    """Calls of a module to one of some qualified names, under whatever alias, in source order."""
+    from gpulint.semantic.points_to import Resolver
+
+    return project.fact(Resolver).calls_to(module, frozenset(names))
+
+
+def definitions(project: Project, module: ModuleIndex, node: ast.expr) -> tuple[NodeRef, ...]:
+    """The nodes that an expression may stand for: constants, calls, functions and classes of any file, parameters."""
+    from gpulint.semantic.points_to import Resolver
+
+    return project.fact(Resolver).points_to(module, node)
+
+
+def callees(project: Project, module: ModuleIndex, call: ast.Call) -> list[NodeRef]:
+    """Functions of the tree that a call may reach."""
+    from gpulint.semantic.points_to import Resolver
+
+    return project.fact(Resolver).callees(module, call)
+
+
+def callers(project: Project, module: ModuleIndex, function: FunctionNode) -> tuple[NodeRef, ...]:
+    """Calls anywhere in the tree that may reach a function."""
+    from gpulint.semantic.points_to import Resolver
+
+    return project.fact(Resolver).call_sites(module, function)
+
+
+def constants(project: Project, module: ModuleIndex, node: ast.expr) -> ConstantSet:
+    """The constants that an expression may be, each with the place that sets it: in code, a configuration file, an
+    option's default or a launcher's command line. ``complete`` is False if it may be something else, too."""
+    from gpulint.values.constants import Constants
+
+    return project.fact(Constants).of(module, node)
+
+
+def argument(project: Project, module: ModuleIndex, call: ast.Call, name: str, position: int | None = None) -> Argument:
+    """What a call passes for a parameter: by keyword, at a 0-based position, through ``**`` or ``partial``."""
+    from gpulint.values.arguments import Arguments
+
+    return project.fact(Arguments).of(module, call, name, position)
+
+
+def enclosing_loops(project: Project, module: ModuleIndex, node: ast.AST) -> tuple[LoopContext, ...]:
+    """The training, epoch or evaluation loops that a node runs in, also through calls and the hooks of frameworks.
+
+    ``loop.role`` is a ``Role`` of :mod:`gpulint.training.loop_roles`; ``loop.calls`` lead from the loop to the node.
+    """
+    from gpulint.training.loop_contexts import LoopContexts
+
+    return project.fact(LoopContexts).enclosing_loops(module, node)
+
+
+def loaders(project: Project, module: ModuleIndex) -> list[Loader]:
+    """Calls of a module that make data loaders."""
+    from gpulint.training.loader_flow import LoaderFlow
+
+    return project.fact(LoaderFlow).in_module(module)
+
+
+def loader_argument(project: Project, loader: Loader, name: str) -> Argument:
+    """What a loader gets for a parameter, by keyword or by its place in the signature of its class."""
+    from gpulint.training import loader_calls
+
+    return loader_calls.loader_argument(project, loader, name)
+
+
+def transfers(project: Project, module: ModuleIndex) -> tuple[Transfer, ...]:
+    """Calls of a module that move something to a device (``.to(...)``, ``.cuda()``)."""
+    from gpulint.placement.device_transfers import DeviceTransfers
+
+    return project.fact(DeviceTransfers).transfers(module)
+
+
+def transfers_of(project: Project, loader: Loader) -> list[Transfer]:
+    """Calls anywhere in the tree that move a loader's batches to what may be a GPU."""
+    from gpulint.placement.device_transfers import DeviceTransfers
+
+    return list(project.fact(DeviceTransfers).transfers_of(loader))
+
+
+def sync_points(project: Project, module: ModuleIndex) -> list[SyncPoint]:
+    """Places of a module where the host waits for the GPU: ``.item()``, ``float(loss)``, ``synchronize()``."""
+    from gpulint.placement.synchronization import SyncPoints
+
+    return list(project.fact(SyncPoints).in_module(module))
+
+
+def runs_on_gpu(project: Project, module: ModuleIndex) -> bool:
+    """Whether a module is part of a program that computes on a GPU."""
+    from gpulint.programs.gpu_programs import GpuPrograms
+
+    return project.fact(GpuPrograms).runs_on_gpu(module)
+
+
+def jobs(project: Project) -> tuple[Job, ...]:
+    """The jobs of all scripts and job specs of the tree, with their resources and launches."""
+    from gpulint.launch.job_index import JobIndex
+
+    return project.fact(JobIndex).jobs()
+
+
+def launches(project: Project, program: Path) -> tuple[Launched, ...]:
+    """How jobs start a program, or the programs that import a module for its options."""
+    from gpulint.launch.job_index import JobIndex
+
+    return project.fact(JobIndex).launches_of(program)

@@ -1,0 +1,63 @@
+"""Where attributes and items get their values, as one function, class or dictionary shows."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from gpulint.documents.python import walk
+from gpulint.semantic.argument_binding import RECEIVERS
+from gpulint.workspace.module_index import (
+    FUNCTIONS,
+    FunctionNode,
+    ModuleIndex,
+    NodeRef,
+    last_name,
+)
+
+if TYPE_CHECKING:
+    pass
+
+
+def keeps_keywords(function: NodeRef) -> bool:
+    """``for name, value in kwargs.items(): setattr(self, name, value)``."""
+    return (
+        isinstance(function.node, FUNCTIONS)
+        and function.node.args.kwarg is not None
+        and any(
+            isinstance(part, ast.Call)
+            and (last_name(part.func) == "setattr" or ast.unparse(part.func) == "self.__dict__.update")
+            for part in walk(function.node)
+        )
+    )
+
+
+def is_property(function: FunctionNode) -> bool:
+    return any(last_name(decorator) in ("property", "cached_property") for decorator in function.decorator_list)
+
+
+def item_under(table: ast.Dict, key: int) -> ast.expr | None:
+    """The value that a dictionary has under a number."""
+    for name, value in zip(table.keys, table.values, strict=True):
+        if isinstance(name, ast.Constant) and name.value == key and not isinstance(name.value, bool):
+            return value
+    return None
+
+
+def stored_before(module: ModuleIndex, node: ast.Attribute) -> tuple[list[ast.expr], bool]:
+    """What the same function stores into ``config.name`` before this use, and whether one of these stores is
+    certain."""
+    if not isinstance(node.value, ast.Name) or node.value.id in RECEIVERS:
+        return [], False
+    function = module.function(node)
+    home = function.body if function is not None else module.syntax.tree.body
+    found: list[ast.expr] = []
+    certain = False
+    for target, value, statement in module.stored_under(node.value.id, node.attr):
+        same = isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name)
+        if not same or value is None or statement.lineno >= node.lineno or module.function(statement) is not function:
+            continue
+        if statement in home:
+            found, certain = [], True
+        found.append(value)
+    return found, certain

@@ -1,0 +1,123 @@
+"""What the words of a module say of hardware: GPUs, TPUs, services that run jobs, and work that computes."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from gpulint import regex
+from gpulint.libraries import Models
+from gpulint.libraries.programs import Library
+from gpulint.query import query
+from gpulint.workspace.module_index import ModuleIndex
+
+if TYPE_CHECKING:
+    pass
+
+_NAMED = frozenset(b"cuda gpu GPU GPUs num_gpus device_map".split())
+
+
+_DEVICE = frozenset(b"device devices dev local_rank mps ctx".split())
+
+
+_OTHERS = frozenset(b"tpu TPU torch_xla torch_neuronx".split())
+
+
+_TPU = ("torch_xla", "TPUEstimator", "TPUClusterResolver", "TPUConfig")
+
+
+_TPU_FOLDER = regex.compile(r"(^|[_-])tpus?([_-]|$)", re.IGNORECASE)
+
+
+_CLIENTS = frozenset(
+    b"MLClient ScriptRunConfig TrainingClient CustomTrainingJob CustomContainerTrainingJob CustomJob "
+    b"aiplatform sagemaker".split()
+)
+"""What submits a job to a service from a notebook or script that holds no GPU itself."""
+
+
+_OWN_WORK = frozenset(b"cuda device_map backward GradientTape Trainer training_step Accelerator".split())
+
+
+_CHOSEN = regex.compile(rb"""(device|devices|accelerator)\W{1,4}(auto|gpu|cuda)|\.to\((\d|(local_)?rank)\)""")
+
+
+_NUMBERED = regex.compile(rb"^\s*device = \d+\s*$", re.MULTILINE)
+"""A GPU by the number that PyTorch gives it."""
+
+
+_TRAINS = regex.compile(rb"\btrain\s*\(|import[^\n]*\btrain\b|Optimizer|optax")
+"""``train`` alone may be the name of a split, or ``tf.train.Example``."""
+
+
+_COMMENTED_OUT = regex.compile(rb"^[ \t]*#.*(?:\.cuda\(|torch\.cuda\b|\.to\().*$", re.MULTILINE)
+"""Code for a GPU that somebody has taken out; what comments say of GPUs in words is as good as code."""
+
+
+_COMMENT = regex.compile(rb"#.*")
+
+
+_WORD = regex.compile(rb"[A-Za-z_][A-Za-z0-9_]*")
+
+
+class GpuWords:
+    """What the rows say of the words of programs that use a GPU."""
+
+    def __init__(self, models: Models) -> None:
+        rows: tuple[Library, ...] = models.rows("library")
+        self.gpu = frozenset(word.encode() for row in rows for word in row.gpu_words)
+        self.compute = frozenset(word.encode() for row in rows for word in row.compute_words)
+
+    def computes(self, words: frozenset[bytes], text: bytes) -> bool:
+        """Whether a program with these words trains, evaluates or generates."""
+        found = words & self.compute
+        return bool(found) and (found != {b"train"} or bool(_TRAINS.search(text)))
+
+    def name_gpu(self, words: frozenset[bytes], text: bytes) -> bool:
+        """Whether a program with these words names a GPU."""
+        if words & self.gpu or _CHOSEN.search(text):
+            return True
+        return b".to(device" in text and bool(_NUMBERED.search(text))
+
+    def text_computes(self, text: bytes) -> bool:
+        """Whether the words of a program say that it trains, evaluates or generates."""
+        return self.computes(frozenset(_WORD.findall(text)), text)
+
+    def names_device(self, text: bytes) -> bool:
+        """Whether the words of a program name a GPU, what may be one, or a library that chooses one by itself."""
+        return bool(frozenset(_WORD.findall(text)) & (self.gpu | _NAMED | _OTHERS | _DEVICE)) or b".to(" in text
+
+    def computes_on_gpu(self, text: bytes) -> bool:
+        """Whether the words of a program say that it uses a GPU (and no TPU) and trains, evaluates or generates.
+
+        Code that is commented out does not count.
+        """
+        words = frozenset(_WORD.findall(text))
+        if not self.computes(words, text) or (words & _OTHERS and not words & _NAMED):
+            return False
+        if words & _CLIENTS and not frozenset(_WORD.findall(_COMMENT.sub(b"", text))) & _OWN_WORK:
+            return False
+        if b"#" not in text or not self.name_gpu(words, text):
+            return self.name_gpu(words, text)
+        code = _COMMENTED_OUT.sub(b"", text)
+        return self.name_gpu(frozenset(_WORD.findall(code)), code)
+
+
+def runs_on_other_hardware(text: bytes) -> bool:
+    """Whether the words of a program name TPUs, or a client that submits jobs to a service."""
+    return bool(frozenset(_WORD.findall(text)) & (_OTHERS | _CLIENTS))
+
+
+@query
+def submits(module: ModuleIndex) -> bool:
+    """Does a module name a client that submits jobs to a service?"""
+    return bool(_CLIENTS & frozenset(_WORD.findall(module.syntax.source.text.encode("utf-8", "replace"))))
+
+
+@query
+def is_for_tpu(module: ModuleIndex) -> bool:
+    """Is a module written for TPUs, by its names or its folder's, without a word of GPUs?"""
+    text = module.syntax.source.text
+    if not (any(name in text for name in _TPU) or any(map(_TPU_FOLDER.search, module.path.parts[:-1]))):
+        return False
+    return not set(_WORD.findall(text.encode("utf-8", "replace"))) & _NAMED

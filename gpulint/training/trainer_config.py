@@ -1,0 +1,61 @@
+"""What trainers of frameworks are told about the hardware to train on."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpulint.query import stored
+from gpulint.semantic.points_to import Resolver
+from gpulint.values.constants import Constants
+from gpulint.workspace.module_index import ModuleIndex, NodeRef
+
+if TYPE_CHECKING:
+    from gpulint.project import Project
+
+
+@stored("trainers told to use the CPU")
+def _trainers_in(project: Project, path: Path) -> tuple[bool, ...]:
+    """Of a module, each kind of answer once."""
+    module = project.module_at(path)
+    return tuple(sorted(set(trainers_on_cpu(project, module)))) if module is not None else ()
+
+
+@stored("all trainers use the CPU")
+def all_on_cpu(project: Project) -> bool:
+    """Whether every Trainer or Fabric of the tree is told to use the CPU."""
+    found = {on_cpu for path in project.training_files() for on_cpu in _trainers_in(project, path)}
+    return found == {True}
+
+
+def is_on_cpu(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
+    """Whether the framework object behind a call, or made by it, was told to use the CPU."""
+    made = [NodeRef(module, call)]
+    if isinstance(call.func, ast.Attribute):
+        made += project.fact(Resolver).points_to(module, call.func.value)
+    return any(_names_cpu(project, ref.module, ref.node) for ref in made if isinstance(ref.node, ast.Call))
+
+
+def _names_cpu(project: Project, module: ModuleIndex, made: ast.Call) -> bool:
+    for keyword in made.keywords:
+        if keyword.arg in ("cpu", "accelerator", "device") and project.fact(Constants).of(module, keyword.value).every(
+            lambda value: value is True or value == "cpu"
+        ):
+            return True
+        if keyword.arg == "gpus" and isinstance(keyword.value, ast.Constant) and keyword.value.value == 0:
+            return True
+    return False
+
+
+def trainers_on_cpu(project: Project, module: ModuleIndex) -> Iterator[bool]:
+    """For each Trainer and Fabric that a module makes, whether it is told to use the CPU."""
+    for name in ("Trainer", "Fabric"):
+        yield from (is_on_cpu(project, module, call) for call in module.calls_by_name.get(name, []))
+
+
+def trains_on_cpu(project: Project, modules: tuple[ModuleIndex, ...]) -> bool:
+    """Whether modules make Trainers or Fabrics, all of them for the CPU."""
+    found = [on_cpu for module in modules for on_cpu in trainers_on_cpu(project, module)]
+    return bool(found) and all(found)

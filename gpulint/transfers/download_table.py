@@ -1,0 +1,59 @@
+"""What the rows say of calls that download, all libraries together."""
+
+from __future__ import annotations
+
+import ast
+
+from gpulint.libraries import Models
+from gpulint.libraries.dataset_classes import is_class
+from gpulint.libraries.operations import DataSets, HubDownload
+from gpulint.libraries.operations import Download as Row
+from gpulint.workspace.module_index import last_name
+
+SHELL_CALLS = frozenset(
+    (
+        "os.system os.popen subprocess.run subprocess.call subprocess.check_call subprocess.check_output "
+        "subprocess.Popen"
+    ).split()
+)
+
+
+URL_CALLS = frozenset(
+    (
+        "requests.get urllib.request.urlopen urllib.request.urlretrieve urllib.urlretrieve urllib2.urlopen "
+        "six.moves.urllib.request.urlopen six.moves.urllib.request.urlretrieve httpx.get httpx.stream"
+    ).split()
+)
+
+
+_UNASKED = frozenset({"keras", "fastai"})
+"""Packages whose functions for data sets download unasked."""
+
+
+_FLAGS = frozenset({"download", "pretrained", "weights", "encoder_weights"})
+
+
+class DownloadTable:
+    """What the rows say of calls that fetch something, by their names."""
+
+    def __init__(self, models: Models) -> None:
+        self.hub: dict[str, HubDownload] = {row.name: row for row in reversed(models.rows("hub-download"))}
+        rows: tuple[Row, ...] = models.rows("download")
+        self.always = {name: row for row in reversed(rows) for name in row.calls}
+        full = (*self.always, *SHELL_CALLS, *URL_CALLS)
+        self.last_names = frozenset(
+            {name.rpartition(".")[2] for name in full} | {*self.hub, "load_data", "load_vectors"}
+        )
+        """Last components of what may fetch something."""
+        sets: tuple[DataSets, ...] = models.rows("data-sets")
+        self.packages = _UNASKED | {module.partition(".")[0] for row in sets for module in row.modules}
+        """Packages whose data sets download unasked."""
+
+    def may_fetch(self, call: ast.Call, silent: bool) -> bool:
+        """A first look by names alone; ``silent``: the module uses a library whose data sets download unasked."""
+        name = last_name(call.func)
+        if name == "get":  # of dictionaries, most of the time
+            return isinstance(call.func, ast.Attribute) and last_name(call.func.value) in ("requests", "httpx")
+        if name in self.last_names or any(keyword.arg in _FLAGS for keyword in call.keywords):
+            return True
+        return silent and (is_class(name) or name in ("splits", "iters"))
