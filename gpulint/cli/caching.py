@@ -85,11 +85,11 @@ class Kept:
         if report.errors or given.plugins.failures or not given.project.knows_all_asked:
             return
         with self._opened() as cache:
-            from gpulint.cache.answers import answers_of
-
             # A file may have changed while it was scanned.
             if cache is None or any(given.project.data(path) != data for path, data in self._data.items()):
                 return
+            from gpulint.cache.answers import answers_of
+
             code = {_home(*part) for part in _parts(given.plugins)}
             cache.put(self._key, report, given.rules, given.project, sorted(code))
             cache.put_answers(self._answers_key, lambda: answers_of(given.project), sorted(code))
