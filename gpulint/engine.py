@@ -20,7 +20,7 @@ from gpulint.finding import Finding, Place, Problem
 from gpulint.fix import Declined, Fix, Fixer
 from gpulint.gate import Gate
 from gpulint.misspelt import may_hold_suppressions, misspelt
-from gpulint.reads import Raised, StoredEntry, StoredQuery, followed
+from gpulint.reads import Raised, StoredQuery, followed
 from gpulint.records import dataclass, field
 from gpulint.report import InternalError, Report, Result
 from gpulint.rule import Kind, Rule, Scope
@@ -46,8 +46,6 @@ class Run:
     """Fixers to try on each finding; empty where no fix will be shown."""
     spent: defaultdict[str, float] | None = None
     """CPU seconds by stage (the code of a rule, or ``reading``), if anybody wants to know."""
-    done: list[StoredEntry] = field(default_factory=list)
-    """The units that have run, with what their reports rest on."""
 
     def unit(self, unit: Unit) -> Report:
         """Run the rules of one document, or those of the jobs in one; or take what an earlier run found there."""
@@ -59,7 +57,7 @@ class Run:
             for read in followed(entry) if self.project.has_failures else ():
                 if isinstance(read, Raised):
                     entry.value.record(read.failure)
-        self.done.append(entry)
+        db.done.append(entry)
         return entry.value  # type: ignore[no-any-return]
 
     @contextlib.contextmanager
@@ -206,7 +204,8 @@ def run(
 
         with work.timed("linking jobs"):
             units += [("jobs", path) for path in job_documents(project)]
-    for done, part in enumerate(_map(work, units, jobs), 1):
+    # What is known already need not be told to other processes.
+    for done, part in enumerate(_map(work, units, jobs if project.db.earlier is None else 1), 1):
         report.extend(part)
         if progress is not None:
             progress(done, len(units))

@@ -99,16 +99,20 @@ class _Task:
         return _packed(self._run.unit(unit))
 
     def learned(self) -> bytes:
-        """What was asked of the disk."""
-        return pickle.dumps(self._run.project.disk_asked)
+        """What was asked of the disk, and the units that were done if somebody keeps them."""
+        project = self._run.project
+        return pickle.dumps((project.disk_asked, project.db.tell() if project.db.tell is not None else None))
 
     def take(self, learned: bytes | None) -> None:
         """Count what a worker asked of the disk as asked here."""
         if learned is None:
             self._run.project.knows_all_asked = False
             return
-        for question, paths in pickle.loads(learned).items():
+        asked, done = pickle.loads(learned)
+        for question, paths in asked.items():
             self._run.project.disk_asked[question] |= paths
+        if done is not None:
+            self._run.project.db.told.append(done)
 
     def lost(self, unit: Unit, reason: str) -> bytes:
         """A report that says so."""

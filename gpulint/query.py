@@ -44,6 +44,12 @@ class Db:
         """Solves the cycle in which the open query stands."""
         self.earlier: Earlier | None = None
         """Answers of an earlier run."""
+        self.done: list[StoredEntry] = []
+        """The units of work that a run has done, with what their reports rest on."""
+        self.tell: Callable[[], Any] | None = None
+        """What other processes are to tell of theirs, if somebody wants to keep them."""
+        self.told: list[Any] = []
+        """What other processes told of theirs (see :mod:`gpulint.traces`)."""
         self._inputs: dict[tuple[str, Hashable], Input] = {}
         self._contents: dict[int, Input] = {}
         self._paths: list[Path] = []
@@ -262,12 +268,13 @@ def lookup(kind: str) -> Callable[[Callable[Concatenate[K, P], T]], Callable[Con
     return decorate
 
 
-def stored(name: str) -> Callable[[Callable[Concatenate[K, P], T]], Callable[Concatenate[K, P], T]]:
+def stored(name: str, module: str = "") -> Callable[[Callable[Concatenate[K, P], T]], Callable[Concatenate[K, P], T]]:
     """Memoise a pure function of a project whose arguments and answers are plain data (strings, numbers, None and
     tuples of these), under a name."""
 
     def decorate(function: Callable[Concatenate[K, P], T]) -> Callable[Concatenate[K, P], T]:
-        made = STORED[name] = StoredQuery(name, function)
+        whole = f"{module or function.__module__}|{name}"
+        made = STORED[whole] = StoredQuery(whole, function)
 
         @wraps(function)
         def ask(keeper: Any, *args: Any) -> Any:

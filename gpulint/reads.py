@@ -73,6 +73,7 @@ class StoredQuery:
     """A query by its name, with the function that computes it."""
 
     def __init__(self, name: str, compute: Callable[..., Any]) -> None:
+        """``name`` starts with the module that defines the query, and a bar."""
         self.name, self.compute = name, compute
 
 

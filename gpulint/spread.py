@@ -27,11 +27,15 @@ class Spread(Generic[K, V]):
 
     def __init__(
         self,
+        module: str,
         name: str,
         rows: Callable[[Project, Path], Iterable[tuple[Home, K, V]]],
         files: Callable[[Project], tuple[Path, ...]] | None = None,
     ) -> None:
-        """``rows`` are those of one file, (home, key, value), of ``files`` (those of training modules, by default)."""
+        """Name a table that ``module`` makes.
+
+        ``rows`` are those of one file, (home, key, value), of ``files`` (training modules, by default).
+        """
 
         @query
         def table(project: Project, path: Path) -> dict[tuple[Home, K], list[V]]:
@@ -41,11 +45,11 @@ class Spread(Generic[K, V]):
                     found.setdefault((home, key), []).append(value)
             return found
 
-        @stored(f"{name}: homes")
+        @stored(f"{name}: homes", module)
         def homes(project: Project, path: Path) -> tuple[Home, ...]:
             return tuple(dict.fromkeys(home for home, _ in table(project, path)))
 
-        @stored(f"{name}: modules")
+        @stored(f"{name}: modules", module)
         def modules(project: Project) -> tuple[tuple[Home, tuple[Path, ...]], ...]:
             found: dict[Home, list[Path]] = {}
             for path in files(project) if files is not None else project.training_files():
@@ -57,7 +61,7 @@ class Spread(Generic[K, V]):
         def by_home(project: Project) -> dict[Home, tuple[Path, ...]]:
             return dict(modules(project))
 
-        @stored(f"{name}: modules of a home")
+        @stored(f"{name}: modules of a home", module)
         def modules_of(project: Project, home: Home) -> tuple[Path, ...]:
             return by_home(project).get(home, ())
 

@@ -11,8 +11,9 @@ snapshot also holds the identifiers of each file.
 from __future__ import annotations
 
 import hashlib
+import importlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -86,6 +87,13 @@ class Codec:
         return value
 
 
+def query_named(name: str) -> StoredQuery:
+    """A stored query; its module is imported if need be."""
+    if name not in STORED:
+        importlib.import_module(name.partition("|")[0])
+    return STORED[name]
+
+
 def value_of(tree: Tree, kind: str, key: tuple[Any, ...]) -> Any:
     """What an input is now."""
     if kind == "content":
@@ -107,7 +115,7 @@ class Writer:
 
     def __init__(self, tree: Tree, encode: Callable[[Any], Plain], known: Mapping[Input, str]) -> None:
         """``encode`` makes the answers of units plain; ``known`` are digests of inputs that need not be made again."""
-        self._tree, self._encode, self._known = tree, encode, known
+        self._tree, self._encode, self._known = tree, encode, dict(known)
         self._codec = Codec(tree.root)
         self._inputs: dict[Input, int] = {}
         self._nodes: dict[StoredEntry, int | None] = {}
@@ -131,18 +139,42 @@ class Writer:
                 return None
             nodes.append(number)
         query = entry.query
-        value = self._codec.out(entry.value) if query.name in STORED else self._encode(entry.value)
+        value = self._codec.out(entry.value) if "|" in query.name else self._encode(entry.value)
         self._rows.append([query.name, self._codec.out(entry.key), value, inputs, nodes])
         return len(self._rows) - 1
 
-    def snapshot(self) -> Plain:
-        """The snapshot, fit for JSON."""
+    def take(self, part: Plain) -> None:
+        """Take up what another process found about the same tree (its :meth:`part`)."""
+        codec, db = self._codec, self._tree.db
+        inputs: list[int | None] = []
+        for kind, key, digest in part["inputs"]:
+            item = db.input(kind, codec.back(key))
+            same = self._known.setdefault(item, digest) == digest
+            inputs.append(self._inputs.setdefault(item, len(self._inputs)) if same else None)
+        nodes: list[int | None] = []
+        for name, key, value, read, below in part["nodes"]:
+            reads = [inputs[number] for number in read]
+            rests = [nodes[number] for number in below]
+            if None in reads or None in rests:
+                nodes.append(None)  # a file has changed in between
+                continue
+            self._rows.append([name, key, value, reads, rests])
+            nodes.append(len(self._rows) - 1)
+
+    def part(self) -> dict[str, Plain]:
+        """What was taken up, fit for JSON."""
         return {
             "inputs": [
                 [item.kind, self._codec.out(item.key), self._known.get(item) or self._digest(item)]
                 for item in self._inputs
             ],
             "nodes": self._rows,
+        }
+
+    def snapshot(self) -> dict[str, Plain]:
+        """The snapshot, fit for JSON."""
+        return {
+            **self.part(),
             "files": {self._codec.out(path): _summary(self._tree, path) for path in self._tree.files},
         }
 
@@ -242,6 +274,17 @@ class Snapshot:
             if self._is_same(number)
         }
 
+    def others(self) -> Iterator[StoredEntry]:
+        """Units that this run was not about and whose answers hold as far as that can be told without asking anew."""
+        for number, (name, key, value, inputs, nodes) in enumerate(self._rows):
+            if "|" in name or number in self._entries:
+                continue
+            reads = [self._entries.get(node) for node in nodes]
+            if all(map(self._is_same, inputs)) and None not in reads:
+                found: list[Read] = [self._inputs[item] for item in inputs]
+                found += [read for read in reads if read is not None]
+                yield StoredEntry(StoredQuery(name, print), self._codec.back(key), self._decode(value), rests_of(found))
+
     def get(self, query: StoredQuery, args: tuple[Any, ...]) -> StoredEntry | None:
         """The answer if it still holds."""
         number = self._numbers.get((query.name, args))
@@ -262,13 +305,13 @@ class Snapshot:
             if entry is None:
                 return None
             reads.append(entry)
-        found = self._codec.back(value) if query.name in STORED else self._decode(value)
+        found = self._codec.back(value) if "|" in query.name else self._decode(value)
         return StoredEntry(query, args, found, rests_of(reads))
 
     def _now(self, number: int) -> StoredEntry | None:
         """The answer that an answer rests on, asked anew if need be; None if it is another one."""
         name, key, value, *_ = self._rows[number]
-        query, args = STORED[name], self._codec.back(key)
+        query, args = query_named(name), self._codec.back(key)
         db = self._tree.db
         outer, db.reads = db.reads, NOWHERE
         try:

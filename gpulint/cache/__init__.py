@@ -17,7 +17,7 @@ import hmac
 import json
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,12 +43,9 @@ class Cache:
 
     def get(self, key: str) -> tuple[Report, tuple[Rule, ...]] | None:
         """The report of an entry and the rules that ran; None if there is none or it does not hold any more."""
-        code, _, text = (self._folder.read(_name(key), MAX_BYTES) or b"").partition(b"\n")
-        if not hmac.compare_digest(code, self._code(key, text)):
-            return None
+        entry = self._entry(key, "json")
         try:
-            entry = json.loads(text)
-            if not _still_holds(entry["asked"]) or any(code_of(Path(p)) != stamp for p, stamp in entry["code"].items()):
+            if entry is None or not _still_holds(entry["asked"]):
                 return None
             from gpulint.cache.entries import report_of
 
@@ -57,24 +54,47 @@ class Cache:
             # Another version of gpulint may have written entries of another shape, with anything missing.
             return None
 
+    def get_answers(self, key: str) -> dict[str, Any] | None:
+        """What :meth:`put_answers` kept, if gpulint's code is the same; whether it holds still is another question."""
+        return self._entry(key, "answers")
+
     def put(self, key: str, report: Report, rules: Sequence[Rule], tree: Tree, code: Iterable[Path]) -> None:
         """Keep a report; silently not, where nothing can be written."""
         from gpulint.cache.entries import entry_of
 
+        self._keep(key, "json", lambda: {"asked": tree.disk_queries()} | entry_of(report, rules), code)
+
+    def put_answers(self, key: str, answers: Callable[[], dict[str, Any]], code: Iterable[Path]) -> None:
+        """Keep answers of queries; silently not, where nothing can be written."""
+        self._keep(key, "answers", answers, code)
+
+    def _entry(self, key: str, kind: str) -> dict[str, Any] | None:
+        text = self._folder.read(_name(key, kind), MAX_BYTES) or b""
+        code, _, text = text.partition(b"\n")
+        if not hmac.compare_digest(code, self._code(key, text)):
+            return None
+        try:
+            entry: dict[str, Any] = json.loads(text)
+            current = all(code_of(Path(path)) == stamp for path, stamp in entry["code"].items())
+        except Exception:
+            return None
+        return entry if current else None
+
+    def _keep(self, key: str, kind: str, made: Callable[[], dict[str, Any]], code: Iterable[Path]) -> None:
         with contextlib.suppress(OSError, ValueError):
-            asked = {"asked": tree.disk_queries(), "code": {str(folder): code_of(folder) for folder in code}}
-            text = json.dumps(asked | entry_of(report, rules), separators=(",", ":")).encode()
+            entry = {"code": {str(folder): code_of(folder) for folder in code}} | made()
+            text = json.dumps(entry, separators=(",", ":")).encode()
             data = self._code(key, text) + b"\n" + text
             if len(data) <= MAX_BYTES:
-                self._folder.write(_name(key), data)
+                self._folder.write(_name(key, kind), data)
                 self._folder.shrink()
 
     def _code(self, key: str, text: bytes) -> bytes:
         return hmac.digest(self._secret, key.encode() + b"\n" + text, "sha256").hex().encode()
 
 
-def _name(key: str) -> str:
-    return f"{key[:40]}.json"
+def _name(key: str, kind: str) -> str:
+    return f"{key[:40]}.{kind}"
 
 
 def key_of(

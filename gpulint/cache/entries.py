@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +28,12 @@ def entry_of(report: Report, rules: Sequence[Rule]) -> dict[str, Any]:
     return {
         "rules": [_rule_out(rule) for rule in rules],
         "extra": [_rule_out(rule) for rule in _others(report, rules)],
+    } | findings_of(report)
+
+
+def findings_of(report: Report) -> dict[str, Any]:
+    """A report alone, fit for JSON."""
+    return {
         "results": [_result_out(result) for result in report.results],
         "problems": [
             [str(p.path), p.message, p.line, p.column, p.is_error, p.cell, p.is_warning] for p in report.problems
@@ -110,10 +116,14 @@ def _result_out(result: Any) -> dict[str, Any]:
 
 def report_of(entry: dict[str, Any]) -> tuple[Report, tuple[Rule, ...]]:
     """The report and the rules of an entry."""
+    ran = tuple(map(_rule, entry["rules"]))
+    return report_in(entry, {rule.code: rule for rule in (*ran, *map(_rule, entry["extra"]))}), ran
+
+
+def report_in(entry: dict[str, Any], rules: Mapping[str, Rule]) -> Report:
+    """The report of an entry, given the rules by code."""
     from gpulint.report import Report, Result
 
-    ran = tuple(map(_rule, entry["rules"]))
-    rules = {rule.code: rule for rule in (*ran, *map(_rule, entry["extra"]))}
     results = []
     for made in entry["results"]:
         fix: Fix | Declined | None = None
@@ -136,4 +146,4 @@ def report_of(entry: dict[str, Any]) -> tuple[Report, tuple[Rule, ...]]:
         )
         results.append(Result(finding, fix))
     problems = [Problem(Path(path), *rest) for path, *rest in entry["problems"]]
-    return Report(results, problems), ran
+    return Report(results, problems)

@@ -16,6 +16,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 MAX_ENTRIES_OF_PROJECT = 30
+MAX_ANSWERS_OF_PROJECT = 4
+"""Answers serve all scans of a project with the same settings."""
 MAX_ENTRIES = 500
 MAX_TOTAL_BYTES = 200_000_000
 """Of all entries in one folder."""
@@ -27,7 +29,7 @@ _KEY = "key"
 _KEY_BYTES = 32
 PROJECT_DIGITS = 8
 """How many of the digits of an entry's name stand for its project."""
-_ENTRY = r"[0-9a-f]{40}\.(json|\d+\.tmp)"
+_ENTRY = r"[0-9a-f]{40}\.(json|answers|\d+\.tmp)"
 """Entries, and files that become one once they are complete; compiled when something is written."""
 _MARKS = frozenset((_TAG, ".gitignore"))
 
@@ -128,16 +130,21 @@ class Folder:
         return key
 
     def shrink(self) -> None:
-        """Remove the oldest entries of a project that has too many, and of all if they take too much room."""
-        of_project = Counter[str]()
-        kept = total = 0
+        """Remove the oldest entries of a project that has too many, and of all if they take too much room.
+
+        Reports and answers have limits of their own, and share the room.
+        """
+        of_project, kept = Counter[str](), Counter[str]()
+        total = 0
         for _, size, name in sorted(self._entries(), reverse=True):
-            project = name[:PROJECT_DIGITS]
-            if of_project[project] >= MAX_ENTRIES_OF_PROJECT or kept >= MAX_ENTRIES or total + size > MAX_TOTAL_BYTES:
+            kind = "answers" if name.endswith(".answers") else "report"
+            project = f"{name[:PROJECT_DIGITS]} {kind}"
+            most = MAX_ANSWERS_OF_PROJECT if kind == "answers" else MAX_ENTRIES_OF_PROJECT
+            if of_project[project] >= most or kept[kind] >= MAX_ENTRIES or total + size > MAX_TOTAL_BYTES:
                 self._remove(name)
                 continue
             of_project[project] += 1
-            kept += 1
+            kept[kind] += 1
             total += size
 
     def _entries(self) -> Iterator[tuple[int, int, str]]:

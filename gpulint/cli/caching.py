@@ -42,6 +42,8 @@ class Kept:
             self._location = locate(args.cache_dir, seen.config, seen.paths)
             self._data = {path: _read(path) for path in seen.files}
             more = (seen.paths, fixes, args.report_unused_ignores, args.no_gate, _search_path())
+            # Which files there are, and what they hold, is for each answer to say.
+            self._answers_key = key_of(seen.root, seen.config, (), (), {}, "answers", *more[1:])
             self._key = key_of(seen.root, seen.config, seen.files, seen.found.files, self._data, *more)
 
     def get(self, args: argparse.Namespace) -> tuple[Inputs, Report] | None:
@@ -63,6 +65,21 @@ class Kept:
         loaded = cast("Plugins", SimpleNamespace(rules=[*rules], fixers={}, failures=[]))
         return Inputs(seen.paths, project, seen.found, rules, args.report_unused_ignores, loaded, None), report
 
+    def recall(self, given: Inputs) -> None:
+        """Let the run use what earlier ones found, as far as that still holds."""
+        if self._location is None:
+            return
+        from gpulint.cache.answers import recall, told
+
+        given.project.db.tell = lambda: told(given.project)
+        with self._opened() as cache:
+            held = cache.get_answers(self._answers_key) if cache is not None else None
+        if held is None:
+            return
+        for path, data in self._data.items():
+            given.project.remember(path, data)
+        recall(given.project, held, given.rules)
+
     def put(self, report: Report, given: Inputs) -> None:
         """Keep the report, if it tells the whole truth: nothing failed, and this process saw all that was asked."""
         if report.errors or given.plugins.failures or not given.project.knows_all_asked:
@@ -71,8 +88,11 @@ class Kept:
             # A file may have changed while it was scanned.
             if cache is None or any(given.project.data(path) != data for path, data in self._data.items()):
                 return
+            from gpulint.cache.answers import answers_of
+
             code = {_home(*part) for part in _parts(given.plugins)}
             cache.put(self._key, report, given.rules, given.project, sorted(code))
+            cache.put_answers(self._answers_key, lambda: answers_of(given.project), sorted(code))
 
     @contextlib.contextmanager
     def _opened(self) -> Iterator[Cache | None]:

@@ -95,6 +95,7 @@ def _scanned(args: argparse.Namespace, wanted: list[Output]) -> tuple[Inputs, Na
     given = inputs.read(args, report_unused_ignores=args.report_unused_ignores, seen=seen)
     clock.append(time.process_time())
     spent = defaultdict[str, float](float)
+    cache.recall(given)
     narrowing = Narrowing(args, given)
     with no_garbage_collection(), Progress() as progress:
         report = engine.run(

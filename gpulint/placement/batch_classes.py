@@ -33,7 +33,7 @@ def _moved_in(project: Project, path: Path) -> Iterator[tuple[Path, ast.AST, Bat
     return project.fact(BatchClasses).moved_in(path)
 
 
-_MOVED: Spread[ast.AST, BatchRead] = Spread("moves of batches", _moved_in)
+_MOVED: Spread[ast.AST, BatchRead] = Spread(__name__, "moves of batches", _moved_in)
 
 
 class BatchClasses:

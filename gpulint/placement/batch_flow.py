@@ -67,7 +67,7 @@ def _draws_in(project: Project, path: Path) -> Iterator[tuple[Path, ast.Call, Ba
 
 
 _NO_DRAW: BatchRead | None = None
-_BY_LOADER: Spread[ast.Call, BatchRead] = Spread("loops over loaders", _draws_in)
+_BY_LOADER: Spread[ast.Call, BatchRead] = Spread(__name__, "loops over loaders", _draws_in)
 
 
 class BatchFlow:

@@ -81,7 +81,7 @@ def _helps(project: Project, path: Path) -> bool:
     return module is not None and any(function.name in _HELPERS for function in module.functions)
 
 
-_BY_LOADER: Spread[ast.Call, Transfer] = Spread("transfers of batches", _transfers_in, _files_with_transfers)
+_BY_LOADER: Spread[ast.Call, Transfer] = Spread(__name__, "transfers of batches", _transfers_in, _files_with_transfers)
 
 
 class DeviceTransfers:

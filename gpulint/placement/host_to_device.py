@@ -260,7 +260,7 @@ def _moved_in(project: Project, path: Path) -> Iterator[tuple[Path, ast.Call, Pl
     return project.fact(HostToDevice).moved_in(path)
 
 
-_MOVERS: Spread[ast.Call, Place] = Spread("loaders handed to frameworks", _moved_in)
+_MOVERS: Spread[ast.Call, Place] = Spread(__name__, "loaders handed to frameworks", _moved_in)
 
 
 def _parts(node: ast.expr) -> Iterator[ast.expr]:

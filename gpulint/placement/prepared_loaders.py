@@ -48,7 +48,7 @@ def _prepared_in(project: Project, path: Path) -> Iterator[tuple[str, str, tuple
 
 
 _ATTRIBUTES: Spread[str, tuple[ModuleIndex, ast.ClassDef]] = Spread(
-    "attributes that hold prepared loaders", _prepared_in
+    __name__, "attributes that hold prepared loaders", _prepared_in
 )
 
 

@@ -48,7 +48,7 @@ def _is_part(func: ast.expr) -> bool:
     return isinstance(func, ast.Attribute) and isinstance(func.value, ast.Name) and func.value.id == "self"
 
 
-_RUNS: Spread[FunctionNode, NodeRef] = Spread("calls of models", _runs)
+_RUNS: Spread[FunctionNode, NodeRef] = Spread(__name__, "calls of models", _runs)
 
 
 def forward_calls(project: Project, module: ModuleIndex, function: FunctionNode) -> tuple[NodeRef, ...]:

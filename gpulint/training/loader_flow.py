@@ -43,7 +43,7 @@ def _kept_in(project: Project, path: Path) -> Iterator[tuple[str, str, Loader]]:
 
 
 _NO_LOADERS: tuple[Loader, ...] = ()
-_KEPT: Spread[str, Loader] = Spread("loaders of classes", _kept_in)
+_KEPT: Spread[str, Loader] = Spread(__name__, "loaders of classes", _kept_in)
 
 
 def _bounded(loaders: tuple[Loader, ...], *_: object) -> tuple[Loader, ...]:

@@ -1,0 +1,83 @@
+"""A scan that uses what earlier ones found reports the very same as one that does not, and checks less."""
+
+from __future__ import annotations
+
+import importlib.util
+import random
+import shutil
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from gpulint import engine
+from gpulint.cli import main
+
+ROOT = Path(__file__).parents[2]
+
+
+def incremental() -> ModuleType:
+    """The benchmark that does the same on real trees."""
+    spec = importlib.util.spec_from_file_location("incremental", ROOT / "benchmarks/incremental.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """Programs and launchers of several examples in one tree, which is a project."""
+    made = tmp_path / "tree"
+    for example in ("half-the-gpus", "one-batch-size", "debugging-left-on", "checkpoint-to-blob"):
+        shutil.copytree(ROOT / "examples" / example, made / example)
+    (made / "pyproject.toml").write_text("[project]\nname = 'tree'\n")
+    return made
+
+
+def scan(tree: Path, capsys: pytest.CaptureFixture[str], *options: str) -> tuple[str, str]:
+    """What a scan prints."""
+    main(["scan", str(tree), "--exit-zero", *options])
+    printed = capsys.readouterr()
+    return printed.out, printed.err
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("form", ["json", "full", "sarif"])
+def test_reports_after_random_edits_are_those_of_a_fresh_scan(
+    tree: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], seed: int, form: str
+) -> None:
+    editor = incremental().Editor(tree, random.Random(seed))
+    options = ["--output-format", form, "--report-unused-ignores"]
+    cached = [*options, "--cache-dir", str(tmp_path / "cache")]
+    scan(tree, capsys, *cached)
+    for _ in range(5):
+        edit = editor.edit()
+        assert scan(tree, capsys, *cached) == scan(tree, capsys, *options, "--no-cache"), edit
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_only_what_rests_on_a_change_is_checked_again(
+    tree: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, jobs: str
+) -> None:
+    for number in range(6):
+        (tree / f"train_{number}.py").write_text(
+            "import torch\nfrom torch.utils.data import DataLoader\n"
+            f"from helper_{number} import size\nloader = DataLoader(data, batch_size=size)\n"
+            "for batch in loader:\n    model(batch.cuda()).sum().backward()\n"
+        )
+        (tree / f"helper_{number}.py").write_text("size = 4\n")
+    options = ["--cache-dir", str(tmp_path / "cache"), "--select", "ALL"]
+    scan(tree, capsys, *options, "--jobs", jobs)
+    checked: list[str] = []
+    compute = engine.UNITS["document"].compute
+
+    def document(run: engine.Run, path: Path) -> engine.Report:
+        checked.append(path.name)
+        return compute(run, path)  # type: ignore[no-any-return]
+
+    monkeypatch.setattr(engine.UNITS["document"], "compute", document)
+    (tree / "helper_3.py").write_text("size = 8\n")
+    after = scan(tree, capsys, *options, "--jobs", "1")
+    assert {"helper_3.py", "train_3.py"} <= set(checked) and "train_1.py" not in checked
+    assert after == scan(tree, capsys, *options[2:], "--no-cache")
