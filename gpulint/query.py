@@ -18,12 +18,13 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Callable, Hashable, Iterator, MutableSequence
 from functools import wraps
+from inspect import unwrap
 from pathlib import Path
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 from gpulint.fixpoint import Question, Settle, Solver
-from gpulint.reads import NOTHING, Entry, Input, StoredEntry, StoredQuery, rests_of
+from gpulint.reads import NOTHING, Entry, Input, StoredEntry, StoredQuery, followed, rests_of
 
 NOWHERE: MutableSequence[Any] = deque(maxlen=0)
 """Takes reads that nobody wants to know."""
@@ -127,6 +128,13 @@ class Db:
     def known(self, question: Question) -> Entry | None:
         """The answer to a question, if it is final."""
         return self.tables[question[0]].get(question[1])
+
+    def adopt(self, earlier: Db, asked: Callable[..., Any], holds: Callable[[Input], bool]) -> None:
+        """Take over the answer to a query without arguments, if every input that it rests on ``holds``."""
+        question = unwrap(asked), ()
+        entry = earlier.known(question)
+        if entry is not None and all(isinstance(read, Input) and holds(read) for read in followed(entry)):
+            self.put(*question, entry)
 
     def stored(self, query: StoredQuery, keeper: Any, args: tuple[Any, ...]) -> StoredEntry:
         """Answer a stored query: by what an earlier run found if that still holds, else anew."""

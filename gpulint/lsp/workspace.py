@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from gpulint import engine, fixing
@@ -18,12 +18,18 @@ from gpulint.cli import narrowing
 from gpulint.cli.inputs import Inputs, add_arguments, add_settings, gather
 from gpulint.config import ConfigError
 from gpulint.failures import Stop
+from gpulint.launch.job_index import JobIndex
 from gpulint.project import Project
+from gpulint.reads import Input
 from gpulint.report import Report
 from gpulint.rule import Rule
 
 Stamp = tuple[int, int, int]
 IsStale = Callable[[], bool]
+
+
+_OF_NAMES = ("files", "is_file", "is_dir", "exists", "entries", "real")
+"""Inputs that a file's new content does not change, as long as the same files exist."""
 
 
 class Superseded(Stop):
@@ -92,6 +98,8 @@ class Workspace:
         self._project = before.successor(changed, files)
         for path in changed & texts.keys():
             self._project.provide(path, texts[path])
+        if files == before.files:  # most edits are of programs, and launchers name these without reading them
+            self._project.db.adopt(before.db, JobIndex.jobs, lambda read: _is_unchanged(read, changed))
 
     def recover(self) -> None:
         """Start afresh with all that spans files, as some of it may be half done."""
@@ -219,3 +227,8 @@ def _stamp_of(path: Path) -> Stamp | None:
     except OSError:
         return None
     return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def _is_unchanged(read: Input, changed: Container[Path]) -> bool:
+    """Whether an input is the same after files got another content."""
+    return read.kind in _OF_NAMES or (read.kind == "content" and read.key[0] not in changed)

@@ -10,6 +10,7 @@ import pytest
 
 from gpulint import engine
 from gpulint.cli import inputs
+from gpulint.launch.job_graph import JobLinker
 from gpulint.lsp.checking import Checker
 from gpulint.lsp.worker import Worker
 from gpulint.lsp.workspace import Superseded, Workspace, Workspaces, _Parser
@@ -201,3 +202,21 @@ async def test_a_check_that_was_interrupted_leaves_nothing_half_done(tmp_path):
         with contextlib.suppress(TimeoutError):
             await worker.run(check, seconds)
         assert shape((await worker.run(check)).report) == expected
+
+
+def test_launchers_are_linked_again_only_if_one_of_them_changes(tmp_path, monkeypatch):
+    shutil.copytree(EXAMPLES / "half-the-gpus" / "wasteful", tmp_path, dirs_exist_ok=True)
+    linked = []
+    jobs = JobLinker.jobs
+    monkeypatch.setattr(JobLinker, "jobs", lambda linker: linked.append(1) or jobs(linker))
+    program, (launcher,) = tmp_path / "train.py", tmp_path.glob("*.sbatch")
+    workspace = Workspace(tmp_path, [])
+    workspace.check([program])
+    for number in range(3):
+        workspace.show({program: program.read_bytes() + b"x = %d\n" % number})
+        workspace.check([program])
+    assert len(linked) == 1
+    texts = {program: program.read_bytes(), launcher: launcher.read_bytes() + b"python other.py\n"}
+    workspace.show(texts)
+    workspace.check([program])
+    assert len(linked) == 2
