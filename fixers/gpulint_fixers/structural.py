@@ -13,7 +13,9 @@ Importing LibCST takes 0.2 s, so that happens when the first statement is rewrit
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from gpulint import regex
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 MAX_DEPTH = 150
 """Levels of a statement's tree that LibCST is given; its parser has no limit but the stack, and overflows that."""
 _BLANKS = " \t\f"
+_NOT_PLAIN = regex.compile(r"""\"{3}|'{3}|\\$|=\s*(?:![rsa]\s*)?[:}]""", re.MULTILINE)
 _AFTER_BACKSLASH = regex.compile(r"(?<=\\\n)")
 
 
@@ -58,11 +61,15 @@ def wrap(document: Document, statement: ast.stmt, header: str) -> tuple[Edit, ..
     Declined as by :func:`rewrite`, and if indentation would change a value: that of an f-string which shows its own
     source (``f"{x = }"``) over several lines.
     """
-    import libcst as cst
-
     region = _region(document, statement)
     if isinstance(region, Declined):
         return region
+    if _is_plain(region.lines):
+        indented = [_deeper(line, region.lead, region.step) for line in region.lines]
+        return _edits(document, region, [region.lead + header, *indented])
+
+    import libcst as cst
+
     outer = cst.parse_statement(f"{header} pass")
 
     def enclosed(node: Statement) -> Statement:
@@ -153,13 +160,26 @@ def _with_footer(syntax: PythonModule, first: int, last: int) -> int:
 
 def _step(syntax: PythonModule, statement: ast.stmt) -> str:
     """One level of indentation: that of the statement's own block, of a block around it, or of the module's first."""
-    for node in (statement, *syntax.ancestors(statement), *syntax.nodes):
+    for node in chain([statement], syntax.ancestors(statement), syntax.nodes):
         body = getattr(node, "body", None)
         if isinstance(node, ast.stmt) and isinstance(body, list) and body[0].lineno > node.lineno:
             outer, inner = (_lead(syntax.source.line(part.lineno)) for part in (node, body[0]))
             if len(inner) == body[0].col_offset and inner.startswith(outer) and inner != outer:
                 return inner.removeprefix(outer)
     return "    "
+
+
+def _is_plain(lines: list[str]) -> bool:
+    """Whether every line can be indented by itself: no string or expression that shows its source goes over several."""
+    text = "\n".join(lines)
+    return not _NOT_PLAIN.search(text)
+
+
+def _deeper(line: str, lead: str, step: str) -> str:
+    """A line one level deeper. Blank lines, and comments at the very start of a line, stay as they are."""
+    if not line.strip(_BLANKS) or line.startswith("#"):
+        return line
+    return lead + step + line.removeprefix(lead) if line.startswith(lead) else step + line
 
 
 def _lead(line: str) -> str:

@@ -43,6 +43,7 @@ class BatchClasses:
         self._project = project
         self.db = project.db
 
+    @query
     def _files(self) -> tuple[Path, ...]:
         """Files that define such a method."""
         found = {path for text in _DEFINES for path in self._project.python_files_with(text)}
