@@ -160,7 +160,11 @@ def test_two_processes_share_the_batch(tmp_path: Path) -> None:
     need()
     torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
     options = [*SIZES, *OPTIONS["one-gpu-of-two"]]
-    result = run(EXAMPLES / "one-gpu-of-two" / "repaired", *torchrun, "train.py", *options)
+    for _ in range(3):  # rarely, the threads of PyTorch's gloo backend abort a process that has ended its work
+        result = run(EXAMPLES / "one-gpu-of-two" / "repaired", *torchrun, "train.py", *options, check=False)
+        if "terminate called without an active exception" not in result.stderr:
+            break
+    assert result.returncode == 0, result.stderr
     assert len(re.findall(r"^epoch 0 loss", result.stdout, re.MULTILINE)) == 1
 
 
