@@ -39,10 +39,11 @@ class Substrings:
         unknown = [word for word in words if word not in masks]
         if unknown:
             masks.update(dict.fromkeys(unknown, 0))
-            text = b"\n".join(unknown)
+            text = b"\n".join([b"", *unknown, b""])
             for string, bit in self._bits.items():
-                if string in text:
-                    for word in unknown:
-                        if string in word:
-                            masks[word] |= bit
+                at = text.find(string)
+                while at != -1:
+                    end = text.find(b"\n", at)
+                    masks[text[text.rfind(b"\n", 0, at) + 1 : end]] |= bit
+                    at = text.find(string, end)
         return reduce(or_, map(masks.__getitem__, words), 0)
