@@ -148,14 +148,14 @@ def _deepspeed_option(document: Document, project: Project, launch: Launch) -> I
     loading to DeepSpeed."""
     if any(is_batch_size(word.text.partition("=")[0]) for word in launch.args if word.text.startswith("--")):
         return
-    if deepspeed.loads_itself(project, document, launch):
-        return
     for at, word in enumerate(launch.args):
         name, _, text = word.text.partition("=")
         if name not in ("--deepspeed_config", "--deepspeed"):
             continue
         passed_options = text or (launch.args[at + 1].value if at + 1 < len(launch.args) else None)
         found = deepspeed.in_file(project, document.path.parent, passed_options) if passed_options else None
+        if found is not None and deepspeed.loads_itself(project, document, launch):
+            return
         if found is not None and _is_small_setting(found.size, "") and not names_large_model(document.source.text):
             yield _finding(document, word.span, f"{found.key} is {found.size}", found.size, found.place)
 
