@@ -14,6 +14,7 @@ from gpulint.documents import kind_of
 from gpulint.query import Db, lookup
 from gpulint.rule import Kind
 
+_ENCODED = regex.compile(rb'"[A-Za-z0-9+/=\\]{1000,}"')
 _TEST_FOLDERS = regex.compile(
     r"(^|/)(tests?|test_?data|(test_?)?fixtures|testing|unit_?tests?|(functional|smoke|integration)_tests|test_utils|ci)/"
 )
@@ -161,7 +162,8 @@ class Files:
         return data[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
     def utf8(self, path: Path) -> bytes:
-        """A file's bytes, in UTF-8 where they are in UTF-16, and with a notebook's line ends as such."""
+        """A file's bytes, in UTF-8 where they are in UTF-16, and with a notebook's line ends as such and its pictures
+        left out: their megabytes of Base64 would count as identifiers."""
         self.db.read_content(path)
         return self.text_of(path)
 
@@ -170,7 +172,7 @@ class Files:
         data = self.content(path)
         if self._is_utf16(data):
             data = data.decode("utf-16", "replace").encode("utf-8", "replace")
-        return data.replace(rb"\n", b"\n") if path.suffix == ".ipynb" else data
+        return _ENCODED.sub(b'""', data).replace(rb"\n", b"\n") if path.suffix == ".ipynb" else data
 
     def provide(self, path: Path, data: bytes | None) -> None:
         """Use ``data`` instead of what the disk holds (standard input, unsaved text); None: there is no such file."""
