@@ -56,7 +56,10 @@ def test_a_cell_that_is_one_string_is_read_like_one_of_lines(
 
 def test_pictures_between_cells_hide_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     picture = {"output_type": "display_data", "metadata": {}, "data": {"image/png": "iVBORw0KGgo" * 1000 + "\n"}}
-    lines = ["from torch.utils.data import DataLoader", "for batch in DataLoader(data):\n    model(batch.cuda()).backward()"]
+    lines = [
+        "from torch.utils.data import DataLoader",
+        "for batch in DataLoader(data):\n    model(batch.cuda()).backward()",
+    ]
     cells = [
         {"cell_type": "code", "execution_count": 1, "metadata": {}, "outputs": [picture], "source": [line]}
         for line in lines
