@@ -1,3 +1,3 @@
-"""gpulint: find and repair what leaves GPUs idle, before the job is submitted."""
+"""gpulint: find and fix GPU waste before a job is submitted."""
 
 __version__ = "0.1.0"

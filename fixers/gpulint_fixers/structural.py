@@ -269,7 +269,7 @@ def _edits(document: Document, region: _Region, new: list[str]) -> tuple[Edit, .
 
 
 def _is_as_written(document: Document, region: _Region, index: int) -> bool:
-    """Is a line's text that of the file? In notebooks, Python stands in for magics."""
+    """Whether a line's text is that of the file. In notebooks, magics were replaced by Python."""
     span = _span(region.syntax, region.start(index))
     return document.cell_source(span.cell).line(span.line) == region.lines[index]
 
