@@ -10,8 +10,29 @@ from gpulint.records import dataclass
 What = Literal["data", "weights", "metric"]
 
 
+class _Calls:
+    """A row on functions, by their qualified names, and on methods where it has some."""
+
+    __slots__ = ()
+    calls: tuple[str, ...]
+
+    @property
+    def _names(self) -> tuple[str, ...]:
+        return (*self.calls, *getattr(self, "methods", ()))
+
+    @property
+    def label(self) -> str:
+        """What tells the row from others of its kind."""
+        return self._names[0]
+
+    @property
+    def words(self) -> frozenset[str]:
+        """A file that makes such a call has one of these words."""
+        return words(self._names)
+
+
 @dataclass(frozen=True, slots=True)
-class Download:
+class Download(_Calls):
     """Functions and classes that fetch something whenever they are called."""
 
     calls: tuple[str, ...]
@@ -19,16 +40,6 @@ class Download:
     origin: str
     """Where from, as a reader knows it: ``the internet``."""
     what: What = "data"
-
-    @property
-    def label(self) -> str:
-        """What tells the row from others of its kind."""
-        return self.calls[0]
-
-    @property
-    def words(self) -> frozenset[str]:
-        """A file that makes such a call has one of these words."""
-        return words(self.calls)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +91,7 @@ class DataSets:
 
 
 @dataclass(frozen=True, slots=True)
-class Upload:
+class Upload(_Calls):
     """Calls that send files to a server and return when they are there."""
 
     calls: tuple[str, ...] = ()
@@ -90,19 +101,9 @@ class Upload:
     owners: tuple[str, ...] = ("",)
     """What the name of a method's receiver has in it, in any case."""
 
-    @property
-    def label(self) -> str:
-        """What tells the row from others of its kind."""
-        return (*self.calls, *self.methods)[0]
-
-    @property
-    def words(self) -> frozenset[str]:
-        """A file that makes such a call has one of these words."""
-        return words((*self.calls, *self.methods))
-
 
 @dataclass(frozen=True, slots=True)
-class Saver:
+class Saver(_Calls):
     """Calls that write a checkpoint before they return, or make a framework do so."""
 
     calls: tuple[str, ...] = ()
@@ -122,16 +123,6 @@ class Saver:
     """A parameter, and its value with which nothing is saved."""
     dumps: bool = False
     """The function writes anything: only a model counts."""
-
-    @property
-    def label(self) -> str:
-        """What tells the row from others of its kind."""
-        return (*self.calls, *self.methods)[0]
-
-    @property
-    def words(self) -> frozenset[str]:
-        """A file that makes such a call has one of these words."""
-        return words((*self.calls, *self.methods))
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,23 +149,13 @@ class Collective:
 
 
 @dataclass(frozen=True, slots=True)
-class Sync:
+class Sync(_Calls):
     """Calls in which the host waits for the GPU."""
 
     calls: tuple[str, ...]
     """Qualified names of functions."""
     kind: Literal["barrier", "read"]
     """``barrier`` waits for all queued work, ``read`` for the value of the first argument."""
-
-    @property
-    def label(self) -> str:
-        """What tells the row from others of its kind."""
-        return self.calls[0]
-
-    @property
-    def words(self) -> frozenset[str]:
-        """A file that makes such a call has one of these words."""
-        return words(self.calls)
 
 
 KINDS = {
