@@ -6,6 +6,7 @@ import enum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpulint.impact import Impact
 from gpulint.records import dataclass, field
 from gpulint.source import Span
 
@@ -52,6 +53,8 @@ class Finding:
     severity: Severity = Severity.WARNING
     payload: object = field(default=None, compare=False)
     related: tuple[Place, ...] = ()
+    impact: Impact = field(default=Impact(), compare=False)
+    """What it costs; the engine fills this in."""
 
     @property
     def sort_key(self) -> tuple[str, int, Span, str]:

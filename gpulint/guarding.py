@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from gpulint.failures import Origin, PluginError, Stop
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Declined, Edit, Fix, Fixer, NewFile, Safety
+from gpulint.impact import Impact
 from gpulint.rule import Rule
 from gpulint.source import Span
 from gpulint.streams import output_as_errors
@@ -99,7 +100,13 @@ def _finding_flaw(finding: Any, rule: Rule, project: Project) -> str:
         return f"an object of type {type(finding).__name__}, which is not a Finding"
     if not isinstance(finding.rule, Rule) or finding.rule.code != rule.code:
         return "a finding of another rule"
-    for name, wanted in (("message", str), ("help", str), ("severity", Severity), ("related", tuple)):
+    for name, wanted in (
+        ("message", str),
+        ("help", str),
+        ("severity", Severity),
+        ("related", tuple),
+        ("impact", Impact),
+    ):
         if not isinstance(getattr(finding, name), wanted):
             return f"a finding whose {name} is not a {wanted.__name__}"
     if not finding.message.strip():

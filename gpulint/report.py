@@ -3,18 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from gpulint.failures import Failure, Origin, PluginError
-from gpulint.finding import Finding, Problem
+from gpulint.finding import Finding, Place, Problem
 from gpulint.fix import Declined, Fix
 from gpulint.records import dataclass, field
-
-if TYPE_CHECKING:
-    pass
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +36,22 @@ class InternalError:
         return f"error in {self.where} of {self.plugin}" if self.plugin else f"internal error in {self.where}"
 
 
+@dataclass(frozen=True, slots=True)
+class JobSummary:
+    """A job that holds GPUs: the launcher, what it starts and how many GPUs it holds."""
+
+    place: Place
+    """Where the launcher requests or first uses the GPUs."""
+    name: str
+    """The job's own name, else the name of its task or file."""
+    gpus: int | None
+    """GPUs of all nodes together; None if the number is unknown."""
+    programs: tuple[Path, ...]
+    """Programs of the tree that it starts, in order."""
+    files: tuple[Path, ...]
+    """Files of the tree that it runs or reads: its launcher, scripts, programs, their imports and configurations."""
+
+
 @dataclass
 class Report:
     """What a run found; sorted, and the same for any number of processes."""
@@ -50,12 +59,15 @@ class Report:
     results: list[Result] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     errors: list[InternalError] = field(default_factory=list)
+    jobs: list[JobSummary] = field(default_factory=list)
+    """Jobs of the scanned tree that hold GPUs, in the order of their files."""
 
     def extend(self, other: Report) -> None:
         """Take over everything of ``other``."""
         self.results += other.results
         self.problems += other.problems
         self.errors += other.errors
+        self.jobs += other.jobs
 
     def record(self, failure: Failure) -> None:
         """Take up what failed: as a problem of the file if that is to blame, else as an error of gpulint's own."""

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from gpulint.finding import Finding, Place, Problem, Severity
 from gpulint.fix import Declined, Edit, Fix, NewFile, Safety
+from gpulint.impact import Impact, Level
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule, Scope
 from gpulint.source import Span
 
 if TYPE_CHECKING:
-    from gpulint.report import Report
+    from gpulint.report import JobSummary, Report
 
 
 class _CachedRule(Rule):
@@ -38,6 +39,7 @@ def findings_of(report: Report) -> dict[str, Any]:
         "problems": [
             [str(p.path), p.message, p.line, p.column, p.is_error, p.cell, p.is_warning] for p in report.problems
         ],
+        "jobs": [_job_out(job) for job in report.jobs],
     }
 
 
@@ -48,6 +50,31 @@ def _others(report: Report, rules: Sequence[Rule]) -> list[Rule]:
 
 def _span_out(span: Span) -> list[int | None]:
     return [span.line, span.column, span.end_line, span.end_column, span.cell]
+
+
+def _place_out(place: Place) -> list[Any]:
+    return [str(place.path), _span_out(place.span), place.message]
+
+
+def _place(made: Sequence[Any]) -> Place:
+    path, span, message = made
+    return Place(Path(path), Span(*span), message)
+
+
+def _job_out(job: JobSummary) -> list[Any]:
+    return [_place_out(job.place), job.name, job.gpus, [*map(str, job.programs)], [*map(str, job.files)]]
+
+
+def _job(made: Sequence[Any]) -> JobSummary:
+    from gpulint.report import JobSummary
+
+    place, name, gpus, programs, files = made
+    return JobSummary(_place(place), name, gpus, tuple(map(Path, programs)), tuple(map(Path, files)))
+
+
+def _impact(made: Sequence[Any]) -> Impact:
+    level, basis, share, hours = made
+    return Impact(Level(level), basis, share and tuple(share), hours and tuple(hours))
 
 
 def _rule_out(rule: Rule) -> dict[str, Any]:
@@ -92,7 +119,7 @@ def _rule(made: dict[str, Any]) -> Rule:
 
 
 def _result_out(result: Any) -> dict[str, Any]:
-    found, fix = result.finding, result.fix
+    found, fix, impact = result.finding, result.fix, result.finding.impact
     made: dict[str, Any] = {
         "rule": found.rule.code,
         "path": str(found.path),
@@ -100,7 +127,8 @@ def _result_out(result: Any) -> dict[str, Any]:
         "message": found.message,
         "help": found.help,
         "severity": found.severity.value,
-        "related": [[str(place.path), _span_out(place.span), place.message] for place in found.related],
+        "related": [_place_out(place) for place in found.related],
+        "impact": [impact.level.value, impact.basis, impact.gpu_share, impact.gpu_hours],
     }
     if isinstance(fix, Declined):
         made["declined"] = fix.reason
@@ -142,8 +170,9 @@ def report_in(entry: dict[str, Any], rules: Mapping[str, Rule]) -> Report:
             made["help"],
             Severity(made["severity"]),
             None,
-            tuple(Place(Path(path), Span(*span), text) for path, span, text in made["related"]),
+            tuple(map(_place, made["related"])),
+            _impact(made["impact"]),
         )
         results.append(Result(finding, fix))
     problems = [Problem(Path(path), *rest) for path, *rest in entry["problems"]]
-    return Report(results, problems)
+    return Report(results, problems, jobs=[*map(_job, entry["jobs"])])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gpulint.fix import Fix
+from gpulint.impact import Impact
 from gpulint.report import Report, Result
 from gpulint.reporters import Context, as_json
 from gpulint.source import Span
@@ -24,6 +25,7 @@ def finding(result: Result, context: Context) -> dict[str, Any]:
         "category": rule.category.label,
         "dimension": str(rule.dimension),
         "severity": str(found.severity),
+        "impact": _impact(found.impact),
         "message": found.message,
         "why": rule.why,
         "worth": rule.worth,
@@ -36,6 +38,15 @@ def finding(result: Result, context: Context) -> dict[str, Any]:
             for other in found.related
         ],
         "url": rule.url,
+    }
+
+
+def _impact(impact: Impact) -> dict[str, Any]:
+    return {
+        "level": str(impact.level),
+        "basis": impact.basis,
+        "gpu_share": impact.gpu_share,
+        "gpu_hours": impact.gpu_hours,
     }
 
 

@@ -1,0 +1,36 @@
+"""What a finding costs: how much GPU time, on what basis."""
+
+from __future__ import annotations
+
+import enum
+
+from gpulint.records import dataclass
+
+Range = tuple[float, float]
+
+
+class Level(enum.IntEnum):
+    """How much GPU time a finding costs; ordered, so that ``level >= Level.MEDIUM`` reads as it should."""
+
+    LOW = 1
+    """Hardly any: a few bytes, once per long run, or in code that holds no GPU for long."""
+    MEDIUM = 2
+    """Worth a person's time in a job that runs often or for long."""
+    HIGH = 3
+    """A large part of the job's GPU time, or whole GPUs."""
+
+    def __str__(self) -> str:
+        return self.name.lower()
+
+
+@dataclass(frozen=True, slots=True)
+class Impact:
+    """The cost of one finding, as far as the code and stated assumptions tell it."""
+
+    level: Level = Level.MEDIUM
+    basis: str = ""
+    """One sentence without a full stop: ``every step, 38 MB from pageable memory, 8 GPUs``."""
+    gpu_share: Range | None = None
+    """Share of the job's GPU time that is lost, 0 to 1, lowest and highest; None where it cannot be computed."""
+    gpu_hours: Range | None = None
+    """GPU-hours lost per run, lowest and highest; None where the run's length or number of GPUs is unknown."""
