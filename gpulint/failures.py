@@ -27,6 +27,8 @@ class Failure:
     @property
     def problem(self) -> Problem | None:
         """What is wrong with the file; None if gpulint is at fault."""
+        if isinstance(self.error, LimitReached):
+            return Problem(self.path, f"{self.error}; not analyzed completely", is_error=False)
         if isinstance(self.error, RecursionError):
             return Problem(self.path, "nested too deeply to be checked completely")
         if isinstance(self.error, MemoryError):
@@ -34,6 +36,10 @@ class Failure:
         if isinstance(self.error, OSError):
             return Problem(self.path, f"cannot be read: {self.error.strerror or self.error}")
         return None
+
+
+class LimitReached(Exception):
+    """A limit of the analysis that a file reached; the message names what there is too much of, and the limit."""
 
 
 def is_about_file(error: Exception) -> bool:

@@ -64,6 +64,14 @@ class State:
         return self.times > MAX_TIMES or self.is_too_large
 
 
+def _report(state: State) -> None:
+    """Note that a cycle has no fixpoint, in the module that a question is about."""
+    for subject in state.question[1]:
+        report: Callable[[str], None] | None = getattr(subject, "report_limit", None)
+        if report is not None:
+            report("values that depend on each other in a cycle do not settle")
+
+
 class Solver:
     """Answers one question and all that it rests on; questions in a cycle get the least fixpoint.
 
@@ -253,6 +261,7 @@ class Solver:
         """What the members of a cycle without a fixpoint find if nothing comes round."""
         for state in members:
             state.found = state.bottom
+            _report(state)
         return {state: self._answer(state) for state in members}
 
     def _cycles(self) -> list[list[State]]:

@@ -52,9 +52,13 @@ def _lists_by_pattern(value: Any) -> dict[str, tuple[str, ...]]:
     return found
 
 
+MAX_COUNT = 10_000
+"""Most GPUs of a node; beyond it a number is a mistake."""
+
+
 def _count(value: Any) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise ValueError("must be a whole number, 0 or more")
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MAX_COUNT:
+        raise ValueError(f"must be a whole number from 0 to {MAX_COUNT:,}")
     return value
 
 

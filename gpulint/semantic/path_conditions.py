@@ -31,8 +31,11 @@ def conditions(module: ModuleIndex, node: ast.AST, until: ast.AST | None = None)
             if inner is not up.test:
                 yield up.test, inner is up.body
         elif isinstance(up, ast.BoolOp):
-            for value in up.values[:MAX_TESTS]:
+            for number, value in enumerate(up.values):
                 if value is inner:
+                    break
+                if number == MAX_TESTS:
+                    module.report_limit(f"an expression has more than {MAX_TESTS} operands")
                     break
                 yield value, isinstance(up.op, ast.And)
         yield from ((test, False) for test in _exits_before(module, up, inner, nested=False))
@@ -58,6 +61,8 @@ def _exits_before(module: ModuleIndex, up: ast.AST, inner: ast.AST, nested: bool
         module.exits[question] = [number for number, _ in found], [test for _, test in found]
     numbers, tests = module.exits[question]
     end = bisect_left(numbers, index)
+    if end > MAX_TESTS:
+        module.report_limit(f"a block has more than {MAX_TESTS} early exits")
     return tests[max(end - MAX_TESTS, 0) : end]
 
 

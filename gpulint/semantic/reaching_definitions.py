@@ -23,9 +23,12 @@ def reaching(module: ModuleIndex, bindings: Sequence[Binding], use: ast.AST) -> 
         return bindings
     question = use, bindings[0]
     if question not in module.reaching:
-        found = _find_reaching(module, bindings, use)
-        module.reaching[question] = [Binding(BindingKind.OTHER, use, bindings[0].scope)] if found is None else found
-    return module.reaching[question]
+        module.reaching[question] = _find_reaching(module, bindings, use)
+    found = module.reaching[question]
+    if found is None:
+        module.report_limit(f"a name has more than {MAX_BINDINGS} assignments that may reach one use")
+        return [Binding(BindingKind.OTHER, use, bindings[0].scope)]
+    return found
 
 
 def _find_reaching(module: ModuleIndex, bindings: Sequence[Binding], use: ast.AST) -> Sequence[Binding] | None:

@@ -88,6 +88,8 @@ def _forwards(project: Project, module: ModuleIndex, mode: ast.Call, model: str)
         yield from _in_functions(project, module, model)
     calls = _mentions(module, function).get(model, [])
     first = bisect_right(calls, _start(mode), key=_start)
+    if len(calls) > first + MAX_MENTIONS:
+        module.report_limit(f"a function uses a model more than {MAX_MENTIONS} times")
     for call in calls[first : first + MAX_MENTIONS]:
         if dotted(call.func) == f"{model}.train":
             return

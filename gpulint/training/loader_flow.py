@@ -46,8 +46,11 @@ _NO_LOADERS: tuple[Loader, ...] = ()
 _KEPT: Spread[str, Loader] = Spread(__name__, "loaders of classes", _kept_in)
 
 
-def _bounded(loaders: tuple[Loader, ...], *_: object) -> tuple[Loader, ...]:
-    return loaders if len(loaders) <= MAX_LOADERS else ()
+def _bounded(loaders: tuple[Loader, ...], module: ModuleIndex, *_: object) -> tuple[Loader, ...]:
+    if len(loaders) <= MAX_LOADERS:
+        return loaders
+    module.report_limit(f"an expression may be any of more than {MAX_LOADERS} data loaders")
+    return ()
 
 
 class LoaderFlow:

@@ -79,7 +79,11 @@ class LoopContexts(LoopRoles):
         for site in sites or calls_taking(self._project.fact(Resolver), module, function):
             for context in self.enclosing_loops(site.module, site.node):
                 # What a hook calls itself, it calls as the hook that it is.
-                if context.loop.node is not function and len(context.calls) < MAX_CALLS:
+                if context.loop.node is function:
+                    continue
+                if len(context.calls) == MAX_CALLS:
+                    module.report_limit(f"more than {MAX_CALLS} calls lead from a loop to a function")
+                else:
                     found.append(LoopContext(context.role, context.loop, (*context.calls, site)))
         # The shortest way counts: it is the same for whoever asks first, also where functions call each other.
         unique: dict[tuple[Role, ast.AST, ast.AST | None], LoopContext] = {}

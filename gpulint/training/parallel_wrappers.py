@@ -61,6 +61,7 @@ def _only_infers_in(
         if home is module.syntax.tree and _is_another(module, node, assigned):
             continue
         if len(uses) == MAX_USES:
+            module.report_limit(f"a model is used more than {MAX_USES} times")
             return False
         if module.syntax.parents.get(node) is not call:
             uses.append(_use(project, module, node, wrapped_weights))

@@ -33,6 +33,8 @@ def steps_on_condition(project: Project, loop: NodeRef) -> bool:
 
 def _called(project: Project, loop: NodeRef) -> Iterator[tuple[ModuleIndex, ast.Call]]:
     calls = [part for part in walk(loop.node) if isinstance(part, ast.Call)]
+    if len(calls) > MAX_CALLS:
+        loop.module.report_limit(f"a loop has more than {MAX_CALLS} calls")
     for call in calls[:MAX_CALLS]:
         for callee in project.fact(Resolver).callees(loop.module, call):
             if isinstance(callee.node, FUNCTIONS):

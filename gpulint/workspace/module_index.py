@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import enum
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
@@ -75,6 +75,10 @@ class Scope:
         return []
 
 
+def _ignore(what: str) -> None:
+    """Nobody wants to know."""
+
+
 class ModuleIndex:
     """All scopes, bindings and the call, loop, function and class index of one module; ``collect_scopes`` makes it."""
 
@@ -99,10 +103,12 @@ class ModuleIndex:
         self.strings: set[str] = set()
         self.db = LocalDb()
         """Answers that depend on this module alone."""
+        self.report_limit: Callable[[str], None] = _ignore
+        """Takes up, each time, what there is too much of in the module to be analyzed."""
         self.blocks: dict[ast.AST, tuple[dict[ast.AST, str], set[ast.AST]]] = {}
         """Kept for :mod:`gpulint.semantic.reaching_definitions`: the blocks and loops around a node."""
-        self.reaching: dict[tuple[ast.AST, Binding], Sequence[Binding]] = {}
-        """The same for (use, first binding of its name): the bindings in force."""
+        self.reaching: dict[tuple[ast.AST, Binding], Sequence[Binding] | None] = {}
+        """The same for (use, first binding of its name): the bindings in force; None if there are too many."""
         self.starts: dict[Binding, list[tuple[int, int]]] = {}
         """The same for the first binding of a name: from where on each of its bindings holds."""
         self.exits: dict[tuple[ast.AST, str, bool], tuple[list[int], list[ast.expr]]] = {}

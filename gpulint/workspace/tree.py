@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Container, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from gpulint import regex
 from gpulint.documents import kind_of, load
 from gpulint.documents.base import Document
-from gpulint.failures import Failure, is_about_file
+from gpulint.failures import Failure, LimitReached, is_about_file
 from gpulint.libraries import BUILT_IN, Models
 from gpulint.query import lookup, query
 from gpulint.reads import Raised
@@ -102,6 +103,10 @@ class Tree(Files):
         failure = self._failures.setdefault((path, where), Failure(path, where, error))
         self.db.reads.append(Raised(failure))
 
+    def limit(self, path: Path, what: str) -> None:
+        """Record that the analysis of a file was cut short, as a note: ``what`` names what there is too much of."""
+        self.fail(path, what, LimitReached(what))
+
     @property
     def has_failures(self) -> bool:
         """Whether anything was contained."""
@@ -144,6 +149,8 @@ class Tree(Files):
                     document.problem("nested too deeply to be analysed; skipped", is_error=False)
                 except Exception as error:
                     document.failures.append(Failure(path, "reader", error))
+            if found is not None:
+                found.report_limit = partial(self.limit, path)
             self._module_indexes[path] = found  # only now, as an editor may interrupt this anywhere
         return self._module_indexes[path]
 

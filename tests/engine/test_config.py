@@ -67,8 +67,9 @@ def test_nearest_file_counts_up_to_the_repository(tmp_path: Path) -> None:
     [
         ('\nselct = ["GPU1"]\n', "gpulint.toml:2: unknown setting 'selct'; did you mean 'select'?"),
         ('select = "GPU1"\n', "gpulint.toml:1: 'select' must be a list of strings"),
-        ("gpus-per-node = -1\n", "gpulint.toml:1: 'gpus-per-node' must be a whole number, 0 or more"),
-        ("gpus-per-node = true\n", "gpulint.toml:1: 'gpus-per-node' must be a whole number, 0 or more"),
+        ("gpus-per-node = -1\n", "gpulint.toml:1: 'gpus-per-node' must be a whole number from 0 to 10,000"),
+        ("gpus-per-node = 10001\n", "gpulint.toml:1: 'gpus-per-node' must be a whole number from 0 to 10,000"),
+        ("gpus-per-node = true\n", "gpulint.toml:1: 'gpus-per-node' must be a whole number from 0 to 10,000"),
         ('severity = "bad"\n', "gpulint.toml:1: 'severity' must be one of info, warning, error"),
         ("[per-file-ignores]\na = 1\n", "gpulint.toml:1: 'per-file-ignores' must be a list of strings"),
         ("select = [\n", "gpulint.toml: not valid TOML"),
