@@ -1,0 +1,18 @@
+"""``gpulint gate``: judges a job when it is submitted, before it holds GPUs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from gpulint.hooks import hookimpl
+
+if TYPE_CHECKING:
+    import argparse
+
+
+@hookimpl
+def gpulint_commands(subparsers: argparse._SubParsersAction[Any]) -> None:
+    """Add ``gpulint gate``."""
+    from gpulint_gate import cli
+
+    cli.add(subparsers)
