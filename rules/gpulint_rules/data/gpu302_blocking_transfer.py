@@ -34,6 +34,7 @@ from collections.abc import Iterator
 from gpulint.documents.base import Document
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
+from gpulint.impact import Cost
 from gpulint.placement.batch_classes import BatchClasses
 from gpulint.placement.device_transfers import DeviceTransfers, Transfer
 from gpulint.project import Project
@@ -113,6 +114,7 @@ RULE = Rule(
     why="a blocking copy keeps the host from queueing kernels, and the GPU waits at every batch (27.9% of 706 issues)",
     evidence=(Evidence("27.9% of 706 issues in 400 jobs with GPU utilization of 50% or less"),),
     check=check,
+    cost=Cost("transfer"),
     fix=Safety.SAFE,
     bad="""\
 loader = DataLoader(dataset, batch_size=64, pin_memory=True)

@@ -30,6 +30,7 @@ from collections.abc import Iterator
 from gpulint.documents.base import Document
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
+from gpulint.impact import Cost
 from gpulint.libraries import gate_words
 from gpulint.placement.batch_flow import BatchFlow
 from gpulint.programs.gpu_programs import GpuPrograms
@@ -163,6 +164,7 @@ RULE = Rule(
     why="the GPU waits at the start of every epoch until new workers deliver (27.9% of the study's 706 issues)",
     evidence=(Evidence("27.9% of 706 issues in 400 jobs with GPU utilization of 50% or less"),),
     check=check,
+    cost=Cost("worker-start"),
     fix=Safety.UNSAFE,
     bad="""\
 loader = DataLoader(dataset, batch_size=64, num_workers=8)

@@ -36,6 +36,7 @@ from gpulint.documents.base import Document
 from gpulint.documents.python import walk
 from gpulint.finding import Finding, Place, Severity
 from gpulint.gate import Gate
+from gpulint.impact import Cost
 from gpulint.placement.cpu_models import trains_on_host
 from gpulint.placement.environment_actions import feeds_rl_environment
 from gpulint.placement.synchronization import SyncKind, SyncPoint, SyncPoints
@@ -283,6 +284,7 @@ RULE = Rule(
     why="each wait empties the GPU's queue, which idles while the host queues the next step (27.9% of 706 issues)",
     evidence=(Evidence("27.9% of 706 issues in 400 jobs with GPU utilization of 50% or less"),),
     check=check,
+    cost=Cost("host-wait"),
     bad="""\
 for step, (x, y) in enumerate(loader):
     loss = criterion(model(x), y)

@@ -43,6 +43,7 @@ from gpulint.documents.shell import Command
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.gate import Gate
+from gpulint.impact import Cost
 from gpulint.launch.gpu_counts import BATCH
 from gpulint.launch.transfer_commands import download_tool
 from gpulint.libraries import Models
@@ -306,6 +307,7 @@ RULE = Rule(
     why="data or weights are downloaded while GPUs are allocated, often once per rank",
     evidence=(Evidence("External Data Usage is one of 15 categories in 706 issues of 400 jobs"),),
     check=check,
+    cost=Cost("download"),
     fix=Safety.ADVICE,
     bad="""\
 model = AutoModel.from_pretrained("google/gemma-2b").cuda()

@@ -33,6 +33,7 @@ from pathlib import PurePosixPath
 from gpulint import regex
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
+from gpulint.impact import Cost
 from gpulint.launch.gpu_counts import PER_NODE, alone, counts_processes, processes, visible
 from gpulint.launch.job import DeclaredCount, Job, JobLaunch
 from gpulint.libraries.gpu_libraries import Approach
@@ -168,6 +169,7 @@ RULE = Rule(
     why="a GPU that no process drives is idle for the whole job",
     evidence=(Evidence("4.82% of 706 issues concern the job as a whole, among them more GPUs than the program uses"),),
     check=check,
+    cost=Cost("idle-gpus"),
     fix=Safety.UNSAFE,
     bad="""\
 #SBATCH --gres=gpu:8

@@ -28,6 +28,7 @@ from collections.abc import Iterator
 
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
+from gpulint.impact import Cost
 from gpulint.launch.gpu_counts import alone, devices, processes
 from gpulint.launch.job import Job, JobLaunch, Setting
 from gpulint.numerals import whole
@@ -172,6 +173,7 @@ RULE = Rule(
     why="the GPUs that are not in the list are allocated but never used",
     evidence=(Evidence("GPU Oversubscription is one of the study's fifteen categories of low GPU utilization"),),
     check=check,
+    cost=Cost("idle-gpus"),
     fix=Safety.UNSAFE,
     bad="""\
 #SBATCH --gres=gpu:4

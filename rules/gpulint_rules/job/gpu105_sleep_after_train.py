@@ -33,6 +33,7 @@ from gpulint.documents.base import Document
 from gpulint.documents.shell import Command, Script
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
+from gpulint.impact import Cost
 from gpulint.launch.gpu_counts import BATCH
 from gpulint.launch.idle_commands import endless, sleeps
 from gpulint.launch.job_index import JobIndex
@@ -193,6 +194,7 @@ RULE = Rule(
     why="the GPUs are freed only when the job ends, so they idle for the whole wait",
     evidence=(Evidence("Unreleased Job is one of the study's fifteen categories of low GPU utilization"),),
     check=check,
+    cost=Cost("pause"),
     fix=Safety.UNSAFE,
     bad="""\
 #SBATCH --gres=gpu:1

@@ -37,6 +37,7 @@ from gpulint.documents.python import walk
 from gpulint.documents.shell.script import Block
 from gpulint.finding import Finding, Severity
 from gpulint.fix import Safety
+from gpulint.impact import Cost
 from gpulint.launch.transfer_commands import install_tool
 from gpulint.programs.gpu_jobs import GpuJobCommand, GpuJobs
 from gpulint.programs.gpu_programs import GpuPrograms
@@ -267,6 +268,7 @@ RULE = Rule(
     why="the GPUs are idle while packages are downloaded and built, at every start and restart of the job",
     evidence=(Evidence("Long Library Installation is one of 15 categories in 706 issues of 400 jobs"),),
     check=check,
+    cost=Cost("install"),
     fix=Safety.UNSAFE,
     bad="""\
 #!/bin/bash

@@ -34,6 +34,7 @@ from collections.abc import Iterator
 
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
+from gpulint.impact import Cost
 from gpulint.launch.gpu_counts import alone, counts_processes, processes, visible
 from gpulint.launch.job import Job
 from gpulint.programs.multi_gpu_use import MultiGpuUse, Program, Use
@@ -158,6 +159,7 @@ RULE = Rule(
         Evidence("API Misuse is one of the study's fifteen categories of low GPU utilization; Figure 6 shows this one"),
     ),
     check=check,
+    cost=Cost("idle-gpus"),
     fix=Safety.UNSAFE,
     bad="""\
 # sbatch --gres=gpu:4, then: python train.py

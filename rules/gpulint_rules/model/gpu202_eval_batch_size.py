@@ -36,6 +36,7 @@ from gpulint.documents.base import Document
 from gpulint.estimates import BatchSizes
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
+from gpulint.impact import Cost
 from gpulint.launch.option_parser import passed_options
 from gpulint.launch.program_launches import launches
 from gpulint.programs.gpu_programs import GpuPrograms
@@ -326,6 +327,7 @@ RULE = Rule(
     why="evaluation keeps no activations, so a larger batch fits (improper batch size: 25.6% of the 706 issues)",
     evidence=(Evidence("25.6% of 706 issues in 400 jobs with GPU utilization of 50% or less"),),
     check=check,
+    cost=Cost("small-evaluation-batch"),
     fix=Safety.UNSAFE,
     bad="""\
 train_loader = DataLoader(train_set, batch_size=args.batch_size, shuffle=True)
