@@ -55,6 +55,8 @@ class Cost:
     """Seconds that are known to be lost each time; overrides the row's."""
     per: str = ""
     """How often, where the rule knows: ``step``, ``epoch``, ``evaluation`` or ``run``; "" to look around the place."""
+    items: tuple[str, ...] = ()
+    """What it is about by name: packages that are installed, models and data sets that are downloaded."""
     loader: Loader | None = None
     """The loader whose batches are concerned."""
     basis: str = ""

@@ -52,7 +52,7 @@ def assess(finding: Finding, project: Project) -> Impact:
     for row_ in lowered:
         level = Level(max(Level.LOW, level - row_.levels))
     parts += [row_.phrase for row_ in lowered[:2]]
-    return Impact(level, ", ".join(parts), _share(cost, often), _hours(cost, often, gpus))
+    return Impact(level, ", ".join(parts), _share(cost, often), _hours(cost, loss, often, gpus))
 
 
 def _gpus(subject: Subject) -> int | None:
@@ -67,6 +67,8 @@ def _loss(subject: Subject, cost: Cost, row: Kind) -> Loss:
         return Loss(cost.seconds, cost.share, cost.basis or row.what)
     if row.bandwidth or row.by_sample:
         return _of_batch(subject, cost, row)
+    if cost.items and (found := row.by_name(cost.items)) is not None:
+        return Loss(found[0], None, found[1])
     times = cost.amount if cost.amount is not None and row.unit else 1.0
     if row.divides:
         assert row.share is not None
@@ -124,9 +126,11 @@ def _share(cost: Cost | None, often: Frequency | None) -> Range | None:
     return round(low / often.every, 4), round(high / often.every, 4)
 
 
-def _hours(cost: Cost | None, often: Frequency | None, gpus: int | None) -> Range | None:
-    """GPU-hours per run, where the rule states the seconds and the job its GPUs."""
-    if cost is None or cost.seconds is None or often is None or often.per != "run" or gpus is None:
+def _hours(cost: Cost | None, loss: Loss, often: Frequency | None, gpus: int | None) -> Range | None:
+    """GPU-hours per run, where names or the rule tell the seconds, and the job its GPUs."""
+    if cost is None or often is None or often.per != "run" or gpus is None or loss.seconds is None:
         return None
-    low, high = cost.seconds
+    if cost.seconds is None and not (cost.items and kind(cost.kind).by_name(cost.items)):
+        return None
+    low, high = loss.seconds
     return round(low * gpus / 3600, 4), round(high * gpus / 3600, 4)

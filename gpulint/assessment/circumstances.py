@@ -18,12 +18,13 @@ from gpulint.assessment.copies import original
 from gpulint.assessment.reasons import has_reason
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.records import dataclass
+from gpulint.semantic.path_conditions import conditions
 from gpulint.semantic.unused_symbols import is_unused
 from gpulint.training.guards import Guards, is_benchmark
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.repetition import training_contexts
 from gpulint.values.constants import Constants
-from gpulint.workspace.module_index import last_name
+from gpulint.workspace.module_index import FUNCTIONS, last_name, source_text
 
 if TYPE_CHECKING:
     from gpulint.assessment.subject import Subject
@@ -37,7 +38,7 @@ _DEMO = regex.compile(
     re.IGNORECASE,
 )
 _OUTDATED = regex.compile(
-    r"(^|[/_.-])(old|bak|backup|deprecated|legacy|archived?|obsolete|unused|trash|bad|copy|diverse|misc|scratch)([/_.-]|\d|$)",
+    r"(^|[/_.-])(old|bak|backup|deprecated|legacy|archived?|obsolete|unused|trash|bad|copy|scratch)([/_.-]|\d|$)",
     re.IGNORECASE,
 )
 _VENDORED = regex.compile(
@@ -59,7 +60,8 @@ _TOY_DATA = regex.compile(
     r"|Planetoid\(|PennFudan|\bMedNIST|load_dataset\(\s*[\"'](mnist|fashion_mnist|imdb|glue|rotten_tomatoes|yelp_polarity)[\"']"
 )
 _FEW = regex.compile(
-    r"""split\s*=\s*["'][^"']*\[:\s*\d{1,5}\]|\.select\(\s*range\(\s*\d{1,4}\s*\)|--?max[-_](steps|iters)[= ]\d{1,2}\b"""
+    r"""split\s*=\s*["'][^"']*\[:\s*\d{1,5}\]|\.select\(\s*range\(\s*\d{1,4}\s*\)"""
+    r"""|--?max[-_](steps|iters)[= ]\d{1,2}\b"""
 )
 _SMOKE = regex.compile(
     r"(^|[/_.-])(smoke|dry[-_]?run|debug|minimal|mini|tiny|dummy|synthetic|mnist)([/_.-]|$)", re.IGNORECASE
@@ -72,8 +74,8 @@ _INSPECTS = regex.compile(
 _LARGE_SAMPLES = regex.compile(
     r"Conv3d|\b3[dD]\b|[Vv]olumetric|nibabel|SimpleITK|[Rr]eplay_?[Bb]uffer|\breplay\b|[Rr]ollout", re.M
 )
-_COPIES = 3
-"""Repetitions of one call in a file from which on the later ones say nothing new."""
+_TRAINS = regex.compile(r"train|fit|distributed|ddp|dist\b|gpu|cuda|amp|fp16|rank", re.IGNORECASE)
+"""Words of switches that those who train on GPUs set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +99,7 @@ def circumstances(subject: Subject) -> Iterator[Circumstance]:
             yield row
 
 
-# -- the file ------------------------------------------------------------------------------------------------------------
+# -- the file ----------------------------------------------------------------------------------------------------------
 
 
 def _is_demo(subject: Subject) -> bool:
@@ -138,7 +140,7 @@ def _measures(subject: Subject) -> bool:
     return bool(_MEASURES.search(subject.place)) or is_benchmark(subject.path) or subject.project.is_test(subject.path)
 
 
-# -- the run -------------------------------------------------------------------------------------------------------------
+# -- the run -----------------------------------------------------------------------------------------------------------
 
 
 def _is_toy(subject: Subject) -> bool:
@@ -177,13 +179,15 @@ def _is_without_gpu(subject: Subject) -> bool:
     return module is not None and node is not None and subject.project.fact(Guards).is_without_gpu(module, node)
 
 
-# -- the place -----------------------------------------------------------------------------------------------------------
+# -- the place ---------------------------------------------------------------------------------------------------------
 
 
 def _is_not_called(subject: Subject) -> bool:
     module, node = subject.module, subject.node
     if module is None or node is None or subject.is_notebook:
         return False
+    if any(isinstance(context.loop.node, FUNCTIONS) for context in subject.contexts):
+        return False  # a framework calls it
     return is_unused(subject.project, module, node) or _is_orphan(subject)
 
 
@@ -210,12 +214,23 @@ def _is_text(part: ast.stmt) -> bool:
 
 
 def _is_off(subject: Subject) -> bool:
+    """Is there a switch between the training loop and the place that is off? One around the whole training is not: who
+    trains sets it."""
     module, node = subject.module, subject.node
     if module is None or node is None:
         return False
     guards = subject.project.fact(Guards)
-    places = [(module, node), *((site.module, site.node) for context in subject.contexts[:1] for site in context.calls)]
-    return any(guards.is_off_by_default(*place) or guards.is_switched_off(*place) for place in places)
+    if not subject.contexts:
+        tests = (source_text(module, test) for test, _ in conditions(module, node))
+        return not any(map(_TRAINS.search, tests)) and (
+            guards.is_off_by_default(module, node) or guards.is_switched_off(module, node)
+        )
+    for context in subject.contexts:
+        places = [(module, node), *((site.module, site.node) for site in context.calls)]
+        loop = context.loop.node
+        if not any(guards.is_off_by_default(*place, loop) for place in places):
+            return False
+    return True
 
 
 def _is_choice(subject: Subject) -> bool:

@@ -26,6 +26,16 @@ class Kind:
     """It takes the time of one sample for each of a batch."""
     divides: bool = False
     """The more there is, the less is lost."""
+    named: str = ""
+    """What the names of its items are: ``packages`` or ``downloads``."""
+
+    def by_name(self, items: tuple[str, ...]) -> tuple[Range, str] | None:
+        """Seconds that items take by their names, and what they are in words; None if the names say nothing."""
+        from gpulint.assessment.items import download_seconds, install_seconds
+
+        if self.named == "packages":
+            return install_seconds(items)
+        return download_seconds(items) if self.named == "downloads" else None
 
 
 @cache

@@ -50,7 +50,7 @@ def frequency(subject: Subject, kind: Kind) -> Frequency:
     """How often it happens."""
     cost = subject.cost
     per = (cost.per if cost is not None else "") or kind.per
-    if cost is not None and cost.loader is not None and per in ("step", "epoch", "place"):
+    if cost is not None and cost.loader is not None and per in ("step", "place"):
         held_out = draws_held_out(subject, cost.loader)
         if held_out:
             return Frequency("evaluation")

@@ -26,7 +26,7 @@ _CONFIGURATIONS = (".yaml", ".yml", ".json", ".toml", ".ini", ".cfg")
 
 
 def jobs_running(project: Project, path: Path) -> tuple[Job, ...]:
-    """The jobs of the tree that run a file: a launcher's own, those of a program, and those of what imports a module."""
+    """The jobs of the tree that run a file: those of a launcher, of a program, or of the programs that import it."""
     index = project.fact(JobIndex)
     if project.kind(path) not in (Kind.PYTHON, Kind.NOTEBOOK):
         return index.jobs_with(path) or index.jobs_in(path)

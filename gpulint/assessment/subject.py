@@ -1,4 +1,4 @@
-"""What the assessment of a finding asks about its place: the file, the node, the loops around it, the jobs that run it."""
+"""What the assessment of a finding asks about its place: the file, the node, the loops around it, the jobs."""
 
 from __future__ import annotations
 

@@ -95,6 +95,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             help=f"add `pin_memory=True` to {f'`{name}`' if name else 'it'}"
             + (" and move its batches with `non_blocking=True`" if transfers else ""),
             payload=NotPinned(loader, transfers, mover),
+            cost=Cost("pageable-transfer", loader=loader),
             related=_evidence(transfers, mover),
         )
 

@@ -114,6 +114,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             help=f"set `num_workers=`{f' of `{name}`' if name else ''} to the job's cores per GPU",
             severity=Severity.INFO if default else None,
             payload=SingleProcess(loader, argument.refs[0] if argument.refs else None),
+            cost=Cost("in-process-loading", loader=loader),
             related=tuple(Place(value.place.path, value.place.span, "0 workers by default") for value in default[:1]),
         )
 

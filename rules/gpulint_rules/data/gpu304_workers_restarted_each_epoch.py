@@ -83,8 +83,15 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             (f"the workers of DataLoader '{name}'" if name else "the loader's workers") + " start anew in every epoch",
             help=f"pass `persistent_workers=True` to {f'`{name}`' if name else 'it'}",
             payload=Restarted(loader, workers.refs[0]),
+            cost=Cost("worker-start", _most(project, workers.refs), loader=loader),
             related=(Place(epochs.module.path, _header(epochs), "the loop over epochs"),),
         )
+
+
+def _most(project: Project, refs: tuple[NodeRef, ...]) -> int:
+    """The largest known number of workers."""
+    known = (value for ref in refs for value in project.fact(Constants).of(ref.module, ref.node).constants)
+    return max((value for value in known if isinstance(value, int)), default=1)
 
 
 def _several(project: Project, refs: tuple[NodeRef, ...]) -> bool:

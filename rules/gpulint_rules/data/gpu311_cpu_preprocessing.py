@@ -146,6 +146,7 @@ def _maps(module: ModuleIndex, project: Project) -> Iterator[Finding]:
                 "load the result"
             ),
             payload=Preprocessing(work, name),
+            cost=Cost("cpu-pass"),
             related=(project.fact(Constants).place(function, "the function that is mapped"),),
         )
 
@@ -205,6 +206,7 @@ def _passes(module: ModuleIndex, project: Project) -> Iterator[Finding]:
             f"`{found.texts}` is tokenised text by text in one process before training",
             help=_WORK_ADVICE[TOKENISES],
             payload=Preprocessing(TOKENISES, found.texts),
+            cost=Cost("cpu-pass"),
         )
 
 

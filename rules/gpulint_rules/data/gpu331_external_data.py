@@ -205,6 +205,7 @@ def _finding(document: Document, module: ModuleIndex, item: Download, *held: Pla
         f"{item.name} downloads{what}{origin} in the GPU job",
         help=_advice(item),
         related=(*((item.place,) if item.place is not None else ()), *held),
+        cost=Cost("download", items=(item.name, item.what or "")),
     )
 
 

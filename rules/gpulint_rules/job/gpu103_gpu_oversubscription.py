@@ -42,6 +42,7 @@ from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule, Scope
 from gpulint.values.constants import Constants
+from gpulint_rules.job.idle import idle
 
 _DRIVES_SEVERAL = frozenset({Approach.ONE_PROCESS, Approach.MODEL, Approach.SPAWN})
 _OF_DEEP_LEARNING = frozenset({"torchrun", "accelerate", "deepspeed", "horovodrun", "composer"})
@@ -150,6 +151,7 @@ def _finding(
         severity=severity,
         payload=TooFew(place, count, gpus.value or 0, start.launch.launcher) if fixable else None,
         related=tuple(related),
+        cost=idle(count, gpus.value),
     )
 
 

@@ -137,6 +137,7 @@ def _declared(document: Document, project: Project) -> Iterator[Finding]:
             f"{_listed(names)} installed at start while the job holds its GPUs",
             help=_advice((_pip(names),)),
             payload=Installed("pip", (_pip(names),)),
+            cost=Cost("install", items=tuple(names)),
             related=(evidence,),
         )
 
@@ -176,6 +177,7 @@ def _shipped(document: Document, module: ModuleIndex, project: Project) -> Itera
             f"packages_to_install installs {_listed(names)} on the GPU workers at start",
             help=_advice((_pip(names),)),
             payload=Installed("pip", (_pip(names),)),
+            cost=Cost("install", items=tuple(names)),
             related=(shipped.evidence,),
         )
 
@@ -244,8 +246,15 @@ def _finding(
         message,
         help=_advice(payload.lines),
         payload=payload,
+        cost=Cost("install", items=_items(payload.lines)),
         related=(held.evidence,) if held is not None else (),
     )
+
+
+def _items(lines: tuple[str, ...]) -> tuple[str, ...]:
+    """What is installed: the words after ``install`` that are no options."""
+    words = [word for line in lines for word in line.partition("install")[2].split()]
+    return tuple(word for word in words if not word.startswith("-") and "://" not in word)
 
 
 def _advice(lines: tuple[str, ...]) -> str:

@@ -43,6 +43,7 @@ from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule, Scope
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.workspace.module_index import ModuleIndex, last_name
+from gpulint_rules.job.idle import idle
 
 _WRAPPED = """\
 wrap the model in torch.nn.DataParallel (Figure 6 of the study), or request one GPU; one process per GPU is faster: \
@@ -104,6 +105,7 @@ def check(job: Job, project: Project) -> Iterator[Finding]:
                 Place(gpus.place.path, gpus.place.span, f"{gpus.value} GPUs are requested here"),
                 Place(start.place.path, start.place.span, "the launcher starts one process"),
             ),
+            cost=idle(1, gpus.value),
         )
 
 

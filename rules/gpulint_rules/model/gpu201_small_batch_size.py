@@ -322,6 +322,7 @@ def _finding(
         help="try twice or four times as many (with the learning rate scaled) until the memory is used; "
         "`gpulint estimate` says how many samples fit",
         payload=SmallBatch(size, number or span),
+        cost=Cost("small-batch", size),
         related=related,
     )
 

@@ -185,6 +185,7 @@ def _paired(path: Path, pairs: Iterable[train_eval_pairs.Pair]) -> Iterator[Find
             pair.span,
             f"{pair.name} {_compared(pair.size, pair.training)}",
             help=f"set it to e.g. `{2 * pair.training}`: more fits without a backward pass",
+            cost=_cost(pair.size),
         )
 
 
@@ -253,14 +254,20 @@ def _sizes(project: Project, source: BatchSource) -> list[int]:
 def _smaller(project: Project, source: BatchSource, other: BatchSource, size: int, train: int) -> Finding:
     known = project.fact(Constants).of(source.batch.module, source.batch.node)
     what = _compared(size, train)
-    finding = _finding(source, other, what, train)
+    finding = dataclasses.replace(_finding(source, other, what, train), cost=_cost(size))
     places = {value.place for value in known.values}
     place = places.pop()
     if places or place.path != finding.path:
         return finding
     related = (Place(finding.path, finding.span, "the evaluation batches are made here"), *finding.related)
     return RULE.finding(
-        place.path, place.span, finding.message, help=finding.help, payload=finding.payload, related=related
+        place.path,
+        place.span,
+        finding.message,
+        help=finding.help,
+        payload=finding.payload,
+        related=related,
+        cost=finding.cost,
     )
 
 
@@ -294,6 +301,11 @@ def _stands_below(source: BatchSource) -> bool:
         and size.lineno > source.node.lineno + HEAD
         and source.call.node in set(source.module.syntax.ancestors(size))
     )
+
+
+def _cost(size: object) -> Cost | None:
+    """One sample at a time costs more than a batch that could be larger."""
+    return Cost("single-sample-evaluation") if size == 1 else None
 
 
 def _compared(size: int, train: int) -> str:

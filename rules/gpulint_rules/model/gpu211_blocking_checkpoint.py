@@ -124,6 +124,7 @@ def _report(project: Project, at: NodeRef, save: Save, contexts: list[LoopContex
         help=_advice(save),
         severity=Severity.WARNING if location.is_remote else Severity.INFO,
         payload=BlockingCheckpoint(save, location, tuple(contexts)),
+        cost=Cost("remote-checkpoint" if location.is_remote else "local-checkpoint"),
         related=tuple(related),
     )
 
