@@ -26,7 +26,9 @@ def within(seconds: float, megabytes: int, judge: Callable[[], T]) -> T:
     Raises:
         Unjudged: it took too long or too much memory, raised, or its process died.
     """
-    context = multiprocessing.get_context("fork" if sys.platform != "win32" else "spawn")
+    if sys.platform == "win32":
+        raise Unjudged("not supported on Windows")
+    context = multiprocessing.get_context("fork")
     ours, theirs = context.Pipe(duplex=False)
     process = context.Process(target=_run, args=(theirs, seconds, megabytes, judge), daemon=True)
     process.start()

@@ -28,7 +28,7 @@ def add(subparsers: argparse._SubParsersAction[Any]) -> None:
     parser = subparsers.add_parser(
         "gate",
         help="allow, warn about or refuse a job at submission",
-        description="Read one submission, scan the code it starts, and allow, warn or refuse by a policy. Nothing is run.",
+        description="Read one submission, scan the code it starts, and allow, warn or refuse by a policy.",
         epilog="Exit code: 0 allow or warn, 1 refuse, 2 misuse. What cannot be judged is allowed.",
     )
     parser.add_argument("script", nargs="?", help="batch script or manifest")
@@ -111,7 +111,7 @@ def _from_json(name: str) -> Submission:
         raise SubmissionError(f"{source}: not valid JSON") from None
     if not isinstance(record, dict):
         raise SubmissionError(f"{source}: must be a JSON object")
-    return from_record(record, source=source)
+    return from_record({"user": _user()} | record, source=source)
 
 
 def _pairs(words: list[str], option: str) -> dict[str, str]:

@@ -130,6 +130,7 @@ def _opened(project: Project, stack: contextlib.ExitStack) -> Cache | None:
     from gpulint.cache.location import locate
 
     try:
-        return Cache(*stack.enter_context(locate(None, project.config, (project.root,)).open()))
+        location = locate(None, project.config, (project.root,))
+        return None if location is None else Cache(*stack.enter_context(location.open()))
     except (Refused, OSError):
         return None

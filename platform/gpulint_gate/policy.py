@@ -145,7 +145,9 @@ def load(path: Path | None) -> Policy:
     return Policy(**made, rules=tuple(rules), source=path)
 
 
-def _read(table: Mapping[str, Any], kind: type[Policy | Clause], where: str, skip: Sequence[str] = ()) -> dict[str, Any]:
+def _read(
+    table: Mapping[str, Any], kind: type[Policy | Clause], where: str, skip: Sequence[str] = ()
+) -> dict[str, Any]:
     known = {field.name.replace("_", "-"): field.name for field in fields(kind) if field.name not in skip}
     made = {}
     for key, value in table.items():
@@ -160,7 +162,7 @@ def _read(table: Mapping[str, Any], kind: type[Policy | Clause], where: str, ski
 
 def _mode(value: Any) -> Mode:
     if value not in [str(mode) for mode in Mode]:
-        raise ValueError("must be \"audit\", \"warn\" or \"enforce\"")
+        raise ValueError('must be "audit", "warn" or "enforce"')
     return Mode(value)
 
 

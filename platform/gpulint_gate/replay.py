@@ -46,7 +46,10 @@ def run(log: Path, policy: Policy, *, as_json: bool) -> None:
     total = sum(verdicts.values())
     say(f"{counted(total, 'submission')}: {', '.join(f'{verdicts[str(v)]} {v}' for v in Verdict)}", file=sys.stdout)
     if refused:
-        say(f"Refused jobs hold {counted(gpus, 'GPU')}; by rule: {_counts(codes)}; by user: {_counts(users)}", file=sys.stdout)
+        say(
+            f"Refused jobs hold {counted(gpus, 'GPU')}; by rule: {_counts(codes)}; by user: {_counts(users)}",
+            file=sys.stdout,
+        )
 
 
 def _again(entry: dict[str, Any], policy: Policy) -> Decision:
