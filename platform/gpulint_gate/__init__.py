@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 
 @hookimpl
 def gpulint_commands(subparsers: argparse._SubParsersAction[Any]) -> None:
-    """Add ``gpulint gate``."""
-    from gpulint_gate import cli
+    """Add ``gpulint gate`` and ``gpulint webhook``."""
+    from gpulint_gate import cli, webhook_cli
 
     cli.add(subparsers)
+    webhook_cli.add(subparsers)

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from gpulint.counting import counted
 from gpulint_gate.decision import Decision, Verdict
 from gpulint_gate.hits import Hit
 from gpulint_gate.policy import Policy
 
 
-def lines(decision: Decision, policy: Policy) -> list[str]:
+def in_comment(hit: Hit) -> str:
+    """How to override a refusal by Slurm."""
+    return f'to submit anyway: --comment="gpulint:allow={hit.code}:your reason"'
+
+
+def lines(decision: Decision, policy: Policy, *, how_to_override: Callable[[Hit], str] = in_comment) -> list[str]:
     """One clear sentence, the findings that it rests on, how to override a refusal, and whom to ask."""
     made = []
     if decision.verdict is not Verdict.ALLOW:
@@ -23,7 +30,7 @@ def lines(decision: Decision, policy: Policy) -> list[str]:
         if len(rest) > most:
             made.append(f"  and {counted(len(rest) - most, 'more finding')}: gpulint scan shows them")
         if refused and policy.overrides:
-            made.append(f'  to submit anyway: --comment="gpulint:allow={told[0].code}:your reason"')
+            made.append(f"  {how_to_override(told[0])}")
     made += [f"gpulint: {hit.code} overridden: {override.reason}" for hit, override in decision.overridden]
     if made and policy.contact:
         made.append(f"  questions: {policy.contact}")
@@ -38,4 +45,5 @@ def _head(decision: Decision, refused: bool) -> str:
 
 def _sentence(hit: Hit) -> str:
     basis = f" ({hit.basis})" if hit.basis else ""
-    return f"{hit.path}:{hit.line}: {hit.code} {hit.message}{basis}"
+    place = f"{hit.path}:{hit.line}" if hit.line else hit.path
+    return f"{place}: {hit.code} {hit.message}{basis}"
