@@ -84,6 +84,8 @@ class Policy:
     mode: Mode = Mode.AUDIT
     severity: Severity = Severity.WARNING
     """Findings below this are never a reason to warn or refuse."""
+    refuse_severity: Severity = Severity.ERROR
+    """Findings below this are a reason to warn, and to refuse only by a clause that names their rule."""
     impact: Level = Level.HIGH
     """The same for the impact."""
     time_budget: float = 5.0
@@ -105,8 +107,10 @@ class Policy:
 
     def mode_for(self, finding: Hit, facts: Facts) -> Mode:
         """What happens to a submission because of one finding."""
-        matching = [clause.mode for clause in self.rules if clause.matches(finding, facts)]
-        return matching[-1] if matching else self.mode
+        clause = next((clause for clause in reversed(self.rules) if clause.matches(finding, facts)), None)
+        mode = self.mode if clause is None else clause.mode
+        named = clause is not None and bool(clause.rule)
+        return Mode.WARN if mode is Mode.ENFORCE and not named and finding.severity < self.refuse_severity else mode
 
     def counts(self, finding: Hit) -> bool:
         """Whether a finding is sure and expensive enough to bother a user with."""
@@ -212,7 +216,7 @@ def _seconds(value: Any) -> float:
 
 
 _READERS = {
-    "mode": _mode, "severity": _severity, "impact": _level, "time_budget": _seconds, "memory_mb": _count,
+    "mode": _mode, "severity": _severity, "refuse_severity": _severity, "impact": _level, "time_budget": _seconds, "memory_mb": _count,
     "overrides": _flag, "isolated": _flag, "max_findings": _count, "log": _string, "contact": _string,
     "partition": _strings, "queue": _strings, "user": _strings, "rule": _strings, "min_gpus": _count,
 }  # fmt: skip

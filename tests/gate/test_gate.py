@@ -83,6 +83,16 @@ def test_clauses_choose_the_mode(gate: Gate, work: Path, clause: str, words: tup
     assert gate(*words, "wasteful.sh")[0] == code
 
 
+def test_warnings_refuse_only_by_name(gate: Gate, work: Path) -> None:
+    (work / "wasteful.sh").write_text("#!/bin/bash\n#SBATCH --gres=gpu:8\npip install torch\npython -m trainer\n")
+    settings = 'mode = "enforce"\nimpact = "low"\n'
+    _policy(work, settings)
+    code, _, err = gate("wasteful.sh")
+    assert (code, "warning for this job" in err, "GPU401" in err) == (0, True, True)
+    _policy(work, settings + '[[rules]]\nmode = "enforce"\nrule = "GPU401"\n')
+    assert gate("wasteful.sh")[0] == 1
+
+
 def test_the_last_clause_that_matches_counts(gate: Gate, work: Path) -> None:
     _policy(work, 'mode = "enforce"\n[[rules]]\nmode = "audit"\nrule = "GPU105"\n')
     assert gate("wasteful.sh")[0] == 0
