@@ -93,7 +93,7 @@ def _submission(args: argparse.Namespace) -> Submission:
         text,
         options,
         env,
-        args.user or _user(),
+        args.user or current_user(),
         args.partition or options.get("partition", ""),
         args.queue,
         args.comment or options.get("comment", ""),
@@ -111,7 +111,7 @@ def _from_json(name: str) -> Submission:
         raise SubmissionError(f"{source}: not valid JSON") from None
     if not isinstance(record, dict):
         raise SubmissionError(f"{source}: must be a JSON object")
-    return from_record({"user": _user()} | record, source=source)
+    return from_record({"user": current_user()} | record, source=source)
 
 
 def _pairs(words: list[str], option: str) -> dict[str, str]:
@@ -121,7 +121,8 @@ def _pairs(words: list[str], option: str) -> dict[str, str]:
     return dict(word.split("=", 1) for word in words)
 
 
-def _user() -> str:
+def current_user() -> str:
+    """The name of the user, empty if there is none."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):

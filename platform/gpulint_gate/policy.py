@@ -216,7 +216,8 @@ def _seconds(value: Any) -> float:
 
 
 _READERS = {
-    "mode": _mode, "severity": _severity, "refuse_severity": _severity, "impact": _level, "time_budget": _seconds, "memory_mb": _count,
+    "mode": _mode, "severity": _severity, "refuse_severity": _severity, "impact": _level, "time_budget": _seconds,
+    "memory_mb": _count,
     "overrides": _flag, "isolated": _flag, "max_findings": _count, "log": _string, "contact": _string,
     "partition": _strings, "queue": _strings, "user": _strings, "rule": _strings, "min_gpus": _count,
 }  # fmt: skip

@@ -17,7 +17,11 @@ _HOLDS = frozenset(
 )
 """Options of ``sbatch`` that say what the job holds. Those of the command line win over the script's."""
 _DIRECTIVE = re.compile(r"#SBATCH[ \t]+(?:--([\w-]+)|-(\w))")
-_SHORT = {"G": "gpus", "N": "nodes", "n": "ntasks", "c": "cpus-per-task", "p": "partition", "t": "time", "a": "array"}
+LONG_NAMES = {
+    "G": "gpus", "N": "nodes", "n": "ntasks", "c": "cpus-per-task", "p": "partition", "t": "time", "a": "array",
+    "D": "chdir",
+}  # fmt: skip
+"""Long names of sbatch's short options, as far as they matter here."""
 
 
 class SubmissionError(Exception):
@@ -86,7 +90,7 @@ class Submission:
 def _option(line: str) -> str:
     """The long name of the option that a directive sets; empty for any other line."""
     match = _DIRECTIVE.match(line)
-    return "" if match is None else match[1] or _SHORT.get(match[2], "")
+    return "" if match is None else match[1] or LONG_NAMES.get(match[2], "")
 
 
 def wrapped(command: str, workdir: Path) -> tuple[Path, str]:
