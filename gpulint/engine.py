@@ -22,7 +22,7 @@ from gpulint.gate import Gate
 from gpulint.misspelt import may_hold_suppressions, misspelt
 from gpulint.reads import Raised, StoredQuery, followed
 from gpulint.records import dataclass, field
-from gpulint.report import InternalError, Report, Result
+from gpulint.report import InternalError, JobSummary, Report, Result
 from gpulint.rule import Kind, Rule, Scope
 from gpulint.suppress import Suppressions
 
@@ -137,7 +137,19 @@ class Run:
             for rule in self.rules:
                 if rule.scope is Scope.JOB:
                     self.check(rule, job, path, report)
+        if not self.skips(path):
+            report.jobs += self.summaries(path, report)
         return report
+
+    def summaries(self, path: Path, report: Report) -> list[JobSummary]:
+        """The jobs of a document that hold GPUs."""
+        from gpulint.assessment.jobs import summaries
+
+        try:
+            return list(summaries(self.project, path))
+        except Exception as error:
+            report.record(Failure(path, "jobs", error))
+            return []
 
     def skips(self, path: Path) -> bool:
         """Are the rules silent about a file? They are about tests, unless the settings include them."""
@@ -150,9 +162,21 @@ class Run:
                 for finding in rule.check(subject, self.project):
                     if self.is_optional(finding):
                         continue
-                    report.results.append(Result(finding, self.fix(finding, report)))
+                    fix = self.fix(finding, report)
+                    report.results.append(Result(self.assessed(finding, report), fix))
         except Exception as error:
             report.record(Failure(path, rule.code, error))
+
+    def assessed(self, finding: Finding, report: Report) -> Finding:
+        """The finding with its impact; with the usual one if that cannot be told."""
+        from gpulint.assessment import impact_of
+
+        try:
+            with self.timed("impact"):
+                return dataclasses.replace(finding, impact=impact_of(finding, self.project), cost=None)
+        except Exception as error:
+            report.record(Failure(finding.path, "impact", error))
+            return dataclasses.replace(finding, cost=None)
 
     def is_optional(self, finding: Finding) -> bool:
         """Is the finding, or what it rests on, in text that a template writes only under a condition?"""
@@ -199,7 +223,7 @@ def run(
     work = Run(project, rules, fixers or {}, spent)
     units: list[Unit] = [("document", path) for path in files]
     report = Report()
-    if any(rule.scope is Scope.JOB for rule in rules):
+    if rules:
         from gpulint.launch.job_index import job_documents
 
         with work.timed("linking jobs"):
@@ -244,6 +268,7 @@ def _finish(
         kept += [result for result in results if result.finding.severity >= project.config.severity]
     for failure in project.take_failures():
         report.record(failure)
+    report.jobs = [job for job in report.jobs if not asked.isdisjoint(job.files)]
     asked.add(project.root)  # what failed for all files
     report.problems = [problem for problem in report.problems if problem.path in asked]
     report.results = _sorted_once(kept, lambda result: (result.finding.sort_key, result.finding.message))

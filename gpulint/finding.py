@@ -6,7 +6,7 @@ import enum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpulint.impact import Impact
+from gpulint.impact import Cost, Impact
 from gpulint.records import dataclass, field
 from gpulint.source import Span
 
@@ -55,6 +55,8 @@ class Finding:
     related: tuple[Place, ...] = ()
     impact: Impact = field(default=Impact(), compare=False)
     """What it costs; the engine fills this in."""
+    cost: Cost | None = field(default=None, compare=False)
+    """What the rule knows of the cost here; None: what it says of all its findings (``Rule.cost``)."""
 
     @property
     def sort_key(self) -> tuple[str, int, Span, str]:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import enum
+from typing import TYPE_CHECKING
 
 from gpulint.records import dataclass
+
+if TYPE_CHECKING:
+    from gpulint.training.loader_calls import Loader
 
 Range = tuple[float, float]
 
@@ -34,3 +38,26 @@ class Impact:
     """Share of the job's GPU time that is lost, 0 to 1, lowest and highest; None where it cannot be computed."""
     gpu_hours: Range | None = None
     """GPU-hours lost per run, lowest and highest; None where the run's length or number of GPUs is unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a finding of a rule costs each time, as far as the rule knows; :mod:`gpulint.assessment` makes an
+    :class:`Impact` of it."""
+
+    kind: str
+    """A row of ``gpulint/assessment/constants.toml``: ``host-wait``, ``install``, ``idle-gpus`` ..."""
+    amount: float | None = None
+    """How much of it, in the unit of the row: samples of a batch, packages, bytes."""
+    share: Range | None = None
+    """Share of the GPUs or of a step that is known to be lost, 0 to 1; overrides the row's."""
+    seconds: Range | None = None
+    """Seconds that are known to be lost each time; overrides the row's."""
+    per: str = ""
+    """How often, where the rule knows: ``step``, ``epoch``, ``evaluation`` or ``run``; "" to look around the place."""
+    items: tuple[str, ...] = ()
+    """What it is about by name: packages that are installed, models and data sets that are downloaded."""
+    loader: Loader | None = None
+    """The loader whose batches are concerned."""
+    basis: str = ""
+    """What the rule knows of the amount, as a part of the sentence: ``2 of 8 GPUs in use``."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
+from gpulint.impact import Cost
 from gpulint.records import dataclass, field
 from gpulint.source import Span
 
@@ -122,6 +123,8 @@ class Rule:
     that a user or plugin added passes the gate. Words of gpulint's own rows belong to the tokens (``gate_words``)."""
     fix: Safety = Safety.ADVICE
     """Best safety that the rule's fixer reaches."""
+    cost: Cost | None = None
+    """What a finding costs each time, from which its impact is assessed; None: the impact follows from the severity."""
     default: bool = True
     """In the default selection (what an expert wants in CI); else only by ``--select``."""
     bad: str = ""
@@ -166,6 +169,8 @@ class Rule:
         severity: Severity | None = None,
         payload: object = None,
         related: tuple[Place, ...] = (),
+        cost: Cost | None = None,
     ) -> Finding:
-        """A finding of this rule, at the rule's own severity unless one is given."""
-        return Finding(self, path, span, message, help, severity or self.severity, payload, related)
+        """A finding of this rule, at the rule's own severity and cost unless others are given."""
+        level = severity or self.severity
+        return Finding(self, path, span, message, help, level, payload, related, cost=cost)

@@ -90,9 +90,9 @@ class Kept:
                 return
             from gpulint.cache.answers import answers_of
 
-            code = {_home(*part) for part in _parts(given.plugins)}
-            cache.put(self._key, report, given.rules, given.project, sorted(code))
-            cache.put_answers(self._answers_key, lambda: answers_of(given.project), sorted(code))
+            code = code_folders(given.plugins)
+            cache.put(self._key, report, given.rules, given.project, code)
+            cache.put_answers(self._answers_key, lambda: answers_of(given.project), code)
 
     @contextlib.contextmanager
     def _opened(self) -> Iterator[Cache | None]:
@@ -131,6 +131,11 @@ def _search_path() -> list[str]:
     return sorted(set(sys.path) - {"", str(Path.cwd())})
 
 
+def code_folders(loaded: Plugins) -> list[Path]:
+    """Folders of all code that decides what is found: what is kept holds as long as they stay the same."""
+    return sorted({_home(*part) for part in _parts(loaded)})
+
+
 def _parts(loaded: Plugins) -> Iterable[tuple[str, str]]:
     """Name and file of each module whose code or data decides what is found."""
     checks = [rule.check for rule in loaded.rules] + [fixer.fix for fixer in loaded.fixers.values()]
@@ -150,4 +155,4 @@ def _home(module: str, file: str) -> Path:
     return path.parent if path.name == "__init__.py" else path
 
 
-__all__: Sequence[str] = ["Kept", "add_arguments"]
+__all__: Sequence[str] = ["Kept", "add_arguments", "code_folders"]

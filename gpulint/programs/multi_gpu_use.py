@@ -71,6 +71,11 @@ class Program:
         self.db = project.db
         self._libraries = project.models.derived(Libraries)
 
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """The modules of the tree that it imports, also through others, the nearest first."""
+        return self._imported
+
     @query_property
     def modules(self) -> tuple[ModuleIndex, ...]:
         """All its modules that can be parsed."""

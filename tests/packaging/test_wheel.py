@@ -65,10 +65,14 @@ def test_the_language_server_needs_no_extra_and_the_others_are_apart(metadata: M
     assert not {"torch", "psutil", "nvidia-ml-py"} & plain
     of_extra = {
         name: {text.split(">")[0] for text in required if f"extra == '{name}'" in text}
-        for name in ("estimate", "probe")
+        for name in ("estimate", "gate", "probe")
     }
-    assert of_extra == {"estimate": {"torch"}, "probe": {"nvidia-ml-py", "psutil"}}
-    assert set(metadata.get_all("Provides-Extra") or []) == {"estimate", "probe", "dev", "fuzz"}
+    assert of_extra == {
+        "estimate": {"torch"},
+        "gate": {"aiohttp", "pebble", "prometheus-client"},
+        "probe": {"nvidia-ml-py", "psutil"},
+    }
+    assert set(metadata.get_all("Provides-Extra") or []) == {"estimate", "gate", "probe", "dev", "fuzz"}
 
 
 def test_it_works_from_the_wheel_alone(unpacked: Path, tmp_path: Path) -> None:

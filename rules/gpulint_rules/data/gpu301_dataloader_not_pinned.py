@@ -36,6 +36,7 @@ from gpulint import regex
 from gpulint.documents.base import Document
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
+from gpulint.impact import Cost
 from gpulint.libraries import gate_words
 from gpulint.placement.device_transfers import DeviceTransfers, Transfer
 from gpulint.placement.host_to_device import HostToDevice, sets_gpu_loader
@@ -94,6 +95,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             help=f"add `pin_memory=True` to {f'`{name}`' if name else 'it'}"
             + (" and move its batches with `non_blocking=True`" if transfers else ""),
             payload=NotPinned(loader, transfers, mover),
+            cost=Cost("pageable-transfer", loader=loader),
             related=_evidence(transfers, mover),
         )
 
@@ -158,6 +160,7 @@ RULE = Rule(
     why="copies from pageable memory block the host, so the GPU waits for every batch (27.9% of 706 issues)",
     evidence=(Evidence("27.9% of 706 issues in 400 jobs with GPU utilization of 50% or less"),),
     check=check,
+    cost=Cost("pageable-transfer"),
     fix=Safety.SAFE,
     bad="""\
 loader = DataLoader(dataset, batch_size=64)

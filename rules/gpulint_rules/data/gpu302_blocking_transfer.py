@@ -29,11 +29,14 @@ https://pytorch.org/tutorials/intermediate/pinmem_nonblock.html
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
+from gpulint import regex
 from gpulint.documents.base import Document
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
+from gpulint.impact import Cost
 from gpulint.placement.batch_classes import BatchClasses
 from gpulint.placement.device_transfers import DeviceTransfers, Transfer
 from gpulint.project import Project
@@ -47,6 +50,15 @@ class Blocking:
     """The blocking transfers of one statement, in source order."""
 
     transfers: tuple[Transfer, ...]
+
+
+_NUMBER = regex.compile(
+    r"(^|[_.'\"\[])(y|labels?|lbls?|targets?|idx|ind(ex|ices)|ids?|len(gth)?s?|classes|speakers?|rewards?|dones?|actions?|times?|t"
+    r"|weights?|scores?)([_.'\"\]\d]|$)",
+    re.IGNORECASE,
+)
+"""Names of what is one number for each sample."""
+_NUMBER_BYTES = 8
 
 
 def check(document: Document, project: Project) -> Iterator[Finding]:
@@ -71,8 +83,19 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             f"the host waits while {_listed(names)} {'is' if len(names) == 1 else 'are'} copied to the GPU",
             help=f"pass `non_blocking=True` to `{_shortened(module.syntax.text(first.node))}` and pin {pin}",
             payload=Blocking(tuple(transfers)),
+            cost=_cost(first, names),
             related=tuple(_sources(first)),
         )
+
+
+def _cost(first: Transfer, names: list[str]) -> Cost:
+    """Labels and indices are a number per sample."""
+    few = all(_NUMBER.search(name) for name in names)
+    loaders = first.batch_read.loaders if first.batch_read is not None else ()
+    loader = loaders[0] if loaders else None
+    if few:
+        return Cost("transfer", amount=_NUMBER_BYTES, loader=loader, basis="a number per sample")
+    return Cost("transfer", loader=loader)
 
 
 def _statement(module: ModuleIndex, call: ast.Call) -> ast.AST:
@@ -113,6 +136,7 @@ RULE = Rule(
     why="a blocking copy keeps the host from queueing kernels, and the GPU waits at every batch (27.9% of 706 issues)",
     evidence=(Evidence("27.9% of 706 issues in 400 jobs with GPU utilization of 50% or less"),),
     check=check,
+    cost=Cost("transfer"),
     fix=Safety.SAFE,
     bad="""\
 loader = DataLoader(dataset, batch_size=64, pin_memory=True)

@@ -37,6 +37,7 @@ from gpulint.documents.base import Document
 from gpulint.documents.python import walk
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
+from gpulint.impact import Cost
 from gpulint.launch.program_launches import launches
 from gpulint.libraries import gate_words
 from gpulint.placement.device_transfers import DeviceTransfers
@@ -113,6 +114,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             help=f"set `num_workers=`{f' of `{name}`' if name else ''} to the job's cores per GPU",
             severity=Severity.INFO if default else None,
             payload=SingleProcess(loader, argument.refs[0] if argument.refs else None),
+            cost=Cost("in-process-loading", loader=loader),
             related=tuple(Place(value.place.path, value.place.span, "0 workers by default") for value in default[:1]),
         )
 
@@ -236,6 +238,7 @@ RULE = Rule(
     why="the GPU waits while the training process itself reads and collates samples (27.9% of the study's 706 issues)",
     evidence=(Evidence("27.9% of 706 issues in 400 jobs with GPU utilization of 50% or less"),),
     check=check,
+    cost=Cost("in-process-loading"),
     fix=Safety.UNSAFE,
     bad="""\
 loader = DataLoader(images, batch_size=64, pin_memory=True)

@@ -30,6 +30,7 @@ from collections.abc import Iterator
 from gpulint.documents.base import Document
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
+from gpulint.impact import Cost
 from gpulint.libraries import gate_words
 from gpulint.placement.batch_flow import BatchFlow
 from gpulint.programs.gpu_programs import GpuPrograms
@@ -82,8 +83,15 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             (f"the workers of DataLoader '{name}'" if name else "the loader's workers") + " start anew in every epoch",
             help=f"pass `persistent_workers=True` to {f'`{name}`' if name else 'it'}",
             payload=Restarted(loader, workers.refs[0]),
+            cost=Cost("worker-start", _most(project, workers.refs), loader=loader),
             related=(Place(epochs.module.path, _header(epochs), "the loop over epochs"),),
         )
+
+
+def _most(project: Project, refs: tuple[NodeRef, ...]) -> int:
+    """The largest known number of workers."""
+    known = (value for ref in refs for value in project.fact(Constants).of(ref.module, ref.node).constants)
+    return max((value for value in known if isinstance(value, int)), default=1)
 
 
 def _several(project: Project, refs: tuple[NodeRef, ...]) -> bool:
@@ -163,6 +171,7 @@ RULE = Rule(
     why="the GPU waits at the start of every epoch until new workers deliver (27.9% of the study's 706 issues)",
     evidence=(Evidence("27.9% of 706 issues in 400 jobs with GPU utilization of 50% or less"),),
     check=check,
+    cost=Cost("worker-start"),
     fix=Safety.UNSAFE,
     bad="""\
 loader = DataLoader(dataset, batch_size=64, num_workers=8)

@@ -29,6 +29,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterator
 
 from gpulint import regex
@@ -36,6 +37,7 @@ from gpulint.documents.base import Document
 from gpulint.documents.python import walk
 from gpulint.finding import Finding, Place, Severity
 from gpulint.gate import Gate
+from gpulint.impact import Cost
 from gpulint.placement.cpu_models import trains_on_host
 from gpulint.placement.environment_actions import feeds_rl_environment
 from gpulint.placement.synchronization import SyncKind, SyncPoint, SyncPoints
@@ -57,6 +59,8 @@ from gpulint.training.phases import (
 from gpulint.workload.sample_preprocessing import is_held_out
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, ModuleIndex, NodeRef, last_name
 
+_ELEMENTS = 16
+"""Elements of an evaluation batch, where the number is unknown (assumed)."""
 _EPOCH = regex.compile(r"epoch|^ep$", re.IGNORECASE)
 _SAVES = regex.compile(r"^_?(save|write|store)_\w*(checkpoint|ckpt|model|state|snapshot|weights)", re.IGNORECASE)
 
@@ -73,6 +77,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         context = _every_step(project, module, syncs, sync) or _every_element(project, module, syncs, sync)
         if context is not None:
             statements.setdefault(_statement(module, sync.node), []).append((sync, context))
+    in_loop = Counter(context.loop.node for found in statements.values() for _, context in found)
     for found in statements.values():
         sync, context = min(found, key=lambda item: (item[0].node.lineno, item[0].node.col_offset))
         yield RULE.finding(
@@ -82,7 +87,17 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             help=_help(sync, context),
             severity=Severity.INFO if sync.kind is SyncKind.TEST else None,
             related=_way(context),
+            cost=_cost(sync, context, in_loop[context.loop.node]),
         )
+
+
+def _cost(sync: SyncPoint, context: LoopContext, waits: int) -> Cost:
+    """``waits`` are those that this file adds to each round of the loop."""
+    if context.role is Role.EVAL:
+        return Cost("host-wait", _ELEMENTS, per="evaluation", basis="once per element of the batch")
+    if sync.kind is SyncKind.TEST:
+        return Cost("needed-wait")
+    return Cost("host-wait", waits)
 
 
 def _every_step(project: Project, module: ModuleIndex, syncs: SyncPoints, sync: SyncPoint) -> LoopContext | None:
@@ -283,6 +298,7 @@ RULE = Rule(
     why="each wait empties the GPU's queue, which idles while the host queues the next step (27.9% of 706 issues)",
     evidence=(Evidence("27.9% of 706 issues in 400 jobs with GPU utilization of 50% or less"),),
     check=check,
+    cost=Cost("host-wait"),
     bad="""\
 for step, (x, y) in enumerate(loader):
     loss = criterion(model(x), y)

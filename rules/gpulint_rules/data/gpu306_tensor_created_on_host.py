@@ -32,6 +32,7 @@ from gpulint import regex
 from gpulint.documents.base import Document
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
+from gpulint.impact import Cost
 from gpulint.placement.batch_flow import BatchFlow
 from gpulint.placement.container_helpers import made_by
 from gpulint.placement.device_transfers import DeviceTransfers, Transfer
@@ -156,6 +157,7 @@ RULE = Rule(
     why="the host creates and copies in every iteration what the GPU could create itself (27.9% of 706 issues)",
     evidence=(Evidence("27.9% of 706 issues in 400 jobs with GPU utilization of 50% or less"),),
     check=check,
+    cost=Cost("host-tensor"),
     fix=Safety.SAFE,
     bad="""\
 for images in loader:

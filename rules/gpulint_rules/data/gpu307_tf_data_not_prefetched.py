@@ -37,6 +37,7 @@ from gpulint import regex
 from gpulint.documents.base import Document
 from gpulint.finding import Finding, Severity
 from gpulint.fix import Safety
+from gpulint.impact import Cost
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.programs.tensorflow_version import MAPS_IN_PARALLEL, PREFETCHES, release
 from gpulint.project import Project
@@ -241,6 +242,7 @@ RULE = Rule(
     why="each batch is prepared only after the step before it has ended (27.9% of the study's 706 issues)",
     evidence=(Evidence("27.9% of 706 issues in 400 jobs with GPU utilization of 50% or less"),),
     check=check,
+    cost=Cost("no-prefetch"),
     fix=Safety.SAFE,
     bad="""\
 # needs tensorflow==2.8

@@ -35,6 +35,7 @@ from gpulint.documents.base import Document
 from gpulint.documents.python import walk
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
+from gpulint.impact import Cost
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.project import Project
 from gpulint.records import dataclass
@@ -145,6 +146,7 @@ def _maps(module: ModuleIndex, project: Project) -> Iterator[Finding]:
                 "load the result"
             ),
             payload=Preprocessing(work, name),
+            cost=Cost("cpu-pass"),
             related=(project.fact(Constants).place(function, "the function that is mapped"),),
         )
 
@@ -204,6 +206,7 @@ def _passes(module: ModuleIndex, project: Project) -> Iterator[Finding]:
             f"`{found.texts}` is tokenised text by text in one process before training",
             help=_WORK_ADVICE[TOKENISES],
             payload=Preprocessing(TOKENISES, found.texts),
+            cost=Cost("cpu-pass"),
         )
 
 
@@ -236,6 +239,7 @@ RULE = Rule(
     ),
     evidence=(Evidence("4.0% of 706 issues in 400 jobs with GPU utilization of 50% or less"),),
     check=check,
+    cost=Cost("sample-work"),
     fix=Safety.ADVICE,
     bad="""\
 class Images(Dataset):

@@ -33,6 +33,7 @@ from gpulint.documents.jobspec import JobSpecDocument
 from gpulint.finding import Finding, Severity
 from gpulint.fix import Safety
 from gpulint.gate import Gate
+from gpulint.impact import Cost
 from gpulint.programs.gpu_jobs import GpuJobs
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.project import Project
@@ -163,6 +164,7 @@ RULE = Rule(
     why="every read waits for the network while the GPUs are allocated, again in each epoch",
     evidence=(Evidence("Remote Data Read is one of 15 categories in 706 issues of 400 jobs"),),
     check=check,
+    cost=Cost("remote-read"),
     fix=Safety.ADVICE,
     bad="""\
 class Images(Dataset):

@@ -43,6 +43,7 @@ from gpulint.documents.shell import Command
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.gate import Gate
+from gpulint.impact import Cost
 from gpulint.launch.gpu_counts import BATCH
 from gpulint.launch.transfer_commands import download_tool
 from gpulint.libraries import Models
@@ -204,6 +205,7 @@ def _finding(document: Document, module: ModuleIndex, item: Download, *held: Pla
         f"{item.name} downloads{what}{origin} in the GPU job",
         help=_advice(item),
         related=(*((item.place,) if item.place is not None else ()), *held),
+        cost=Cost("download", items=(item.name, item.what or "")),
     )
 
 
@@ -306,6 +308,7 @@ RULE = Rule(
     why="data or weights are downloaded while GPUs are allocated, often once per rank",
     evidence=(Evidence("External Data Usage is one of 15 categories in 706 issues of 400 jobs"),),
     check=check,
+    cost=Cost("download"),
     fix=Safety.ADVICE,
     bad="""\
 model = AutoModel.from_pretrained("google/gemma-2b").cuda()

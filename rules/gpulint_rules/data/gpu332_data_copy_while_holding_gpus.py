@@ -32,6 +32,7 @@ from gpulint import regex
 from gpulint.documents.base import Document
 from gpulint.finding import Finding, Severity
 from gpulint.fix import Safety
+from gpulint.impact import Cost
 from gpulint.launch.job import Job, JobLaunch
 from gpulint.launch.job_index import JobIndex
 from gpulint.launch.local_copies import stages
@@ -143,6 +144,7 @@ RULE = Rule(
     why="every GPU of the job is idle until the data is copied",
     evidence=(Evidence("Remote Data Read is one of 15 categories in 706 issues of 400 jobs"),),
     check=check,
+    cost=Cost("data-copy"),
     fix=Safety.ADVICE,
     bad="""\
 #!/bin/bash

@@ -35,6 +35,7 @@ from gpulint import regex
 from gpulint.documents.base import Document
 from gpulint.finding import Finding, Severity
 from gpulint.fix import Safety
+from gpulint.impact import Cost
 from gpulint.libraries import gate_words
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.project import Project
@@ -219,6 +220,7 @@ RULE = Rule(
     why="the GPU is idle until the results of the step, epoch or evaluation are uploaded",
     evidence=(Evidence("Intermediate Result Upload is one of 15 categories in 706 issues of 400 jobs"),),
     check=check,
+    cost=Cost("upload"),
     fix=Safety.UNSAFE,
     bad="""\
 for epoch in range(epochs):

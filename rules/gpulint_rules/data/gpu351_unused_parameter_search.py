@@ -29,6 +29,7 @@ from gpulint.documents.base import Document
 from gpulint.documents.python import walk
 from gpulint.finding import Finding, Severity
 from gpulint.fix import Safety
+from gpulint.impact import Cost
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
@@ -128,6 +129,7 @@ RULE = Rule(
     ),
     evidence=(Evidence("data exchange: 7.1% of 706 issues"),),
     check=check,
+    cost=Cost("parameter-search"),
     fix=Safety.UNSAFE,
     bad="model = DistributedDataParallel(model, find_unused_parameters=True)\n",
     good="model = DistributedDataParallel(model)\n",

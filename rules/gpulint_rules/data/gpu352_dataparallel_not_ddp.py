@@ -30,6 +30,7 @@ from collections.abc import Iterator
 from gpulint import regex
 from gpulint.documents.base import Document
 from gpulint.finding import Finding, Severity
+from gpulint.impact import Cost
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 from gpulint.semantic.path_conditions import conditions
@@ -106,6 +107,7 @@ RULE = Rule(
     ),
     evidence=(Evidence("data exchange: 7.1% of 706 issues"),),
     check=check,
+    cost=Cost("data-parallel"),
     bad="model = torch.nn.DataParallel(model).cuda()\n",
     good="model = torch.nn.parallel.DistributedDataParallel(model, device_ids=[local_rank])\n",
     references=("https://pytorch.org/docs/stable/generated/torch.nn.DataParallel.html",),

@@ -35,6 +35,7 @@ from collections.abc import Iterator
 from gpulint.documents.base import Document
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
+from gpulint.impact import Cost
 from gpulint.programs.gpu_programs import runs_elsewhere
 from gpulint.project import Project
 from gpulint.records import dataclass
@@ -133,6 +134,7 @@ RULE = Rule(
     ),
     evidence=(Evidence("data exchange: 7.1% of 706 issues"),),
     check=check,
+    cost=Cost("gradient-exchange"),
     fix=Safety.UNSAFE,
     bad="""\
 for step, batch in enumerate(loader):

@@ -28,6 +28,7 @@ from collections.abc import Iterator
 from gpulint.documents.base import Document
 from gpulint.finding import Finding, Place, Severity
 from gpulint.gate import Gate
+from gpulint.impact import Cost
 from gpulint.libraries import gate_words
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
@@ -152,6 +153,7 @@ RULE = Rule(
     ),
     evidence=(Evidence("data exchange: 7.1% of 706 issues"),),
     check=check,
+    cost=Cost("collective"),
     bad="""\
 for images, labels in loader:
     loss = criterion(model(images), labels)

@@ -33,6 +33,7 @@ from gpulint.documents.base import Document
 from gpulint.documents.python import walk
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
+from gpulint.impact import Cost
 from gpulint.launch.gpu_counts import BATCH
 from gpulint.launch.job import DeclaredCount
 from gpulint.launch.job_index import JobIndex
@@ -189,6 +190,7 @@ RULE = Rule(
     ),
     evidence=(Evidence("data exchange: 7.1% of 706 issues"),),
     check=check,
+    cost=Cost("slow-exchange"),
     fix=Safety.UNSAFE,
     bad='dist.init_process_group("gloo")\nmodel = DDP(model.cuda())\n',
     good='dist.init_process_group("nccl")\nmodel = DDP(model.cuda())\n',

@@ -28,6 +28,7 @@ from collections.abc import Iterator
 
 from gpulint import regex
 from gpulint.finding import Finding, Place, Severity
+from gpulint.impact import Cost
 from gpulint.launch.gpu_counts import BATCH
 from gpulint.launch.idle_commands import session, stays_open
 from gpulint.launch.job import Job, JobCommand
@@ -135,6 +136,7 @@ RULE = Rule(
     why="the GPUs wait while people think and type",
     evidence=(Evidence("Interactive Job is one of the study's fifteen categories of low GPU utilization"),),
     check=check,
+    cost=Cost("interactive"),
     bad="""\
 #SBATCH --gres=gpu:1
 jupyter lab --no-browser --ip=0.0.0.0

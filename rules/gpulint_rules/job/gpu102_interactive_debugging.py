@@ -32,6 +32,7 @@ from gpulint.documents.python import walk
 from gpulint.finding import Finding, Severity
 from gpulint.fix import Safety
 from gpulint.gate import Gate
+from gpulint.impact import Cost
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.project import Project
 from gpulint.records import dataclass
@@ -158,6 +159,7 @@ RULE = Rule(
     why="the program waits for an answer, and the GPUs wait with it until the time limit",
     evidence=(Evidence("Interactive Job is one of the study's fifteen categories of low GPU utilization"),),
     check=check,
+    cost=Cost("breakpoint"),
     fix=Safety.SAFE,
     bad="""\
 for images, labels in loader:

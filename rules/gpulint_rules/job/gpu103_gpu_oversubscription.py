@@ -33,6 +33,7 @@ from pathlib import PurePosixPath
 from gpulint import regex
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
+from gpulint.impact import Cost
 from gpulint.launch.gpu_counts import PER_NODE, alone, counts_processes, processes, visible
 from gpulint.launch.job import DeclaredCount, Job, JobLaunch
 from gpulint.libraries.gpu_libraries import Approach
@@ -41,6 +42,7 @@ from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule, Scope
 from gpulint.values.constants import Constants
+from gpulint_rules.job.idle import idle
 
 _DRIVES_SEVERAL = frozenset({Approach.ONE_PROCESS, Approach.MODEL, Approach.SPAWN})
 _OF_DEEP_LEARNING = frozenset({"torchrun", "accelerate", "deepspeed", "horovodrun", "composer"})
@@ -149,6 +151,7 @@ def _finding(
         severity=severity,
         payload=TooFew(place, count, gpus.value or 0, start.launch.launcher) if fixable else None,
         related=tuple(related),
+        cost=idle(count, gpus.value),
     )
 
 
@@ -168,6 +171,7 @@ RULE = Rule(
     why="a GPU that no process drives is idle for the whole job",
     evidence=(Evidence("4.82% of 706 issues concern the job as a whole, among them more GPUs than the program uses"),),
     check=check,
+    cost=Cost("idle-gpus"),
     fix=Safety.UNSAFE,
     bad="""\
 #SBATCH --gres=gpu:8

@@ -28,6 +28,7 @@ from collections.abc import Iterator
 
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
+from gpulint.impact import Cost
 from gpulint.launch.gpu_counts import alone, devices, processes
 from gpulint.launch.job import Job, JobLaunch, Setting
 from gpulint.numerals import whole
@@ -37,6 +38,7 @@ from gpulint.rule import Category, Dimension, Evidence, Kind, Rule, Scope
 from gpulint.training.guards import Guards
 from gpulint.values.constants import Constants
 from gpulint.workspace.module_index import ModuleIndex, last_name
+from gpulint_rules.job.idle import idle
 
 _VISIBLE = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
 _TRAINERS = {
@@ -96,9 +98,8 @@ def _short(job: Job, setting: Setting, gpus: int) -> Iterator[Finding]:
     listed = devices(setting.value or "")
     if 0 < len(set(listed)) == len(listed) < gpus:
         message = f"{setting.name}={setting.value} uses {_count(len(listed))} of {gpus} requested"
-        yield _finding(
-            job, setting.place, message, gpus, "shell", f"list all {gpus} devices, or do not set {setting.name}"
-        )
+        advice = f"list all {gpus} devices, or do not set {setting.name}"
+        yield _finding(job, setting.place, message, (len(listed), gpus), "shell", advice)
 
 
 def _in_program(job: Job, start: JobLaunch, gpus: int, project: Project) -> Iterator[Finding]:
@@ -115,7 +116,8 @@ def _in_program(job: Job, start: JobLaunch, gpus: int, project: Project) -> Iter
                         place = Place(module.path, module.syntax.span(keyword.value))
                         text = module.syntax.text(keyword.value)
                         message = f"{name}({keyword.arg}={text}) uses {_count(size)} of {gpus} requested"
-                        yield _finding(job, place, message, gpus, "python", f"use all {gpus} GPUs, or request {size}")
+                        advice = f"use all {gpus} GPUs, or request {size}"
+                        yield _finding(job, place, message, (size, gpus), "python", advice)
     for target, value, _ in module.stores.get("environ", []):
         if isinstance(target, ast.Subscript) and value is not None and not _conditional(project, module, target):
             key = target.slice.value if isinstance(target.slice, ast.Constant) else None
@@ -124,7 +126,8 @@ def _in_program(job: Job, start: JobLaunch, gpus: int, project: Project) -> Iter
             if key in _VISIBLE and 0 < len(set(listed)) == len(listed) < gpus:
                 place = Place(module.path, module.syntax.span(value))
                 message = f"{key}={known.constants[0]!r} uses {_count(len(listed))} of {gpus} requested"
-                yield _finding(job, place, message, gpus, "environ", f"list all {gpus} devices, or do not set {key}")
+                advice = f"list all {gpus} devices, or do not set {key}"
+                yield _finding(job, place, message, (len(listed), gpus), "environ", advice)
 
 
 def _conditional(project: Project, module: ModuleIndex, node: ast.AST) -> bool:
@@ -153,11 +156,14 @@ def _count(number: int) -> str:
     return "1 GPU" if number == 1 else f"{number} GPUs"
 
 
-def _finding(job: Job, place: Place, message: str, gpus: int, language: str, advice: str) -> Finding:
+def _finding(job: Job, place: Place, message: str, counts: tuple[int, int], language: str, advice: str) -> Finding:
+    """``counts`` are the GPUs in use and those requested."""
     assert job.gpus is not None
+    used, gpus = counts
     related = (Place(job.gpus.place.path, job.gpus.place.span, f"{gpus} GPUs are requested here"),)
     payload = Partial(place, gpus, language)
-    return RULE.finding(place.path, place.span, message, help=advice, payload=payload, related=related)
+    cost = idle(used, gpus)
+    return RULE.finding(place.path, place.span, message, help=advice, payload=payload, related=related, cost=cost)
 
 
 RULE = Rule(
@@ -172,6 +178,7 @@ RULE = Rule(
     why="the GPUs that are not in the list are allocated but never used",
     evidence=(Evidence("GPU Oversubscription is one of the study's fifteen categories of low GPU utilization"),),
     check=check,
+    cost=Cost("idle-gpus"),
     fix=Safety.UNSAFE,
     bad="""\
 #SBATCH --gres=gpu:4

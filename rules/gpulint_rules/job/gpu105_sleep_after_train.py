@@ -33,6 +33,7 @@ from gpulint.documents.base import Document
 from gpulint.documents.shell import Command, Script
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
+from gpulint.impact import Cost
 from gpulint.launch.gpu_counts import BATCH
 from gpulint.launch.idle_commands import endless, sleeps
 from gpulint.launch.job_index import JobIndex
@@ -73,8 +74,10 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
     for script in document.scripts:
         if (found := _in_shell(script)) is not None and _holds_gpus(document, found[1], project):
             wait, work = found
-            text = endless(wait) or f"sleep {sleeps(wait):g}"
-            yield _finding(document, wait.span, f"`{text}` keeps the GPUs after the work has ended", work.span, "shell")
+            seconds, forever = sleeps(wait), endless(wait)
+            message = f"`{forever or f'sleep {seconds:g}'}` keeps the GPUs after the work has ended"
+            cost = None if forever or seconds is None else Cost("pause", seconds=(seconds, seconds))
+            yield _finding(document, wait.span, message, work.span, "shell", cost)
         elif (stuck := waits_for_server(script)) is not None and _is_batch(document):
             yield _server_finding(document, *stuck)
     module = project.module(document)
@@ -168,7 +171,9 @@ def _server_finding(document: Document, wait: Command, started: Command) -> Find
     )
 
 
-def _finding(document: Document, span: Span, message: str, work: Span, language: str) -> Finding:
+def _finding(
+    document: Document, span: Span, message: str, work: Span, language: str, cost: Cost | None = None
+) -> Finding:
     return RULE.finding(
         document.path,
         span,
@@ -176,6 +181,7 @@ def _finding(document: Document, span: Span, message: str, work: Span, language:
         help="end the job with its last computation: write logs and results before it ends instead of waiting for them",
         payload=Wait(Place(document.path, span), language),
         related=(Place(document.path, work, "the last computation"),),
+        cost=cost,
     )
 
 
@@ -193,6 +199,7 @@ RULE = Rule(
     why="the GPUs are freed only when the job ends, so they idle for the whole wait",
     evidence=(Evidence("Unreleased Job is one of the study's fifteen categories of low GPU utilization"),),
     check=check,
+    cost=Cost("pause"),
     fix=Safety.UNSAFE,
     bad="""\
 #SBATCH --gres=gpu:1

@@ -27,6 +27,7 @@ from collections.abc import Iterator
 
 from gpulint import regex
 from gpulint.finding import Finding, Place, Severity
+from gpulint.impact import Cost
 from gpulint.launch.idle_commands import session, stays_open
 from gpulint.launch.job import DeclaredCount, Job, JobCommand
 from gpulint.libraries.gpu_libraries import PLAIN_COMMANDS
@@ -147,6 +148,7 @@ RULE = Rule(
     why="the GPUs are allocated but idle for the whole job",
     evidence=(Evidence("Non-DL Job is one of the study's fifteen categories of low GPU utilization"),),
     check=check,
+    cost=Cost("idle-gpus"),
     bad="""\
 #SBATCH --gres=gpu:1
 python merge_csv.py  # imports pandas only

@@ -37,6 +37,7 @@ from gpulint.documents.python import walk
 from gpulint.documents.shell.script import Block
 from gpulint.finding import Finding, Severity
 from gpulint.fix import Safety
+from gpulint.impact import Cost
 from gpulint.launch.transfer_commands import install_tool
 from gpulint.programs.gpu_jobs import GpuJobCommand, GpuJobs
 from gpulint.programs.gpu_programs import GpuPrograms
@@ -136,6 +137,7 @@ def _declared(document: Document, project: Project) -> Iterator[Finding]:
             f"{_listed(names)} installed at start while the job holds its GPUs",
             help=_advice((_pip(names),)),
             payload=Installed("pip", (_pip(names),)),
+            cost=Cost("install", items=tuple(names)),
             related=(evidence,),
         )
 
@@ -175,6 +177,7 @@ def _shipped(document: Document, module: ModuleIndex, project: Project) -> Itera
             f"packages_to_install installs {_listed(names)} on the GPU workers at start",
             help=_advice((_pip(names),)),
             payload=Installed("pip", (_pip(names),)),
+            cost=Cost("install", items=tuple(names)),
             related=(shipped.evidence,),
         )
 
@@ -243,8 +246,15 @@ def _finding(
         message,
         help=_advice(payload.lines),
         payload=payload,
+        cost=Cost("install", items=_items(payload.lines)),
         related=(held.evidence,) if held is not None else (),
     )
+
+
+def _items(lines: tuple[str, ...]) -> tuple[str, ...]:
+    """What is installed: the words after ``install`` that are no options."""
+    words = [word for line in lines for word in line.partition("install")[2].split()]
+    return tuple(word for word in words if not word.startswith("-") and "://" not in word)
 
 
 def _advice(lines: tuple[str, ...]) -> str:
@@ -267,6 +277,7 @@ RULE = Rule(
     why="the GPUs are idle while packages are downloaded and built, at every start and restart of the job",
     evidence=(Evidence("Long Library Installation is one of 15 categories in 706 issues of 400 jobs"),),
     check=check,
+    cost=Cost("install"),
     fix=Safety.UNSAFE,
     bad="""\
 #!/bin/bash

@@ -30,6 +30,7 @@ from gpulint import regex
 from gpulint.documents.base import Document
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
+from gpulint.impact import Cost
 from gpulint.launch.job import Job
 from gpulint.launch.job_index import JobIndex
 from gpulint.libraries.gpu_libraries import PLAIN_COMMANDS
@@ -237,6 +238,7 @@ RULE = Rule(
     why="the library silently falls back to the CPU while the job's GPUs stay idle",
     evidence=(Evidence("API Misuse is one of the study's fifteen categories of low GPU utilization"),),
     check=check,
+    cost=Cost("idle-gpus"),
     fix=Safety.UNSAFE,
     bad="""\
 import os

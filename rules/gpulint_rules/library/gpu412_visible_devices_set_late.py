@@ -29,6 +29,7 @@ from gpulint.documents.base import Document
 from gpulint.documents.python import walk
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
+from gpulint.impact import Cost
 from gpulint.programs.environment_variables import settings
 from gpulint.project import Project
 from gpulint.records import dataclass
@@ -157,6 +158,7 @@ RULE = Rule(
     why="the driver reads the variable only once, so every process stays on GPU 0 while the others are idle",
     evidence=(Evidence("API Misuse is one of the study's fifteen categories of low GPU utilization"),),
     check=check,
+    cost=Cost("idle-gpus"),
     fix=Safety.UNSAFE,
     bad="""\
 import os

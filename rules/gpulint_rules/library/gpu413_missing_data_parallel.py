@@ -34,6 +34,7 @@ from collections.abc import Iterator
 
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
+from gpulint.impact import Cost
 from gpulint.launch.gpu_counts import alone, counts_processes, processes, visible
 from gpulint.launch.job import Job
 from gpulint.programs.multi_gpu_use import MultiGpuUse, Program, Use
@@ -42,6 +43,7 @@ from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule, Scope
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.workspace.module_index import ModuleIndex, last_name
+from gpulint_rules.job.idle import idle
 
 _WRAPPED = """\
 wrap the model in torch.nn.DataParallel (Figure 6 of the study), or request one GPU; one process per GPU is faster: \
@@ -103,6 +105,7 @@ def check(job: Job, project: Project) -> Iterator[Finding]:
                 Place(gpus.place.path, gpus.place.span, f"{gpus.value} GPUs are requested here"),
                 Place(start.place.path, start.place.span, "the launcher starts one process"),
             ),
+            cost=idle(1, gpus.value),
         )
 
 
@@ -158,6 +161,7 @@ RULE = Rule(
         Evidence("API Misuse is one of the study's fifteen categories of low GPU utilization; Figure 6 shows this one"),
     ),
     check=check,
+    cost=Cost("idle-gpus"),
     fix=Safety.UNSAFE,
     bad="""\
 # sbatch --gres=gpu:4, then: python train.py

@@ -35,6 +35,7 @@ from gpulint.documents.base import Document
 from gpulint.documents.python import walk
 from gpulint.finding import Finding, Severity
 from gpulint.fix import Safety
+from gpulint.impact import Cost
 from gpulint.programs.environment_variables import is_explained, settings
 from gpulint.project import Project
 from gpulint.records import dataclass
@@ -211,6 +212,7 @@ RULE = Rule(
     why="anomaly checks, blocking kernel launches and debug collectives serialise the host and the GPU on every step",
     evidence=(Evidence("API misuse is part of the library dimension: 3.97% of 706 issues"),),
     check=check,
+    cost=Cost("debug-mode"),
     fix=Safety.SAFE,
     bad="torch.autograd.set_detect_anomaly(True)\n",
     good="torch.autograd.set_detect_anomaly(args.debug)\n",

@@ -34,6 +34,7 @@ from collections.abc import Iterator
 from gpulint import regex
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
+from gpulint.impact import Cost
 from gpulint.launch.job import Job, JobLaunch, Launched
 from gpulint.programs.multi_gpu_use import MultiGpuUse, Use
 from gpulint.project import Project
@@ -217,6 +218,7 @@ RULE = Rule(
     why="the program runs on the CPU while the job's GPUs are idle",
     evidence=(Evidence("API Misuse is one of the study's fifteen categories of low GPU utilization"),),
     check=check,
+    cost=Cost("idle-gpus"),
     fix=Safety.UNSAFE,
     bad="""\
 # sbatch --gres=gpu:1, then: python train.py

@@ -35,6 +35,7 @@ from collections.abc import Iterator
 from gpulint import regex
 from gpulint.documents.base import Document
 from gpulint.finding import Finding, Severity
+from gpulint.impact import Cost
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.programs.import_closure import DOUBLE_PRECISION, LOWER_PRECISION, whole_program
 from gpulint.project import Project
@@ -184,6 +185,7 @@ RULE = Rule(
     why="tensor cores or cuDNN's fastest algorithms are not used",
     evidence=(Evidence("API misuse is part of the library dimension: 3.97% of 706 issues"),),
     check=check,
+    cost=Cost("fixed-algorithm"),
     default=False,
     bad="""\
 torch.backends.cuda.matmul.allow_tf32 = False

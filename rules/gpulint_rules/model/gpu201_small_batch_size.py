@@ -39,6 +39,7 @@ from gpulint.documents.tasks import Task
 from gpulint.estimates import BatchSizes
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
+from gpulint.impact import Cost
 from gpulint.launch.option_parser import passed_options
 from gpulint.launch.program_launches import Launch, launches
 from gpulint.numerals import whole
@@ -321,6 +322,7 @@ def _finding(
         help="try twice or four times as many (with the learning rate scaled) until the memory is used; "
         "`gpulint estimate` says how many samples fit",
         payload=SmallBatch(size, number or span),
+        cost=Cost("small-batch", size),
         related=related,
     )
 
@@ -337,6 +339,7 @@ RULE = Rule(
     why="small batches cannot fill the GPU (improper batch size: 25.6% of the study's 706 issues)",
     evidence=(Evidence("25.6% of 706 issues in 400 jobs with GPU utilization of 50% or less"),),
     check=check,
+    cost=Cost("small-batch"),
     fix=Safety.UNSAFE,
     bad="""\
 train_loader = DataLoader(train_set, batch_size=8, shuffle=True)

@@ -36,6 +36,7 @@ from gpulint.documents.base import Document
 from gpulint.estimates import BatchSizes
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
+from gpulint.impact import Cost
 from gpulint.launch.option_parser import passed_options
 from gpulint.launch.program_launches import launches
 from gpulint.programs.gpu_programs import GpuPrograms
@@ -184,6 +185,7 @@ def _paired(path: Path, pairs: Iterable[train_eval_pairs.Pair]) -> Iterator[Find
             pair.span,
             f"{pair.name} {_compared(pair.size, pair.training)}",
             help=f"set it to e.g. `{2 * pair.training}`: more fits without a backward pass",
+            cost=_cost(pair.size),
         )
 
 
@@ -252,14 +254,20 @@ def _sizes(project: Project, source: BatchSource) -> list[int]:
 def _smaller(project: Project, source: BatchSource, other: BatchSource, size: int, train: int) -> Finding:
     known = project.fact(Constants).of(source.batch.module, source.batch.node)
     what = _compared(size, train)
-    finding = _finding(source, other, what, train)
+    finding = dataclasses.replace(_finding(source, other, what, train), cost=_cost(size))
     places = {value.place for value in known.values}
     place = places.pop()
     if places or place.path != finding.path:
         return finding
     related = (Place(finding.path, finding.span, "the evaluation batches are made here"), *finding.related)
     return RULE.finding(
-        place.path, place.span, finding.message, help=finding.help, payload=finding.payload, related=related
+        place.path,
+        place.span,
+        finding.message,
+        help=finding.help,
+        payload=finding.payload,
+        related=related,
+        cost=finding.cost,
     )
 
 
@@ -295,6 +303,11 @@ def _stands_below(source: BatchSource) -> bool:
     )
 
 
+def _cost(size: object) -> Cost | None:
+    """One sample at a time costs more than a batch that could be larger."""
+    return Cost("single-sample-evaluation") if size == 1 else None
+
+
 def _compared(size: int, train: int) -> str:
     return f"uses the training batch size ({train})" if size == train else f"is {size}, training uses {train}"
 
@@ -326,6 +339,7 @@ RULE = Rule(
     why="evaluation keeps no activations, so a larger batch fits (improper batch size: 25.6% of the 706 issues)",
     evidence=(Evidence("25.6% of 706 issues in 400 jobs with GPU utilization of 50% or less"),),
     check=check,
+    cost=Cost("small-evaluation-batch"),
     fix=Safety.UNSAFE,
     bad="""\
 train_loader = DataLoader(train_set, batch_size=args.batch_size, shuffle=True)

@@ -27,6 +27,7 @@ from collections.abc import Iterator
 from gpulint.documents.base import Document
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
+from gpulint.impact import Cost
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 from gpulint.training.inference_loops import graphs_in_evaluation
@@ -60,6 +61,7 @@ RULE = Rule(
     why="activations are kept for a backward pass that never comes (insufficient GPU memory: 3.1% of the 706 issues)",
     evidence=(Evidence("3.1% of 706 issues in 400 jobs with GPU utilization of 50% or less"),),
     check=check,
+    cost=Cost("gradients"),
     fix=Safety.SAFE,
     bad="""\
 def validate(model, loader):

@@ -30,6 +30,7 @@ from gpulint.documents.python import walk
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.gate import Gate
+from gpulint.impact import Cost
 from gpulint.project import Project
 from gpulint.query import query
 from gpulint.records import dataclass
@@ -196,6 +197,7 @@ RULE = Rule(
     why="the graphs of all iterations stay in memory (insufficient GPU memory: 3.1% of the study's 706 issues)",
     evidence=(Evidence("3.1% of 706 issues in 400 jobs with GPU utilization of 50% or less"),),
     check=check,
+    cost=Cost("graph-kept"),
     fix=Safety.SAFE,
     bad="""\
 total = 0

@@ -34,6 +34,7 @@ from gpulint import regex
 from gpulint.documents.base import Document
 from gpulint.documents.python import walk
 from gpulint.finding import Finding, Severity
+from gpulint.impact import Cost
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.programs.import_closure import DOUBLE_PRECISION, LOWER_PRECISION, WholeProgram, whole_program
 from gpulint.project import Project
@@ -149,6 +150,7 @@ RULE = Rule(
     "the study's 706 issues)",
     evidence=(Evidence("3.1% of 706 issues in 400 jobs with GPU utilization of 50% or less"),),
     check=check,
+    cost=Cost("full-precision"),
     default=False,
     bad="""\
 for images, labels in loader:

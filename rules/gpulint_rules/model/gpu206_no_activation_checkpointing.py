@@ -32,6 +32,7 @@ from collections.abc import Iterator
 from gpulint import regex
 from gpulint.documents.base import Document
 from gpulint.finding import Finding, Place, Severity
+from gpulint.impact import Cost
 from gpulint.libraries.hub_ids import is_model_id
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.programs.import_closure import whole_program
@@ -146,6 +147,7 @@ RULE = Rule(
     why="activations fill the memory, so batches are too small to use all of the GPU's cores",
     evidence=(Evidence("3.1% of 706 issues in 400 jobs with GPU utilization of 50% or less"),),
     check=check,
+    cost=Cost("memory-bound-batch"),
     default=False,
     bad="""\
 model = AutoModelForSequenceClassification.from_pretrained("microsoft/deberta-v2-xxlarge")

@@ -41,6 +41,7 @@ from gpulint.documents.base import Document
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.gate import Gate
+from gpulint.impact import Cost
 from gpulint.libraries import gate_words
 from gpulint.project import Project
 from gpulint.records import dataclass
@@ -123,6 +124,7 @@ def _report(project: Project, at: NodeRef, save: Save, contexts: list[LoopContex
         help=_advice(save),
         severity=Severity.WARNING if location.is_remote else Severity.INFO,
         payload=BlockingCheckpoint(save, location, tuple(contexts)),
+        cost=Cost("remote-checkpoint" if location.is_remote else "local-checkpoint"),
         related=tuple(related),
     )
 
@@ -218,6 +220,7 @@ RULE = Rule(
     why="all GPUs wait until the file is written (model checkpointing is 16.4% of the study's 706 issues)",
     evidence=(Evidence("16.4% of 706 issues in 400 jobs with GPU utilization of 50% or less"),),
     check=check,
+    cost=Cost("local-checkpoint"),
     fix=Safety.UNSAFE,
     bad="""\
 for epoch in range(epochs):

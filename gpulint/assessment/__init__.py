@@ -1,0 +1,20 @@
+"""What findings cost: how often the waste happens, how much each time, on how many GPUs; and which jobs hold GPUs.
+
+Rules say what kind of waste a finding is (:class:`gpulint.impact.Cost`). Nothing here knows a rule by its code.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gpulint.finding import Finding
+    from gpulint.impact import Impact
+    from gpulint.project import Project
+
+
+def impact_of(finding: Finding, project: Project) -> Impact:
+    """What a finding costs."""
+    from gpulint.assessment.assessor import assess
+
+    return assess(finding, project)

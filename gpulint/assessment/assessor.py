@@ -1,0 +1,136 @@
+"""From a finding and what its rule says of the cost to its impact."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpulint.assessment.amounts import Batch, batch_of, in_words
+from gpulint.assessment.circumstances import circumstances
+from gpulint.assessment.constants import Kind, figure, kind, middle
+from gpulint.assessment.frequency import Frequency, frequency
+from gpulint.assessment.jobs import gpus_of
+from gpulint.assessment.subject import Subject
+from gpulint.finding import Severity
+from gpulint.impact import Cost, Impact, Level, Range
+from gpulint.records import dataclass
+
+if TYPE_CHECKING:
+    from gpulint.finding import Finding
+    from gpulint.project import Project
+
+_BY_SEVERITY = {Severity.ERROR: Level.HIGH, Severity.WARNING: Level.MEDIUM, Severity.INFO: Level.LOW}
+"""The level of findings whose rules say nothing of their cost."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """What is lost each time: seconds, or a share of the time of what it happens in; in words if anything is known."""
+
+    seconds: Range | None
+    share: Range | None
+    phrase: str = ""
+
+
+def assess(finding: Finding, project: Project) -> Impact:
+    """The impact of a finding."""
+    cost = finding.cost if finding.cost is not None else finding.rule.cost
+    subject = Subject(finding, project, cost)
+    if cost is None:
+        level, parts, often = _BY_SEVERITY[finding.severity], ["no figure for this rule, so by its severity"], None
+        loss = Loss(None, None)
+    else:
+        row = kind(cost.kind)
+        often = frequency(subject, row)
+        loss = _loss(subject, cost, row)
+        level = _level(loss, often, _gpus(subject))
+        parts = [often.phrase, *([loss.phrase] if loss.phrase else [])]
+    if finding.severity is Severity.INFO:
+        level = min(level, Level.MEDIUM)
+    if (gpus := _gpus(subject)) is not None:
+        parts.append("1 GPU" if gpus == 1 else f"{gpus} GPUs")
+    lowered = list(circumstances(subject)) if level > Level.LOW else []
+    for row_ in lowered:
+        level = Level(max(Level.LOW, level - row_.levels))
+    parts += [row_.phrase for row_ in lowered[:2]]
+    return Impact(level, ", ".join(parts), _share(cost, often), _hours(cost, loss, often, gpus))
+
+
+def _gpus(subject: Subject) -> int | None:
+    """Most GPUs of a job that runs the file."""
+    known = [count for job in subject.jobs if (count := gpus_of(job)) is not None and count > 0]
+    return max(known, default=None)
+
+
+def _loss(subject: Subject, cost: Cost, row: Kind) -> Loss:
+    """What is lost each time."""
+    if cost.seconds is not None or cost.share is not None:
+        return Loss(cost.seconds, cost.share, cost.basis or row.what)
+    if row.bandwidth or row.by_sample:
+        return _of_batch(subject, cost, row)
+    if cost.items and (found := row.by_name(cost.items)) is not None:
+        return Loss(found[0], None, found[1])
+    times = cost.amount if cost.amount is not None and row.unit else 1.0
+    if row.divides:
+        assert row.share is not None
+        low, high = row.share
+        size = max(times, 1.0) if cost.amount is not None else float(figure("assumed", "batch"))
+        return Loss(None, (low / size, high / size), cost.basis or f"{row.what} of {size:g}")
+    seconds = (row.seconds[0] * times, row.seconds[1] * times) if row.seconds is not None else None
+    share = row.share
+    phrase = f"{times:g} {row.unit}" if row.unit and times > 1 else row.what
+    return Loss(seconds, share, cost.basis or phrase)
+
+
+def _of_batch(subject: Subject, cost: Cost, row: Kind) -> Loss:
+    """Time of a batch: its bytes by a bandwidth, or its samples by the time of one."""
+    batch: Batch = batch_of(subject, cost.loader)
+    if row.by_sample:
+        low, high = figure("sample_seconds", batch.kind)
+        return Loss(
+            (low * batch.size, high * batch.size), None, cost.basis or f"{batch.phrase} in the training process"
+        )
+    size = batch.bytes if cost.amount is None else cost.amount * batch.size
+    low, high = figure("bandwidth", row.bandwidth)
+    about = in_words(size) if batch.stated else f"about {in_words(size)}"
+    where = "from pageable memory" if row.bandwidth == "pageable" else "in a blocking copy"
+    return Loss((size / high, size / low), None, f"{about} {where}" + (f" ({cost.basis})" if cost.basis else ""))
+
+
+def _level(loss: Loss, often: Frequency, gpus: int | None) -> Level:
+    """The level of the loss that is expected."""
+    if often.per == "run" and loss.seconds is not None:
+        lost = middle(loss.seconds) * (gpus or figure("assumed", "gpus"))
+        return _graded(lost, figure("levels", "medium_gpu_seconds"), figure("levels", "high_gpu_seconds"))
+    if loss.share is not None:
+        share = middle(loss.share)
+    elif loss.seconds is not None:
+        seconds = middle(loss.seconds)
+        whole = figure("assumed", "epoch_seconds" if often.per == "epoch" else "step_seconds")
+        share = seconds / (seconds + whole)
+    else:
+        return Level.LOW
+    if often.per == "evaluation":
+        share *= middle(figure("assumed", "evaluation_share"))
+    return _graded(share / often.every, figure("levels", "medium_share"), figure("levels", "high_share"))
+
+
+def _graded(value: float, medium: float, high: float) -> Level:
+    return Level.HIGH if value >= high else Level.MEDIUM if value >= medium else Level.LOW
+
+
+def _share(cost: Cost | None, often: Frequency | None) -> Range | None:
+    """The share of the job's GPU time, where the rule states it."""
+    if cost is None or cost.share is None or often is None or often.per == "evaluation":
+        return None
+    low, high = cost.share
+    return round(low / often.every, 4), round(high / often.every, 4)
+
+
+def _hours(cost: Cost | None, loss: Loss, often: Frequency | None, gpus: int | None) -> Range | None:
+    """GPU-hours per run, where names or the rule tell the seconds, and the job its GPUs."""
+    if cost is None or often is None or often.per != "run" or gpus is None or loss.seconds is None:
+        return None
+    if cost.seconds is None and not (cost.items and kind(cost.kind).by_name(cost.items)):
+        return None
+    low, high = loss.seconds
+    return round(low * gpus / 3600, 4), round(high * gpus / 3600, 4)

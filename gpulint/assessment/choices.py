@@ -1,0 +1,80 @@
+"""Code that runs only for a choice other than the default: a branch for another data set, one entry of a table."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from gpulint.semantic.path_conditions import conditions
+from gpulint.semantic.points_to import Resolver
+from gpulint.values.constants import Constants
+
+if TYPE_CHECKING:
+    from gpulint.project import Project
+    from gpulint.workspace.module_index import ModuleIndex
+
+LEAST = 2
+"""Branches on one value from which on each is a choice among several."""
+
+
+def is_other_choice(project: Project, module: ModuleIndex, node: ast.AST, depth: int = 1) -> bool:
+    """Does a place run only if a value is chosen that is not the default, or does one of several entries build it?"""
+    if _is_entry(module, node):
+        return True
+    for test, holds in conditions(module, node):
+        if holds and _excludes_default(project, module, test):
+            return True
+    function = module.function(node)
+    if function is None or not depth:
+        return False
+    sites = project.fact(Resolver).call_sites(module, function)
+    return bool(sites) and all(is_other_choice(project, site.module, site.node, depth - 1) for site in sites)
+
+
+def _is_entry(module: ModuleIndex, node: ast.AST) -> bool:
+    """Does a function that stands in a table with others make it (``{"a": lambda: ..., "b": lambda: ...}``)?"""
+    for up in module.syntax.ancestors(node):
+        if isinstance(up, ast.Lambda):
+            table = next(
+                (above for above in module.syntax.ancestors(up) if isinstance(above, ast.Dict | ast.stmt)), None
+            )
+            return isinstance(table, ast.Dict) and len(table.keys) >= LEAST
+        if isinstance(up, ast.stmt):
+            return False
+    return False
+
+
+def _excludes_default(project: Project, module: ModuleIndex, test: ast.expr) -> bool:
+    """Is ``name == "other"`` false for every value that ``name`` is known to have, or one of a chain for an unknown?"""
+    match test:
+        case ast.BoolOp(op=ast.And(), values=values):
+            return any(_excludes_default(project, module, value) for value in values)
+        case ast.Compare(left=left, ops=[ast.Eq()], comparators=[ast.Constant(value=str(wanted))]):
+            choices: tuple[object, ...] = (wanted,)
+        case ast.Compare(left=left, ops=[ast.In()], comparators=[ast.List() | ast.Tuple() | ast.Set() as among]):
+            choices = tuple(item.value for item in among.elts if isinstance(item, ast.Constant))
+        case _:
+            return False
+    if isinstance(left, ast.Call) and isinstance(left.func, ast.Attribute) and left.func.attr in ("lower", "strip"):
+        left = left.func.value
+    known = project.fact(Constants).of(module, left)
+    values = [value for value in known.constants if isinstance(value, str)]
+    if values:
+        return not any(value in choices or value.lower() in choices for value in values)
+    return _is_in_chain(module, test)
+
+
+def _is_in_chain(module: ModuleIndex, test: ast.expr) -> bool:
+    """Is it one of three or more branches on one value?"""
+    first = module.syntax.parents.get(test)
+    while (
+        isinstance(first, ast.If)
+        and isinstance(up := module.syntax.parents.get(first), ast.If)
+        and up.orelse == [first]
+    ):
+        first = up
+    count = 0
+    while isinstance(first, ast.If):
+        count += 1
+        first = first.orelse[0] if len(first.orelse) == 1 and isinstance(first.orelse[0], ast.If) else None
+    return count > LEAST

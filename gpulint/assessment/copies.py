@@ -1,0 +1,56 @@
+"""Files that are copies of others of the tree: the same script in ten folders, notebooks from one template."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpulint.query import query, stored
+
+if TYPE_CHECKING:
+    from gpulint.project import Project
+
+SAME = 0.8
+"""Share of the lines of either file that both have, from which on one is a copy of the other."""
+MAX_NAMESAKES = 40
+"""Most files of one name that are compared."""
+LEAST_LINES = 15
+
+
+def original(project: Project, path: Path) -> Path | None:
+    """The first file of the tree that a file is a copy of, by its lines; None if there is none before it."""
+    found = _original(project, path)
+    return Path(found) if found else None
+
+
+@stored("copies")
+def _original(project: Project, path: Path) -> str:
+    own = _lines(project, path)
+    if len(own) < LEAST_LINES:
+        return ""
+    for other in _namesakes(project, path.name)[:MAX_NAMESAKES]:
+        if other == path:
+            return ""
+        lines = _lines(project, other)
+        if len(own & lines) >= SAME * max(len(own), len(lines)):
+            return str(other)
+    return ""
+
+
+@query
+def _by_name(project: Project) -> dict[str, tuple[Path, ...]]:
+    found: dict[str, list[Path]] = {}
+    for path in project.files:
+        found.setdefault(path.name, []).append(path)
+    return {name: tuple(paths) for name, paths in found.items() if len(paths) > 1}
+
+
+@stored("files of a name")
+def _namesakes(project: Project, name: str) -> tuple[Path, ...]:
+    return _by_name(project).get(name, ())
+
+
+@query
+def _lines(project: Project, path: Path) -> frozenset[bytes]:
+    """The lines of a file without indentation; short ones say little."""
+    return frozenset(line for line in map(bytes.strip, project.data(path).splitlines()) if len(line) > 8)

@@ -1,0 +1,119 @@
+"""How often what a finding reports happens: every step, every N steps, in evaluation, once per run."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from gpulint.assessment.constants import figure, middle
+from gpulint.documents.python import walk
+from gpulint.placement.batch_flow import BatchFlow
+from gpulint.records import dataclass
+from gpulint.semantic.path_conditions import conditions
+from gpulint.training.guards import Guards
+from gpulint.training.loop_contexts import LoopContexts
+from gpulint.training.loop_roles import Role
+from gpulint.values.constants import Constants
+from gpulint.workload.sample_preprocessing import is_held_out
+
+if TYPE_CHECKING:
+    from gpulint.assessment.constants import Kind
+    from gpulint.assessment.subject import Subject
+    from gpulint.training.loader_calls import Loader
+    from gpulint.workspace.module_index import ModuleIndex
+
+SHORT = 0.1
+"""Seconds up to which what happens at an unknown place is taken to happen in every step, else in every epoch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frequency:
+    """``per`` is ``step``, ``epoch``, ``evaluation`` or ``run``; it happens in one of ``every``."""
+
+    per: str
+    every: float = 1
+    stated: bool = False
+    """The number is written in the code."""
+
+    @property
+    def phrase(self) -> str:
+        """As a part of a sentence."""
+        if self.per == "run":
+            return "once per run"
+        name = "evaluation batch" if self.per == "evaluation" else self.per
+        if self.every == 1:
+            return f"every {name}"
+        return f"every {self.every:g} {name}s" if self.stated else f"not in every {name}"
+
+
+def frequency(subject: Subject, kind: Kind) -> Frequency:
+    """How often it happens."""
+    cost = subject.cost
+    per = (cost.per if cost is not None else "") or kind.per
+    if cost is not None and cost.loader is not None and per in ("step", "place"):
+        held_out = draws_held_out(subject, cost.loader)
+        if held_out:
+            return Frequency("evaluation")
+        if per != "place":
+            return Frequency(per)
+    if per in ("place", "step") and (found := _around(subject)) is not None:
+        return found
+    if per != "place":
+        return Frequency(per)
+    return Frequency("step" if kind.seconds is None or middle(kind.seconds) < SHORT else "epoch")
+
+
+def _around(subject: Subject) -> Frequency | None:
+    """What the loops around the place say."""
+    module, node = subject.module, subject.node
+    if module is None or node is None:
+        return None
+    for role, per in ((Role.STEP, "step"), (Role.EPOCH, "epoch"), (Role.EVAL, "evaluation")):
+        contexts = [context for context in subject.contexts if context.role is role]
+        if not contexts:
+            continue
+        guards = subject.project.fact(Guards)
+        ways = [[(module, node), *((site.module, site.node) for site in context.calls)] for context in contexts]
+        seldom = [[place for place in way if guards.is_periodic(*place)] for way in ways]
+        if not all(seldom):
+            return Frequency(per)
+        stated = [number for way in seldom for place in way if (number := _stated(subject, *place)) is not None]
+        if stated:
+            return Frequency(per, min(stated), True)
+        return Frequency(per, figure("assumed", "every_epochs" if per == "epoch" else "every"))
+    return None
+
+
+def _stated(subject: Subject, module: ModuleIndex, node: ast.AST) -> float | None:
+    """The number of ``if step % 100 == 0``."""
+    for test, _ in conditions(module, node):
+        for part in walk(test):
+            if isinstance(part, ast.BinOp) and isinstance(part.op, ast.Mod):
+                numbers = [
+                    value
+                    for value in subject.project.fact(Constants).of(module, part.right).constants
+                    if isinstance(value, int) and value > 1
+                ]
+                if numbers:
+                    return min(numbers)
+    return None
+
+
+def draws_held_out(subject: Subject, loader: Loader) -> bool:
+    """Are the batches of a loader only drawn to evaluate?"""
+    reads = subject.project.fact(BatchFlow).of_loader(loader.module, loader.node)
+    loops = subject.project.fact(LoopContexts)
+    roles = {
+        context.role for read in reads for context in loops.enclosing_loops(read.where.module, _inside(read.where.node))
+    }
+    if Role.STEP in roles:
+        return False
+    if roles and roles <= {Role.EVAL, Role.EPOCH} and Role.EVAL in roles:
+        return True
+    function = loader.module.function(loader.node)
+    return is_held_out(loader.variable) or (function is not None and is_held_out(function.name))
+
+
+def _inside(node: ast.AST) -> ast.AST:
+    """A place that the loop runs."""
+    return node.body[0] if isinstance(node, ast.For | ast.AsyncFor | ast.While) else node

@@ -1,0 +1,50 @@
+"""How long it takes to install packages and to download models and data sets, by their names."""
+
+from __future__ import annotations
+
+import re
+
+from gpulint import regex
+from gpulint.assessment.constants import figure, table
+from gpulint.impact import Range
+
+_NAME = regex.compile(r"[A-Za-z][\w.-]*")
+_FILE = regex.compile(r"\.(txt|ya?ml|toml|lock|in)$")
+_PARAMETERS = regex.compile(r"(?<![\w.])(\d+(?:\.\d+)?)b(?![a-z])|[-_](\d+(?:\.\d+)?)b(?![a-z])", re.IGNORECASE)
+"""Billions of parameters in the id of a model: ``llama-7b``."""
+_SMALL = regex.compile(
+    r"tokenizer|processor|featureextractor|config|scheduler|nltk|evaluate|metric|punkt|stopwords|spacy", re.IGNORECASE
+)
+
+
+def install_seconds(items: tuple[str, ...]) -> tuple[Range, str]:
+    """Seconds to install packages, requirement files and projects, and what they are in words."""
+    known = table()["install"]["known"]
+    low = high = 0.0
+    for item in items:
+        if _FILE.search(item):
+            found = figure("install", "file")
+        elif item in (".", "..") or item.startswith((".", "/", "git+", "$")):
+            found = figure("install", "project")
+        else:
+            match = _NAME.match(item)
+            name = match[0].lower().replace("_", "-") if match is not None else ""
+            found = known.get(name, figure("install", "each"))
+        low, high = low + found[0], high + found[1]
+    files = sum(1 for item in items if _FILE.search(item))
+    count = "1 package" if len(items) == 1 else f"{len(items)} packages"
+    return (low, high), "a file of requirements" if files and files == len(items) else count
+
+
+def download_seconds(items: tuple[str, ...]) -> tuple[Range, str] | None:
+    """Seconds to download what is named, where its name says how large it is."""
+    text = " ".join(items)
+    if items and _SMALL.search(items[0]):
+        low, high = figure("download", "small")
+        return (low, high), "a small download"
+    match = _PARAMETERS.search(text)
+    if match is None:
+        return None
+    size = float(match[1] or match[2]) * 1e9 * figure("download", "bytes_per_parameter")
+    slow, fast = figure("download", "rate")
+    return (size / fast, size / slow), f"about {size / 1e9:.0f} GB"

@@ -1,0 +1,55 @@
+"""Comments beside a line that give a reason for it."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from gpulint import regex
+
+if TYPE_CHECKING:
+    from gpulint.assessment.subject import Subject
+
+_REASON = regex.compile(
+    r"\b(because|since|otherwise|avoids?|deadlocks?|hangs?|crash(es)?|leaks?|workarounds?|intentional(ly)?|on purpose|must"
+    r"|needs?|needed|required?s?|necessary|cannot|can't|don'?t|do not|not supported|unsupported|prevents?|bugs?|issue|fails?"
+    r"|slower|faster|reproducib\w+|determinis\w+|windows|out of memory|oom|memory|limit(ed|s)?"
+    r"|too (large|big|slow|small)|only (once|one)|small enough|for (debug\w*|test\w*|safety)|to (debug|test|keep|save|ensure|make sure))\b",
+    re.IGNORECASE,
+)
+_PLAIN = regex.compile(r"(?:^|(?<=\s))#\s?(?P<text>.*)$")
+_CODE = regex.compile(r"^[\w.\[\]]+\s*[=(]|^(import|from|print|return|for|if|with)\b[^.]*$")
+"""Code that was commented out, which explains nothing."""
+_WORD = regex.compile(r"[a-z]{3,}")
+_COMMON = frozenset(
+    "the and for with this that from are not you use uses used set code here all into will data".split()
+)
+
+
+def has_reason(subject: Subject) -> bool:
+    """Does a comment on the line, or directly above it, speak of what the finding is about and say why?"""
+    document = subject.document
+    if document is None:
+        return False
+    source = document.cell_source(subject.finding.span.cell)
+    line = subject.finding.span.line
+    own = _comment(source.line(line)) if line <= source.text.count("\n") + 1 else ""
+    above = []
+    at = line - 1
+    while at > 0 and at > line - 4 and source.line(at).lstrip().startswith("#"):
+        above.append(_comment(source.line(at)))
+        at -= 1
+    words = _words(f"{subject.finding.rule.name} {subject.finding.message} {source.line(line).partition('#')[0]}")
+    for text in (own, " ".join(reversed(above))):
+        if text and not _CODE.match(text) and _REASON.search(text) and (text == own or words & _words(text)):
+            return True
+    return False
+
+
+def _comment(line: str) -> str:
+    match = _PLAIN.search(line)
+    return match["text"].strip() if match is not None else ""
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(word.rstrip("s") for word in _WORD.findall(text.lower().replace("_", " "))) - _COMMON

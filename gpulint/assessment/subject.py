@@ -1,0 +1,123 @@
+"""What the assessment of a finding asks about its place: the file, the node, the loops around it, the jobs."""
+
+from __future__ import annotations
+
+import ast
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpulint.assessment.jobs import jobs_running
+from gpulint.documents.notebook import NotebookDocument
+from gpulint.query import query
+from gpulint.rule import Kind
+from gpulint.training.loop_contexts import LoopContext, LoopContexts
+from gpulint.training.loop_roles import Role
+from gpulint.workspace.module_index import ModuleIndex
+
+if TYPE_CHECKING:
+    from gpulint.documents.base import Document
+    from gpulint.finding import Finding
+    from gpulint.impact import Cost
+    from gpulint.launch.job import Job
+    from gpulint.project import Project
+    from gpulint.source import Span
+
+LAUNCHERS = frozenset({Kind.SHELL, Kind.JOBSPEC, Kind.DOCKERFILE})
+
+
+class Subject:
+    """A finding with the answers about its place, each asked once."""
+
+    def __init__(self, finding: Finding, project: Project, cost: Cost | None) -> None:
+        self.finding, self.project, self.cost = finding, project, cost
+        self.path: Path = finding.path
+
+    @cached_property
+    def document(self) -> Document | None:
+        """The finding's document."""
+        return self.project.document(self.path)
+
+    @cached_property
+    def module(self) -> ModuleIndex | None:
+        """Its Python, if it has any."""
+        return self.project.module(self.document) if self.document is not None else None
+
+    @cached_property
+    def node(self) -> ast.AST | None:
+        """The expression or statement that the finding marks."""
+        return node_at(self.module, self.finding.span) if self.module is not None else None
+
+    @cached_property
+    def is_launcher(self) -> bool:
+        """Does the finding stand in a script, job spec or Dockerfile?"""
+        return self.document is not None and self.document.kind in LAUNCHERS
+
+    @cached_property
+    def is_notebook(self) -> bool:
+        """Does it stand in a notebook?"""
+        return isinstance(self.document, NotebookDocument)
+
+    @cached_property
+    def contexts(self) -> tuple[LoopContext, ...]:
+        """The training, epoch and evaluation loops that run the place."""
+        if self.module is None or self.node is None:
+            return ()
+        return self.project.fact(LoopContexts).enclosing_loops(self.module, self.node)
+
+    @cached_property
+    def roles(self) -> frozenset[Role]:
+        """What these loops do."""
+        return frozenset(context.role for context in self.contexts)
+
+    @cached_property
+    def jobs(self) -> tuple[Job, ...]:
+        """The jobs of the tree that run the file."""
+        return jobs_running(self.project, self.path)
+
+    @cached_property
+    def place(self) -> str:
+        """The file's path from the root of the tree."""
+        return self.project.place(self.path)
+
+    @cached_property
+    def trains(self) -> bool:
+        """Does the module take training steps?"""
+        return self.module is not None and self.project.fact(LoopContexts).has_training_step(self.module)
+
+    @cached_property
+    def text(self) -> str:
+        """The Python text of the file, else the text of the document."""
+        if self.module is not None:
+            return self.module.syntax.source.text
+        return self.document.source.text if self.document is not None else ""
+
+
+@query
+def _by_line(module: ModuleIndex) -> dict[int, list[ast.expr | ast.stmt | ast.keyword]]:
+    """Nodes by the line that they start in, parents first."""
+    table: dict[int, list[ast.expr | ast.stmt | ast.keyword]] = {}
+    for node in module.syntax.nodes:
+        if isinstance(node, ast.expr | ast.stmt | ast.keyword):
+            table.setdefault(node.lineno, []).append(node)
+    return table
+
+
+def node_at(module: ModuleIndex, span: Span) -> ast.AST | None:
+    """The node that a span marks, else the first statement of its line."""
+    line = span.line
+    if span.cell is not None:
+        offsets = (
+            statement.lineno - own.line
+            for statement in module.syntax.tree.body
+            if (own := module.syntax.span(statement)).cell == span.cell
+        )
+        offset = next(offsets, None)
+        if offset is None:
+            return None
+        line += offset
+    nodes = _by_line(module).get(line, [])
+    exact = next((node for node in nodes if module.syntax.span(node) == span), None)
+    if exact is not None:
+        return exact
+    return next((node for node in nodes if isinstance(node, ast.stmt)), nodes[0] if nodes else None)

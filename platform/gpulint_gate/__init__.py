@@ -1,0 +1,20 @@
+"""``gpulint gate``: judges a job when it is submitted, before it holds GPUs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from gpulint.hooks import hookimpl
+
+if TYPE_CHECKING:
+    import argparse
+
+
+@hookimpl
+def gpulint_commands(subparsers: argparse._SubParsersAction[Any]) -> None:
+    """Add ``gpulint gate``, ``gpulint submit`` and ``gpulint webhook``."""
+    from gpulint_gate import cli, submit, webhook_cli
+
+    cli.add(subparsers)
+    submit.add(subparsers)
+    webhook_cli.add(subparsers)

@@ -1,0 +1,13 @@
+"""What GPUs without work cost."""
+
+from __future__ import annotations
+
+from gpulint.impact import Cost
+
+
+def idle(used: int, held: int | None) -> Cost:
+    """The share of the GPUs of a node that nothing uses."""
+    if not held or used >= held:
+        return Cost("idle-gpus")
+    share = 1 - used / held
+    return Cost("idle-gpus", share=(share, share), basis=f"{used} of {held} GPUs in use")

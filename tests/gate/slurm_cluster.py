@@ -1,0 +1,141 @@
+"""A real Slurm on this machine, with cards that are empty files."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+PROGRAMS = ("slurmctld", "slurmd", "munged", "sbatch", "squeue")
+FILTER = Path(__file__).parents[2] / "integrations/slurm/cli_filter.lua"
+
+
+def missing() -> str:
+    """What keeps a cluster from being started here; empty if nothing does."""
+    absent = [name for name in PROGRAMS if shutil.which(name) is None]
+    if absent:
+        return f"not installed: {', '.join(absent)}"
+    return "" if getpass.getuser() == "root" else "needs root"
+
+
+class Cluster:
+    """One controller and one node with four cards."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.env = os.environ | {"SLURM_CONF": str(folder / "slurm.conf")}
+        self._started: list[subprocess.Popen[bytes]] = []
+
+    def start(self) -> None:
+        """Start munged, slurmctld and slurmd, and wait until the node is idle."""
+        self._configure()
+        self._munge()
+        for program in ("slurmctld", "slurmd"):
+            log = (self.folder / f"{program}.out").open("wb")
+            self._started.append(
+                subprocess.Popen([program, "-D"], env=self.env, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+            )
+        for _ in range(100):
+            if "idle" in self.run("sinfo", "--noheader", "--format=%T").stdout:
+                return
+            time.sleep(0.2)
+        raise RuntimeError((self.folder / "slurmctld.out").read_text() + (self.folder / "slurmd.out").read_text())
+
+    def stop(self) -> None:
+        """End everything that was started."""
+        for process in reversed(self._started):
+            process.terminate()
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+    def run(
+        self, *command: str | Path, env: Mapping[str, str] = {}, cwd: Path | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        """Run one of Slurm's commands."""
+        return subprocess.run(
+            [str(word) for word in command],
+            env=self.env | env,
+            cwd=cwd or self.folder,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+
+    def _configure(self) -> None:
+        host, folder = socket.gethostname(), self.folder
+        for name in ("state", "spool"):
+            (folder / name).mkdir()
+        cards = [folder / f"gpu{number}" for number in range(4)]
+        for card in cards:
+            card.touch()
+        ports = _free_ports(2)
+        (folder / "slurm.conf").write_text(
+            f"""ClusterName=test
+SlurmctldHost={host}(127.0.0.1)
+SlurmctldPort={ports[0]}
+SlurmdPort={ports[1]}
+SlurmUser=root
+SlurmdUser=root
+AuthType=auth/munge
+AuthInfo=socket={folder}/munge.socket
+CredType=cred/munge
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/spool
+SlurmctldPidFile={folder}/slurmctld.pid
+SlurmdPidFile={folder}/slurmd.pid
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+GresTypes=gpu,shard
+CliFilterPlugins=lua
+MpiDefault=none
+ReturnToService=2
+NodeName={host} NodeAddr=127.0.0.1 CPUs={os.cpu_count()} RealMemory=2000 Gres=gpu:a100:4,shard:16 State=UNKNOWN
+PartitionName=main Nodes={host} Default=YES MaxTime=INFINITE State=UP
+"""
+        )
+        (folder / "gres.conf").write_text(
+            "".join(f"Name=gpu Type=a100 File={card}\n" for card in cards) + "Name=shard Count=16\n"
+        )
+        shutil.copy(FILTER, folder / "cli_filter.lua")
+
+    def _munge(self) -> None:
+        folder = self.folder
+        key = folder / "munge.key"
+        key.write_bytes(os.urandom(1024))
+        key.chmod(0o400)
+        folder.chmod(0o755)
+        self._started.append(
+            subprocess.Popen(
+                [
+                    "munged", "--foreground", "--force", f"--socket={folder}/munge.socket", f"--key-file={key}",
+                    f"--pid-file={folder}/munged.pid", f"--log-file={folder}/munged.log",
+                    f"--seed-file={folder}/munged.seed",
+                ],
+                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL,
+            )
+        )  # fmt: skip
+        for _ in range(50):
+            if (folder / "munge.socket").exists():
+                return
+            time.sleep(0.1)
+
+
+def _free_ports(count: int) -> list[int]:
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [int(one.getsockname()[1]) for one in sockets]
+    finally:
+        for one in sockets:
+            one.close()
