@@ -33,7 +33,7 @@ TO_LOW = 2
 """Levels that lead from high to low."""
 _DEMO = regex.compile(
     r"(^|[/_.-])(tutorials?|demos?|demonstration|workshops?|getting[-_]?started|quick[-_]?start|lessons?|courses?|labs?"
-    r"|cookbooks?|blogs?|exercises?|assignments?|homework|playground|toy|hello[-_]?world|templates?)([/_.-]|$)"
+    r"|cookbooks?|blogs?|exercises?|assignments?|homework|playground|intro(duction)?|colab|toy|hello[-_]?world|templates?)([/_.-]|$)"
     r"|(^|/)(examples?|samples?)(/|$)",
     re.IGNORECASE,
 )
