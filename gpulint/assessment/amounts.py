@@ -85,8 +85,10 @@ def _kind(subject: Subject, loader: Loader | None) -> str:
         if loader.samples_graph:
             return "graph"
         sources = subject.project.fact(HostToDevice).sources(loader)
-        texts += [text for source in sources for text in _class_texts(subject, source)]
-        texts.append(loader.module.syntax.source.text)
+        made, classes = _made(subject, sources), _classes(subject, sources)
+        texts += classes or made
+        if not classes:
+            texts.append(loader.module.syntax.source.text)
     else:
         texts.append(subject.text)
     for text in texts:
@@ -96,22 +98,26 @@ def _kind(subject: Subject, loader: Loader | None) -> str:
     return "other"
 
 
-def _class_texts(subject: Subject, source: NodeRef) -> list[str]:
-    """The call that makes the data set, and the text of its class if that is in the tree."""
-    found: list[str] = []
-    if not isinstance(source.node, ast.expr):
-        return found
-    resolver = subject.project.fact(Resolver)
-    made = [ref for ref in resolver.points_to(source.module, source.node) if isinstance(ref.node, ast.expr)]
-    for ref in made[:4]:
-        assert isinstance(ref.node, ast.expr)
-        if isinstance(ref.node, ast.Call):
-            found.append(
-                f"{ref.module.syntax.text(ref.node.func)}\n{' '.join(resolver.call_names(ref.module, ref.node))}"
-            )
-    for module, owner in resolver.classes_of(source.module, source.node)[:2]:
-        found.append(module.syntax.text(owner))
+def _made(subject: Subject, sources: list[NodeRef]) -> list[str]:
+    """The calls that make the data set, by every name that they may have."""
+    resolver, found = subject.project.fact(Resolver), []
+    for source in sources:
+        for ref in resolver.points_to(source.module, source.node)[:4]:
+            if isinstance(ref.node, ast.Call):
+                names = " ".join(sorted(resolver.call_names(ref.module, ref.node)))
+                found.append(f"{ref.module.syntax.text(ref.node.func)}\n{names}")
     return found
+
+
+def _classes(subject: Subject, sources: list[NodeRef]) -> list[str]:
+    """The names and texts of the data set's classes in the tree."""
+    resolver = subject.project.fact(Resolver)
+    return [
+        module.syntax.text(owner)
+        for source in sources
+        if isinstance(source.node, ast.expr)
+        for module, owner in resolver.classes_of(source.module, source.node)[:2]
+    ]
 
 
 def in_words(count: float) -> str:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import ast
 import dataclasses
 from typing import TYPE_CHECKING
 
 from gpulint.assessment.choices import is_other_choice
+from gpulint.assessment.place_facts import may_not_run
 from gpulint.assessment.subject import node_at
 from gpulint.comments import comments
 from gpulint.finding import Place, Severity
+from gpulint.rule import Kind
 from gpulint.training.guards import Guards
 
 if TYPE_CHECKING:
@@ -34,19 +35,18 @@ def _is_sure(project: Project, place: Place) -> bool:
         return True
     if _is_in_comment(document, place.span):
         return False
+    if document.kind not in (Kind.PYTHON, Kind.NOTEBOOK):
+        return not may_not_run(document, place.span)
     module = project.module(document)
     node = node_at(module, place.span) if module is not None else None
     if module is None or node is None:
         return True
-    return not (_is_off(project, place, node) or is_other_choice(project, module, node))
-
-
-def _is_off(project: Project, place: Place, node: ast.AST) -> bool:
-    module = project.module_at(place.path)
-    if module is None:
-        return False
     guards = project.fact(Guards)
-    return guards.is_off_by_default(module, node) or guards.is_without_gpu(module, node)
+    return not (
+        guards.is_off_by_default(module, node)
+        or guards.is_without_gpu(module, node)
+        or is_other_choice(project, module, node)
+    )
 
 
 def _is_in_comment(document: Document, span: Span) -> bool:

@@ -142,11 +142,12 @@ class Program:
         module = self._module(path)
         if module is None:
             return None
-        named = [(node, node.value) for node in module.syntax.of(ast.keyword) if node.arg == "device_map"]
-        set_to = (node for node in module.syntax.of(ast.Assign) if "device_map" in map(last_name, node.targets))
-        for node, value in [*named, *((node, node.value) for node in set_to)]:
-            if _is_one_device(value) and not any(True for _ in conditions(module, node)):
-                return Place(path, module.syntax.span(node), "the whole model goes to one GPU")
+        values = [node.value for node in module.syntax.of(ast.keyword) if node.arg == "device_map"]
+        for node in module.syntax.of(ast.Assign):
+            values += [node.value] if "device_map" in map(last_name, node.targets) else []
+        for value in values:
+            if _is_one_device(value) and not any(True for _ in conditions(module, value)):
+                return Place(path, module.syntax.span(value), "the whole model goes to one GPU")
         return None
 
     @query_property
