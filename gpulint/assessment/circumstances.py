@@ -42,6 +42,7 @@ def circumstances(subject: Subject) -> Iterator[Circumstance]:
 
 
 _BATCH = frozenset({"small-batch", "small-evaluation-batch", "single-sample-evaluation"})
+_LOADING = frozenset({"in-process-loading"})
 _START = frozenset({"install", "data-copy", "idle-gpus", "interactive", "pause", "idle-host-phase"})
 
 CIRCUMSTANCES: tuple[Circumstance, ...] = (

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.assessment.copies import original
 from gpulint.finding import Severity
-from gpulint.query import stored
+from gpulint.query import query, stored
 from gpulint.training.guards import is_benchmark
 from gpulint.training.loop_roles import Role
+from gpulint.workspace.module_index import ModuleIndex
 
 if TYPE_CHECKING:
     from gpulint.assessment.subject import Subject
@@ -60,6 +62,8 @@ _INSPECTS = regex.compile(
 _LARGE_SAMPLES = regex.compile(
     r"Conv3d|\b3[dD]\b|[Vv]olumetric|nibabel|SimpleITK|[Rr]eplay_?[Bb]uffer|\breplay\b|[Rr]ollout", re.M
 )
+MAX_IMPORTED = 12
+"""Most imported modules that are searched for toy data."""
 _PURPOSE = regex.compile(
     r"(^|[/_.-])(diag(nos\w+)?|debug|dev|devel|shell|jupyter\w*|notebooks?|interactive|workspace|vscode|login|sandbox)([/_.-]|$)",
     re.IGNORECASE,
@@ -95,7 +99,12 @@ def is_adapted(subject: Subject) -> bool:
     """A helper whose head says that it comes from elsewhere; a program of its own is its owner's by now."""
     if subject.module is None or subject.trains or Role.STEP in subject.roles:
         return False
-    return bool(_ADAPTED.search("\n".join(subject.text.splitlines()[:25])))
+    return _says_adapted(subject.module)
+
+
+@query
+def _says_adapted(module: ModuleIndex) -> bool:
+    return _ADAPTED.search("\n".join(module.syntax.source.text.split("\n", 25)[:25])) is not None
 
 
 def is_copy(subject: Subject) -> bool:
@@ -107,21 +116,22 @@ def measures(subject: Subject) -> bool:
 
 
 def is_toy(subject: Subject) -> bool:
-    if _SMOKE.search(subject.place):
+    """Does the program train on digits or made-up data, or is it named for a smoke run?"""
+    if _SMOKE.search(subject.place) or subject.mentions(_TOY_DATA):
         return True
-    if _TOY_DATA.search(subject.text):
-        return True
-    if subject.module is None or subject.is_notebook:
-        return False
-    # A data set of digits that a module of the program's own makes.
-    imported = islice(sorted(subject.project.imported(subject.path)), 12)
-    return any(
-        path.parent == subject.path.parent and _TOY_DATA.search(subject.project.python_text(path)) for path in imported
-    )
+    return subject.module is not None and not subject.is_notebook and _imports_toy(subject.project, subject.path)
+
+
+@query
+def _imports_toy(project: Project, path: Path) -> bool:
+    """Does a module beside the program make the data set of digits that it trains on?"""
+    imported = islice(sorted(project.imported(path)), MAX_IMPORTED)
+    return any(_TOY_DATA.search(project.python_text(other)) for other in imported if other.parent == path.parent)
 
 
 def uses_few(subject: Subject) -> bool:
-    return bool(_FEW.search(subject.text))
+    """Does the program take a handful of samples?"""
+    return subject.mentions(_FEW)
 
 
 def inspects(subject: Subject) -> bool:
@@ -134,7 +144,7 @@ def inspects(subject: Subject) -> bool:
 
 
 def has_large_samples(subject: Subject) -> bool:
-    return bool(_LARGE_SAMPLES.search(subject.text))
+    return subject.mentions(_LARGE_SAMPLES)
 
 
 def is_for_people(subject: Subject) -> bool:

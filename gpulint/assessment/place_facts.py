@@ -10,21 +10,26 @@ from typing import TYPE_CHECKING
 from gpulint import regex
 from gpulint.assessment.choices import is_other_choice
 from gpulint.programs.gpu_programs import GpuPrograms
+from gpulint.query import asked_once, query
 from gpulint.semantic.path_conditions import conditions
 from gpulint.semantic.unused_symbols import is_unused
 from gpulint.training.guards import Guards
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.repetition import training_contexts
 from gpulint.values.constants import Constants
-from gpulint.workspace.module_index import FUNCTIONS, last_name, source_text
+from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, source_text
 
 if TYPE_CHECKING:
     from gpulint.assessment.subject import Subject
     from gpulint.documents.base import Document
     from gpulint.documents.shell import Command
+    from gpulint.project import Project
     from gpulint.source import Span
 
 _RANK = regex.compile(r"rank|localid|procid|\$\?", re.IGNORECASE)
+_STEPS = regex.compile(r"backward\(|Trainer\(|\.fit\(|optimizer")
+MAX_USERS = 6
+"""Most importing modules that are asked whether they train."""
 _TRAINS = regex.compile(r"train|fit|distributed|ddp|dist\b|gpu|cuda|amp|fp16|rank", re.IGNORECASE)
 """Words of switches that those who train on GPUs set."""
 
@@ -68,19 +73,22 @@ def is_choice(subject: Subject) -> bool:
 
 def repeats_call(subject: Subject) -> bool:
     """Is what is loaded here loaded above already, by the same name?"""
-    module, node = subject.module, subject.node
-    if module is None or not isinstance(node, ast.Call):
-        return False
-    wanted = _first(node)
-    if wanted is None:
-        return False
-    own = last_name(node.func)
-    for call in module.calls_by_name.get(own, []):
-        if (call.lineno, call.col_offset) >= (node.lineno, node.col_offset):
-            continue
-        if _first(call) == wanted and module.function(call) is module.function(node):
-            return True
-    return False
+    return subject.module is not None and subject.node in _repetitions(subject.module)
+
+
+@query
+def _repetitions(module: ModuleIndex) -> frozenset[ast.AST]:
+    """Calls in a function (or outside of all) whose first argument another call of the name above them has had."""
+    seen = set[tuple[object, ...]]()
+    found = set[ast.AST]()
+    for name, calls in module.calls_by_name.items():
+        for call in sorted(calls, key=lambda call: (call.lineno, call.col_offset)):
+            first = _first(call)
+            key = (name, first, module.function(call))
+            if first is not None and key in seen:
+                found.add(call)
+            seen.add(key)
+    return frozenset(found)
 
 
 def _first(call: ast.Call) -> str | None:
@@ -90,17 +98,17 @@ def _first(call: ast.Call) -> str | None:
 
 def only_infers(subject: Subject) -> bool:
     """Does nothing that the module is part of take training steps?"""
-    module = subject.module
-    if module is None or subject.trains:
+    return subject.module is not None and not subject.trains and _only_infers(subject.project, subject.module)
+
+
+@query
+def _only_infers(project: Project, module: ModuleIndex) -> bool:
+    if _STEPS.search(module.syntax.source.text):
         return False
-    if any(word in subject.text for word in ("backward(", "Trainer(", ".fit(", "optimizer")):
-        return False
-    project, loops = subject.project, subject.project.fact(LoopContexts)
-    for user in islice(project.fact(GpuPrograms).users(subject.path), 6):
-        other = project.module_at(user)
-        if other is not None and loops.has_training_step(other):
-            return False
-    return True
+    users = islice(project.fact(GpuPrograms).users(module.path), MAX_USERS)
+    others = (project.module_at(user) for user in users)
+    loops = project.fact(LoopContexts)
+    return not any(other is not None and loops.has_training_step(other) for other in others)
 
 
 def has_few_repetitions(subject: Subject) -> bool:
@@ -136,18 +144,23 @@ def is_without_gpu(subject: Subject) -> bool:
 def is_orphan(subject: Subject) -> bool:
     """Does a place stand in a function of a module that no other file names and that does nothing by itself?"""
     module, node = subject.module, subject.node
-    if module is None or node is None or subject.is_notebook or subject.jobs or "__main__" in subject.text:
-        return False
-    if module.function(node) is None or module.path.name == "__init__.py":
+    if module is None or node is None or subject.is_notebook or subject.jobs or module.function(node) is None:
         return False
     if any(isinstance(context.loop.node, FUNCTIONS) for context in subject.contexts):
+        return False
+    return _is_orphan(subject.project, module)
+
+
+@query
+def _is_orphan(project: Project, module: ModuleIndex) -> bool:
+    if module.path.name == "__init__.py" or "__main__" in module.syntax.source.text:
         return False
     starts = (ast.For, ast.While, ast.With, ast.If, ast.Try)
     if any(isinstance(part, starts) or _calls(part) for part in module.syntax.tree.body):
         return False
-    if any(True for _ in subject.project.fact(GpuPrograms).users(subject.path)):
+    if any(True for _ in project.fact(GpuPrograms).users(module.path)):
         return False
-    return not subject.project.is_in_other_files(module.path.stem.encode())
+    return not project.is_in_other_files(module.path.stem.encode())
 
 
 def _calls(part: ast.stmt) -> bool:
@@ -161,11 +174,18 @@ def is_conditional_command(subject: Subject) -> bool:
 
 def may_not_run(document: Document, span: Span) -> bool:
     """Does the command in the line of a span run only under a condition, other than one on the process that runs it?"""
+    return (span.cell, span.line) in _conditional_lines(document)
+
+
+@asked_once
+def _conditional_lines(document: Document) -> frozenset[tuple[int | None, int]]:
+    """Cells and lines of the commands that run only under a condition."""
+    found = set[tuple[int | None, int]]()
     for command in (command for script in document.scripts for command in script.walk()):
-        if command.span.line == span.line and command.span.cell == span.cell:
-            calls = command.script.calls(command.in_function) if command.in_function else ()
-            return _is_conditional(command) or (bool(calls) and all(map(_is_conditional, calls)))
-    return False
+        calls = command.script.calls(command.in_function) if command.in_function else ()
+        if _is_conditional(command) or (calls and all(map(_is_conditional, calls))):
+            found.add((command.span.cell, command.span.line))
+    return frozenset(found)
 
 
 def _is_conditional(command: Command) -> bool:

@@ -33,7 +33,7 @@ def has_reason(subject: Subject) -> bool:
         return False
     source = document.cell_source(subject.finding.span.cell)
     line = subject.finding.span.line
-    own = _comment(source.line(line)) if line <= source.text.count("\n") + 1 else ""
+    own = _comment(source.line(line))
     above = []
     at = line - 1
     while at > 0 and at > line - 4 and source.line(at).lstrip().startswith("#"):
