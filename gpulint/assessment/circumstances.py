@@ -42,6 +42,7 @@ def circumstances(subject: Subject) -> Iterator[Circumstance]:
 
 
 _BATCH = frozenset({"small-batch", "small-evaluation-batch", "single-sample-evaluation"})
+_EXCHANGE = frozenset({"gradient-exchange"})
 _LOADING = frozenset({"in-process-loading"})
 _START = frozenset({"install", "data-copy", "idle-gpus", "interactive", "pause", "idle-host-phase"})
 
@@ -70,6 +71,7 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
         "set in every configuration", TO_LOW, file_facts.has_workers_set, kinds=frozenset({"in-process-loading"})
     ),
     Circumstance("large samples or a replay buffer", TO_LOW, file_facts.has_large_samples, kinds=_BATCH),
+    Circumstance("one micro-step by default", TO_LOW, place_facts.accumulates_once, kinds=_EXCHANGE),
     Circumstance("one epoch", TO_LOW, place_facts.is_one_epoch, kinds=frozenset({"worker-start"})),
     Circumstance("at the end of the training", 1, place_facts.has_few_repetitions),
 )

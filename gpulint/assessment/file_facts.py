@@ -60,7 +60,7 @@ _INSPECTS = regex.compile(
     re.IGNORECASE,
 )
 _LARGE_SAMPLES = regex.compile(
-    r"Conv3d|\b3[dD]\b|[Vv]olumetric|nibabel|SimpleITK|[Rr]eplay_?[Bb]uffer|\breplay\b|[Rr]ollout", re.M
+    r"Conv3d|(?<![A-Za-z0-9])3[dD](?![A-Za-z0-9])|[Vv]olum|nibabel|SimpleITK|[Rr]eplay_?[Bb]uffer|\breplay\b|[Rr]ollout"
 )
 MAX_IMPORTED = 12
 """Most imported modules that are searched for toy data."""

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.assessment.choices import is_other_choice
+from gpulint.assessment.subject import node_at
+from gpulint.documents.python import walk
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.query import asked_once, query
 from gpulint.semantic.path_conditions import conditions
@@ -190,3 +192,17 @@ def _conditional_lines(document: Document) -> frozenset[tuple[int | None, int]]:
 
 def _is_conditional(command: Command) -> bool:
     return any(not _RANK.search(block.text) for block in command.conditions)
+
+
+def accumulates_once(subject: Subject) -> bool:
+    """Is the number of micro-steps in an accumulation one unless somebody asks for more?"""
+    for place in subject.finding.related:
+        module = subject.project.module_at(place.path)
+        node = node_at(module, place.span) if module is not None else None
+        for test, _ in conditions(module, node) if module is not None and node is not None else ():
+            for part in walk(test):
+                if isinstance(part, ast.BinOp) and isinstance(part.op, ast.Mod):
+                    known = subject.project.fact(Constants).of(module, part.right)
+                    if known.complete and known.every(lambda value: value == 1):
+                        return True
+    return False
