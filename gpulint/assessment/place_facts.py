@@ -196,13 +196,15 @@ def _is_conditional(command: Command) -> bool:
 
 def accumulates_once(subject: Subject) -> bool:
     """Is the number of micro-steps in an accumulation one unless somebody asks for more?"""
+    constants = subject.project.fact(Constants)
     for place in subject.finding.related:
         module = subject.project.module_at(place.path)
         node = node_at(module, place.span) if module is not None else None
-        for test, _ in conditions(module, node) if module is not None and node is not None else ():
-            for part in walk(test):
-                if isinstance(part, ast.BinOp) and isinstance(part.op, ast.Mod):
-                    known = subject.project.fact(Constants).of(module, part.right)
-                    if known.complete and known.every(lambda value: value == 1):
-                        return True
+        if module is None or node is None:
+            continue
+        for part in (part for test, _ in conditions(module, node) for part in walk(test)):
+            if not isinstance(part, ast.BinOp) or not isinstance(part.op, ast.Mod):
+                continue
+            if constants.of(module, part.right).every(lambda value: value == 1):
+                return True
     return False
