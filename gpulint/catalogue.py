@@ -20,6 +20,7 @@ from gpulint.deferred import Deferred
 from gpulint.finding import Severity
 from gpulint.fix import Fixer, Safety
 from gpulint.hooks import Failure
+from gpulint.impact import Cost
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule, Scope
 
 NAME = "catalogue.json"
@@ -101,6 +102,7 @@ def _rule(entry: Mapping[str, Any], module: str) -> Rule:
         may_fire=Deferred(module, "RULE.may_fire") if entry["may_fire"] else None,
         fix=Safety(entry["fix"]),
         references=tuple(entry["references"]),
+        cost=Cost(entry["cost"]) if entry.get("cost") else None,
         reads=tuple(entry["reads"]),
     )
 
@@ -118,6 +120,7 @@ def _entry(rule: Rule, crc: int | None) -> dict[str, Any]:
         "code_tokens": rule.code_tokens,
         "may_fire": rule.may_fire is not None,
         "fix": rule.fix,
+        "cost": rule.cost.kind if rule.cost is not None else None,
         "references": rule.references,
         "reads": rule.reads,
         "crc": crc,

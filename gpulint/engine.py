@@ -162,10 +162,21 @@ class Run:
                 for finding in rule.check(subject, self.project):
                     if self.is_optional(finding):
                         continue
+                    finding = self.sure(finding, report)
                     fix = self.fix(finding, report)
                     report.results.append(Result(self.assessed(finding, report), fix))
         except Exception as error:
             report.record(Failure(path, rule.code, error))
+
+    def sure(self, finding: Finding, report: Report) -> Finding:
+        """The finding, as an error only if all that it rests on is code that runs."""
+        from gpulint.assessment.certainty import as_sure_as_its_places
+
+        try:
+            return as_sure_as_its_places(finding, self.project)
+        except Exception as error:
+            report.record(Failure(finding.path, "certainty", error))
+            return finding
 
     def assessed(self, finding: Finding, report: Report) -> Finding:
         """The finding with its impact; with the usual one if that cannot be told."""

@@ -1,4 +1,5 @@
-"""Write docs/rules and the rules' catalogue from the rules, and docs/configuration.md from the settings.
+"""Write docs/rules and the rules' catalogue from the rules, docs/configuration.md from the settings, and docs/impact.md
+from the figures that impacts rest on.
 
 With --check, only say what is out of date.
 """
@@ -11,6 +12,7 @@ import sys
 from pathlib import Path
 
 import gpulint_rules
+import impact_page
 
 from gpulint import catalogue, plugins
 from gpulint.cli.explain import explanation
@@ -78,12 +80,16 @@ def pages() -> dict[str, str]:
         sys.exit("\n".join(f"{failure.name}: {failure.reason}" for failure in loaded.failures))
     rules = sorted([*loaded.rules, UNUSED_IGNORE], key=lambda rule: rule.code)
     made = {f"rules/{page(rule)}": explanation(rule) for rule in rules}
-    return made | {"rules/index.md": INDEX + markdown(rules), "configuration.md": configuration()}
+    return made | {
+        "rules/index.md": INDEX + markdown(rules),
+        "configuration.md": configuration(),
+        "impact.md": impact_page.page(),
+    }
 
 
 def _present(folder: Path) -> list[Path]:
     """The generated pages in ``folder``, and those that no longer are."""
-    return [*(folder / "rules").glob("*.md"), *folder.glob("configuration.md")]
+    return [*(folder / "rules").glob("*.md"), *folder.glob("configuration.md"), *folder.glob("impact.md")]
 
 
 def stale(folder: Path) -> list[str]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.assessment.constants import figure
 from gpulint.placement.host_to_device import HostToDevice
+from gpulint.query import query
 from gpulint.records import dataclass
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.loader_calls import loader_argument
@@ -16,8 +18,9 @@ from gpulint.values.constants import Constants
 
 if TYPE_CHECKING:
     from gpulint.assessment.subject import Subject
+    from gpulint.project import Project
     from gpulint.training.loader_calls import Loader
-    from gpulint.workspace.module_index import NodeRef
+    from gpulint.workspace.module_index import ModuleIndex, NodeRef
 
 _KINDS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     (name, regex.compile(pattern))
@@ -37,6 +40,12 @@ _KINDS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     )
 )
 """Words of the code that makes samples; the first kind with a word counts."""
+
+
+MAX_BATCH = 100_000
+"""Numbers from here on are no samples of one batch."""
+MAX_CLASSES = 3
+"""Most things that a data set may be of which the kind is asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,56 +71,68 @@ class Batch:
 
 def batch_of(subject: Subject, loader: Loader | None) -> Batch:
     """What is known of the batches that a finding concerns."""
+    if loader is None:
+        kind = _of_module(subject.module) if subject.module is not None else "other"
+        return Batch(kind, figure("assumed", "batch"), False)
+    return _of_loader(subject.project, loader)
+
+
+@query
+def _of_loader(project: Project, loader: Loader) -> Batch:
     size, stated = figure("assumed", "batch"), False
-    if loader is not None:
-        argument = loader_argument(subject.project, loader, "batch_size")
-        known = [
-            value
-            for ref in argument.refs
-            for value in subject.project.fact(Constants).of(ref.module, ref.node).constants
-            if isinstance(value, int) and not isinstance(value, bool) and 0 < value < 100_000
-        ]
-        if argument.is_absent:
-            size, stated = 1, True
-        elif known:
-            size, stated = max(known), True
-    return Batch(_kind(subject, loader), size, stated)
+    argument = loader_argument(project, loader, "batch_size")
+    known = [
+        value
+        for ref in argument.refs
+        for value in project.fact(Constants).of(ref.module, ref.node).constants
+        if isinstance(value, int) and not isinstance(value, bool) and 0 < value < MAX_BATCH
+    ]
+    if argument.is_absent:
+        size, stated = 1, True
+    elif known:
+        size, stated = max(known), True
+    return Batch(_kind(project, loader), size, stated)
 
 
-def _kind(subject: Subject, loader: Loader | None) -> str:
-    """The kind of the samples, by the data set's class, else by the module that makes the loader, else by the file."""
-    texts: list[str] = []
-    if loader is not None:
-        if loader.samples_graph:
-            return "graph"
-        sources = subject.project.fact(HostToDevice).sources(loader)
-        texts += [text for source in sources for text in _class_texts(subject, source)]
-        texts.append(loader.module.syntax.source.text)
-    else:
-        texts.append(subject.text)
-    for text in texts:
-        for name, pattern in _KINDS:
-            if pattern.search(text):
-                return name
-    return "other"
+def _kind(project: Project, loader: Loader) -> str:
+    """The kind of the samples, by the data set's class, else by the call that makes it, else by the module."""
+    if loader.samples_graph:
+        return "graph"
+    sources = project.fact(HostToDevice).sources(loader)
+    resolver = project.fact(Resolver)
+    classes = [
+        _of_class(module, owner)
+        for source in sources
+        if isinstance(source.node, ast.expr)
+        for module, owner in resolver.classes_of(source.module, source.node)[:MAX_CLASSES]
+    ]
+    if classes:
+        return classes[0]
+    made = (name for source in sources for name in _made(project, source))
+    return next((name for name in made if name != "other"), None) or _of_module(loader.module)
 
 
-def _class_texts(subject: Subject, source: NodeRef) -> list[str]:
-    """The call that makes the data set, and the text of its class if that is in the tree."""
-    found: list[str] = []
-    if not isinstance(source.node, ast.expr):
-        return found
-    resolver = subject.project.fact(Resolver)
-    made = [ref for ref in resolver.points_to(source.module, source.node) if isinstance(ref.node, ast.expr)]
-    for ref in made[:4]:
-        assert isinstance(ref.node, ast.expr)
+def _made(project: Project, source: NodeRef) -> Iterator[str]:
+    """The kind of samples by the names of the calls that make a data set."""
+    resolver = project.fact(Resolver)
+    for ref in resolver.points_to(source.module, source.node)[:MAX_CLASSES]:
         if isinstance(ref.node, ast.Call):
-            found.append(
-                f"{ref.module.syntax.text(ref.node.func)}\n{' '.join(resolver.call_names(ref.module, ref.node))}"
-            )
-    for module, owner in resolver.classes_of(source.module, source.node)[:2]:
-        found.append(module.syntax.text(owner))
-    return found
+            names = " ".join(sorted(resolver.call_names(ref.module, ref.node)))
+            yield _of_text(f"{ref.module.syntax.text(ref.node.func)} {names}")
+
+
+@query
+def _of_class(module: ModuleIndex, owner: ast.ClassDef) -> str:
+    return _of_text(module.syntax.text(owner))
+
+
+@query
+def _of_module(module: ModuleIndex) -> str:
+    return _of_text(module.syntax.source.text)
+
+
+def _of_text(text: str) -> str:
+    return next((name for name, pattern in _KINDS if pattern.search(text)), "other")
 
 
 def in_words(count: float) -> str:

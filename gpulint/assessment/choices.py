@@ -58,9 +58,9 @@ def _excludes_default(project: Project, module: ModuleIndex, test: ast.expr) -> 
     if isinstance(left, ast.Call) and isinstance(left.func, ast.Attribute) and left.func.attr in ("lower", "strip"):
         left = left.func.value
     known = project.fact(Constants).of(module, left)
-    values = [value for value in known.constants if isinstance(value, str)]
-    if values:
-        return not any(value in choices or value.lower() in choices for value in values)
+    chosen = [value for value in known.constants if isinstance(value, str)]
+    if chosen:
+        return not any(value in choices or value.lower() in choices for value in chosen)
     return _is_in_chain(module, test)
 
 

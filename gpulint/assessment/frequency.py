@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from gpulint.assessment.constants import figure, middle
 from gpulint.documents.python import walk
 from gpulint.placement.batch_flow import BatchFlow
+from gpulint.query import query
 from gpulint.records import dataclass
 from gpulint.semantic.path_conditions import conditions
 from gpulint.training.guards import Guards
@@ -19,6 +20,7 @@ from gpulint.workload.sample_preprocessing import is_held_out
 if TYPE_CHECKING:
     from gpulint.assessment.constants import Kind
     from gpulint.assessment.subject import Subject
+    from gpulint.project import Project
     from gpulint.training.loader_calls import Loader
     from gpulint.workspace.module_index import ModuleIndex
 
@@ -51,7 +53,7 @@ def frequency(subject: Subject, kind: Kind) -> Frequency:
     cost = subject.cost
     per = (cost.per if cost is not None else "") or kind.per
     if cost is not None and cost.loader is not None and per in ("step", "place"):
-        held_out = draws_held_out(subject, cost.loader)
+        held_out = draws_held_out(subject.project, cost.loader)
         if held_out:
             return Frequency("evaluation")
         if per != "place":
@@ -99,10 +101,11 @@ def _stated(subject: Subject, module: ModuleIndex, node: ast.AST) -> float | Non
     return None
 
 
-def draws_held_out(subject: Subject, loader: Loader) -> bool:
+@query
+def draws_held_out(project: Project, loader: Loader) -> bool:
     """Are the batches of a loader only drawn to evaluate?"""
-    reads = subject.project.fact(BatchFlow).of_loader(loader.module, loader.node)
-    loops = subject.project.fact(LoopContexts)
+    reads = project.fact(BatchFlow).of_loader(loader.module, loader.node)
+    loops = project.fact(LoopContexts)
     roles = {
         context.role for read in reads for context in loops.enclosing_loops(read.where.module, _inside(read.where.node))
     }

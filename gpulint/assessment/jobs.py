@@ -12,6 +12,7 @@ from gpulint.launch.job_index import JobIndex
 from gpulint.programs.gpu_jobs import GpuJobs
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.programs.multi_gpu_use import MultiGpuUse
+from gpulint.query import query
 from gpulint.report import JobSummary
 from gpulint.rule import Kind
 
@@ -25,6 +26,7 @@ MAX_USERS = 20
 _CONFIGURATIONS = (".yaml", ".yml", ".json", ".toml", ".ini", ".cfg")
 
 
+@query
 def jobs_running(project: Project, path: Path) -> tuple[Job, ...]:
     """The jobs of the tree that run a file: those of a launcher, of a program, or of the programs that import it."""
     index = project.fact(JobIndex)

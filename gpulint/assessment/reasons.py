@@ -11,10 +11,10 @@ if TYPE_CHECKING:
     from gpulint.assessment.subject import Subject
 
 _REASON = regex.compile(
-    r"\b(because|since|otherwise|avoids?|deadlocks?|hangs?|crash(es)?|leaks?|workarounds?|intentional(ly)?|on purpose|must"
-    r"|needs?|needed|required?s?|necessary|cannot|can't|don'?t|do not|not supported|unsupported|prevents?|bugs?|issue|fails?"
-    r"|slower|faster|reproducib\w+|determinis\w+|windows|out of memory|oom|memory|limit(ed|s)?"
-    r"|too (large|big|slow|small)|only (once|one)|small enough|for (debug\w*|test\w*|safety)|to (debug|test|keep|save|ensure|make sure))\b",
+    r"\b(because|since|otherwise|avoids?|deadlocks?|hangs?|crash(es)?|leaks?|workarounds?|intentional(ly)?|on purpose"
+    r"|must|needs?|needed|required?s?|necessary|cannot|can't|don'?t|do not|(not |un)supported|prevents?|bugs?|issue"
+    r"|fails?|slower|faster|reproducib\w+|determinis\w+|windows|oom|memory|limit(ed|s)?|too (large|big|slow|small)"
+    r"|only (once|one)|small enough|(for|to) (debug|test)\w*|for safety|to (keep|save|ensure|make sure))\b",
     re.IGNORECASE,
 )
 _PLAIN = regex.compile(r"(?:^|(?<=\s))#\s?(?P<text>.*)$")
@@ -33,7 +33,7 @@ def has_reason(subject: Subject) -> bool:
         return False
     source = document.cell_source(subject.finding.span.cell)
     line = subject.finding.span.line
-    own = _comment(source.line(line)) if line <= source.text.count("\n") + 1 else ""
+    own = _comment(source.line(line))
     above = []
     at = line - 1
     while at > 0 and at > line - 4 and source.line(at).lstrip().startswith("#"):

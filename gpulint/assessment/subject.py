@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -92,6 +93,28 @@ class Subject:
             return self.module.syntax.source.text
         return self.document.source.text if self.document is not None else ""
 
+    def mentions(self, pattern: re.Pattern[str]) -> bool:
+        """Is there a match in the file's Python, else in its document?"""
+        if self.module is not None:
+            return mentions(self.module, pattern)
+        return self.document is not None and self.document.matches(pattern)
+
+
+@query
+def mentions(module: ModuleIndex, pattern: re.Pattern[str]) -> bool:
+    """Is there a match in the text of a module?"""
+    return pattern.search(module.syntax.source.text) is not None
+
+
+@query
+def _offsets(module: ModuleIndex) -> dict[int | None, int]:
+    """By how much line numbers of a notebook's cells differ from those of its module."""
+    found: dict[int | None, int] = {}
+    for statement in module.syntax.tree.body:
+        own = module.syntax.span(statement)
+        found.setdefault(own.cell, statement.lineno - own.line)
+    return found
+
 
 @query
 def _by_line(module: ModuleIndex) -> dict[int, list[ast.expr | ast.stmt | ast.keyword]]:
@@ -107,12 +130,7 @@ def node_at(module: ModuleIndex, span: Span) -> ast.AST | None:
     """The node that a span marks, else the first statement of its line."""
     line = span.line
     if span.cell is not None:
-        offsets = (
-            statement.lineno - own.line
-            for statement in module.syntax.tree.body
-            if (own := module.syntax.span(statement)).cell == span.cell
-        )
-        offset = next(offsets, None)
+        offset = _offsets(module).get(span.cell)
         if offset is None:
             return None
         line += offset

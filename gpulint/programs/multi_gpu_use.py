@@ -6,6 +6,7 @@ import that nobody has heard of makes the answer unknown.
 
 from __future__ import annotations
 
+import ast
 import enum
 import re
 import sys
@@ -21,15 +22,15 @@ from gpulint.libraries.gpu_libraries import (
     OPAQUE,
     PLAIN_COMMANDS,
     SECOND_DEVICE,
-    WHOLE_ON_ONE,
     Approach,
     Libraries,
 )
 from gpulint.query import query, query_property
 from gpulint.records import dataclass
+from gpulint.semantic.path_conditions import conditions
 from gpulint.source import Span
 from gpulint.workspace.index_builder import index_module
-from gpulint.workspace.module_index import ModuleIndex
+from gpulint.workspace.module_index import ModuleIndex, last_name
 
 if TYPE_CHECKING:
     from gpulint.launch.job import Job, JobLaunch
@@ -131,20 +132,50 @@ class Program:
 
     @query_property
     def pinned(self) -> Place | None:
-        """Where a device map puts the whole model on one GPU."""
+        """Where a device map puts the whole model on one GPU, whatever the conditions."""
         for path, text in self.texts.items():
-            if match := WHOLE_ON_ONE.search(text):
-                return self._place(path, match, "the whole model goes to one GPU")
+            if "device_map" in text and (found := self._whole_on_one(path)) is not None:
+                return found
+        return None
+
+    def _whole_on_one(self, path: Path) -> Place | None:
+        module = self._module(path)
+        if module is None:
+            return None
+        values = [node.value for node in module.syntax.of(ast.keyword) if node.arg == "device_map"]
+        for node in module.syntax.of(ast.Assign):
+            values += [node.value] if "device_map" in map(last_name, node.targets) else []
+        for value in values:
+            if _is_one_device(value) and not any(True for _ in conditions(module, value)):
+                return Place(path, module.syntax.span(value), "the whole model goes to one GPU")
         return None
 
     @query_property
     def trains(self) -> bool:
-        """Do its words say that it trains or fits something?"""
-        return any(_TRAINS.search(text) for text in self.texts.values())
+        """Does a call in its code say that it trains or fits something?"""
+        for path, text in self.texts.items():
+            if not _TRAINS.search(text) or (module := self._module(path)) is None:
+                continue
+            if any(map(_TRAINS.search, (f".{name}(" for name in module.calls_by_name))):
+                return True
+        return False
 
-    def _place(self, path: Path, match: re.Match[str], message: str = "") -> Place:
-        module = self._main if self._main is not None and self._main.path == path else self._project.module_at(path)
-        return Place(path, module.syntax.span_at(*match.span()) if module is not None else Span(1, 1, 1, 1), message)
+    def _module(self, path: Path) -> ModuleIndex | None:
+        return self._main if self._main is not None and self._main.path == path else self._project.module_at(path)
+
+    def _place(self, path: Path, match: re.Match[str]) -> Place:
+        module = self._module(path)
+        return Place(path, module.syntax.span_at(*match.span()) if module is not None else Span(1, 1, 1, 1))
+
+
+def _is_one_device(value: ast.expr) -> bool:
+    """``{"": 0}``, ``"cuda"``, ``"cuda:0"``."""
+    match value:
+        case ast.Dict(keys=[ast.Constant(value="")]):
+            return True
+        case ast.Constant(value="cuda" | "cuda:0"):
+            return True
+    return False
 
 
 class MultiGpuUse:

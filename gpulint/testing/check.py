@@ -74,6 +74,8 @@ def _compare(case: Case, report: Report, folder: Path) -> None:
             unexpected.append(f"{place} {found.message}")
         else:
             missing.remove(match)
+            if case.impact and case.impact != str(found.impact.level):
+                unexpected.append(f"{place} has impact {found.impact.level} ({found.impact.basis}), not {case.impact}")
     if not missing and not unexpected:
         return
     lines = [f"{_where(case)} does not report what it says."]

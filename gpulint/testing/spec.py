@@ -16,7 +16,8 @@ Format::
 
 Fenced blocks with a file name make up the tree of their case. A marker ``# error: [CODE, ...] "part of the message"``
 at the end of a line is taken out before the scan; ``expect: nb.ipynb:cell 1:3 [CODE]`` says the same for files that
-have no comments. ``select: CODE, ...`` runs more rules than the spec's own. A block marked ``fixed`` is what its file
+have no comments. ``select: CODE, ...`` runs more rules than the spec's own; ``impact: low`` says what impact the
+findings of a case have. A block marked ``fixed`` is what its file
 becomes when every fix, safe or not, is applied; it may also be a file that a fix brings. A block named
 ``gpulint.toml`` holds settings.
 """
@@ -28,6 +29,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gpulint import regex
+from gpulint.impact import Level
 from gpulint.records import dataclass, field
 from gpulint.selection import slug
 
@@ -77,6 +79,8 @@ class Case:
     fixed: dict[str, str] = field(default_factory=dict)
     expected: list[Expected] = field(default_factory=list)
     select: list[str] = field(default_factory=list)
+    impact: str = ""
+    """The impact of all findings; "" for any."""
 
     @property
     def id(self) -> str:
@@ -139,6 +143,10 @@ class _Reader:
                 number = end
             elif case is not None and line.startswith("select:"):
                 case.select = [word.strip() for word in line.removeprefix("select:").split(",")]
+            elif case is not None and line.startswith("impact:"):
+                case.impact = line.removeprefix("impact:").strip()
+                if case.impact not in map(str, Level):
+                    raise self.error(number, f"an impact is one of {', '.join(map(str, Level))}")
             elif case is not None and line.startswith("expect:"):
                 self.expect(case, number, line)
             number += 1

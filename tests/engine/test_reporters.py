@@ -75,6 +75,12 @@ def test_json(run: Any, tree: Path) -> None:
         "category": "API Misuse",
         "dimension": "library",
         "severity": "warning",
+        "impact": {
+            "level": "medium",
+            "basis": "no figure for this rule, so by its severity",
+            "gpu_share": None,
+            "gpu_hours": None,
+        },
         "message": "the word WASTE",
         "why": "Words are not free.",
         "worth": "API Misuse, in the library dimension: 3.97% of the study's 706 issues",

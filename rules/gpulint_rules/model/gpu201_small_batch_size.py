@@ -125,7 +125,8 @@ def _informed(finding: Finding, fits: BatchSizes) -> Finding | None:
         f"{fits.training} samples fit {fits.card} with 10% left free (estimated from {fits.target}): try"
         f" {fits.train_batch}, with the learning rate scaled"
     )
-    return dataclasses.replace(finding, help=text, payload=dataclasses.replace(batch, fits=fits))
+    cost = Cost("larger-batch-fits")
+    return dataclasses.replace(finding, help=text, payload=dataclasses.replace(batch, fits=fits), cost=cost)
 
 
 def _all(document: Document, project: Project) -> Iterator[Finding]:
@@ -266,18 +267,16 @@ def _launch(document: Document, project: Project, launch: Launch) -> Iterator[Fi
     program = PurePath(launch.program or "")
     if names_no_training(program.stem) or names_reinforcement(program.stem):
         return
-    if document.kind is Kind.SHELL and names_no_training(document.path.stem, inference=True):
-        return
-    if is_benchmark(program) or is_benchmark(document.path):
+    infers = document.kind is Kind.SHELL and names_no_training(document.path.stem, inference=True)
+    if infers or is_benchmark(program) or is_benchmark(document.path):
         return
     known = any(path.name == program.name for path in project.files) or not program.name
     if not known and not any(map(names_training, [program.name, *words])):
         return
     options = passed_options(launch.args)
     texts = {name: option.value for name, option in options.items()}
-    if any(re.search(r"(^|=)cpu$", word) for word in words):
-        return
-    if names_large_model(document.source.text) or names_large_model(document.path.stem):
+    on_cpu = any(re.search(r"(^|=)cpu$", word) for word in words)
+    if on_cpu or names_large_model(document.source.text) or names_large_model(document.path.stem):
         return
     counts = [count.value for count in (launch.processes_per_node, launch.nodes) if count is not None]
     processes = math.prod(count for count in counts if count is not None)

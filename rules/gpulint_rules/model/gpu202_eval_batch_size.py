@@ -52,6 +52,7 @@ from gpulint.workload.data_split import Split, split_of
 from gpulint.workload.evaluation_batches import has_reason, never_evaluates, one_is_enough, only_evaluates, trained_on
 from gpulint.workspace.module_index import ModuleIndex, NodeRef
 
+ONE = Cost("single-sample-evaluation")
 _SAMPLES = 2
 """Smallest evaluation batch to report where the program is not read: one sample at a time often has a reason."""
 
@@ -185,7 +186,7 @@ def _paired(path: Path, pairs: Iterable[train_eval_pairs.Pair]) -> Iterator[Find
             pair.span,
             f"{pair.name} {_compared(pair.size, pair.training)}",
             help=f"set it to e.g. `{2 * pair.training}`: more fits without a backward pass",
-            cost=_cost(pair.size),
+            cost=ONE if pair.size == 1 else None,
         )
 
 
@@ -254,7 +255,7 @@ def _sizes(project: Project, source: BatchSource) -> list[int]:
 def _smaller(project: Project, source: BatchSource, other: BatchSource, size: int, train: int) -> Finding:
     known = project.fact(Constants).of(source.batch.module, source.batch.node)
     what = _compared(size, train)
-    finding = dataclasses.replace(_finding(source, other, what, train), cost=_cost(size))
+    finding = dataclasses.replace(_finding(source, other, what, train), cost=ONE if size == 1 else None)
     places = {value.place for value in known.values}
     place = places.pop()
     if places or place.path != finding.path:
@@ -301,11 +302,6 @@ def _stands_below(source: BatchSource) -> bool:
         and size.lineno > source.node.lineno + HEAD
         and source.call.node in set(source.module.syntax.ancestors(size))
     )
-
-
-def _cost(size: object) -> Cost | None:
-    """One sample at a time costs more than a batch that could be larger."""
-    return Cost("single-sample-evaluation") if size == 1 else None
 
 
 def _compared(size: int, train: int) -> str:

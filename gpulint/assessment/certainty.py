@@ -1,0 +1,61 @@
+"""Errors are sure: none rests on a comment, or on a branch that need not be taken."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+from gpulint.assessment.choices import is_other_choice
+from gpulint.assessment.place_facts import may_not_run
+from gpulint.assessment.subject import node_at
+from gpulint.comments import comments
+from gpulint.finding import Place, Severity
+from gpulint.rule import Kind
+from gpulint.training.guards import Guards
+
+if TYPE_CHECKING:
+    from gpulint.documents.base import Document
+    from gpulint.finding import Finding
+    from gpulint.project import Project
+    from gpulint.source import Span
+
+
+def as_sure_as_its_places(finding: Finding, project: Project) -> Finding:
+    """The finding; as a warning if it is an error and a place that it rests on is a comment or may not be reached."""
+    if finding.severity is not Severity.ERROR:
+        return finding
+    if all(_is_sure(project, place) for place in (Place(finding.path, finding.span), *finding.related)):
+        return finding
+    return dataclasses.replace(finding, severity=Severity.WARNING)
+
+
+def _is_sure(project: Project, place: Place) -> bool:
+    document = project.document(place.path)
+    if document is None:
+        return True
+    if _is_in_comment(document, place.span):
+        return False
+    if document.kind not in (Kind.PYTHON, Kind.NOTEBOOK):
+        return not may_not_run(document, place.span)
+    module = project.module(document)
+    node = node_at(module, place.span) if module is not None else None
+    if module is None or node is None:
+        return True
+    guards = project.fact(Guards)
+    return not (
+        guards.is_off_by_default(module, node)
+        or guards.is_without_gpu(module, node)
+        or is_other_choice(project, module, node)
+    )
+
+
+def _is_in_comment(document: Document, span: Span) -> bool:
+    """Does a span start in a comment?"""
+    if "#" not in document.cell_source(span.cell).line(span.line)[: span.column]:
+        return False
+    return any(
+        (comment.span.cell, comment.span.line) == (span.cell, span.line)
+        and comment.span.column <= span.column <= comment.span.end_column
+        and not comment.text.startswith(("#SBATCH", "#PBS", "#BSUB", "#$", "#FLUX", "#PJM", "#COBALT"))
+        for comment in comments(document)
+    )

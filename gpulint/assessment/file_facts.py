@@ -1,0 +1,168 @@
+"""What a file says of how much the findings in it matter: demos, copies, old versions, benchmarks, toy runs."""
+
+from __future__ import annotations
+
+import re
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpulint import regex
+from gpulint.assessment.copies import original
+from gpulint.finding import Severity
+from gpulint.query import query, stored
+from gpulint.training.guards import is_benchmark
+from gpulint.training.loop_roles import Role
+from gpulint.workspace.module_index import ModuleIndex
+
+if TYPE_CHECKING:
+    from gpulint.assessment.subject import Subject
+    from gpulint.project import Project
+
+_DEMO = regex.compile(
+    r"(^|[/_.-])(tutorials?|demos?|demonstration|workshops?|getting[-_]?started|quick[-_]?start|lessons?|courses?|labs?"
+    r"|cookbooks?|blogs?|exercises?|assignments?|homework|playground|intro(duction)?|colab|toy|hello[-_]?world|templates?)([/_.-]|$)"
+    r"|(^|/)(examples?|samples?)(/|$)",
+    re.IGNORECASE,
+)
+_OUTDATED = regex.compile(
+    r"(^|[/_.-])(old|bak|backup|deprecated|legacy|archived?|obsolete|unused|trash|bad|copy|scratch)([/_.-]|\d|$)",
+    re.IGNORECASE,
+)
+_VENDORED = regex.compile(
+    r"(^|/)(third[-_]?party|3rd[-_]?party|vendor(ed)?|externals?|extern|submodules?|deps|contrib|site-packages"
+    r"|node_modules|forks?)/",
+    re.IGNORECASE,
+)
+_ADAPTED = regex.compile(
+    r"\b(code|copied|adapted|taken|borrowed|ported|derived|modified|based|copy|adaptation|implementation)\b[^\n]{0,60}"
+    r"\b(from|on|of|by)\b[^\n]*\n?[^\n]*(github\.com|https?://|\brepo\b)",
+    re.IGNORECASE,
+)
+_MEASURES = regex.compile(
+    r"(^|[/_.-])(bench(mark)?s?|benchmarking|profil(e|er|ing)|speed[-_]?test|sanity)([/_.-]|$)", re.I
+)
+_TOY_DATA = regex.compile(
+    r"\b(Fashion|K|E|Q)?MNIST\w*\(|mnist\.load_data|load_(iris|digits|boston|diabetes|breast_cancer|wine)\b|make_(moons|blobs"
+    r"|classification|regression|circles)\(|\b(Fake|Dummy|Toy|Synthetic|Random)\w*(Dataset|Data|Loader)\(|TUDataset\("
+    r"|Planetoid\(|PennFudan|\bMedNIST|load_dataset\(\s*[\"'](mnist|fashion_mnist|imdb|glue|rotten_tomatoes|yelp_polarity)[\"']"
+)
+_FEW = regex.compile(
+    r"""split\s*=\s*["'][^"']*\[:\s*\d{1,5}\]|\.select\(\s*range\(\s*\d{1,4}\s*\)"""
+    r"""|--?max[-_](steps|iters)[= ]\d{1,2}\b"""
+)
+_SMOKE = regex.compile(
+    r"(^|[/_.-])(smoke|dry[-_]?run|debug|minimal|mini|tiny|dummy|synthetic|mnist)([/_.-]|$)", re.IGNORECASE
+)
+_INSPECTS = regex.compile(
+    r"(^|[/_-])(visuali[sz]e|plot|draw|show|inspect|export|convert|inference|infer|predict|generate|sample|synthesi[sz]e"
+    r"|interpolate|metrics?|scores?|fid|inception|evaluate|evaluation|eval|test)([/_.-]|s?$)",
+    re.IGNORECASE,
+)
+_LARGE_SAMPLES = regex.compile(
+    r"Conv3d|(?<![A-Za-z0-9])3[dD](?![A-Za-z0-9])|[Vv]olum|nibabel|SimpleITK|[Rr]eplay_?[Bb]uffer|\breplay\b|[Rr]ollout"
+)
+MAX_IMPORTED = 12
+"""Most imported modules that are searched for toy data."""
+_PURPOSE = regex.compile(
+    r"(^|[/_.-])(diag(nos\w+)?|debug|dev|devel|shell|jupyter\w*|notebooks?|interactive|workspace|vscode|login|sandbox)([/_.-]|$)",
+    re.IGNORECASE,
+)
+_WORKERS = regex.compile(rb"""\bworkers["']?\s*[:= ]\s*["']?(\d+)\b|_workers["']?\s*[:= ]\s*["']?(\d+)\b""")
+_SETTINGS = frozenset({".yaml", ".yml", ".json", ".toml", ".sh", ".sbatch", ".slurm", ".cfg", ".ini"})
+
+
+def is_demo(subject: Subject) -> bool:
+    return bool(_DEMO.search(subject.place)) and not subject.is_launcher and not subject.jobs
+
+
+def is_notebook(subject: Subject) -> bool:
+    return subject.is_notebook and not subject.jobs
+
+
+def is_outdated(subject: Subject) -> bool:
+    return bool(_OUTDATED.search(subject.place))
+
+
+def is_vendored(subject: Subject) -> bool:
+    if _VENDORED.search(subject.place):
+        return True
+    root, folder = subject.project.root, subject.path.parent
+    while folder != root and folder.is_relative_to(root):
+        if any(name.upper().startswith(("LICENSE", "LICENCE", "COPYING")) for name in subject.project.entries(folder)):
+            return any(name.upper().startswith("LICEN") for name in subject.project.entries(root))
+        folder = folder.parent
+    return False
+
+
+def is_adapted(subject: Subject) -> bool:
+    """A helper whose head says that it comes from elsewhere; a program of its own is its owner's by now."""
+    if subject.module is None or subject.trains or Role.STEP in subject.roles:
+        return False
+    return _says_adapted(subject.module)
+
+
+@query
+def _says_adapted(module: ModuleIndex) -> bool:
+    return _ADAPTED.search("\n".join(module.syntax.source.text.split("\n", 25)[:25])) is not None
+
+
+def is_copy(subject: Subject) -> bool:
+    return original(subject.project, subject.path) is not None
+
+
+def measures(subject: Subject) -> bool:
+    return bool(_MEASURES.search(subject.place)) or is_benchmark(subject.path) or subject.project.is_test(subject.path)
+
+
+def is_toy(subject: Subject) -> bool:
+    """Does the program train on digits or made-up data, or is it named for a smoke run?"""
+    if _SMOKE.search(subject.place) or subject.mentions(_TOY_DATA):
+        return True
+    return subject.module is not None and not subject.is_notebook and _imports_toy(subject.project, subject.path)
+
+
+@query
+def _imports_toy(project: Project, path: Path) -> bool:
+    """Does a module beside the program make the data set of digits that it trains on?"""
+    imported = islice(sorted(project.imported(path)), MAX_IMPORTED)
+    return any(_TOY_DATA.search(project.python_text(other)) for other in imported if other.parent == path.parent)
+
+
+def uses_few(subject: Subject) -> bool:
+    """Does the program take a handful of samples?"""
+    return subject.mentions(_FEW)
+
+
+def inspects(subject: Subject) -> bool:
+    """Is the file there to evaluate, show or export what was trained, with no job that runs it?"""
+    return (
+        bool(_INSPECTS.search(subject.place.rpartition("/")[2].removesuffix(".py")))
+        and not subject.trains
+        and not subject.jobs
+    )
+
+
+def has_large_samples(subject: Subject) -> bool:
+    return subject.mentions(_LARGE_SAMPLES)
+
+
+def is_for_people(subject: Subject) -> bool:
+    """Does the file's name say that a person works in what it starts?"""
+    return bool(_PURPOSE.search(subject.place))
+
+
+def has_workers_set(subject: Subject) -> bool:
+    """Is no number of workers only the default, which each script and configuration that names it sets?"""
+    return subject.finding.severity is Severity.INFO and _sets_workers(subject.project)
+
+
+@stored("workers set")
+def _sets_workers(project: Project) -> bool:
+    found = [
+        int(match[1] or match[2])
+        for path in project.files
+        if path.suffix in _SETTINGS
+        for match in _WORKERS.finditer(project.data(path))
+    ]
+    return bool(found) and all(found)

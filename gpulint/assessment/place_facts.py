@@ -1,0 +1,210 @@
+"""What a place says of how much a finding there matters: never called, off by default, loaded already."""
+
+from __future__ import annotations
+
+import ast
+import re
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from gpulint import regex
+from gpulint.assessment.choices import is_other_choice
+from gpulint.assessment.subject import node_at
+from gpulint.documents.python import walk
+from gpulint.programs.gpu_programs import GpuPrograms
+from gpulint.query import asked_once, query
+from gpulint.semantic.path_conditions import conditions
+from gpulint.semantic.unused_symbols import is_unused
+from gpulint.training.guards import Guards
+from gpulint.training.loop_contexts import LoopContexts
+from gpulint.training.repetition import training_contexts
+from gpulint.values.constants import Constants
+from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, source_text
+
+if TYPE_CHECKING:
+    from gpulint.assessment.subject import Subject
+    from gpulint.documents.base import Document
+    from gpulint.documents.shell import Command
+    from gpulint.project import Project
+    from gpulint.source import Span
+
+_RANK = regex.compile(r"rank|localid|procid|\$\?", re.IGNORECASE)
+_STEPS = regex.compile(r"backward\(|Trainer\(|\.fit\(|optimizer")
+MAX_USERS = 6
+"""Most importing modules that are asked whether they train."""
+_TRAINS = regex.compile(r"train|fit|distributed|ddp|dist\b|gpu|cuda|amp|fp16|rank", re.IGNORECASE)
+"""Words of switches that those who train on GPUs set."""
+
+
+def is_not_called(subject: Subject) -> bool:
+    module, node = subject.module, subject.node
+    if module is None or node is None or subject.is_notebook:
+        return False
+    if any(isinstance(context.loop.node, FUNCTIONS) for context in subject.contexts):
+        return False  # a framework calls it
+    return is_unused(subject.project, module, node)
+
+
+def is_off(subject: Subject) -> bool:
+    """Is there a switch between the training loop and the place that is off? One around the whole training is not: who
+    trains sets it."""
+    module, node = subject.module, subject.node
+    if module is None or node is None:
+        return False
+    guards = subject.project.fact(Guards)
+    if not subject.contexts:
+        tests = (source_text(module, test) for test, _ in conditions(module, node))
+        return not any(map(_TRAINS.search, tests)) and (
+            guards.is_off_by_default(module, node) or guards.is_switched_off(module, node)
+        )
+    for context in subject.contexts:
+        places = [(module, node), *((site.module, site.node) for site in context.calls)]
+        loop = context.loop.node
+        if not any(guards.is_off_by_default(*place, loop) for place in places):
+            return False
+    return True
+
+
+def is_choice(subject: Subject) -> bool:
+    return (
+        subject.module is not None
+        and subject.node is not None
+        and is_other_choice(subject.project, subject.module, subject.node)
+    )
+
+
+def repeats_call(subject: Subject) -> bool:
+    """Is what is loaded here loaded above already, by the same name?"""
+    return subject.module is not None and subject.node in _repetitions(subject.module)
+
+
+@query
+def _repetitions(module: ModuleIndex) -> frozenset[ast.AST]:
+    """Calls in a function (or outside of all) whose first argument another call of the name above them has had."""
+    seen = set[tuple[object, ...]]()
+    found = set[ast.AST]()
+    for name, calls in module.calls_by_name.items():
+        for call in sorted(calls, key=lambda call: (call.lineno, call.col_offset)):
+            first = _first(call)
+            key = (name, first, module.function(call))
+            if first is not None and key in seen:
+                found.add(call)
+            seen.add(key)
+    return frozenset(found)
+
+
+def _first(call: ast.Call) -> str | None:
+    given = call.args[0] if call.args else next((keyword.value for keyword in call.keywords if keyword.arg), None)
+    return ast.unparse(given) if isinstance(given, ast.Name | ast.Attribute | ast.Constant) else None
+
+
+def only_infers(subject: Subject) -> bool:
+    """Does nothing that the module is part of take training steps?"""
+    return subject.module is not None and not subject.trains and _only_infers(subject.project, subject.module)
+
+
+@query
+def _only_infers(project: Project, module: ModuleIndex) -> bool:
+    if _STEPS.search(module.syntax.source.text):
+        return False
+    users = islice(project.fact(GpuPrograms).users(module.path), MAX_USERS)
+    others = (project.module_at(user) for user in users)
+    loops = project.fact(LoopContexts)
+    return not any(other is not None and loops.has_training_step(other) for other in others)
+
+
+def has_few_repetitions(subject: Subject) -> bool:
+    """Does the place run only on the way out, or in a loop around whole trainings?"""
+    module, node = subject.module, subject.node
+    if module is None or node is None or not subject.contexts:
+        return False
+    return (
+        bool(subject.roles)
+        and not training_contexts(subject.project, module, node)
+        and "evaluation" not in {role.value for role in subject.roles}
+    )
+
+
+def is_one_epoch(subject: Subject) -> bool:
+    """Does the training around run once over its data?"""
+    module, node = subject.module, subject.node
+    if module is None or node is None:
+        return False
+    for name in ("epochs", "num_epochs", "n_epochs", "max_epochs", "num_train_epochs"):
+        for use in islice(module.uses.get(name, ()), 3):
+            known = subject.project.fact(Constants).of(module, use)
+            if known.complete and known.every(lambda value: value == 1):
+                return True
+    return False
+
+
+def is_without_gpu(subject: Subject) -> bool:
+    module, node = subject.module, subject.node
+    return module is not None and node is not None and subject.project.fact(Guards).is_without_gpu(module, node)
+
+
+def is_orphan(subject: Subject) -> bool:
+    """Does a place stand in a function of a module that no other file names and that does nothing by itself?"""
+    module, node = subject.module, subject.node
+    if module is None or node is None or subject.is_notebook or subject.jobs or module.function(node) is None:
+        return False
+    if any(isinstance(context.loop.node, FUNCTIONS) for context in subject.contexts):
+        return False
+    return _is_orphan(subject.project, module)
+
+
+@query
+def _is_orphan(project: Project, module: ModuleIndex) -> bool:
+    if module.path.name == "__init__.py" or "__main__" in module.syntax.source.text:
+        return False
+    starts = (ast.For, ast.While, ast.With, ast.If, ast.Try)
+    if any(isinstance(part, starts) or _calls(part) for part in module.syntax.tree.body):
+        return False
+    if any(True for _ in project.fact(GpuPrograms).users(module.path)):
+        return False
+    return not project.is_in_other_files(module.path.stem.encode())
+
+
+def _calls(part: ast.stmt) -> bool:
+    return isinstance(part, ast.Expr) and not isinstance(part.value, ast.Constant)
+
+
+def is_conditional_command(subject: Subject) -> bool:
+    """Does a command of a script run only under a condition?"""
+    return subject.document is not None and subject.is_launcher and may_not_run(subject.document, subject.finding.span)
+
+
+def may_not_run(document: Document, span: Span) -> bool:
+    """Does the command in the line of a span run only under a condition, other than one on the process that runs it?"""
+    return (span.cell, span.line) in _conditional_lines(document)
+
+
+@asked_once
+def _conditional_lines(document: Document) -> frozenset[tuple[int | None, int]]:
+    """Cells and lines of the commands that run only under a condition."""
+    found = set[tuple[int | None, int]]()
+    for command in (command for script in document.scripts for command in script.walk()):
+        calls = command.script.calls(command.in_function) if command.in_function else ()
+        if _is_conditional(command) or (calls and all(map(_is_conditional, calls))):
+            found.add((command.span.cell, command.span.line))
+    return frozenset(found)
+
+
+def _is_conditional(command: Command) -> bool:
+    return any(not _RANK.search(block.text) for block in command.conditions)
+
+
+def accumulates_once(subject: Subject) -> bool:
+    """Is the number of micro-steps in an accumulation one unless somebody asks for more?"""
+    constants = subject.project.fact(Constants)
+    for place in subject.finding.related:
+        module = subject.project.module_at(place.path)
+        node = node_at(module, place.span) if module is not None else None
+        if module is None or node is None:
+            continue
+        for part in (part for test, _ in conditions(module, node) for part in walk(test)):
+            if not isinstance(part, ast.BinOp) or not isinstance(part.op, ast.Mod):
+                continue
+            if constants.of(module, part.right).every(lambda value: value == 1):
+                return True
+    return False

@@ -1,0 +1,273 @@
+"""What a scan says findings cost, and what makes them cost less."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gpulint import engine, plugins
+from gpulint.assessment import constants
+from gpulint.cli import main
+from gpulint.config import Config
+from gpulint.documents import Document
+from gpulint.finding import Finding
+from gpulint.impact import Cost, Impact
+from gpulint.project import Project
+from gpulint.source import Span
+
+HEAD = """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+
+from net import Net
+"""
+TRAINING = """\
+model = Net().cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for epoch in range(90):
+    for images, labels in loader:
+        loss = nn.functional.cross_entropy(model(images.cuda()), labels.cuda())
+        loss.backward()
+        optimizer.step()
+        total += loss.item()
+"""
+IMAGES = """\
+from PIL import Image
+
+class Photos(Dataset):
+    def __init__(self, paths):
+        self.paths = paths
+
+    def __getitem__(self, index):
+        return transform(Image.open(self.paths[index]))
+
+loader = DataLoader(Photos(paths), batch_size=128, shuffle=True)
+"""
+NUMBERS = """\
+class Rows(Dataset):
+    def __getitem__(self, index):
+        return torch.from_numpy(read_csv(index))
+
+loader = DataLoader(Rows(), batch_size=128, shuffle=True)
+"""
+
+
+def scan(folder: Path, files: dict[str, str]) -> engine.Report:
+    """The report of a tree."""
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    loaded = plugins.load()
+    paths = sorted(folder / name for name in files)
+    project = Project(folder, paths, Config(base=folder))
+    report = engine.run(project, paths, [rule for rule in loaded.rules if rule.default])
+    assert not report.errors, report.errors
+    return report
+
+
+def impacts(folder: Path, files: dict[str, str]) -> dict[str, list[Impact]]:
+    """Impacts of a tree's findings, by the code of their rule."""
+    found: dict[str, list[Impact]] = {}
+    for result in scan(folder, files).results:
+        found.setdefault(result.finding.rule.code, []).append(result.finding.impact)
+    return found
+
+
+def levels(folder: Path, files: dict[str, str], code: str) -> list[str]:
+    """Levels of the findings of one rule."""
+    return [str(impact.level) for impact in impacts(folder, files)[code]]
+
+
+def test_json_has_level_and_basis(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "job.sh").write_text("#!/bin/bash\n#SBATCH --gres=gpu:8\ntorchrun --nproc_per_node=2 train.py\n")
+    (tmp_path / "train.py").write_text(HEAD + IMAGES + TRAINING)
+    (tmp_path / "net.py").write_text("from torch.nn.parallel import DistributedDataParallel\n")
+    assert main(["scan", str(tmp_path), "--output-format", "json", "--exit-zero", "--isolated"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    found = printed["findings"] if isinstance(printed, dict) else printed
+    (impact,) = (finding["impact"] for finding in found if finding["code"] == "GPU103")
+    assert impact == {
+        "level": "high",
+        "basis": "once per run, 2 of 8 GPUs in use, 8 GPUs",
+        "gpu_share": [0.75, 0.75],
+        "gpu_hours": None,
+    }
+
+
+def test_decoding_images_in_the_training_process_costs_much_and_reading_rows_little(tmp_path: Path) -> None:
+    assert levels(tmp_path / "a", {"net.py": "", "train.py": HEAD + IMAGES + TRAINING}, "GPU303") == ["high"]
+    assert levels(tmp_path / "b", {"net.py": "", "train.py": HEAD + NUMBERS + TRAINING}, "GPU303") == ["low"]
+
+
+def test_the_bytes_of_a_batch_decide_what_a_copy_costs(tmp_path: Path) -> None:
+    (photos,) = impacts(tmp_path / "a", {"net.py": "", "train.py": HEAD + IMAGES + TRAINING})["GPU301"]
+    assert str(photos.level) == "medium"
+    assert photos.basis == "every step, 77 MB from pageable memory"
+    (rows,) = impacts(tmp_path / "b", {"net.py": "", "train.py": HEAD + NUMBERS + TRAINING})["GPU301"]
+    assert str(rows.level) == "low"
+
+
+def test_each_wait_of_a_step_counts(tmp_path: Path) -> None:
+    one = HEAD + IMAGES + TRAINING
+    three = one + "        right += (output == labels.cuda()).sum().item()\n        top = loss.item()\n"
+    (single,) = impacts(tmp_path / "a", {"net.py": "", "train.py": one})["GPU305"]
+    assert single.basis == "every step, the host waits for the GPU"
+    assert {impact.basis for impact in impacts(tmp_path / "b", {"net.py": "", "train.py": three})["GPU305"]} == {
+        "every step, 3 waits"
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "head"),
+    [
+        ("third_party/lib/train.py", ""),
+        ("train_old.py", ""),
+        ("benchmark_train.py", ""),
+        ("train.py", "data = MNIST('data')\n"),
+        ("debug/train.py", ""),
+    ],
+)
+def test_what_is_not_the_users_training_costs_little(tmp_path: Path, name: str, head: str) -> None:
+    usual = levels(tmp_path / "usual", {"net.py": "", "train.py": HEAD + IMAGES + TRAINING}, "GPU303")
+    assert usual == ["high"]
+    found = impacts(tmp_path / "other", {"net.py": "", name: HEAD + head + IMAGES + TRAINING})["GPU303"]
+    assert [str(impact.level) for impact in found] == ["low"]
+
+
+def test_a_reason_beside_the_line_lowers_and_other_comments_do_not(tmp_path: Path) -> None:
+    reason = IMAGES.replace("shuffle=True)", "shuffle=True)  # workers deadlock with this reader")
+    note = IMAGES.replace("shuffle=True)", "shuffle=True)  # the training set")
+    assert levels(tmp_path / "a", {"net.py": "", "train.py": HEAD + reason + TRAINING}, "GPU303") == ["low"]
+    assert levels(tmp_path / "b", {"net.py": "", "train.py": HEAD + note + TRAINING}, "GPU303") == ["high"]
+
+
+def test_only_the_first_of_several_copies_keeps_its_level(tmp_path: Path) -> None:
+    text = HEAD + IMAGES + TRAINING
+    report = scan(tmp_path, {"net.py": "", **{f"exp{n}/train.py": text + f"seed = {n}\n" for n in range(3)}})
+    found = [
+        (result.finding.path.parent.name, str(result.finding.impact.level))
+        for result in report.results
+        if result.finding.rule.code == "GPU303"
+    ]
+    assert found == [("exp0", "high"), ("exp1", "low"), ("exp2", "low")]
+
+
+@pytest.mark.parametrize(
+    ("line", "level"),
+    [
+        ("pip install tqdm", "low"),
+        ("pip install -r requirements.txt", "medium"),
+        ("pip install flash-attn --no-build-isolation", "medium"),
+        ('if [ "$SETUP" = 1 ]; then pip install -r requirements.txt; fi', "low"),
+    ],
+)
+def test_installations_cost_what_their_packages_take(tmp_path: Path, line: str, level: str) -> None:
+    job = f"#!/bin/bash\n#SBATCH --gres=gpu:1\n{line}\npython train.py\n"
+    files = {"job.sh": job, "net.py": "", "train.py": HEAD + IMAGES + TRAINING}
+    assert levels(tmp_path, files, "GPU401") == [level]
+
+
+def test_a_pause_of_known_length_costs_gpu_hours(tmp_path: Path) -> None:
+    job = "#!/bin/bash\n#SBATCH --gres=gpu:4\npython train.py\nsleep 7200\n"
+    (impact,) = impacts(tmp_path, {"job.sh": job, "net.py": "", "train.py": HEAD + IMAGES + TRAINING})["GPU105"]
+    assert impact.gpu_hours == (8.0, 8.0)
+    assert str(impact.level) == "high"
+
+
+def test_gpus_of_all_nodes_count(tmp_path: Path) -> None:
+    job = (
+        "#!/bin/bash\n#SBATCH --nodes=4\n#SBATCH --gres=gpu:8\npip install -r requirements.txt\nsrun python train.py\n"
+    )
+    (impact,) = impacts(tmp_path, {"job.sh": job, "net.py": "", "train.py": HEAD + IMAGES + TRAINING})["GPU401"]
+    assert impact.basis.endswith("32 GPUs")
+
+
+def test_a_branch_for_another_choice_than_the_default_costs_little(tmp_path: Path) -> None:
+    program = """import argparse
+import torch
+from datasets import load_dataset
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--data", default="usual")
+args = parser.parse_args()
+if args.data == "usual":
+    data = load_dataset("org/usual")
+elif args.data == "other":
+    data = load_dataset("org/other")
+model.cuda()
+loss.backward()
+"""
+    job = "#!/bin/bash\n#SBATCH --gres=gpu:8\npython train.py\n"
+    usual, other = impacts(tmp_path, {"job.sh": job, "train.py": program})["GPU331"]
+    assert (str(usual.level), usual.basis) == ("medium", "once per run, a download, 8 GPUs")
+    assert (str(other.level), other.basis) == (
+        "low",
+        "once per run, a download, 8 GPUs, a choice that is not the default",
+    )
+
+
+def test_jobs_that_hold_gpus_are_listed_with_their_files(tmp_path: Path) -> None:
+    files = {
+        "jobs/big.sh": "#!/bin/bash\n#SBATCH --job-name=big\n#SBATCH --nodes=2\n#SBATCH --gres=gpu:4\n"
+        "bash scripts/run.sh\n",
+        "scripts/run.sh": "python train.py --config configs/base.yaml\n",
+        "train.py": HEAD + IMAGES + TRAINING,
+        "net.py": "import layers\n",
+        "layers.py": "",
+        "configs/base.yaml": "lr: 0.1\n",
+        "jobs/cpu.sh": "#!/bin/bash\n#SBATCH --cpus-per-task=4\npython prepare.py\n",
+        "prepare.py": "print(1)\n",
+    }
+    report = scan(tmp_path, files)
+    big = next(job for job in report.jobs if job.place.path.name == "big.sh")
+    assert big.gpus == 8
+    assert [path.relative_to(tmp_path).as_posix() for path in big.programs] == ["train.py"]
+    assert {path.relative_to(tmp_path).as_posix() for path in big.files} == {
+        "jobs/big.sh", "scripts/run.sh", "train.py", "net.py", "layers.py", "configs/base.yaml"
+    }  # fmt: skip
+    assert not any(job.place.path.name == "cpu.sh" for job in report.jobs)
+
+
+def test_a_rule_without_a_cost_has_the_impact_of_its_severity(tmp_path: Path) -> None:
+    from tests.engine.conftest import HINT, WASTE
+
+    path = tmp_path / "notes.sh"
+    path.write_text("echo WASTE HINT\n")
+    project = Project(tmp_path, [path], Config(base=tmp_path))
+    report = engine.run(project, [path], [WASTE, HINT])
+    assert {result.finding.rule.code: str(result.finding.impact.level) for result in report.results} == {
+        "TST101": "medium",
+        "TST102": "low",
+    }
+
+
+def test_an_exception_costs_only_the_impact(tmp_path: Path) -> None:
+    from tests.engine.conftest import WASTE
+
+    def check(document: Document, project: Project) -> Iterator[Finding]:
+        yield WASTE.finding(document.path, Span(1, 1, 1, 5), "waste", cost=Cost("nothing-we-know"))
+
+    path = tmp_path / "notes.sh"
+    path.write_text("echo WASTE\n")
+    project = Project(tmp_path, [path], Config(base=tmp_path))
+    report = engine.run(project, [path], [dataclasses.replace(WASTE, check=check)])
+    assert [result.finding.impact for result in report.results] == [Impact()]
+    assert [error.where for error in report.errors] == ["impact"]
+
+
+def test_every_figure_has_a_source() -> None:
+    for name, row in constants.table().items():
+        rows = row.values() if name == "kind" else [row]
+        assert all(one["source"] for one in rows), name
+
+
+def test_every_rule_names_a_kind_of_cost_that_is_known() -> None:
+    for rule in plugins.load().rules:
+        assert rule.cost is not None, rule.code
+        assert constants.kind(rule.cost.kind).source
