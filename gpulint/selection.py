@@ -21,7 +21,7 @@ _DIMENSIONS = frozenset(str(dimension) for dimension in Dimension)
 _CODE = regex.compile(r"([A-Z]+)(\d*)")
 
 
-def _rank(selector: str, rule: Rule) -> int:
+def rank(selector: str, rule: Rule) -> int:
     """How specifically ``selector`` names ``rule``; 0 if it does not."""
     if selector.upper() == "ALL":
         return 1
@@ -57,7 +57,7 @@ def check_selectors(selectors: Iterable[str], rules: Sequence[Rule], where: str)
 def _is_known(selector: str, rules: Sequence[Rule]) -> bool:
     word = slug(selector)
     listed = selector.upper() == "ALL" or word in _CATEGORIES or word in _DIMENSIONS
-    return listed or any(_rank(selector, rule) for rule in rules)
+    return listed or any(rank(selector, rule) for rule in rules)
 
 
 def select(
@@ -66,10 +66,10 @@ def select(
     """Rules to run, in order of code. ``wanted`` None means the default selection; on a tie ``ignored`` wins."""
     chosen = []
     for rule in sorted(rules, key=lambda rule: rule.code):
-        ranks = [_rank(selector, rule) for selector in (*(wanted or ()), *extended)]
+        ranks = [rank(selector, rule) for selector in (*(wanted or ()), *extended)]
         best = max(ranks, default=0)
         if wanted is None and rule.default:
             best = max(best, 1)
-        if best and best > max((_rank(selector, rule) for selector in ignored), default=0):
+        if best and best > max((rank(selector, rule) for selector in ignored), default=0):
             chosen.append(rule)
     return tuple(chosen)

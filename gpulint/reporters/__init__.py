@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from gpulint.report import Report
     from gpulint.rule import Rule
 
-FORMATS = ("full", "concise", "json", "sarif", "github", "gitlab", "junit", "rdjson")
+FORMATS = ("full", "concise", "html", "json", "sarif", "github", "gitlab", "junit", "rdjson")
 WITHOUT_FIXES = frozenset({"concise", "github", "gitlab", "junit"})
 """Formats that show no fixes, so that none need be computed."""
 
@@ -38,6 +38,12 @@ class Context:
     """Columns that prose is folded to."""
     quiet: bool = False
     """Findings only, without a summary."""
+    verbose: bool = False
+    """Every place of a repeated finding, not only the first one."""
+    links: bool = False
+    """Does the terminal show hyperlinks (OSC 8)?"""
+    hidden: str = ""
+    """What was left out of the report, as a sentence."""
     _names: dict[Path, str] = field(default_factory=dict, repr=False, compare=False)
     _cells: dict[Path, list[tuple[Fragment, SourceText]]] = field(default_factory=dict, repr=False, compare=False)
 
