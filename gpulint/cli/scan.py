@@ -133,9 +133,17 @@ def _print_findings(
     for output in wanted:
         shown = output.file is None
         context = Context(
-            given.project, given.rules, Path.cwd(), shown and colour(args.color), columns(110), args.quiet,
-            args.verbose, shown and hyperlinks(args.color), hidden,
-        )  # fmt: skip
+            given.project,
+            given.rules,
+            Path.cwd(),
+            colour=shown and colour(args.color),
+            width=columns(110),
+            columns=max(columns(600) - 12, 40) if shown else 600,
+            quiet=args.quiet,
+            verbose=args.verbose,
+            links=shown and hyperlinks(args.color),
+            hidden=hidden,
+        )
         text = render(output.format, report, context)
         output.write(text + table if output.format in FOR_PEOPLE else text)
 

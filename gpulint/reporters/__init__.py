@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from gpulint.rule import Rule
 
 FORMATS = ("full", "concise", "html", "json", "sarif", "github", "gitlab", "junit", "rdjson")
-WITHOUT_FIXES = frozenset({"concise", "github", "gitlab", "junit"})
+WITHOUT_FIXES = frozenset({"github", "gitlab", "junit"})
 """Formats that show no fixes, so that none need be computed."""
 
 
@@ -36,6 +36,8 @@ class Context:
     colour: bool = False
     width: int = 110
     """Columns that prose is folded to."""
+    columns: int = 600
+    """Most columns of a line of source text that are shown."""
     quiet: bool = False
     """Findings only, without a summary."""
     verbose: bool = False
