@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING, Any
 from gpulint.cli import CLEAN, FINDINGS, INTERNAL, MISUSE, caching, inputs, outputs
 from gpulint.cli.narrowing import Narrowing, add_narrowing
 from gpulint.cli.outputs import FOR_PEOPLE, Output
-from gpulint.cli.terminal import Progress, add_colour, add_troubles, colour, columns, hyperlinks, no_garbage_collection, print_troubles
+from gpulint.cli.terminal import (
+    Progress,
+    add_colour,
+    add_troubles,
+    colour,
+    columns,
+    hyperlinks,
+    no_garbage_collection,
+    print_troubles,
+)
 from gpulint.config import ConfigError
 from gpulint.escaping import no_command, printable, say
 from gpulint.reporters import WITHOUT_FIXES, Context, render
@@ -122,9 +131,7 @@ def _scanned(args: argparse.Namespace, wanted: list[Output]) -> tuple[Inputs, Na
     return given, narrowing, report
 
 
-def _print_findings(
-    args: argparse.Namespace, report: Report, given: Inputs, wanted: list[Output], hidden: str
-) -> None:
+def _print_findings(args: argparse.Namespace, report: Report, given: Inputs, wanted: list[Output], hidden: str) -> None:
     table = _statistics(report) if args.statistics else ""
     if not any(output.format in FOR_PEOPLE for output in wanted):
         sys.stderr.write(table)

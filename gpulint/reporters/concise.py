@@ -13,7 +13,7 @@ from gpulint.reporters.terminal_text import safe
 def render(report: Report, context: Context) -> str:
     """``path:line:column: CODE [*] message (severity, impact)`` lines and a count; ``[*]`` marks safe fixes."""
     lines = [_line(result, context) for result in report.results]
-    if not context.quiet:
+    if (lines or context.hidden) and not context.quiet:
         lines += summary(report, context)
     return "".join(safe(line) + "\n" for line in lines)
 

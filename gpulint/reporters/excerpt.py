@@ -165,7 +165,9 @@ def _hunk(source: SourceText, edits: Sequence[Edit], most: int) -> Iterator[Line
     except ValueError:  # a span beyond the text: the fix engine refuses it
         return
     old, new = before.splitlines(), after.splitlines()
-    same = next((at for at, (one, two) in enumerate(zip(old, new, strict=False)) if one != two), min(len(old), len(new)))
+    same = next(
+        (at for at, (one, two) in enumerate(zip(old, new, strict=False)) if one != two), min(len(old), len(new))
+    )
     old, new, first = old[same:], new[same:], first + same
     while old and new and old[-1] == new[-1]:
         old, new = old[:-1], new[:-1]

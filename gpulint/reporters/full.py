@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from gpulint.counting import counted
-from gpulint.escaping import printable
+from gpulint.escaping import no_command, printable
 from gpulint.finding import Severity
 from gpulint.fix import Declined, Fix
 from gpulint.report import JobSummary, Report
@@ -94,7 +94,9 @@ class _Page:
     def _steps(self, job: JobSummary) -> str:
         """``job.yaml:24 -> train.py``."""
         launcher = self.context.place(job.place.path, job.place.span).rpartition(":")[0]
-        return " -> ".join([launcher, *(self.context.relative(path) for path in job.programs if path != job.place.path)])
+        return " -> ".join(
+            [launcher, *(self.context.relative(path) for path in job.programs if path != job.place.path)]
+        )
 
     # -- one finding ---------------------------------------------------------------------------------------------------
 
@@ -133,7 +135,7 @@ class _Page:
         yield f"{' ' * gutter} {bar}"
         for line in lines:
             number = self.paint(f"{'' if line.number is None else line.number:>{gutter}}", _GUTTER)
-            text = self.paint(line.text, colour) if line.kind == "mark" else line.text
+            text = self.paint(line.text, colour) if line.kind == "mark" else no_command(line.text)
             yield f"{number} {bar} {text}".rstrip()
 
     def _facts(self, cause: Cause) -> Iterator[str]:
@@ -181,7 +183,7 @@ class _Page:
             shown = "" if line.number is None or named else line.number
             text = self._file(line) if named else line.text
             sign = line.kind if line.kind in "-+" else " "
-            changed = self.paint(f"{sign} {text}".rstrip(), _DIFF.get(line.kind, ""))
+            changed = self.paint(f"{sign} {no_command(text)}".rstrip(), _DIFF.get(line.kind, ""))
             yield f"{self.paint(f'{shown:>{gutter}}', _GUTTER)} {bar}{changed}"
 
     def _file(self, line: Line) -> str:
