@@ -233,7 +233,7 @@ RULE = Rule(
     ),
     code_tokens=((*gate_words("loader", "batch-maker"), "Loader", "dataloader_num_workers", "prepare_dataloader"),),
     summary="DataLoader prepares batches in the training process",
-    why="the GPU waits while the training process itself reads and collates samples (27.9% of the study's 706 issues)",
+    why="the GPU waits while the training process itself reads and collates samples",
     evidence=(Evidence("27.9% of 706 issues in 400 jobs with GPU utilization of 50% or less"),),
     check=check,
     fix=Safety.UNSAFE,

@@ -230,10 +230,7 @@ RULE = Rule(
         ),
     ),
     summary="CPU prepares training data item by item",
-    why=(
-        "the GPU waits whenever the CPU prepares batches more slowly than the model uses them (4.0% of "
-        "the study's 706 issues)"
-    ),
+    why="the GPU waits whenever the CPU prepares batches more slowly than the model uses them",
     evidence=(Evidence("4.0% of 706 issues in 400 jobs with GPU utilization of 50% or less"),),
     check=check,
     fix=Safety.ADVICE,

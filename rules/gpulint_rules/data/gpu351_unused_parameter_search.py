@@ -122,10 +122,7 @@ RULE = Rule(
     kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK}),
     tokens=(("find_unused_parameters",),),
     summary="DDP searches for unused parameters in every step",
-    why=(
-        "the search walks the autograd graph after each forward pass before gradients can be exchanged (data "
-        "exchange: 7.1% of the study's 706 issues)"
-    ),
+    why="the search walks the autograd graph after each forward pass before gradients can be exchanged",
     evidence=(Evidence("data exchange: 7.1% of 706 issues"),),
     check=check,
     fix=Safety.UNSAFE,

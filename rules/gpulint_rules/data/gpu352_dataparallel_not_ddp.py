@@ -100,10 +100,7 @@ RULE = Rule(
     kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK}),
     tokens=(("DataParallel", "data_parallel"),),
     summary="nn.DataParallel where DistributedDataParallel fits",
-    why=(
-        "DataParallel copies the model, scatters inputs and gathers outputs on one GPU in every step (data "
-        "exchange: 7.1% of the study's 706 issues)"
-    ),
+    why="DataParallel copies the model, scatters inputs and gathers outputs on one GPU in every step",
     evidence=(Evidence("data exchange: 7.1% of 706 issues"),),
     check=check,
     bad="model = torch.nn.DataParallel(model).cuda()\n",

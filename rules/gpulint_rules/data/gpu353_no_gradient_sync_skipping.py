@@ -127,10 +127,7 @@ RULE = Rule(
     kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK}),
     tokens=(("backward", "update_grad", "need_update", "DistributedOptimizer", "DistributedGradientTape"),),
     summary="gradients are exchanged more often than they are used",
-    why=(
-        "every backward pass under DDP all-reduces all gradients; accumulation needs it only once (data "
-        "exchange: 7.1% of the study's 706 issues)"
-    ),
+    why="every backward pass under DDP all-reduces all gradients; accumulation needs it only once",
     evidence=(Evidence("data exchange: 7.1% of 706 issues"),),
     check=check,
     fix=Safety.UNSAFE,

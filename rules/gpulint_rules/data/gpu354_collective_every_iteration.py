@@ -146,10 +146,7 @@ RULE = Rule(
     reads=("collective",),
     may_fire=_may_fire,
     summary="collective operation in every iteration for logging",
-    why=(
-        "each collective waits for the slowest process; only gradients need one per step (data exchange: 7.1% "
-        "of the study's 706 issues)"
-    ),
+    why="each collective waits for the slowest process; only gradients need one per step",
     evidence=(Evidence("data exchange: 7.1% of 706 issues"),),
     check=check,
     bad="""\

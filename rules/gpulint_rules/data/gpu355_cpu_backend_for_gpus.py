@@ -183,10 +183,7 @@ RULE = Rule(
     kinds=frozenset(Kind),
     tokens=(("init_process_group", "NCCL_P2P_DISABLE", "NCCL_IB_DISABLE", "NCCL_SHM_DISABLE"),),
     summary="GPU tensors are exchanged over a slow path",
-    why=(
-        "gloo and restricted NCCL transports move gradients through host memory while the GPUs wait (data exchange: "
-        "7.1% of the study's 706 issues)"
-    ),
+    why="gloo and restricted NCCL transports move gradients through host memory while the GPUs wait",
     evidence=(Evidence("data exchange: 7.1% of 706 issues"),),
     check=check,
     fix=Safety.UNSAFE,

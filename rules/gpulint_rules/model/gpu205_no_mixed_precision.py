@@ -145,8 +145,7 @@ RULE = Rule(
     kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK}),
     tokens=(("backward", "TrainingArguments", "optim"),),
     summary="model is trained entirely in float32",
-    why="tensor cores stay unused or slow, and activations take twice the memory (insufficient GPU memory: 3.1% of "
-    "the study's 706 issues)",
+    why="tensor cores stay unused or slow, and activations take twice the memory",
     evidence=(Evidence("3.1% of 706 issues in 400 jobs with GPU utilization of 50% or less"),),
     check=check,
     default=False,

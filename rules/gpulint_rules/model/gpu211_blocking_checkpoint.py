@@ -215,7 +215,7 @@ RULE = Rule(
     ),
     may_fire=_may_fire,
     summary="checkpoint written in the training loop while the GPUs wait",
-    why="all GPUs wait until the file is written (model checkpointing is 16.4% of the study's 706 issues)",
+    why="all GPUs wait until the file is written",
     evidence=(Evidence("16.4% of 706 issues in 400 jobs with GPU utilization of 50% or less"),),
     check=check,
     fix=Safety.UNSAFE,
