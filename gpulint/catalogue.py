@@ -101,6 +101,7 @@ def _rule(entry: Mapping[str, Any], module: str) -> Rule:
         may_fire=Deferred(module, "RULE.may_fire") if entry["may_fire"] else None,
         fix=Safety(entry["fix"]),
         references=tuple(entry["references"]),
+        former_names=tuple(entry["former_names"]),
         reads=tuple(entry["reads"]),
     )
 
@@ -119,6 +120,7 @@ def _entry(rule: Rule, crc: int | None) -> dict[str, Any]:
         "may_fire": rule.may_fire is not None,
         "fix": rule.fix,
         "references": rule.references,
+        "former_names": rule.former_names,
         "reads": rule.reads,
         "crc": crc,
     }

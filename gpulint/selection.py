@@ -30,7 +30,7 @@ def rank(selector: str, rule: Rule) -> int:
         # GPU3 is the dimension Data, GPU30 a group in it, GPU301 the rule.
         return 4 if code.group(2) == own.group(2) else 1 + len(code.group(2))
     word = slug(selector)
-    if word == rule.name:
+    if word in rule.names:
         return 4
     if word == slug(rule.category.label):
         return 3
@@ -43,7 +43,7 @@ def check_selectors(selectors: Iterable[str], rules: Sequence[Rule], where: str)
     Raises:
         ConfigError: with the closest known selector; ``where`` says who asked (an option or a settings file).
     """
-    known = [*(r.code for r in rules), *(r.name for r in rules), *_CATEGORIES, *_DIMENSIONS, "ALL"]
+    known = [*(r.code for r in rules), *(name for r in rules for name in r.names), *_CATEGORIES, *_DIMENSIONS, "ALL"]
     for selector in selectors:
         if _is_known(selector, rules):
             continue

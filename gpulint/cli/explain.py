@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
 
     rules = [*plugins.load().rules, UNUSED_IGNORE]
     for rule in rules:
-        if args.rule.lower() in (rule.code.lower(), rule.name):
+        if args.rule.lower() in (rule.code.lower(), *rule.names):
             _show(explanation(rule))
             return CLEAN
     known = [word for rule in rules for word in (rule.code, rule.name)]

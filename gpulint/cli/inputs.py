@@ -176,7 +176,7 @@ def _load(args: argparse.Namespace, seen: ScanInputs, report_unused_ignores: boo
     project = Project(seen.root, seen.files, config)
     project.explicit_files = frozenset(seen.paths)
     project.use_byte_gate = not args.no_gate
-    project.rule_names = frozenset(word for rule in (*loaded.rules, UNUSED_IGNORE) for word in (rule.code, rule.name))
+    project.rule_names = frozenset(word for rule in (*loaded.rules, UNUSED_IGNORE) for word in (rule.code, *rule.names))
     if args.estimate or args.estimate_with:
         _estimate(args, project, loaded, seen.found)
     if seen.stdin is not None:

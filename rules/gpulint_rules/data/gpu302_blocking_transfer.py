@@ -29,7 +29,8 @@ https://pytorch.org/tutorials/intermediate/pinmem_nonblock.html
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from gpulint.documents.base import Document
 from gpulint.finding import Finding, Place, Severity
@@ -39,6 +40,7 @@ from gpulint.placement.device_transfers import DeviceTransfers, Transfer
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
+from gpulint.source import Span
 from gpulint.workspace.module_index import ModuleIndex
 
 
@@ -65,13 +67,14 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             else "the loader's memory"
         )
         names = list(dict.fromkeys(module.syntax.text(transfer.value) for transfer in transfers))
+        copies = "these copies" if len(names) > 1 else f"`{_shortened(module.syntax.text(first.node))}`"
         yield RULE.finding(
             document.path,
-            module.syntax.span(first.node),
+            _marked(module, transfers),
             f"the host waits while {_listed(names)} {'is' if len(names) == 1 else 'are'} copied to the GPU",
-            help=f"pass `non_blocking=True` to `{_shortened(module.syntax.text(first.node))}` and pin {pin}",
+            help=f"pass `non_blocking=True` to {copies} and pin {pin}",
             payload=Blocking(tuple(transfers)),
-            related=tuple(_sources(first)),
+            related=(*_elsewhere(module, transfers), *_sources(first)),
         )
 
 
@@ -81,6 +84,23 @@ def _statement(module: ModuleIndex, call: ast.Call) -> ast.AST:
         if isinstance(up, ast.stmt):
             return call if hasattr(up, "body") else up
     return call
+
+
+def _marked(module: ModuleIndex, transfers: Sequence[Transfer]) -> Span:
+    """The first transfer, and the others of its line up to the last one."""
+    first, *others = (module.syntax.span(transfer.node) for transfer in transfers)
+    ends = [other.end_column for other in others if other.line == other.end_line == first.end_line == first.line]
+    return replace(first, end_column=max([first.end_column, *ends]))
+
+
+def _elsewhere(module: ModuleIndex, transfers: Sequence[Transfer]) -> Iterator[Place]:
+    """Transfers of the statement on lines below the first one's."""
+    first = module.syntax.span(transfers[0].node)
+    for transfer in transfers[1:]:
+        span = module.syntax.span(transfer.node)
+        if span.line != first.line:
+            name = _shortened(module.syntax.text(transfer.value))
+            yield Place(module.path, span, f"'{name}' is copied here")
 
 
 def _listed(names: list[str]) -> str:

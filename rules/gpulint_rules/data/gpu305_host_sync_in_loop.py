@@ -56,6 +56,7 @@ from gpulint.training.phases import (
 )
 from gpulint.workload.sample_preprocessing import is_held_out
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, ModuleIndex, NodeRef, last_name
+from gpulint_rules.data.read_uses import use_of_read
 
 _EPOCH = regex.compile(r"epoch|^ep$", re.IGNORECASE)
 _SAVES = regex.compile(r"^_?(save|write|store)_\w*(checkpoint|ckpt|model|state|snapshot|weights)", re.IGNORECASE)
@@ -79,7 +80,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             document.path,
             module.syntax.span(sync.node),
             _message(module, sync, context),
-            help=_help(sync, context),
+            help=_help(module, sync, context),
             severity=Severity.INFO if sync.kind is SyncKind.TEST else None,
             related=_way(context),
         )
@@ -231,7 +232,7 @@ def _message(module: ModuleIndex, sync: SyncPoint, context: LoopContext) -> str:
     return f"'{text}' makes the host wait for the GPU on every training iteration"
 
 
-def _help(sync: SyncPoint, context: LoopContext) -> str:
+def _help(module: ModuleIndex, sync: SyncPoint, context: LoopContext) -> str:
     if context.role is Role.EVAL:
         return "copy the whole tensor once, before the loop over its elements (`values = tensor.tolist()`)"
     if sync.kind is SyncKind.BARRIER:
@@ -242,6 +243,11 @@ def _help(sync: SyncPoint, context: LoopContext) -> str:
         return "let `GradScaler` skip bad steps, or test every N iterations on a value accumulated on the GPU"
     if sync.kind is SyncKind.FORMAT:
         return "log every N iterations, and call `.item()` only there"
+    use = use_of_read(module, sync.node)
+    if use == "decides":
+        return "decide on the GPU (`torch.where`, a mask), or test every N iterations"
+    if use == "sizes":
+        return "take the size from the host: keep lengths on the CPU when the batch is made, or pad to a fixed size"
     return "accumulate with `.detach()` on the GPU and read the sum every N iterations or after the epoch"
 
 

@@ -93,15 +93,14 @@ def _per_item(module: ModuleIndex, project: Project) -> Iterator[Finding]:
         if owner is not None and _STAND_IN.search(owner.name):
             continue
         name = f"{owner.name}.{heavy.function.name}" if owner is not None else heavy.function.name
-        streams = heavy.function.name == "__iter__"
-        unit = "item" if streams or heavy.function.name == "__getitem__" else "batch"
+        unit = "item" if heavy.function.name in ("__getitem__", "__iter__") else "batch"
         yield RULE.finding(
             module.path,
-            module.syntax.span(heavy.call if streams else heavy.function),
+            module.syntax.span(heavy.call),
             f"{name} {heavy.work} on the CPU for every {unit}",
             help=_advice(heavy.work, owner, heavy.function),
             payload=Preprocessing(heavy.work, name),
-            related=(Place(module.path, module.syntax.span(heavy.call), "here"),),
+            related=(Place(module.path, module.syntax.head(heavy.function), f"runs for every {unit}"),),
         )
 
 
@@ -129,7 +128,8 @@ def _maps(module: ModuleIndex, project: Project) -> Iterator[Finding]:
         if mapped is None or not isinstance(call.func, ast.Attribute) or _maps_held_out(module, call):
             continue
         workers = project.fact(Arguments).of(module, call, "num_proc")
-        if not workers.is_absent and not project.fact(Arguments).value(module, call, "num_proc").every(
+        one = not workers.is_absent
+        if one and not project.fact(Arguments).value(module, call, "num_proc").every(
             lambda value: value in (None, 0, 1)
         ):
             continue
@@ -141,8 +141,8 @@ def _maps(module: ModuleIndex, project: Project) -> Iterator[Finding]:
             module.syntax.span(call),
             f"{base}.map {work} of the whole data set in one process before training".replace("text of", "the text of"),
             help=(
-                f"add `num_proc=` with the CPU cores of the job to {base}.map, or map once in a CPU step and "
-                "load the result"
+                f"{f'set `num_proc=` of {base}.map' if one else f'pass `num_proc=` to {base}.map with'}"
+                f"{' to' if one else ''} the job's CPU cores, or map once in a CPU step and load the result"
             ),
             payload=Preprocessing(work, name),
             related=(project.fact(Constants).place(function, "the function that is mapped"),),

@@ -318,8 +318,8 @@ def _finding(
         document.path,
         span,
         f"{what}, which is small for a data-centre GPU",
-        help="try twice or four times as many (with the learning rate scaled) until the memory is used; "
-        "`gpulint estimate` says how many samples fit",
+        help="raise it until the memory is used, and scale the learning rate with it; `gpulint estimate` says how many "
+        "samples fit",
         payload=SmallBatch(size, number or span),
         related=related,
     )

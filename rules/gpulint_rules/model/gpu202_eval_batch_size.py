@@ -274,11 +274,12 @@ def _finding(source: BatchSource, other: BatchSource | None, what: str, size: in
     if other is not None:
         related.append(Place(module.path, module.syntax.span(other.node), "the training batches are made here"))
     text = other.text if other is not None else source.text
+    own = "a larger batch size of its own" if text.isdecimal() else f"its own batch size, e.g. `{double(text)}`"
     return RULE.finding(
         module.path,
         module.syntax.span(at),
         f"{source.keyword or 'evaluation batch size'} {what}" if source.split is Split.EVAL else what,
-        help=f"give evaluation its own batch size, e.g. `{double(text)}`: more fits without a backward pass",
+        help=f"give evaluation {own}: more fits without a backward pass (`gpulint estimate` says how much)",
         payload=EvalBatch(source, other, size) if other is not None else None,
         related=tuple(related),
     )

@@ -107,6 +107,7 @@ def _report(project: Project, at: NodeRef, save: Save, contexts: list[LoopContex
     assert isinstance(at.node, ast.Call)
     loop = "training" if any(context.role is Role.STEP for context in contexts) else "epoch"
     where = f"to remote storage ({location.text})" if location.is_remote else "and waits for the disk"
+    unless = "; off by default" if _is_off_by_default(project, at, contexts) else ""
     where = "and waits until Ray has copied it to the run's storage" if reported else where
     related = [
         Place(c.loop.module.path, c.loop.module.syntax.head(_statement(c)), f"in this {c.role.value} loop")
@@ -119,12 +120,18 @@ def _report(project: Project, at: NodeRef, save: Save, contexts: list[LoopContex
     yield RULE.finding(
         at.module.path,
         at.module.syntax.span(at.node),
-        f"{Save(at).what} writes a checkpoint in the {loop} loop {where}",
+        f"{Save(at).what} writes a checkpoint in the {loop} loop {where}{unless}",
         help=_advice(save),
         severity=Severity.WARNING if location.is_remote else Severity.INFO,
         payload=BlockingCheckpoint(save, location, tuple(contexts)),
         related=tuple(related),
     )
+
+
+def _is_off_by_default(project: Project, at: NodeRef, contexts: list[LoopContext]) -> bool:
+    """Is nothing written unless somebody sets an option, such as an interval that is 0?"""
+    loops = [context.loop.node for context in contexts if context.loop.module is at.module]
+    return project.fact(Guards).is_off_by_default(at.module, at.node, loops[0] if loops else None)
 
 
 def _is_reported(at: NodeRef) -> bool:

@@ -158,7 +158,8 @@ def _where(place: Place) -> str:
 
 RULE = Rule(
     code="GPU103",
-    name="gpu-oversubscription",
+    name="fewer-processes-than-gpus",
+    former_names=("gpu-oversubscription",),
     category=Category.GPU_OVERSUBSCRIPTION,
     dimension=Dimension.JOB,
     severity=Severity.ERROR,
