@@ -60,7 +60,7 @@ to suppress findings but does not (an unknown rule, `disable=GPU301`, `noqa: GPU
 |---|---|
 | `NO_COLOR` | no colours; `--color` overrides it |
 | `FORCE_COLOR` | colours and rendered pages even if the output is not a terminal |
-| `FORCE_HYPERLINK` | `1`: rule codes and paths are hyperlinks (OSC 8) even if the terminal is not known to show them; `0`: never |
+| `FORCE_HYPERLINK` | `1`: rule codes and paths are always hyperlinks (OSC 8); `0`: they never are |
 | `GPULINT_CACHE_DIR` | the folder of the [cache](usage.md#the-cache) |
 | `GPULINT_DEBUG` | internal errors include a traceback |
 """

@@ -29,8 +29,8 @@ class Line:
 
     number: int | None
     kind: str
-    """``code``, ``mark``, ``gap`` or, in diffs, ``-`` and ``+``; ``file`` names the file of what follows, or one that is
-    new, with the number of its lines."""
+    """``code``, ``mark``, ``gap`` or, in diffs, ``-`` and ``+``; ``file`` names the file of what follows, or a new one
+    with the number of its lines."""
     text: str
 
 

@@ -70,7 +70,7 @@ class _Page:
             facts = [f"{first.impact.level} impact"] if is_known(first.impact) else []
             facts += [counted(section.gpus, "GPU")] if section.gpus else []
             if cause.is_fixable:
-                facts.append(f"`gpulint fix{'' if cause.is_safely_fixable else ' --unsafe-fixes'}` repairs it")
+                facts.append(f"fix: `gpulint fix{'' if cause.is_safely_fixable else ' --unsafe-fixes'}`")
             more = f" ({', '.join(facts)})" if facts else ""
             text = f"{first.rule.code} {self.context.place(first.path, first.span)}: {first.message}{more}"
             lines += map(safe, folded(text, self.context.width, f"  {number}. ", "     "))
@@ -84,10 +84,12 @@ class _Page:
         facts = [counted(job.gpus, "GPU") if job.gpus else "GPUs"]
         if section.lost is not None:
             facts.append(f"an estimated {percent(section.lost)} of their time lost")
-        lines = [self.paint(safe(f"==> Job '{job.name}' ({self._steps(job)}): {', '.join(facts)}"), _BOLD)]
+        title = f"==> Job '{job.name}' ({self._steps(job)}): {', '.join(facts)}"
+        lines = [self.paint(safe(line), _BOLD) for line in folded(title, self.context.width, "", "    ")]
         if section.others:
             places = (self.context.place(one.place.path, one.place.span).rpartition(":")[0] for one in section.others)
-            text = f"{counted(len(section.others), 'more job')} run some of these files: {_listed([*places])}"
+            run = "1 more job runs" if len(section.others) == 1 else f"{len(section.others):,} more jobs run"
+            text = f"{run} some of these files: {_listed([*places])}"
             lines += map(safe, folded(text, self.context.width, "    ", "    "))
         return lines
 

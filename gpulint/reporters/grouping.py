@@ -39,13 +39,13 @@ class Cause:
 
     @property
     def is_fixable(self) -> bool:
-        """Does a fixer repair it?"""
+        """Is there a fix?"""
         fix = self.results[0].fix
         return isinstance(fix, Fix) and bool(fix.edits)
 
     @property
     def is_safely_fixable(self) -> bool:
-        """Does ``gpulint fix --apply`` repair it?"""
+        """Is there a fix that ``gpulint fix --apply`` does?"""
         fix = self.results[0].fix
         return isinstance(fix, Fix) and bool(fix.edits) and fix.safety is Safety.SAFE
 
@@ -156,7 +156,7 @@ def _causes(results: Sequence[Result], copies: dict[Path, list[Path]], context: 
 
 
 def _cause(found: Finding) -> object:
-    """What findings of one cause share. A command is the cause itself, but names of variables only tell places apart."""
+    """What findings of one cause share: a command is the cause itself, names of variables only tell places apart."""
     pattern = _NAMES_AND_CODE if found.path.suffix in _PROGRAMS else _NAMES
     return found.rule.code, found.severity, found.impact.level, pattern.sub("'", found.message)
 

@@ -111,7 +111,8 @@ def _filters(found: Sequence[Section]) -> Iterator[str]:
     options = "".join(f"<option>{text(label)}</option>" for label in categories)
     yield '<form class="card" hidden aria-label="Filters">'
     yield f"<fieldset><legend>Impact</legend>{boxes}</fieldset>"
-    yield f'<label class="wide">Category <select name="category"><option value="">all</option>{options}</select></label>'
+    yield '<label class="wide">Category <select name="category"><option value="">all</option>'
+    yield f"{options}</select></label>"
     yield '<label class="wide">Path <input type="search" name="path" placeholder="part of a path"></label>'
     yield '<span><button type="reset">Reset</button> <button type="button" id="open">Open all</button>'
     yield '<button type="button" id="close">Close all</button></span>'

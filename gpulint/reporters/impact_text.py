@@ -23,6 +23,11 @@ def impact_text(impact: Impact) -> str:
     return cost or impact.basis
 
 
+def impact_line(impact: Impact) -> str:
+    """``high impact: every step, 38 MB``; empty if nothing is known."""
+    return f"{impact.level} impact: {impact_text(impact)}" if is_known(impact) else ""
+
+
 def percent(share: Range) -> str:
     """``12-30%``; ``up to 3%`` and ``less than 1%`` where the low end is nothing."""
     low, high = (round(100 * end) for end in share)
