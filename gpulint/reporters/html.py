@@ -20,7 +20,7 @@ from gpulint.reporters import Context
 from gpulint.reporters.grouping import Cause, Section, most_important, sections
 from gpulint.reporters.html_finding import finding, place
 from gpulint.reporters.html_text import code, text
-from gpulint.reporters.impact_text import percent
+from gpulint.reporters.impact_text import is_known, percent
 from gpulint.reporters.summary import unchecked
 
 _FIRST = 3
@@ -78,7 +78,8 @@ def _numbers(report: Report, context: Context) -> Iterator[str]:
     levels = Counter(found.impact.level for found in findings)
     fixable = sum(isinstance(result.fix, Fix) and bool(result.fix.edits) for result in report.results)
     numbers = [(str(len(findings)), "finding" if len(findings) == 1 else "findings")]
-    numbers += [(str(levels[level]), f"{level} impact") for level in reversed(Level) if levels[level]]
+    known = any(is_known(found.impact) for found in findings)
+    numbers += [(str(levels[level]), f"{level} impact") for level in reversed(Level) if known and levels[level]]
     numbers += [(str(fixable), "fixable by gpulint fix")] if fixable else []
     if report.jobs:
         gpus = sum(job.gpus or 0 for job in report.jobs)
@@ -97,7 +98,7 @@ def _start(found: Sequence[Section], marks: dict[int, str], context: Context) ->
         gpus = f", {counted(section.gpus, 'GPU')}" if section.gpus else ""
         where = text(place(cause.first.path, cause.first.span, context))
         link = f'<a href="#{marks[id(cause)]}">{text(cause.first.rule.code)}</a>'
-        yield f'<li>{link} {code(cause.first.message)} <span class="quiet">({where}{gpus})</span></li>'
+        yield f'<li>{link} {code(cause.first.message)} <span class="quiet place">({where}{gpus})</span></li>'
     yield "</ol></section>"
 
 
@@ -120,6 +121,7 @@ def _filters(found: Sequence[Section]) -> Iterator[str]:
 
 
 def _cards(found: Sequence[Section], marks: dict[int, str], context: Context) -> Iterator[str]:
+    first = {id(cause) for _, cause in most_important(found, _FIRST)}
     in_job = True
     for number, section in enumerate(found):
         if in_job and section.job is None:
@@ -132,7 +134,7 @@ def _cards(found: Sequence[Section], marks: dict[int, str], context: Context) ->
         else:
             yield from _job(section, section.job, context)
         for cause in section.causes:
-            is_open = cause.first.impact.level is Level.HIGH or len(marks) <= _FIRST
+            is_open = cause.first.impact.level is Level.HIGH or id(cause) in first
             yield from finding(cause, marks[id(cause)], is_open, context)
         yield "</section>"
 

@@ -13,7 +13,7 @@ from gpulint.reporters import Context
 from gpulint.reporters.excerpt import MAX_DIFF, Line, diff, excerpt
 from gpulint.reporters.grouping import Cause
 from gpulint.reporters.html_text import code, text
-from gpulint.reporters.impact_text import impact_text
+from gpulint.reporters.impact_text import impact_text, is_known
 from gpulint.source import Span
 
 _CLASSES = {"mark": "mark", "+": "add", "-": "remove", "gap": "gap", "file": "file", "code": ""}
@@ -32,8 +32,9 @@ def finding(cause: Cause, mark: str, is_open: bool, context: Context) -> Iterato
         f' data-paths="{text(paths)}"{" open" if is_open else ""}>'
     )
     more = f" and {counted(len(cause.results) - 1, 'more place')}" if len(cause.results) > 1 else ""
+    badge = f'<span class="badge {level}">{level} impact</span> ' if is_known(found.impact) else ""
     yield (
-        f'<summary><span class="badge {level}">{level} impact</span> <span class="badge">{found.severity}</span>'
+        f'<summary>{badge}<span class="badge">{found.severity}</span>'
         f" <b>{text(found.rule.code)}</b> {code(found.message)}"
         f'<span class="where">{text(place(found.path, found.span, context))}{more}</span></summary>'
     )
