@@ -99,6 +99,8 @@ def as_json(value: object) -> str:
 
 def render(name: str, report: Report, context: Context) -> str:
     """The report in the format ``name`` (one of ``FORMATS``)."""
+    if name == "full" and not report.results:
+        name = "summary"  # which is all that is left, and fast to import
     module = importlib.import_module("gpulint.reporters." + ("json_" if name == "json" else name))
     text: str = module.render(report, context)
     return text

@@ -7,6 +7,12 @@ from gpulint.finding import Severity
 from gpulint.fix import Fix, Safety
 from gpulint.report import Report
 from gpulint.reporters import Context
+from gpulint.reporters.terminal_text import safe
+
+
+def render(report: Report, context: Context) -> str:
+    """All that there is to print where nothing was found."""
+    return "" if context.quiet else "".join(safe(line) + "\n" for line in summary(report, context))
 
 
 def summary(report: Report, context: Context) -> list[str]:

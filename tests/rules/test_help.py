@@ -144,7 +144,7 @@ for epoch in range(90):
         ("GPU311", MAP, "set `num_proc=` of rows.map to the job's CPU cores"),
         ("GPU311", MAP.replace(", num_proc=1", ""), "pass `num_proc=` to rows.map with the job's CPU cores"),
         ("GPU331", SET, "with its folder on storage that the job sees, and pass `download=False` in the job"),
-        ("GPU331", FETCH, "(`curl -LO https://example.org/birds.zip`), and open that copy"),
+        ("GPU331", FETCH, "fetch it with `curl -LO` before the job (login node, CPU step, image build)"),
     ],
 )
 def test_advice_fits_the_case(tmp_path: Path, code: str, program: str, text: str) -> None:

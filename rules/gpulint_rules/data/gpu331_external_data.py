@@ -228,7 +228,7 @@ def _advice(module: ModuleIndex, item: Download) -> str:
     if "download" in {keyword.arg for keyword in item.node.keywords} and len(call) <= _LONGEST_CALL:
         return f"run `{call}` once {_BEFORE}, with its folder on {_STORAGE}, and pass `download=False` in the job"
     if item.what.startswith(("http://", "https://")) and "{" not in item.what:
-        return f"fetch it {_BEFORE} to {_STORAGE} (`curl -LO {item.what}`), and open that copy"
+        return f"fetch it with `curl -LO` {_BEFORE} to {_STORAGE}, and open that copy"
     what = repr(item.what) if item.what and item.what != item.name else f"what {item.name} downloads"
     return f"fetch {what} {_BEFORE} to {_STORAGE}, and read that copy"
 
