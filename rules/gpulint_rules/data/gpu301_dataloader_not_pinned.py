@@ -10,7 +10,7 @@ Why it costs GPU time
 A copy from pageable memory goes through a staging buffer and blocks the host, so the GPU waits for every batch.
 Inefficient host-GPU data transfer is the most frequent category of the study: 27.9% of 706 issues in 400 jobs.
 
-When it is right not to change
+When to ignore this rule
 The program runs on the CPU only; the data set yields CUDA tensors already (pinning them raises an error); host
 memory is so short that page-locked buffers would make the machine swap.
 

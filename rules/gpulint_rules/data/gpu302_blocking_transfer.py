@@ -11,7 +11,7 @@ A blocking copy makes the host wait until the batch has arrived, so that it cann
 prepare the next one. Inefficient host-GPU data transfer is the most frequent category of the study: 27.9% of 706
 issues in 400 jobs.
 
-When it is right not to change
+When to ignore this rule
 The batch is changed on the host right after it was sent; a tensor moves from the GPU to the host (there
 ``non_blocking=True`` is a bug unless the stream is synchronised before the values are read).
 

@@ -11,7 +11,7 @@ Why it costs GPU time
 Samples are read, decoded and collated in the training process, between two steps, while the GPU waits. Inefficient
 host-GPU data transfer is the most frequent category of the study: 27.9% of 706 issues in 400 jobs.
 
-When it is right not to change
+When to ignore this rule
 The data set is small and in memory, so that a worker's copy costs more than the work; the stream cannot be split
 between processes; the samples are on the GPU already; the data set is not safe to use after a fork.
 

@@ -14,7 +14,7 @@ The host can queue kernels ahead of the GPU. Each of these calls waits until the
 idles until the host has queued the next kernels. Inefficient host-GPU data transfer is the most frequent category of
 the study: 27.9% of 706 issues in 400 jobs.
 
-When it is right not to change
+When to ignore this rule
 The value is needed at that iteration (a stopping criterion, a skipped step; actions for an environment on the host
 are never reported); the iteration is so long that one wait does not show.
 

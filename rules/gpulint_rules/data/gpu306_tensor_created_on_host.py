@@ -11,7 +11,7 @@ The host fills the tensor and then waits for a copy from pageable memory, at eve
 have filled it itself. Inefficient host-GPU data transfer is the most frequent category of the study: 27.9% of 706
 issues in 400 jobs.
 
-When it is right not to change
+When to ignore this rule
 Random numbers must be those of the CPU generator, so that runs on different machines agree.
 
 Fix safety

@@ -12,7 +12,7 @@ Why it costs GPU time
 The GPU waits whenever the CPU prepares batches more slowly than the model uses them. Data preprocessing is
 4.0% of the study's 706 issues.
 
-When it is right not to change
+When to ignore this rule
 A profile shows that the loader keeps up: enough worker processes, small items, results cached after the first
 epoch.
 

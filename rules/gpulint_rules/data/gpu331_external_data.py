@@ -17,7 +17,7 @@ Why it costs GPU time
 The GPUs are held while bytes come over the internet, once per job and often once per rank; a slow or failing
 server stops the job. External Data Usage is one of the study's fifteen categories.
 
-When it is right not to change
+When to ignore this rule
 The files are staged before the job and the call only finds them; the job may use the internet and the
 download is seconds.
 

@@ -11,7 +11,7 @@ Why it costs GPU time
 Without ``no_sync`` every ``backward`` all-reduces all gradients, although only the last one before
 ``optimizer.step()`` has to. Data exchange makes up 7.1% of the study's 706 issues.
 
-When it is right not to change
+When to ignore this rule
 Accelerate's ``accumulate``, DeepSpeed, Lightning and Fabric skip the exchange themselves. Under FSDP ``no_sync``
 keeps unsharded gradients, which costs memory.
 

@@ -11,7 +11,7 @@ Why it costs GPU time
 A small batch cannot fill the GPU's cores, and launching kernels dominates. Improper batch size makes 25.6% of the
 study's 706 issues in 400 jobs; raising it is the most frequent repair.
 
-When it is right not to change
+When to ignore this rule
 Gradients are accumulated over micro-batches, the model fills the memory by itself, the method asks for small batches
 (reinforcement learning, one graph or image at a time), or the program trains on the CPU. Only a measurement decides:
 `gpulint estimate` says what fits.

@@ -11,7 +11,7 @@ Why it costs GPU time
 Evaluation keeps no activations for a backward pass, so two to four times the training batch fits; a small batch
 leaves the GPU idle between launches. Improper batch size makes 25.6% of the study's 706 issues in 400 jobs.
 
-When it is right not to change
+When to ignore this rule
 The metric needs the batch (one image at a time, PSNR averaged over images, batch statistics); the split is smaller than
 one batch; full-neighbourhood inference on graphs; both loaders are one on purpose.
 

@@ -8,7 +8,7 @@ Why it costs GPU time
 Every forward pass stores its activations for a backward pass that never comes. The memory forces smaller batches, and
 insufficient GPU memory ends jobs: it makes 3.1% of the study's 706 issues in 400 jobs.
 
-When it is right not to change
+When to ignore this rule
 Evaluation differentiates on purpose: adversarial examples, input gradients, meta-learning.
 
 Fix safety

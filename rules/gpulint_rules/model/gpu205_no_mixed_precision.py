@@ -13,7 +13,7 @@ Tensor cores are several times as fast in 16 bits as the other cores are in floa
 memory, so that larger batches fit. Insufficient GPU memory, which this eases, makes 3.1% of the study's 706 issues in
 400 jobs.
 
-When it is right not to change
+When to ignore this rule
 Double precision, quantised training, small networks, a loss that overflows in 16 bits, a GPU without tensor cores, a
 framework that chooses the precision itself. Only a measurement decides.
 

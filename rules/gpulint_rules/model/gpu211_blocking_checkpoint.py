@@ -14,7 +14,7 @@ Why it costs GPU time
 Every GPU of the job waits until the file is written, and remote storage takes tens of seconds for a large model.
 Model checkpointing makes 16.4% of the study's 706 issues in 400 jobs.
 
-When it is right not to change
+When to ignore this rule
 The file goes to the machine's own disk; the model is so small that writing it takes no time; the checkpoint is
 written once.
 
