@@ -23,7 +23,7 @@ _PLACE, _GUTTER, _HELP, _BOLD = "36", "1;34", "1;32", "1"
 _DIFF = {"-": "31", "+": "32", "gap": "2", "file": "1"}
 _FIRST = 3
 """Findings that are named at the top."""
-_ENOUGH_FOR_FIRST = 6
+_ENOUGH_FOR_FIRST = 4
 """Causes from which on the top is needed."""
 _MOST_PLACES = 6
 
@@ -33,9 +33,8 @@ def render(report: Report, context: Context) -> str:
     page = _Page(context)
     found = sections(report, context)
     blocks = [page.start(found)] if not context.quiet else []
-    in_jobs = bool(found) and found[0].job is not None
-    for number, section in enumerate(found):
-        if in_jobs and (section.job is not None or found[number - 1].job is not None):
+    for section in found:
+        if found[0].job is not None:
             blocks.append(page.heading(section))
         blocks += [page.block(cause) for cause in section.causes]
     if not context.quiet:

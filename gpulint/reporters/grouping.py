@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _NAMES = regex.compile(r"'[^']*'")
 _NAMES_AND_CODE = regex.compile(r"'[^']*'|`[^`]*`")
+_DETAILS = regex.compile(r"'[^']*'|`[^`]*`|\d+")
 _SPACES = regex.compile(r"\s+")
 _PROGRAMS = (".py", ".ipynb")
 
@@ -52,7 +53,7 @@ class Cause:
 
 @dataclass(slots=True)
 class Section:
-    """The findings of a job, or of a file that is in none."""
+    """The findings of a job, or all that belong to none."""
 
     job: JobSummary | None
     causes: list[Cause]
@@ -77,7 +78,7 @@ class Section:
 
 
 def sections(report: Report, context: Context) -> list[Section]:
-    """All findings of ``report``: jobs first, those with the highest impact and the most GPUs ahead, then files."""
+    """All findings of ``report``: jobs first, those with the highest impact and the most GPUs ahead, then the rest."""
     leader_of = {} if context.verbose else _repeats(report.results, context)
     copies = defaultdict[Path, list[Path]](list)
     for path, leader in leader_of.items():
@@ -87,27 +88,28 @@ def sections(report: Report, context: Context) -> list[Section]:
         for path in dict.fromkeys((job.place.path, *job.files)):
             jobs_of[path].append(number)
     of_job = defaultdict[int, list[Result]](list)
-    of_file = defaultdict[Path, list[Result]](list)
+    rest: list[Result] = []
     others = defaultdict[int, set[int]](set)
     for result in report.results:
         path = result.finding.path
         if path in leader_of:
             continue
         if jobs_of[path]:
-            best, *rest = sorted(jobs_of[path], key=lambda number: _nearness(report.jobs[number], path, number))
+            best, *more = sorted(jobs_of[path], key=lambda number: _nearness(report.jobs[number], path, number))
             of_job[best].append(result)
-            others[best] |= set(rest)
+            others[best] |= set(more)
         else:
-            of_file[path].append(result)
+            rest.append(result)
     found = [
-        Section(report.jobs[number], _causes(results, copies, context), [report.jobs[one] for one in sorted(more)])
+        Section(
+            report.jobs[number],
+            _causes(results, copies, context),
+            [report.jobs[other] for other in sorted(others[number])],
+        )
         for number, results in of_job.items()
-        for more in [others[number]]
     ]
     found.sort(key=lambda section: (-_worst(section.causes), -section.gpus, _place(section)))
-    files = [Section(None, _causes(results, copies, context)) for results in of_file.values()]
-    files.sort(key=lambda section: (-_worst(section.causes), _place(section)))
-    return found + files
+    return [*found, Section(None, _causes(rest, copies, context, by_file=True))] if rest else found
 
 
 def most_important(sections: Iterable[Section], count: int) -> list[tuple[Section, Cause]]:
@@ -143,21 +145,29 @@ def _place(section: Section) -> str:
     return str(section.job.place.path if section.job is not None else section.causes[0].first.path)
 
 
-def _causes(results: Sequence[Result], copies: dict[Path, list[Path]], context: Context) -> list[Cause]:
-    """Results of a section by impact, severity and place; those of one cause joined."""
-    ordered = sorted(
-        results, key=lambda item: (-item.finding.impact.level, -item.finding.severity, item.finding.sort_key)
-    )
+def _causes(
+    results: Sequence[Result], copies: dict[Path, list[Path]], context: Context, *, by_file: bool = False
+) -> list[Cause]:
+    """Results of a section by impact, the file if ``by_file``, severity and place; those of one cause joined."""
+
+    def order(result: Result) -> tuple[int, str, int, object]:
+        found = result.finding
+        return -found.impact.level, str(found.path) if by_file else "", -found.severity, found.sort_key
+
+    ordered = sorted(results, key=order)
     groups: dict[object, list[Result]] = {}
     for number, result in enumerate(ordered):
-        key = number if context.verbose else (_cause(result.finding), bool(copies.get(result.finding.path)))
+        path = result.finding.path
+        # Copies are named once for their file.
+        key = number if context.verbose else (_cause(result.finding), path if copies.get(path) else None)
         groups.setdefault(key, []).append(result)
     return [Cause(tuple(group), tuple(sorted(copies.get(group[0].finding.path, ())))) for group in groups.values()]
 
 
 def _cause(found: Finding) -> object:
-    """What findings of one cause share: a command is the cause itself, names of variables only tell places apart."""
-    pattern = _NAMES_AND_CODE if found.path.suffix in _PROGRAMS else _NAMES
+    """What findings of one cause share: a command is the cause itself, but names and numbers in a program only tell its
+    places apart."""
+    pattern = _DETAILS if found.path.suffix in _PROGRAMS else _NAMES
     return found.rule.code, found.severity, found.impact.level, pattern.sub("'", found.message)
 
 

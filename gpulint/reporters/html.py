@@ -122,15 +122,10 @@ def _filters(found: Sequence[Section]) -> Iterator[str]:
 
 def _cards(found: Sequence[Section], marks: dict[int, str], context: Context) -> Iterator[str]:
     first = {id(cause) for _, cause in most_important(found, _FIRST)}
-    in_job = True
-    for number, section in enumerate(found):
-        if in_job and section.job is None:
-            in_job = False
-            if number:
-                yield '<h2 class="part">In no job with GPUs</h2>'
+    for section in found:
         yield '<section class="card group"><header>'
         if section.job is None:
-            yield f"<h2>{text(context.relative(section.causes[0].first.path))}</h2></header>"
+            yield f"<h2>{'In no job with GPUs' if len(found) > 1 else 'Findings'}</h2></header>"
         else:
             yield from _job(section, section.job, context)
         for cause in section.causes:

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not instal
 def test_the_page_works_in_a_browser(run: Any, tree: Path) -> None:
     (tree / "a.py").write_text("WASTE\nx = HINT\n")
     (tree / "sub").mkdir()
-    (tree / "sub" / "<img src=x onerror=alert(1)>.py").write_text("x = 1\nWASTE  # <script>alert(1)</script>\n")
+    (tree / "sub" / "<img src=x onerror=alert(1)>.py").write_text("BOOM  # <script>alert(1)</script>\n")
     run("scan", "--output-file", "report.html")
     with sync_api.sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])

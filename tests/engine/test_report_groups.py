@@ -90,7 +90,10 @@ def test_a_program_of_several_jobs_is_reported_once(shown: Any, tree: Path) -> N
 def test_without_jobs_there_are_no_headings(shown: Any, tree: Path) -> None:
     (tree / "b.py").write_text("HINT\nWASTE\n")
     (tree / "a.py").write_text("x = HINT\n")
-    assert order(shown()) == ["a.py:1:5", "b.py:2:1", "b.py:1:1"]
+    out = shown()
+    assert order(out) == ["a.py:1:5", "b.py:2:1"]
+    assert "also: 1 more place: b.py:1" in out
+    assert order(shown("--verbose")) == ["a.py:1:5", "b.py:2:1", "b.py:1:1"]
 
 
 def test_a_cause_is_shown_once_and_verbose_shows_each_place(shown: Any, tree: Path) -> None:
