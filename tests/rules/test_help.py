@@ -141,6 +141,7 @@ for epoch in range(90):
         ("GPU305", STEP.format("if loss.item() > best: best = 1"), "decide on the GPU"),
         ("GPU305", STEP.format("n = int(loss.item()); rows = torch.zeros(n)"), "take the size from the host"),
         ("GPU302", COPY, "pass `non_blocking=True` to these copies"),
+        ("GPU302", COPY.replace(", pin_memory=True", ""), "to these copies and pin the loader's memory"),
         ("GPU311", MAP, "set `num_proc=` of rows.map to the job's CPU cores"),
         ("GPU311", MAP.replace(", num_proc=1", ""), "pass `num_proc=` to rows.map with the job's CPU cores"),
         ("GPU331", SET, "with its folder on storage that the job sees, and pass `download=False` in the job"),
@@ -150,6 +151,11 @@ for epoch in range(90):
 def test_advice_fits_the_case(tmp_path: Path, code: str, program: str, text: str) -> None:
     (finding,) = found_in(tmp_path, code, program)
     assert text in finding.help
+
+
+def test_advice_does_not_name_what_is_done_already(tmp_path: Path) -> None:
+    (finding,) = found_in(tmp_path, "GPU302", COPY)
+    assert "pin" not in finding.help
 
 
 def test_a_copy_marks_all_that_it_names(tmp_path: Path) -> None:

@@ -37,6 +37,7 @@ from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.placement.batch_classes import BatchClasses
 from gpulint.placement.device_transfers import DeviceTransfers, Transfer
+from gpulint.placement.host_to_device import HostToDevice
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
@@ -61,21 +62,26 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             statements.setdefault(_statement(module, transfer.node), []).append(transfer)
     for transfers in statements.values():
         first = transfers[0]
-        pin = (
-            "the tensor first (`.pin_memory()`)"
-            if first.batch_read and first.batch_read.arrays
-            else "the loader's memory"
-        )
         names = list(dict.fromkeys(module.syntax.text(transfer.value) for transfer in transfers))
         copies = "these copies" if len(names) > 1 else f"`{_shortened(module.syntax.text(first.node))}`"
         yield RULE.finding(
             document.path,
             _marked(module, transfers),
             f"the host waits while {_listed(names)} {'is' if len(names) == 1 else 'are'} copied to the GPU",
-            help=f"pass `non_blocking=True` to {copies} and pin {pin}",
+            help=f"pass `non_blocking=True` to {copies}{_and_pin(project, first)}",
             payload=Blocking(tuple(transfers)),
             related=(*_elsewhere(module, transfers), *_sources(first)),
         )
+
+
+def _and_pin(project: Project, transfer: Transfer) -> str:
+    """What a copy needs besides to run in the background; nothing where its loaders pin memory already."""
+    batch_read = transfer.batch_read
+    if batch_read is not None and batch_read.arrays:
+        return " and pin the tensor first (`.pin_memory()`)"
+    loaders = batch_read.loaders if batch_read is not None else ()
+    pinned = loaders and all(project.fact(HostToDevice).is_pinned(loader) for loader in loaders)
+    return "" if pinned else " and pin the loader's memory"
 
 
 def _statement(module: ModuleIndex, call: ast.Call) -> ast.AST:
