@@ -63,7 +63,7 @@ def add_impact(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--impact",
         choices=[*map(str, Level), "all"],
-        help="show findings of this impact and above (default: medium, with --select low, which shows all)",
+        help="show findings of this impact and above (default: medium; all of the rules that --select names)",
     )
 
 
