@@ -103,6 +103,7 @@ def _rule(entry: Mapping[str, Any], module: str) -> Rule:
         fix=Safety(entry["fix"]),
         references=tuple(entry["references"]),
         cost=Cost(entry["cost"]) if entry.get("cost") else None,
+        former_names=tuple(entry["former_names"]),
         reads=tuple(entry["reads"]),
     )
 
@@ -122,6 +123,7 @@ def _entry(rule: Rule, crc: int | None) -> dict[str, Any]:
         "fix": rule.fix,
         "cost": rule.cost.kind if rule.cost is not None else None,
         "references": rule.references,
+        "former_names": rule.former_names,
         "reads": rule.reads,
         "crc": crc,
     }

@@ -10,6 +10,7 @@ from typing import Any
 
 from gpulint import disk
 from gpulint.finding import Severity
+from gpulint.impact import Level
 from gpulint.records import dataclass, field
 from gpulint.settings import SETTINGS
 from gpulint.suggestions import suggestion
@@ -38,6 +39,12 @@ class Config:
     """Report findings in test files too; tests hold no GPUs for long, so they are silent unless asked for."""
     severity: Severity = Severity.INFO
     """Findings below this are not reported."""
+    impact: Level = Level.MEDIUM
+    """Findings below this are hidden where neither a rule nor a file has a level of its own."""
+    per_rule_impact: Mapping[str, Level] = field(default_factory=dict)
+    """Selector -> the lowest impact shown of its rules."""
+    per_file_impact: Mapping[str, Level] = field(default_factory=dict)
+    """Pattern -> the lowest impact shown in files that match it."""
     estimate: tuple[tuple[str, ...], ...] = ()
     """For each model factory the arguments of ``gpulint estimate``, the factory first."""
     cache_dir: str | None = None

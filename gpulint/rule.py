@@ -131,8 +131,15 @@ class Rule:
     good: str = ""
     since: str = "0.1.0"
     references: tuple[str, ...] = ()
+    former_names: tuple[str, ...] = ()
+    """Names that the rule had. Selectors, suppressions, settings and ``gpulint explain`` still take them."""
     docs_url: str = DOCS_URL
     """The web folder that holds the rule's page; a plugin names its own."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The name and the former ones."""
+        return self.name, *self.former_names
 
     @property
     def url(self) -> str:

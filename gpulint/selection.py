@@ -21,7 +21,7 @@ _DIMENSIONS = frozenset(str(dimension) for dimension in Dimension)
 _CODE = regex.compile(r"([A-Z]+)(\d*)")
 
 
-def _rank(selector: str, rule: Rule) -> int:
+def rank(selector: str, rule: Rule) -> int:
     """How specifically ``selector`` names ``rule``; 0 if it does not."""
     if selector.upper() == "ALL":
         return 1
@@ -30,7 +30,7 @@ def _rank(selector: str, rule: Rule) -> int:
         # GPU3 is the dimension Data, GPU30 a group in it, GPU301 the rule.
         return 4 if code.group(2) == own.group(2) else 1 + len(code.group(2))
     word = slug(selector)
-    if word == rule.name:
+    if word in rule.names:
         return 4
     if word == slug(rule.category.label):
         return 3
@@ -43,7 +43,7 @@ def check_selectors(selectors: Iterable[str], rules: Sequence[Rule], where: str)
     Raises:
         ConfigError: with the closest known selector; ``where`` says who asked (an option or a settings file).
     """
-    known = [*(r.code for r in rules), *(r.name for r in rules), *_CATEGORIES, *_DIMENSIONS, "ALL"]
+    known = [*(r.code for r in rules), *(name for r in rules for name in r.names), *_CATEGORIES, *_DIMENSIONS, "ALL"]
     for selector in selectors:
         if _is_known(selector, rules):
             continue
@@ -57,7 +57,7 @@ def check_selectors(selectors: Iterable[str], rules: Sequence[Rule], where: str)
 def _is_known(selector: str, rules: Sequence[Rule]) -> bool:
     word = slug(selector)
     listed = selector.upper() == "ALL" or word in _CATEGORIES or word in _DIMENSIONS
-    return listed or any(_rank(selector, rule) for rule in rules)
+    return listed or any(rank(selector, rule) for rule in rules)
 
 
 def select(
@@ -66,10 +66,10 @@ def select(
     """Rules to run, in order of code. ``wanted`` None means the default selection; on a tie ``ignored`` wins."""
     chosen = []
     for rule in sorted(rules, key=lambda rule: rule.code):
-        ranks = [_rank(selector, rule) for selector in (*(wanted or ()), *extended)]
+        ranks = [rank(selector, rule) for selector in (*(wanted or ()), *extended)]
         best = max(ranks, default=0)
         if wanted is None and rule.default:
             best = max(best, 1)
-        if best and best > max((_rank(selector, rule) for selector in ignored), default=0):
+        if best and best > max((rank(selector, rule) for selector in ignored), default=0):
             chosen.append(rule)
     return tuple(chosen)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gpulint.finding import Severity
+from gpulint.impact import Level
 from gpulint.records import dataclass
 
 CACHE_VARIABLE = "GPULINT_CACHE_DIR"
@@ -72,6 +73,29 @@ def _severity(value: Any) -> Severity:
     if not isinstance(value, str) or value.upper() not in Severity.__members__:
         raise ValueError(f"must be one of {', '.join(map(str, Severity))}")
     return Severity[value.upper()]
+
+
+def level(value: Any) -> Level:
+    """``low``, ``medium`` or ``high``; ``all`` is another word for ``low``."""
+    word = "low" if value == "all" else value
+    if not isinstance(word, str) or word.upper() not in Level.__members__:
+        raise ValueError(f"must be one of {', '.join(map(str, Level))}")
+    return Level[word.upper()]
+
+
+def _levels(value: Any) -> dict[str, Level]:
+    if not isinstance(value, dict):
+        raise ValueError('must be a table such as {GPU302 = "high"}')
+    return {selector: level(word) for selector, word in value.items()}
+
+
+def _levels_by_pattern(value: Any) -> dict[str, Level]:
+    from gpulint.patterns import compiled
+
+    if not isinstance(value, dict):
+        raise ValueError('must be a table such as {"research/*" = "high"}')
+    compiled(tuple(value))
+    return {pattern: level(word) for pattern, word in value.items()}
 
 
 def _estimates(value: Any) -> tuple[tuple[str, ...], ...]:
@@ -143,6 +167,29 @@ SETTINGS = {
         '"info"',
         '"warning"',
         "Findings below this severity are not reported.",
+    ),
+    "impact": Setting(
+        level,
+        "`low`, `medium` or `high`",
+        '"medium"',
+        '"high"',
+        "Findings below this [impact](usage.md#impact) are hidden. `low` shows everything.",
+    ),
+    "per-rule-impact": Setting(
+        _levels,
+        "table of levels by selector",
+        "{}",
+        '{ GPU302 = "high", model = "low" }',
+        "The lowest impact shown of some rules, instead of `impact`. The most specific selector wins.",
+    ),
+    "per-file-impact": Setting(
+        _levels_by_pattern,
+        "table of levels by pattern",
+        "{}",
+        '{ "research/*" = "high" }',
+        "The lowest impact shown in files that match a pattern (as in `.gitignore`, from the folder of the settings"
+        " file), instead of `impact`. The last pattern that matches counts; where `per-rule-impact` applies too, the"
+        " higher level does.",
     ),
     "include-tests": Setting(
         _flag,

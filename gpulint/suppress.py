@@ -66,7 +66,7 @@ class _Ignore:
 
     def hides(self, rule: Rule) -> bool:
         """Does it name the rule? Its words for it count as used then."""
-        names = {code for code in self.codes if code.upper() == rule.code or code.lower() == rule.name}
+        names = {code for code in self.codes if code.upper() == rule.code or code.lower() in rule.names}
         if not self.codes:
             names = {""}
         self.used |= names
@@ -101,7 +101,7 @@ class Suppressions:
 
     def unused(self, rules: Sequence[Rule]) -> Iterator[Finding]:
         """Comments, and codes in them, that hid nothing so far; what ``rules`` did not look for is left alone."""
-        active = {rule.code for rule in rules} | {rule.name for rule in rules}
+        active = {rule.code for rule in rules} | {name for rule in rules for name in rule.names}
         for ignore in self._ignores:
             if not ignore.codes and not ignore.used:
                 yield self._unused(ignore, "suppression hides no finding")

@@ -102,6 +102,8 @@ def _token_flaws(name: str, groups: Any) -> Iterator[str]:
 def _url_flaws(rule: Rule) -> Iterator[str]:
     if not _is_url(rule.docs_url):
         yield f"docs_url must be an http or https URL, not {shown(rule.docs_url)}"
+    if not isinstance(rule.former_names, tuple) or not all(_matches(_NAME, name) for name in rule.former_names):
+        yield f"former_names must be a tuple of names in kebab-case, not {shown(rule.former_names)}"
     if not isinstance(rule.references, tuple):
         yield f"references must be a tuple of URLs, not {_kind(rule.references)}"
         return

@@ -25,6 +25,10 @@ CATALOGUE = Path(*gpulint_rules.__path__, catalogue.NAME)
 INDEX = """# Rules
 
 """
+MOVED = """# {rule.code} {name}
+
+This rule is now called [{rule.name}]({page}). The old name still works in settings, selectors and suppressions.
+"""
 CONFIGURATION = """# Configuration
 
 Settings live in `pyproject.toml` under `[tool.gpulint]`, or in `gpulint.toml` without that header. gpulint uses the
@@ -56,8 +60,9 @@ to suppress findings but does not (an unknown rule, `disable=GPU301`, `noqa: GPU
 
 | variable | effect |
 |---|---|
-| `NO_COLOR` | no colours |
+| `NO_COLOR` | no colours; `--color` overrides it |
 | `FORCE_COLOR` | colours and rendered pages even if the output is not a terminal |
+| `FORCE_HYPERLINK` | `1`: rule codes and paths are always hyperlinks (OSC 8); `0`: they never are |
 | `GPULINT_CACHE_DIR` | the folder of the [cache](usage.md#the-cache) |
 | `GPULINT_DEBUG` | internal errors include a traceback |
 """
@@ -80,6 +85,11 @@ def pages() -> dict[str, str]:
         sys.exit("\n".join(f"{failure.name}: {failure.reason}" for failure in loaded.failures))
     rules = sorted([*loaded.rules, UNUSED_IGNORE], key=lambda rule: rule.code)
     made = {f"rules/{page(rule)}": explanation(rule) for rule in rules}
+    made |= {
+        f"rules/{rule.code.lower()}-{name}.md": MOVED.format(rule=rule, name=name, page=page(rule))
+        for rule in rules
+        for name in rule.former_names
+    }
     return made | {
         "rules/index.md": INDEX + markdown(rules),
         "configuration.md": configuration(),

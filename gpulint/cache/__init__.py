@@ -12,6 +12,7 @@ read (see ``location``), so that an entry from elsewhere, say from the scanned r
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import hashlib
 import hmac
 import json
@@ -23,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpulint import __version__
 from gpulint.cache.folder import PROJECT_DIGITS, Folder
+from gpulint.impact import Level
 
 if TYPE_CHECKING:
     from gpulint.config import Config
@@ -104,6 +106,9 @@ def key_of(
     that decides what it finds. Keys of one project start alike."""
     project = hashlib.blake2b(os.fsencode(root), digest_size=PROJECT_DIGITS // 2)
     digest = hashlib.sha256()  # faster than others where the processor has instructions for it, as most have
+    # What is shown of a report is decided after it is read; selectors that name nothing are refused by a scan alone.
+    selectors = dict.fromkeys(config.per_rule_impact, Level.LOW)
+    config = dataclasses.replace(config, impact=Level.LOW, per_rule_impact=selectors, per_file_impact={})
     head = (
         __version__,
         sys.version,

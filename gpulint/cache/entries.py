@@ -95,6 +95,7 @@ def _rule_out(rule: Rule) -> dict[str, Any]:
         "good": rule.good,
         "since": rule.since,
         "references": rule.references,
+        "former_names": rule.former_names,
         "docs_url": rule.docs_url,
         "text": rule.doc,
     }
@@ -111,6 +112,7 @@ def _rule(made: dict[str, Any]) -> Rule:
         "scope": Scope(made["scope"]),
         "fix": Safety(made["fix"]),
         "references": tuple(made["references"]),
+        "former_names": tuple(made["former_names"]),
     }
     text = fields.pop("text")
     rule = _CachedRule(**fields, check=lambda subject, project: iter(()))

@@ -30,6 +30,7 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
         description="Print the settings that a scan with these arguments would use, and where each comes from.",
     )
     inputs.add_arguments(show)
+    inputs.add_impact(show)
     show.add_argument("--output-format", choices=("toml", "json"), default="toml", help="(default: toml)")
     inputs.add_settings(show)
     show.set_defaults(run=run)
@@ -65,8 +66,10 @@ def run(args: argparse.Namespace) -> int:
 def _value(config: Config, key: str) -> Any:
     """The value as TOML and JSON have it; None where nothing is set and the default is no value."""
     value = getattr(config, key.replace("-", "_"))
-    if key == "severity":
+    if key in ("severity", "impact"):
         return str(value)
+    if key in ("per-rule-impact", "per-file-impact"):
+        return {name: str(level) for name, level in value.items()}
     if key == "models":
         return {kind: [row.label for row in rows] for kind, rows in value.items()}
     if isinstance(value, tuple):
@@ -84,7 +87,7 @@ def _origin(args: argparse.Namespace, settings: Config, config: Config, key: str
         both = in_file is not None and isinstance(there, list) and bool(there) and here[: len(there)] == there
         return f"{in_file}, {COMMAND_LINE}" if both and here != there else COMMAND_LINE
     if here != there:
-        return f"{COMMAND_LINE}: --select replaces it"
+        return f"{COMMAND_LINE}: {'--impact' if 'impact' in key and args.impact else '--select'} replaces it"
     if in_file is None and here is None:
         return f"{DEFAULT}: {SETTINGS[key].default}"
     return in_file or DEFAULT

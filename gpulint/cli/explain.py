@@ -24,9 +24,7 @@ SECTIONS = (
 )
 """The sections that every rule module's docstring has, in this order."""
 
-_OLDER = {"When it is right not to change": "When to ignore this rule"}
-"""Titles that the docstrings of rules may still have, and what is shown."""
-_HEADING = regex.compile(rf"({'|'.join((*SECTIONS, *_OLDER))})(?::|\s*$)\s*(.*)")
+_HEADING = regex.compile(rf"({'|'.join(SECTIONS)})(?::|\s*$)\s*(.*)")
 _UNDERLINE = regex.compile(r"([-=~])\1{2,}\s*$")
 
 
@@ -44,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
 
     rules = [*plugins.load().rules, UNUSED_IGNORE]
     for rule in rules:
-        if args.rule.lower() in (rule.code.lower(), rule.name):
+        if args.rule.lower() in (rule.code.lower(), *rule.names):
             _show(explanation(rule))
             return CLEAN
     known = [word for rule in rules for word in (rule.code, rule.name)]
@@ -96,8 +94,7 @@ def sentence(text: str) -> str:
 
 def section_titles(doc: str) -> list[str]:
     """The titles of ``SECTIONS`` that a docstring has, in its order."""
-    found = (match.group(1) for line in doc.splitlines() if (match := _HEADING.match(line)))
-    return [_OLDER.get(title, title) for title in found]
+    return [match.group(1) for line in doc.splitlines() if (match := _HEADING.match(line))]
 
 
 def _sections(doc: str) -> list[str]:
@@ -106,7 +103,7 @@ def _sections(doc: str) -> list[str]:
     for line in doc.splitlines():
         if match := _HEADING.match(line):
             blank = [] if lines and not lines[-1] else [""]
-            lines += [*blank, f"## {_OLDER.get(match.group(1), match.group(1))}", "", *filter(None, [match.group(2)])]
+            lines += [*blank, f"## {match.group(1)}", "", *filter(None, [match.group(2)])]
         elif lines and not (_UNDERLINE.match(line) and lines[-1] == ""):
             text = line.removeprefix("    ")
             if text or lines[-1]:

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpulint.cli import CLEAN, FINDINGS, INTERNAL, MISUSE, inputs
-from gpulint.cli.narrowing import add_baseline_choice, not_in_baseline
-from gpulint.cli.terminal import Progress, add_troubles, colour, no_garbage_collection, print_troubles
+from gpulint.cli.narrowing import add_baseline_choice, not_shown
+from gpulint.cli.terminal import Progress, add_colour, add_troubles, colour, no_garbage_collection, print_troubles
 from gpulint.escaping import say
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
         description="Show what safe fixes would change, as a diff. Nothing is written without --apply.",
     )
     inputs.add_arguments(parser)
+    inputs.add_impact(parser)
     add_baseline_choice(parser.add_argument_group("new findings only"))
     fixes = parser.add_argument_group("fixes")
     mode = fixes.add_mutually_exclusive_group()
@@ -41,6 +42,7 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
     output = parser.add_argument_group("output")
     output.add_argument("--output-format", choices=("full", "json"), default="full", help="(default: full)")
     output.add_argument("--show-notes", action="store_true", help="list what was skipped, and why")
+    add_colour(output)
     output.add_argument("-q", "--quiet", action="store_true", help="print diffs and errors only")
     inputs.add_settings(parser)
     parser.set_defaults(run=run)
@@ -58,6 +60,7 @@ def run(args: argparse.Namespace) -> int:
         from gpulint.writing import remove_leftovers
 
         remove_leftovers((path.parent for path in given.project.files), given.project.root)
+    shown, impact = not_shown(args, given)
     with no_garbage_collection(), Progress() as progress:
         fixed = fixing.fix(
             given.project,
@@ -66,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
             given.plugins.fixers,
             unsafe=args.unsafe_fixes,
             refusal=_refusal(given),
-            not_accepted=not_in_baseline(args, given),
+            not_accepted=shown,
             jobs=args.jobs,
             progress=progress.update,
         )
@@ -76,11 +79,11 @@ def run(args: argparse.Namespace) -> int:
         if not args.allow_dirty and refused(change.path for change in fixed.changes):
             return MISUSE
         _write(fixed, given.project.root)
-    context = Context(given.project, given.rules, Path.cwd(), colour())
+    context = Context(given.project, given.rules, Path.cwd(), colour(args.color))
     for outcome in fixed.of(State.DROPPED):
         found = outcome.result.finding
         say(f"{context.place(found.path, found.span)}: {found.rule.code} was not fixed: {outcome.reason}")
-    _print(args, fixed, given, context)
+    _print(args, fixed, given, context, impact.note)
     if fixed.report.errors or given.plugins.failures:
         return INTERNAL
     troubled = any(problem.is_error for problem in fixed.report.problems) or fixed.of(State.DROPPED)
@@ -107,7 +110,7 @@ def _write(fixed: Fixed, root: Path) -> None:
             fixed.drop(group, str(error))
 
 
-def _print(args: argparse.Namespace, fixed: Fixed, given: Inputs, context: Context) -> None:
+def _print(args: argparse.Namespace, fixed: Fixed, given: Inputs, context: Context, hidden: str) -> None:
     from gpulint.cli import fix_report
     from gpulint.cli.outputs import write_utf8
     from gpulint.reporters import as_json
@@ -124,4 +127,4 @@ def _print(args: argparse.Namespace, fixed: Fixed, given: Inputs, context: Conte
     sys.stdout.flush()
     if not args.diff and not args.quiet:
         summary = fix_report.summary(fixed, context, applied=args.apply)
-        say(*summary, file=sys.stdout if given.stdin is None else sys.stderr)
+        say(*summary, *filter(None, [hidden]), file=sys.stdout if given.stdin is None else sys.stderr)

@@ -16,6 +16,7 @@ from gpulint.reporters import Context
 from gpulint.reporters.json_ import finding
 from gpulint.writing import Change
 
+_MOST_PLACES = 5
 _COLOURS = {"+++": "1", "---": "1", "@@": "36", "+": "32", "-": "31"}
 
 
@@ -73,16 +74,19 @@ def summary(fixed: Fixed, context: Context, *, applied: bool) -> list[str]:
 
 
 def _by_reason(outcomes: list[Outcome], context: Context) -> list[str]:
-    """A line for each outcome; where several share a reason, the reason once and their places below it."""
-    groups: dict[str, list[str]] = {}
+    """A line for each outcome; where several share a rule and reason, these once and the first places below them."""
+    groups: dict[tuple[str, str], list[str]] = {}
     for outcome in outcomes:
-        groups.setdefault(outcome.reason, []).append(_place(outcome, context))
+        found = outcome.result.finding
+        groups.setdefault((found.rule.code, outcome.reason), []).append(context.place(found.path, found.span))
     lines = []
-    for reason, places in groups.items():
+    for (code, reason), places in sorted(groups.items(), key=lambda group: -len(group[1])):
         if len(places) == 1:
-            lines.append(f"  {places[0]}: {reason}")
-        else:
-            lines += [f"  {reason}:", *(f"    {place}" for place in places)]
+            lines.append(f"  {places[0]}: {code}: {reason}")
+            continue
+        more = len(places) - _MOST_PLACES
+        shown = [*places[:_MOST_PLACES], *([f"and {more:,} more (--output-format json has all)"] if more > 0 else [])]
+        lines += [f"  {len(places):,} x {code}: {reason}:", f"    {', '.join(shown)}"]
     return lines
 
 

@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING
 from gpulint import disk
 from gpulint.config import Config, ConfigError, load
 from gpulint.finding import Severity
+from gpulint.impact import Level
 from gpulint.records import dataclass
+from gpulint.settings import level
 
 if TYPE_CHECKING:
     from gpulint.discover import Discovery
@@ -54,6 +56,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choice.add_argument(option, action="extend", default=[], metavar="RULES", type=_list, help=text)
     levels = [str(level) for level in Severity]
     choice.add_argument("--severity", choices=levels, help="report nothing below this severity (default: info)")
+
+
+def add_impact(parser: argparse.ArgumentParser) -> None:
+    """Declare which impact is shown."""
+    parser.add_argument(
+        "--impact",
+        choices=[*map(str, Level), "all"],
+        help="show findings of this impact and above (default: medium; all of the rules that --select names)",
+    )
 
 
 def add_settings(parser: argparse.ArgumentParser) -> None:
@@ -165,7 +176,7 @@ def _load(args: argparse.Namespace, seen: ScanInputs, report_unused_ignores: boo
     project = Project(seen.root, seen.files, config)
     project.explicit_files = frozenset(seen.paths)
     project.use_byte_gate = not args.no_gate
-    project.rule_names = frozenset(word for rule in (*loaded.rules, UNUSED_IGNORE) for word in (rule.code, rule.name))
+    project.rule_names = frozenset(word for rule in (*loaded.rules, UNUSED_IGNORE) for word in (rule.code, *rule.names))
     if args.estimate or args.estimate_with:
         _estimate(args, project, loaded, seen.found)
     if seen.stdin is not None:
@@ -229,10 +240,14 @@ def configuration(args: argparse.Namespace, paths: Sequence[Path]) -> tuple[Conf
 def _overlaid(args: argparse.Namespace, config: Config) -> Config:
     """The settings with the command line laid over them.
 
-    ``--select`` starts afresh: what the file selects or ignores was meant for its own selection.
+    ``--select`` starts afresh: what the file selects, ignores or hides was meant for its own selection. Who names rules
+    sees all that they find, unless ``--impact`` says otherwise.
     """
     if args.select:
         config = dataclasses.replace(config, select=tuple(args.select), ignore=(), extend_select=())
+    impact = getattr(args, "impact", None) or ("all" if args.select else None)
+    if impact:
+        config = dataclasses.replace(config, impact=level(impact), per_rule_impact={}, per_file_impact={})
     return dataclasses.replace(
         config,
         ignore=(*config.ignore, *args.ignore),
@@ -250,6 +265,7 @@ def check_choice(args: argparse.Namespace, settings: Config, loaded: Plugins) ->
     check_selectors([*args.select, *args.extend_select, *args.ignore], known, "command line")
     in_file = [*(settings.select or ()), *settings.extend_select, *settings.ignore]
     in_file += [word for words in settings.per_file_ignores.values() for word in words]
+    in_file += settings.per_rule_impact
     check_selectors(in_file, known, str(settings.source))
 
 

@@ -1,11 +1,12 @@
-"""Reporting only some findings: not those of the baseline, and with ``--diff`` only those that changes introduced."""
+"""Reporting only some findings: not those of the baseline, with ``--diff`` only those that changes introduced, and none
+whose impact is too low. A baseline holds findings of every impact, so that it stays as it is when levels change."""
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,12 +15,14 @@ from gpulint.config import ConfigError
 from gpulint.counting import counted
 from gpulint.escaping import path_first, say, shown_path
 from gpulint.finding import Severity
+from gpulint.impact_filter import ImpactFilter
 
 if TYPE_CHECKING:
     from gpulint.baseline import Baseline, Entry
     from gpulint.cli.inputs import Inputs
     from gpulint.fixing import NotAccepted
-    from gpulint.report import Report
+    from gpulint.project import Project
+    from gpulint.report import Report, Result
 
 
 def add_narrowing(parser: argparse.ArgumentParser) -> None:
@@ -58,6 +61,7 @@ class Narrowing:
         self._known = 0
         self._stale: list[Entry] = []
         self._elsewhere = 0
+        self.impact = ImpactFilter(inputs.project.config)
         self._baseline = None if args.no_baseline else load(args.baseline, inputs)
         self._diff = None
         if args.diff is not None:
@@ -66,7 +70,7 @@ class Narrowing:
             self._diff = Diff(inputs.project, args.diff)
 
     def apply(self, report: Report) -> None:
-        """Take known findings, and with ``--diff`` what is wrong with unchanged files, out of ``report``."""
+        """Take known findings, with ``--diff`` what is wrong with unchanged files, and low impact out of ``report``."""
         inputs = self._inputs
         if self._baseline is not None:
             split = self._baseline.split(report.results, inputs.project)
@@ -84,6 +88,7 @@ class Narrowing:
                 else dataclasses.replace(problem, is_error=False, is_warning=False)
                 for problem in report.problems
             ]
+        report.results = self.impact.shown(report.results)
 
     def print_notes(self) -> None:
         """Say on standard error what was left out, and which entries of the baseline are no longer needed."""
@@ -118,10 +123,17 @@ def load(explicit: Path | None, inputs: Inputs) -> Baseline | None:
     return None if path is None else baseline.read(path)
 
 
-def not_in_baseline(args: argparse.Namespace, inputs: Inputs) -> NotAccepted | None:
-    """What leaves the findings of the chosen baseline out of results; None if there is no baseline."""
+def not_shown(args: argparse.Namespace, inputs: Inputs) -> tuple[NotAccepted, ImpactFilter]:
+    """What leaves the findings of the chosen baseline, and those of low impact, out of results; and a filter that has
+    counted the latter once it was used."""
     known = None if args.no_baseline else load(args.baseline, inputs)
-    return None if known is None else lambda results, project: known.split(results, project).new
+    counts = ImpactFilter(inputs.project.config)
+
+    def shown(results: Sequence[Result], project: Project) -> Sequence[Result]:
+        counts.hidden.clear()
+        return counts.shown(results if known is None else known.split(results, project).new)
+
+    return shown, counts
 
 
 def stale(unmatched: Collection[Entry], known: Baseline, inputs: Inputs, report: Report) -> list[Entry]:

@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING, Any
 from gpulint.cli import CLEAN, FINDINGS, INTERNAL, MISUSE, caching, inputs, outputs
 from gpulint.cli.narrowing import Narrowing, add_narrowing
 from gpulint.cli.outputs import FOR_PEOPLE, Output
-from gpulint.cli.terminal import Progress, add_troubles, colour, columns, no_garbage_collection, print_troubles
+from gpulint.cli.terminal import (
+    Progress,
+    add_colour,
+    add_troubles,
+    colour,
+    columns,
+    hyperlinks,
+    no_garbage_collection,
+    print_troubles,
+)
 from gpulint.config import ConfigError
 from gpulint.escaping import no_command, printable, say
 from gpulint.reporters import WITHOUT_FIXES, Context, render
@@ -26,11 +35,14 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
     """Declare the command."""
     parser = commands.add_parser("scan", help="report GPU waste", description="Report GPU waste in files and folders.")
     inputs.add_arguments(parser)
+    inputs.add_impact(parser)
     add_narrowing(parser)
     output = parser.add_argument_group("output")
     outputs.add_arguments(output)
     output.add_argument("--statistics", action="store_true", help="count the findings of each rule")
     output.add_argument("--show-notes", action="store_true", help="list what was skipped, and why")
+    output.add_argument("--verbose", action="store_true", help="show every place of findings that repeat")
+    add_colour(output)
     output.add_argument("-q", "--quiet", action="store_true", help="print findings and errors only")
     output.add_argument("--exit-zero", action="store_true", help="exit 0 even if there are findings")
     ignores = parser.add_argument_group("suppressions")
@@ -71,7 +83,7 @@ def scan(args: argparse.Namespace) -> int:
     add_troubles(report, given)
     print_troubles(args, report, given)
     narrowing.print_notes()
-    _print_findings(args, report, given, wanted)
+    _print_findings(args, report, given, wanted, narrowing.impact.note)
     if report.errors or given.plugins.failures:
         return INTERNAL
     troubled = report.results or any(problem.is_error for problem in report.problems)
@@ -119,13 +131,26 @@ def _scanned(args: argparse.Namespace, wanted: list[Output]) -> tuple[Inputs, Na
     return given, narrowing, report
 
 
-def _print_findings(args: argparse.Namespace, report: Report, given: Inputs, wanted: list[Output]) -> None:
+def _print_findings(args: argparse.Namespace, report: Report, given: Inputs, wanted: list[Output], hidden: str) -> None:
     table = _statistics(report) if args.statistics else ""
     if not any(output.format in FOR_PEOPLE for output in wanted):
         sys.stderr.write(table)
+    if hidden and not args.quiet and not any(output.format in FOR_PEOPLE and output.file is None for output in wanted):
+        say(hidden)
     for output in wanted:
-        paint = colour() and output.file is None
-        context = Context(given.project, given.rules, Path.cwd(), paint, columns(110), args.quiet)
+        shown = output.file is None
+        context = Context(
+            given.project,
+            given.rules,
+            Path.cwd(),
+            colour=shown and colour(args.color),
+            width=columns(110),
+            columns=max(columns(600) - 12, 40) if shown else 600,
+            quiet=args.quiet,
+            verbose=args.verbose,
+            links=shown and hyperlinks(args.color),
+            hidden=hidden,
+        )
         text = render(output.format, report, context)
         output.write(text + table if output.format in FOR_PEOPLE else text)
 

@@ -76,14 +76,44 @@ def _where_to_report(report: Report) -> Iterator[str]:
         yield f"Everything else was checked. Please report errors of {plugin} {plugin.whom} {how}."
 
 
+def add_colour(group: argparse._ActionsContainer) -> None:
+    """Declare ``--color``."""
+    group.add_argument(
+        "--color", choices=("auto", "always", "never"), default="auto",
+        help="colours (default: auto, on a terminal unless NO_COLOR is set)",
+    )  # fmt: skip
+
+
 def is_terminal() -> bool:
     """Is standard output read by a person, on a terminal that can do more than print lines?"""
     return bool(os.environ.get("FORCE_COLOR")) or (sys.stdout.isatty() and os.environ.get("TERM") != "dumb")
 
 
-def colour() -> bool:
-    """Does standard output show colours?"""
-    return is_terminal() and not os.environ.get("NO_COLOR")
+def colour(choice: str = "auto") -> bool:
+    """Does standard output show colours? ``choice`` is that of ``--color``."""
+    return choice == "always" or (choice == "auto" and is_terminal() and not os.environ.get("NO_COLOR"))
+
+
+_WITH_LINKS = ("iTerm.app", "WezTerm", "vscode", "ghostty", "Hyper", "Tabby", "rio")
+"""Values of ``TERM_PROGRAM`` of terminals that show hyperlinks."""
+_NAME_LINKS = ("WT_SESSION", "KITTY_WINDOW_ID", "KONSOLE_VERSION", "ALACRITTY_WINDOW_ID", "DOMTERM")
+"""Variables that such terminals set."""
+
+
+def hyperlinks(choice: str = "auto") -> bool:
+    """Does standard output show hyperlinks? ``FORCE_HYPERLINK`` (0 or 1) decides if it is set; without colours none."""
+    forced = os.environ.get("FORCE_HYPERLINK")
+    if forced is not None or not colour(choice):
+        return forced not in (None, "", "0")
+    if not sys.stdout.isatty() or os.environ.get("CI"):
+        return False
+    vte = os.environ.get("VTE_VERSION", "")
+    return (
+        os.environ.get("TERM_PROGRAM") in _WITH_LINKS
+        or any(os.environ.get(name) for name in _NAME_LINKS)
+        or os.environ.get("TERM") in ("xterm-kitty", "xterm-ghostty", "foot", "alacritty")
+        or (vte.isdecimal() and int(vte) >= 5000)
+    )
 
 
 def columns(most: int) -> int:

@@ -16,10 +16,12 @@ from lsprotocol.types import (
 from gpulint import regex
 from gpulint.finding import Finding, Problem, Severity
 from gpulint.fix import Declined, Fix, Safety
+from gpulint.impact import Level
 from gpulint.lsp.places import Places
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.report import Result
+from gpulint.reporters.impact_text import impact_line
 from gpulint.source import Span
 from gpulint.suppress import UNUSED_IGNORE
 
@@ -93,7 +95,7 @@ def diagnostic(found: Finding, places: Places, *, related: bool) -> Diagnostic:
         places.range(found.path, _first_line(found.span)),
         # Code to copy, which follows in some texts, is in the hover.
         "\n".join(filter(None, (found.message, found.help.partition("\n")[0]))),
-        severity=_SEVERITIES[found.severity],
+        severity=DiagnosticSeverity.Hint if found.impact.level is Level.LOW else _SEVERITIES[found.severity],
         code=found.rule.code,
         code_description=CodeDescription(found.rule.url),
         source=SOURCE,
@@ -126,8 +128,8 @@ def hover(result: Result) -> str:
     """Why a finding costs GPU time and what to do, as Markdown."""
     found, rule = result.finding, result.finding.rule
     parts = [f"**{rule.code} {rule.name}**: {markdown(found.message)}", markdown(rule.why)]
-    if rule.evidence and "706" not in rule.why:
-        parts.append(f"*{markdown(rule.worth)}*")
+    if impact := impact_line(found.impact):
+        parts.append(f"*{markdown(impact)}*")
     advice, _, code = found.help.partition("\n")
     parts += [markdown(advice), f"```\n{code}\n```" if code else ""]
     if isinstance(result.fix, Declined):

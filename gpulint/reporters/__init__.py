@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from gpulint.report import Report
     from gpulint.rule import Rule
 
-FORMATS = ("full", "concise", "json", "sarif", "github", "gitlab", "junit", "rdjson")
-WITHOUT_FIXES = frozenset({"concise", "github", "gitlab", "junit"})
+FORMATS = ("full", "concise", "html", "json", "sarif", "github", "gitlab", "junit", "rdjson")
+WITHOUT_FIXES = frozenset({"github", "gitlab", "junit"})
 """Formats that show no fixes, so that none need be computed."""
 
 
@@ -36,8 +36,16 @@ class Context:
     colour: bool = False
     width: int = 110
     """Columns that prose is folded to."""
+    columns: int = 600
+    """Most columns of a line of source text that are shown."""
     quiet: bool = False
     """Findings only, without a summary."""
+    verbose: bool = False
+    """Every place of a repeated finding, not only the first one."""
+    links: bool = False
+    """Does the terminal show hyperlinks (OSC 8)?"""
+    hidden: str = ""
+    """What was left out of the report, as a sentence."""
     _names: dict[Path, str] = field(default_factory=dict, repr=False, compare=False)
     _cells: dict[Path, list[tuple[Fragment, SourceText]]] = field(default_factory=dict, repr=False, compare=False)
 
@@ -91,6 +99,8 @@ def as_json(value: object) -> str:
 
 def render(name: str, report: Report, context: Context) -> str:
     """The report in the format ``name`` (one of ``FORMATS``)."""
+    if name == "full" and not report.results:
+        name = "summary"  # which is all that is left, and fast to import
     module = importlib.import_module("gpulint.reporters." + ("json_" if name == "json" else name))
     text: str = module.render(report, context)
     return text

@@ -1,177 +1,225 @@
-"""The format for people: the source with the span underlined, what to do, and once for each rule why."""
+"""The format for people: findings by job, each cause once, with the source, what to do and the fix as a diff."""
 
 from __future__ import annotations
 
-import textwrap
-import unicodedata
-from collections.abc import Sequence
-from functools import lru_cache
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
-from gpulint import regex
 from gpulint.counting import counted
 from gpulint.escaping import no_command, printable
 from gpulint.finding import Severity
 from gpulint.fix import Declined, Fix
-from gpulint.report import Report, Result
+from gpulint.report import JobSummary, Report
 from gpulint.reporters import Context
-from gpulint.source import SourceText, Span
+from gpulint.reporters.excerpt import MAX_DIFF, Line, diff, excerpt
+from gpulint.reporters.grouping import Cause, Section, most_important, names_in, sections
+from gpulint.reporters.impact_text import impact_text, is_known, percent
+from gpulint.reporters.summary import summary
+from gpulint.reporters.terminal_text import Paint, folded, safe
+from gpulint.source import Span
 
-_TAB = 4
-_MAX_LINES = 4
-_LABEL = regex.compile(r"(  )(-->|(?:note|why|worth|do|fix(?: \(\w+\))?|no fix|see):)(?= )")
-_MAX_WIDTH = 600
-"""Most characters of a line that are shown."""
-_COLOURS = {Severity.ERROR: "31", Severity.WARNING: "33", Severity.INFO: "36"}
+_COLOURS = {Severity.ERROR: "1;31", Severity.WARNING: "1;33", Severity.INFO: "1;36"}
+_PLACE, _GUTTER, _HELP, _BOLD = "36", "1;34", "1;32", "1"
+_DIFF = {"-": "31", "+": "32", "gap": "2", "file": "1"}
+_FIRST = 3
+"""Findings that are named at the top."""
+_ENOUGH_FOR_FIRST = 4
+"""Causes from which on the top is needed."""
+_MOST_PLACES = 6
 
 
 def render(report: Report, context: Context) -> str:
-    """All findings, each with its excerpt, followed by a count."""
-    explained = set[str]()
-    blocks = []
-    for result in report.results:
-        code = result.finding.rule.code
-        blocks.append(_block(result, context, explain=code not in explained))
-        explained.add(code)
-    if context.quiet:
-        return "\n".join(blocks)
-    return "\n".join(blocks) + ("\n" if blocks else "") + summary(report) + "\n"
+    """All findings, followed by a count."""
+    page = _Page(context)
+    found = sections(report, context)
+    blocks = [page.start(found)] if not context.quiet else []
+    for section in found:
+        if found[0].job is not None:
+            blocks.append(page.heading(section))
+        blocks += [page.block(cause) for cause in section.causes]
+    if not context.quiet:
+        blocks.append([*map(safe, summary(report, context))])
+    return "".join("\n".join(block) + "\n" for block in _spaced(blocks))
 
 
-def summary(report: Report) -> str:
-    """``Found 3 findings (1 error, 2 warnings) in 2 files; 1 can be fixed (1 safely). 1 file could not be checked.``"""
-    failed = unchecked(report)
-    if report.results:
-        return f"{_found(report)} {failed}".rstrip()
-    return failed or "No findings."
+def _spaced(blocks: Sequence[list[str]]) -> Iterator[list[str]]:
+    """Those of ``blocks`` that say anything, with an empty line between them."""
+    filled = [block for block in blocks if block]
+    for number, block in enumerate(filled, 1):
+        yield block if number == len(filled) else [*block, ""]
 
 
-def unchecked(report: Report) -> str:
-    """``2 files could not be checked.``, empty if all were."""
-    failed = {problem.path for problem in report.problems if problem.is_error}
-    unread = failed - {result.finding.path for result in report.results}
-    partly = (failed | {error.path for error in report.errors}) - unread
-    parts = [f"{counted(len(unread), 'file')} could not be checked."] if unread else []
-    parts += [f"{counted(len(partly), 'file')} could not be checked completely."] if partly else []
-    return " ".join(parts)
+class _Page:
+    """Writes findings; why a rule's findings cost GPU time is said once."""
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self.paint = Paint(context.colour, context.links)
+        self.explained = set[str]()
+
+    # -- the top and the headings --------------------------------------------------------------------------------------
+
+    def start(self, found: Sequence[Section]) -> list[str]:
+        """What to do first, where there is too much to see at once."""
+        if sum(len(section.causes) for section in found) < _ENOUGH_FOR_FIRST:
+            return []
+        lines = [self.paint("Start with:", _BOLD)]
+        for number, (section, cause) in enumerate(most_important(found, _FIRST), 1):
+            first = cause.first
+            facts = [f"{first.impact.level} impact"] if is_known(first.impact) else []
+            facts += [counted(section.gpus, "GPU")] if section.gpus else []
+            if cause.is_fixable:
+                facts.append(f"fix: `gpulint fix{'' if cause.is_safely_fixable else ' --unsafe-fixes'}`")
+            more = f" ({', '.join(facts)})" if facts else ""
+            text = f"{first.rule.code} {self.context.place(first.path, first.span)}: {first.message}{more}"
+            lines += map(safe, folded(text, self.context.width, f"  {number}. ", "     "))
+        return lines
+
+    def heading(self, section: Section) -> list[str]:
+        """``==> Job 'small-lm' (job.yaml:24 -> train.py): 8 GPUs``; once for all that is in no job."""
+        if section.job is None:
+            return [self.paint("==> In no job with GPUs", _BOLD)]
+        job = section.job
+        facts = [counted(job.gpus, "GPU") if job.gpus else "GPUs"]
+        if section.lost is not None:
+            facts.append(f"an estimated {percent(section.lost)} of their time lost")
+        title = f"==> Job '{job.name}' ({self._steps(job)}): {', '.join(facts)}"
+        lines = [self.paint(safe(line), _BOLD) for line in folded(title, self.context.width, "", "    ")]
+        if section.others:
+            places = (self.context.place(one.place.path, one.place.span).rpartition(":")[0] for one in section.others)
+            run = "1 more job runs" if len(section.others) == 1 else f"{len(section.others):,} more jobs run"
+            text = f"{run} some of these files: {_listed([*places])}"
+            lines += map(safe, folded(text, self.context.width, "    ", "    "))
+        return lines
+
+    def _steps(self, job: JobSummary) -> str:
+        """``job.yaml:24 -> train.py``."""
+        launcher = self.context.place(job.place.path, job.place.span).rpartition(":")[0]
+        return " -> ".join(
+            [launcher, *(self.context.relative(path) for path in job.programs if path != job.place.path)]
+        )
+
+    # -- one finding ---------------------------------------------------------------------------------------------------
+
+    def block(self, cause: Cause) -> list[str]:
+        """A cause at its first place, and where else it is."""
+        found = cause.first
+        return [
+            *self._title(cause),
+            *self._source(found.path, found.span, _COLOURS[found.severity]),
+            *self._facts(cause),
+            *self._fix(cause),
+        ]
+
+    def _title(self, cause: Cause) -> Iterator[str]:
+        found = cause.first
+        level = f", {found.impact.level} impact" if is_known(found.impact) else ""
+        mark = "[*] " if cause.is_safely_fixable else ""
+        code = printable(found.rule.code)
+        text = f"{code} {mark}{found.rule.name} ({found.severity}{level}): {found.message}"
+        first, *more = map(safe, folded(text, self.context.width, "", "    "))
+        yield self.paint(self.paint.link(code, found.rule.url), _COLOURS[found.severity]) + self.paint(
+            first.removeprefix(code), _BOLD
+        )
+        for line in more:
+            yield self.paint(line, _BOLD)
+
+    def _source(self, path: Path, span: Span, colour: str) -> Iterator[str]:
+        lines = [*excerpt(self.context.source(path, span.cell), span, self.context.columns)]
+        gutter = max((len(str(line.number)) for line in lines if line.number is not None), default=1)
+        place = self.paint(safe(self.context.place(path, span)), _PLACE)
+        yield " " * gutter + self.paint("--> ", _GUTTER) + self.paint.link(place, _address(path))
+        yield from self._numbered(lines, gutter, colour)
+
+    def _numbered(self, lines: Sequence[Line], gutter: int, colour: str) -> Iterator[str]:
+        bar = self.paint("|", _GUTTER)
+        yield f"{' ' * gutter} {bar}"
+        for line in lines:
+            number = self.paint(f"{'' if line.number is None else line.number:>{gutter}}", _GUTTER)
+            text = self.paint(line.text, colour) if line.kind == "mark" else no_command(line.text)
+            yield f"{number} {bar} {text}".rstrip()
+
+    def _facts(self, cause: Cause) -> Iterator[str]:
+        found, rule = cause.first, cause.first.rule
+        yield from self._labelled("impact", impact_text(found.impact))
+        for place in found.related:
+            where = self.context.place(place.path, place.span)
+            yield from self._labelled("note", f"{where}: {place.message}".removesuffix(": "))
+        yield from self._labelled("also", _others(cause, self.context))
+        yield from self._labelled("same", _copies(cause, self.context))
+        explain = rule.code not in self.explained
+        self.explained.add(rule.code)
+        if explain:
+            yield from self._labelled("why", rule.why)
+        yield from self._labelled("help", found.help, _HELP)
+        if explain and not self.context.links:
+            yield from self._labelled("see", rule.url)
+
+    def _labelled(self, label: str, text: str, style: str = _BOLD) -> Iterator[str]:
+        if not text:
+            return
+        start = f"  {label}: "
+        first, *more = map(safe, folded(text, self.context.width, start, " " * len(start)))
+        yield f"  {self.paint(label + ':', style)}{first.removeprefix(start.rstrip())}"
+        yield from more
+
+    def _fix(self, cause: Cause) -> Iterator[str]:
+        fix = cause.results[0].fix
+        if isinstance(fix, Declined):
+            yield from self._labelled("no fix", fix.reason)
+        if not isinstance(fix, Fix):
+            return
+        yield from self._labelled(f"fix ({fix.safety})" if fix.edits else "fix", fix.description, _HELP)
+        lines = diff(fix, cause.first.path, self.context.source, self.context.columns)
+        if not lines:
+            return
+        hidden = len(lines) - MAX_DIFF
+        if hidden > 1:
+            lines = [*lines[:MAX_DIFF], Line(None, "gap", f"... {hidden} more lines; gpulint fix --diff shows all")]
+        gutter = max((len(str(line.number)) for line in lines if line.number and line.kind != "file"), default=1)
+        bar = self.paint("|", _GUTTER)
+        yield f"{' ' * gutter} {bar}"
+        for line in lines:
+            named = line.kind == "file"
+            shown = "" if line.number is None or named else line.number
+            text = self._file(line) if named else line.text
+            sign = line.kind if line.kind in "-+" else " "
+            changed = self.paint(f"{sign} {no_command(text)}".rstrip(), _DIFF.get(line.kind, ""))
+            yield f"{self.paint(f'{shown:>{gutter}}', _GUTTER)} {bar}{changed}"
+
+    def _file(self, line: Line) -> str:
+        """``background_uploads.py (new, 112 lines)``, or ``config.py:`` ahead of its changes."""
+        path = printable(self.context.relative(Path(line.text)))
+        return f"{path}:" if line.number is None else f"{path} (new, {counted(line.number, 'line')})"
 
 
-def _found(report: Report) -> str:
-    findings = [result.finding for result in report.results]
-    levels = [(level, sum(found.severity is level for found in findings)) for level in reversed(Severity)]
-    counts = ", ".join(
-        f"{count} info" if level is Severity.INFO else counted(count, str(level)) for level, count in levels if count
-    )
-    fixes = [result.fix.safety for result in report.results if isinstance(result.fix, Fix) and result.fix.edits]
-    files = len({found.path for found in findings})
-    fixable = f"; {len(fixes)} can be fixed ({fixes.count(fixes[0].SAFE)} safely)" if fixes else ""
-    return f"Found {counted(len(findings), 'finding')} ({counts}) in {counted(files, 'file')}{fixable}."
+def _others(cause: Cause, context: Context) -> str:
+    """``11 more places: a.py:3 ('mask'), b.py:9, ...``, empty if there are none."""
+    first, *rest = (result.finding for result in cause.results)
+    if not rest:
+        return ""
+    places = []
+    for found in rest[:_MOST_PLACES]:
+        names = names_in(found.message, first.message)
+        where = context.place(found.path, found.span).rpartition(":")[0]
+        places.append(f"{where} ({names})" if names else where)
+    return f"{counted(len(rest), 'more place')}: {_listed(places, len(rest))}"
 
 
-def _block(result: Result, context: Context, *, explain: bool) -> str:
-    """One finding; ``explain`` says why it costs GPU time, which is the same for all findings of a rule."""
-    found, rule = result.finding, result.finding.rule
-    colour = _COLOURS[found.severity]
-    head = printable(f" {rule.name} ({found.severity}): {found.message}")
-    lines = [_paint(printable(rule.code), colour, context) + head]
-    lines += [printable(f"  --> {context.place(found.path, found.span)}")]
-    lines += _excerpt(context.source(found.path, found.span.cell), found.span, colour, context)
-    lines += [
-        printable(f"  note: {context.place(place.path, place.span)}: {place.message}".rstrip(": "))
-        for place in found.related
-    ]
-    if explain:
-        lines += _wrapped("why", rule.why, context.width)
-        if "706" not in rule.why:
-            lines += _wrapped("worth", rule.worth, context.width)
-    lines += _wrapped("do", found.help, context.width)
-    if isinstance(result.fix, Fix):
-        label = "fix" if not result.fix.edits else f"fix ({result.fix.safety})"
-        lines += _wrapped(label, result.fix.description, context.width)
-    elif isinstance(result.fix, Declined):
-        lines += _wrapped("no fix", result.fix.reason, context.width)
-    if explain:
-        lines.append(printable(f"  see: {rule.url}"))
-    return "\n".join(_labelled(no_command(line), context) for line in [*lines, ""])
+def _copies(cause: Cause, context: Context) -> str:
+    """``in 3 copies of this file: b/train.py, ...``, empty if there are none."""
+    if not cause.copies:
+        return ""
+    these = "copy" if len(cause.copies) == 1 else "copies"
+    paths = [context.relative(path) for path in cause.copies]
+    return f"in {len(paths):,} {these} of this file: {_listed(paths)}"
 
 
-def _labelled(line: str, context: Context) -> str:
-    """``line`` with its label (``do:``) in bold, if it has one."""
-    match = _LABEL.match(line) if context.colour else None
-    return line if match is None else f"{match[1]}\033[1m{match[2]}\033[0m{line[match.end() :]}"
+def _listed(texts: Sequence[str], count: int | None = None) -> str:
+    """The first of ``texts``; dots for the others, of which there are ``count``."""
+    more = (count or len(texts)) > _MOST_PLACES
+    return ", ".join(texts[:_MOST_PLACES]) + (", ... (--verbose shows all)" if more else "")
 
 
-@lru_cache(maxsize=1000)
-def _wrapped(label: str, text: str, width: int) -> Sequence[str]:
-    """``label: text`` folded to the width; lines after the first (a Dockerfile to copy) stay as they are."""
-    if not text:
-        return []
-    first, *rest = (printable(line, keep="\t") for line in text.split("\n"))
-    folded = textwrap.wrap(
-        first,
-        width,
-        initial_indent=f"  {label}: ",
-        subsequent_indent=" " * (len(label) + 4),
-        break_long_words=False,  # paths and addresses stay whole
-        break_on_hyphens=False,
-    )
-    return folded + [f"    {line}" for line in rest]
-
-
-def _excerpt(source: SourceText, span: Span, colour: str, context: Context) -> list[str]:
-    """The lines of ``span``, each underlined where the span covers it."""
-    last = span.end_line - 1 if span.end_column == 1 and span.end_line > span.line else span.end_line
-    shown = range(span.line, min(last, span.line + _MAX_LINES - 1) + 1)
-    gutter = len(str(shown[-1]))
-    lines = [" " * gutter + " |"]
-    for number in shown:
-        text = source.line(number)
-        start = span.column - 1 if number == span.line else len(text) - len(text.lstrip())
-        end = span.end_column - 1 if number == span.end_line else len(text.rstrip())
-        text, start, end = _window(text, start, end)
-        lines.append(f"{number:>{gutter}} | {_display(text)}".rstrip())
-        before, marked = _width(text[:start]), _width(text[:end]) - _width(text[:start])
-        lines.append(" " * gutter + " | " + " " * before + _paint("^" * max(marked, 1), colour, context))
-    if last > shown[-1]:
-        lines.append(f"{'.' * gutter} | ... to line {last}")
-    return lines
-
-
-def _window(text: str, start: int, end: int) -> tuple[str, int, int]:
-    """The part of an overlong line around a span, with the span's place in it."""
-    if len(text) <= _MAX_WIDTH:
-        return text, start, end
-    first, last = max(start - _MAX_WIDTH // 3, 0), start + _MAX_WIDTH * 2 // 3
-    head, tail = "..." if first else "", "..." if last < len(text) else ""
-    shift = len(head) - first
-    return head + text[first:last] + tail, start + shift, min(end, last) + shift
-
-
-def _display(text: str) -> str:
-    """``text`` as printed: tabs as blanks, and what the terminal would obey as escapes."""
-    if text.isascii() and text.isprintable():
-        return text
-    shown, width = [], 0
-    for char in text:
-        if char == "\t":
-            char = " " * (_TAB - width % _TAB)
-        else:
-            char = printable(char)
-        shown.append(char)
-        width += _char_width(char) if len(char) == 1 else len(char)
-    return "".join(shown)
-
-
-def _width(text: str) -> int:
-    """Columns that ``_display(text)`` takes up in a terminal."""
-    shown = _display(text)
-    return len(shown) if shown.isascii() else sum(map(_char_width, shown))
-
-
-def _char_width(char: str) -> int:
-    if unicodedata.combining(char) or unicodedata.category(char) in ("Mn", "Me"):
-        return 0
-    return 2 if unicodedata.east_asian_width(char) in ("W", "F") else 1
-
-
-def _paint(text: str, colour: str, context: Context) -> str:
-    return f"\033[1;{colour}m{text}\033[0m" if context.colour else text
+def _address(path: Path) -> str:
+    return path.absolute().as_uri()

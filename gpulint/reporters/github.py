@@ -6,6 +6,7 @@ from gpulint.escaping import no_command, printable
 from gpulint.finding import Finding, Severity
 from gpulint.report import Report
 from gpulint.reporters import Context
+from gpulint.reporters.impact_text import impact_line
 
 _LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "notice"}
 
@@ -25,6 +26,8 @@ def _command(found: Finding, context: Context) -> str:
         # GitHub ignores columns of a place that spans lines.
         fields |= {"col": str(span.column), "endColumn": str(span.end_column)}
     listed = ",".join(f"{name}={_property(value)}" for name, value in fields.items())
+    if impact := impact_line(found.impact):
+        message += "\n" + printable(impact)
     if found.help:
         message += "\n" + "\n".join(printable(line) for line in found.help.splitlines())
     return f"::{_LEVELS[found.severity]} {listed}::{_data(message)}"

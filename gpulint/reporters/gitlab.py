@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpulint.finding import Severity
+from gpulint.finding import Finding, Severity
 from gpulint.fingerprint import fingerprints
+from gpulint.impact import Level
 from gpulint.report import Report, Result
 from gpulint.reporters import Context, as_json
+from gpulint.reporters.impact_text import is_known
 
 _LEVELS = {Severity.ERROR: "critical", Severity.WARNING: "major", Severity.INFO: "info"}
+_COSTS = {Level.HIGH: "critical", Level.MEDIUM: "major", Level.LOW: "minor"}
+_WORST = (Severity.ERROR, Level.HIGH)
 
 
 def render(report: Report, context: Context) -> str:
@@ -19,6 +23,13 @@ def render(report: Report, context: Context) -> str:
     return as_json(findings)
 
 
+def _severity(found: Finding) -> str:
+    """GitLab sorts by it, so that what a finding costs decides where that is known."""
+    if not is_known(found.impact):
+        return _LEVELS[found.severity]
+    return "blocker" if (found.severity, found.impact.level) == _WORST else _COSTS[found.impact.level]
+
+
 def _finding(result: Result, mark: str, context: Context) -> dict[str, Any]:
     found = result.finding
     span, where = context.in_file(found.path, found.span)
@@ -26,6 +37,6 @@ def _finding(result: Result, mark: str, context: Context) -> dict[str, Any]:
         "description": f"{where}{found.message}" + (f". {found.help}" if found.help else ""),
         "check_name": f"{found.rule.code} {found.rule.name}",
         "fingerprint": mark,
-        "severity": _LEVELS[found.severity],
+        "severity": _severity(found),
         "location": {"path": context.relative(found.path), "lines": {"begin": span.line, "end": span.end_line}},
     }

@@ -11,6 +11,7 @@ from gpulint.escaping import printable
 from gpulint.finding import Finding
 from gpulint.report import Report
 from gpulint.reporters import Context
+from gpulint.reporters.impact_text import impact_line, is_known
 
 _NOT_XML = regex.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -38,6 +39,9 @@ def render(report: Report, context: Context) -> str:
         span, _ = context.in_file(found.path, found.span)
         made.set("file", _text(path))
         made.set("line", str(span.line))
+        if is_known(found.impact):
+            properties = SubElement(made, "properties")
+            SubElement(properties, "property", name="impact", value=str(found.impact.level))
         failure = SubElement(made, "failure", type=found.rule.code, message=_text(found.message))
         failure.text = _text(_explained(found, context))
     for problem in report.problems:
@@ -56,8 +60,9 @@ def render(report: Report, context: Context) -> str:
 
 def _explained(found: Finding, context: Context) -> str:
     lines = [f"{context.place(found.path, found.span)}: {found.message}", f"why: {found.rule.why}"]
+    lines += filter(None, [impact_line(found.impact)])
     lines += [f"note: {context.place(place.path, place.span)}: {place.message}" for place in found.related]
-    return "\n".join([*lines, f"do: {found.help}"] if found.help else lines) + f"\nsee: {found.rule.url}"
+    return "\n".join([*lines, f"help: {found.help}"] if found.help else lines) + f"\nsee: {found.rule.url}"
 
 
 def _error(case: Element, kind: str, message: str, line: int | None = None) -> None:

@@ -15,6 +15,7 @@ from gpulint.finding import Severity
 from gpulint.fix import Edit, Fix
 from gpulint.report import Report, Result
 from gpulint.reporters import Context, as_json
+from gpulint.reporters.impact_text import impact_line
 from gpulint.source import SourceText, Span
 
 _SOURCE = {"name": "gpulint", "url": "https://github.com/gpulint/gpulint"}
@@ -33,7 +34,7 @@ def _diagnostic(result: Result, context: Context) -> dict[str, Any]:
     found = result.finding
     _, where = context.in_file(found.path, found.span)
     made: dict[str, Any] = {
-        "message": f"{where}{found.message}" + (f"\n{found.help}" if found.help else ""),
+        "message": "\n".join(filter(None, (f"{where}{found.message}", impact_line(found.impact), found.help))),
         "location": _location(found.path, found.span, context),
         "severity": _LEVELS[found.severity],
         "code": {"value": found.rule.code, "url": found.rule.url},

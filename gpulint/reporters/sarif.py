@@ -11,8 +11,10 @@ from gpulint import __version__
 from gpulint.finding import Problem, Severity
 from gpulint.fingerprint import fingerprints
 from gpulint.fix import Edit, Fix
+from gpulint.impact import Impact, Level
 from gpulint.report import Report, Result
 from gpulint.reporters import Context, as_json
+from gpulint.reporters.impact_text import impact_text, is_known
 from gpulint.rule import Rule
 from gpulint.source import Span
 
@@ -80,7 +82,18 @@ def _result(result: Result, index: int, mark: str, context: Context) -> dict[str
         "message": {"text": " ".join(filter(None, (found.message + ".", found.help)))},
         "locations": [_location(found.path, found.span, context)],
         "partialFingerprints": {"gpulint/v1": mark},
+        "properties": {"impact": str(found.impact.level)},
     }
+    advice, _, code = found.help.partition("\n")
+    if code:
+        made["message"]["markdown"] = f"{found.message}. {advice}\n\n```\n{code}\n```"
+    if is_known(found.impact):
+        made["rank"] = _rank(found.impact)
+        made["properties"] |= {"impactBasis": impact_text(found.impact)}
+    if found.impact.gpu_share is not None:
+        made["properties"]["gpuShare"] = [*found.impact.gpu_share]
+    if found.impact.gpu_hours is not None:
+        made["properties"]["gpuHours"] = [*found.impact.gpu_hours]
     if found.related:
         made["relatedLocations"] = [
             {
@@ -94,6 +107,12 @@ def _result(result: Result, index: int, mark: str, context: Context) -> dict[str
     if isinstance(result.fix, Fix) and result.fix.edits and not result.fix.files:
         made["fixes"] = [_fix(result.fix, context)]
     return made
+
+
+def _rank(impact: Impact) -> float:
+    """SARIF's rank from 0 to 100: a third for each level, within it by the share of GPU time that is lost."""
+    within = sum(impact.gpu_share) / 2 if impact.gpu_share is not None else 0.5
+    return round(100 * (impact.level - Level.LOW + min(within, 1)) / len(Level), 1)
 
 
 def _fix(fix: Fix, context: Context) -> dict[str, Any]:

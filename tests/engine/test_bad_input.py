@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ def scan(run: Any, tree: Path) -> Callable[[str, bytes], tuple[int, list[str], l
         (tree / "good.py").write_text("WASTE\n")
         code, out, err = run("scan", "--output-format", "concise", "--show-notes")
         assert "Traceback" not in err
-        places = [line.split(": ")[0] for line in out.splitlines()]
+        places = [line.split(": ")[0] for line in out.splitlines() if ": TST" in line]
         assert "good.py:1:1" in places
         places.remove("good.py:1:1")
         return code, places, err.splitlines()
@@ -121,7 +122,7 @@ def test_a_rule_that_raises_costs_itself_on_that_file(run: Any, tree: Path) -> N
     (tree / "b.py").write_text("BOOM = WASTE\n")
     code, out, err = run("scan", "--output-format", "concise")
     assert code == 3
-    assert [line.split()[1] for line in out.splitlines()] == ["TST101", "TST201", "TST101"]
+    assert re.findall(r"TST\d+", out) == ["TST101", "TST201", "TST101"]
     first, last = err.splitlines()
     assert first.startswith(
         "a.py: error in TST201 of the plugin words: RuntimeError: this rule is broken at conftest.py:"

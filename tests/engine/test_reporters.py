@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -9,26 +10,49 @@ from typing import Any
 import jsonschema
 import pytest
 
+from gpulint import engine
+from gpulint.impact import Impact
+
 SCHEMA = json.loads((Path(__file__).parent / "data" / "sarif-schema-2.1.0.json").read_text())
+
+
+@pytest.fixture(autouse=True)
+def unknown_impact(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is known of what findings cost; ``test_report_groups`` has those of which it is."""
+    real = engine.run
+
+    def scan(*arguments: Any, **options: Any) -> Any:
+        report = real(*arguments, **options)
+        report.results = [
+            dataclasses.replace(result, finding=dataclasses.replace(result.finding, impact=Impact()))
+            for result in report.results
+        ]
+        return report
+
+    monkeypatch.setattr(engine, "run", scan)
 
 
 def test_full(run: Any, tree: Path) -> None:
     (tree / "a.py").write_text("one = 1\ntwo = WASTE  # comment\n")
     _, out, _ = run("scan")
     assert out == (
-        "TST101 waste-word (warning): the word WASTE\n"
-        "  --> a.py:2:7\n"
+        "TST101 [*] waste-word (warning): the word WASTE\n"
+        " --> a.py:2:7\n"
         "  |\n"
+        "1 | one = 1\n"
         "2 | two = WASTE  # comment\n"
         "  |       ^^^^^\n"
         "  note: a.py:2:7: the same place\n"
         "  why: Words are not free.\n"
-        "  worth: API Misuse, in the library dimension: 3.97% of the study's 706 issues\n"
-        "  do: Write FIXED.\n"
-        "  fix (safe): Write FIXED instead.\n"
+        "  help: Write FIXED.\n"
         "  see: https://gpulint.github.io/gpulint/rules/tst101-waste-word/\n"
+        "  fix (safe): Write FIXED instead.\n"
+        "  |\n"
+        "2 |- two = WASTE  # comment\n"
+        "  |+ two = FIXED  # comment\n"
         "\n"
-        "Found 1 finding (1 warning) in 1 file; 1 can be fixed (1 safely).\n"
+        "Found 1 finding (1 warning) in 1 file.\n"
+        "[*] 1 fixable with `gpulint fix --apply`.\n"
     )
 
 
@@ -75,12 +99,7 @@ def test_json(run: Any, tree: Path) -> None:
         "category": "API Misuse",
         "dimension": "library",
         "severity": "warning",
-        "impact": {
-            "level": "medium",
-            "basis": "no figure for this rule, so by its severity",
-            "gpu_share": None,
-            "gpu_hours": None,
-        },
+        "impact": {"level": "medium", "basis": "", "gpu_share": None, "gpu_hours": None},
         "message": "the word WASTE",
         "why": "Words are not free.",
         "worth": "API Misuse, in the library dimension: 3.97% of the study's 706 issues",
@@ -206,17 +225,17 @@ def test_github_escapes(run: Any, tree: Path, notebook: Any) -> None:
 
 def test_full_explains_a_rule_once(run: Any, tree: Path) -> None:
     (tree / "a.py").write_text("WASTE\nWASTE\nHINT\n")
-    out = run("scan")[1]
-    assert out.count("TST101 waste-word") == out.count("  do: Write FIXED.") == 2
+    out = run("scan", "--verbose")[1]
+    assert out.count("TST101 [*] waste-word") == out.count("  help: Write FIXED.") == 2
     assert out.count("  why: Words are not free.") == 2  # TST101's and TST102's
     assert out.count("  see: https://gpulint.github.io/gpulint/rules/tst101-waste-word/") == 1
 
 
 def test_full_does_not_break_paths(run: Any, tree: Path) -> None:
-    from gpulint.reporters.full import _wrapped
+    from gpulint.reporters.terminal_text import folded
 
     path = "/mnt/blob/some-folder/" + "with-hyphens-" * 8
-    assert any(path in line for line in _wrapped("do", f"write to {path} less often", 40))
+    assert any(path in line for line in folded(f"write to {path} less often", 40))
 
 
 def test_the_summary_counts_what_was_not_checked(run: Any, tree: Path) -> None:
@@ -227,7 +246,8 @@ def test_the_summary_counts_what_was_not_checked(run: Any, tree: Path) -> None:
     code, out, _ = run("scan")
     assert code == 1
     failed = " 1 file could not be checked. 2 files could not be checked completely."
-    assert out.splitlines()[-1].endswith(" can be fixed (3 safely)." + failed)
+    assert out.splitlines()[-2].endswith(" in 3 files." + failed)
+    assert out.splitlines()[-1] == "[*] 3 fixable with `gpulint fix --apply`."
     for name in "abc":
         (tree / f"{name}.py").unlink()
     assert run("scan")[1] == "1 file could not be checked.\n"

@@ -1,6 +1,7 @@
 """The pieces between the protocol and gpulint: units of positions, texts under change, notebooks as JSON, settings."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -11,6 +12,7 @@ from gpulint.config import Config
 from gpulint.documents.base import decode
 from gpulint.documents.notebook_places import fragments
 from gpulint.engine import Result
+from gpulint.impact import Impact, Level
 from gpulint.lsp.buffers import Buffer, encoded
 from gpulint.lsp.diagnostics import diagnostic, hover
 from gpulint.lsp.places import Places
@@ -171,6 +173,22 @@ def test_a_diagnostic_is_about_one_line_and_says_no_more_than_two(several_lines)
     made = diagnostic(several_lines, places, related=False)
     assert made.range == types.Range(types.Position(0, 0), types.Position(0, len("def f(x):")))
     assert made.message == "__getitem__ reads <files>\nRead it once in __init__ (*not* in `__getitem__`):"
+
+
+def test_low_impact_is_a_hint_and_a_hover_tells_it(several_lines):
+    project = Project(several_lines.path.parent, [several_lines.path], Config(base=several_lines.path.parent))
+    places = Places(project, {}, Positions())
+    severities = {}
+    for level in Level:
+        found = replace(several_lines, impact=Impact(level, "once per run"))
+        severities[level] = diagnostic(found, places, related=False).severity
+        assert f"*{level} impact: once per run*" in hover(Result(found))
+    assert severities == {
+        Level.LOW: types.DiagnosticSeverity.Hint,
+        Level.MEDIUM: types.DiagnosticSeverity.Warning,
+        Level.HIGH: types.DiagnosticSeverity.Warning,
+    }
+    assert "impact" not in hover(Result(several_lines))
 
 
 def test_a_hover_is_markdown(several_lines):

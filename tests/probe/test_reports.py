@@ -66,7 +66,7 @@ def test_the_page_says_what_was_lost_why_and_what_to_do(analysis: Analysis) -> N
     assert "SM activity" in text
     assert "below the ICSE 2024 study's 50% threshold" in text
     assert "in 96 s pauses every 168 s: train.py:140: torch.save writes to a mount (GPU211)" in text
-    assert "do: save in a thread" in text
+    assert "help: save in a thread" in text
     assert "also: up.py:3: uploads in the loop (GPU341)" in text
     assert "1 more finding of `gpulint scan` without a loss in this run" in text
     assert "60 s of package installation" in text

@@ -9,6 +9,7 @@ import pytest
 
 from gpulint import engine, plugins
 from gpulint.config import Config
+from gpulint.finding import Finding
 from gpulint.project import Project
 from gpulint.selection import select
 
@@ -79,3 +80,98 @@ def test_help_speaks_of_the_program(tmp_path: Path, code: str, program: str, par
         assert part.replace("'", '"') in advice.replace("'", '"')
     if code != "GPU331":
         ast.parse("\n".join(snippet))
+
+
+STEP = """\
+import torch
+
+for step, batch in enumerate(train_loader):
+    loss = net(batch.cuda(non_blocking=True))
+    loss.backward()
+    optimizer.step()
+    {}
+"""
+COPY = """\
+import torch
+from torch.utils.data import DataLoader
+
+for images, labels in DataLoader(birds, num_workers=8, pin_memory=True):
+    net(images.cuda(), labels.cuda()).backward()
+    optimizer.step()
+"""
+MAP = """\
+import datasets, torch
+
+rows = datasets.load_from_disk("rows")
+rows = rows.map(lambda row: tokenizer(row["text"]), num_proc=1)
+for batch in rows:
+    net(batch.cuda()).backward()
+    optimizer.step()
+"""
+SET = """\
+import torch, torchvision
+
+birds = torchvision.datasets.CIFAR10("data", download=True)
+for batch in torch.utils.data.DataLoader(birds):
+    net(batch.cuda()).backward()
+    optimizer.step()
+"""
+FETCH = SET.replace(
+    'birds = torchvision.datasets.CIFAR10("data", download=True)', "urllib.request.urlretrieve(URL, path)"
+).replace("import torch, torchvision", 'import torch, urllib.request\nURL = "https://example.org/birds.zip"')
+SAVE = """\
+import argparse, torch
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--save-every", type=int, default=0)
+args = parser.parse_args()
+for epoch in range(90):
+    for images in train_loader:
+        net(images.cuda()).backward()
+        optimizer.step()
+    if args.save_every > 0 and epoch % args.save_every == 0:
+        torch.save(net.state_dict(), "/mnt/blob/net.pt")
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "program", "text"),
+    [
+        ("GPU305", STEP.format("total += loss.item()"), "accumulate with `.detach()`"),
+        ("GPU305", STEP.format("if loss.item() > best: best = 1"), "decide on the GPU"),
+        ("GPU305", STEP.format("n = int(loss.item()); rows = torch.zeros(n)"), "take the size from the host"),
+        ("GPU302", COPY, "pass `non_blocking=True` to these copies"),
+        ("GPU302", COPY.replace(", pin_memory=True", ""), "to these copies and pin the loader's memory"),
+        ("GPU311", MAP, "set `num_proc=` of rows.map to the job's CPU cores"),
+        ("GPU311", MAP.replace(", num_proc=1", ""), "pass `num_proc=` to rows.map with the job's CPU cores"),
+        ("GPU331", SET, "with its folder on storage that the job sees, and pass `download=False` in the job"),
+        ("GPU331", FETCH, "fetch it with `curl -LO` before the job (login node, CPU step, image build)"),
+    ],
+)
+def test_advice_fits_the_case(tmp_path: Path, code: str, program: str, text: str) -> None:
+    (finding,) = found_in(tmp_path, code, program)
+    assert text in finding.help
+
+
+def test_advice_does_not_name_what_is_done_already(tmp_path: Path) -> None:
+    (finding,) = found_in(tmp_path, "GPU302", COPY)
+    assert "pin" not in finding.help
+
+
+def test_a_copy_marks_all_that_it_names(tmp_path: Path) -> None:
+    (finding,) = found_in(tmp_path, "GPU302", COPY)
+    line = COPY.splitlines()[finding.span.line - 1]
+    assert line[finding.span.column - 1 : finding.span.end_column - 1] == "images.cuda(), labels.cuda()"
+
+
+def test_a_checkpoint_that_is_off_by_default_says_so(tmp_path: Path) -> None:
+    assert [found.message.partition("; ")[2] for found in found_in(tmp_path, "GPU211", SAVE)] == ["off by default"]
+    on = SAVE.replace("default=0", "default=5")
+    assert [found.message.partition("; ")[2] for found in found_in(tmp_path, "GPU211", on)] == [""]
+
+
+def found_in(folder: Path, code: str, program: str) -> list[Finding]:
+    path = folder / "train.py"
+    path.write_text(program)
+    project = Project(folder, [path], Config(base=folder))
+    return [item.finding for item in engine.run(project, [path], select(LOADED.rules, [code], (), ())).results]

@@ -5,7 +5,7 @@ Why it costs GPU time
 ACME's home folders are on one small NFS server. ``torch.save`` returns only when the server has the whole file, and
 the GPUs wait meanwhile.
 
-When it is right not to change
+When to ignore this rule
 Small files, written seldom.
 
 Fix safety

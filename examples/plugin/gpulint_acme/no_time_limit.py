@@ -5,7 +5,7 @@ Why it costs GPU time
 The scheduler fills gaps with short jobs only if it knows how long they run. On ACME's cluster a job without a limit
 counts as seven days long, and one that hangs holds its GPUs for as long.
 
-When it is right not to change
+When to ignore this rule
 The script is always submitted with ``sbatch --time=...``.
 
 Fix safety

@@ -10,7 +10,7 @@ Why it costs GPU time
 A copy from pageable memory goes through a staging buffer and blocks the host, so the GPU waits for every batch.
 Inefficient host-GPU data transfer is the most frequent category of the study: 27.9% of 706 issues in 400 jobs.
 
-When it is right not to change
+When to ignore this rule
 The program runs on the CPU only; the data set yields CUDA tensors already (pinning them raises an error); host
 memory is so short that page-locked buffers would make the machine swap.
 
@@ -157,7 +157,7 @@ RULE = Rule(
     reads=("loader", "mover", "hook"),
     tokens=((*gate_words("loader"), "Loader", "dataloader_pin_memory", "pin_mem", "PIN_MEM", "prepare_dataloader"),),
     summary="DataLoader feeds a GPU from pageable memory",
-    why="copies from pageable memory block the host, so the GPU waits for every batch (27.9% of 706 issues)",
+    why="copies from pageable memory block the host, so the GPU waits for every batch",
     evidence=(Evidence("27.9% of 706 issues in 400 jobs with GPU utilization of 50% or less"),),
     check=check,
     cost=Cost("pageable-transfer"),

@@ -11,7 +11,7 @@ Why it costs GPU time
 Samples are read, decoded and collated in the training process, between two steps, while the GPU waits. Inefficient
 host-GPU data transfer is the most frequent category of the study: 27.9% of 706 issues in 400 jobs.
 
-When it is right not to change
+When to ignore this rule
 The data set is small and in memory, so that a worker's copy costs more than the work; the stream cannot be split
 between processes; the samples are on the GPU already; the data set is not safe to use after a fork.
 
@@ -235,7 +235,7 @@ RULE = Rule(
     ),
     code_tokens=((*gate_words("loader", "batch-maker"), "Loader", "dataloader_num_workers", "prepare_dataloader"),),
     summary="DataLoader prepares batches in the training process",
-    why="the GPU waits while the training process itself reads and collates samples (27.9% of the study's 706 issues)",
+    why="the GPU waits while the training process itself reads and collates samples",
     evidence=(Evidence("27.9% of 706 issues in 400 jobs with GPU utilization of 50% or less"),),
     check=check,
     cost=Cost("in-process-loading"),

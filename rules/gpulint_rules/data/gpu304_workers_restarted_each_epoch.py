@@ -10,7 +10,7 @@ At the start of every epoch all worker processes are started anew and the GPU wa
 for large data sets or many imports this takes from seconds to minutes. Inefficient host-GPU data transfer is the
 most frequent category of the study: 27.9% of 706 issues in 400 jobs.
 
-When it is right not to change
+When to ignore this rule
 The data set changes between epochs (workers would keep their old copy); memory is short (training and evaluation
 workers then live at the same time); epochs are so long that the start does not show.
 
@@ -168,7 +168,7 @@ RULE = Rule(
     reads=("loader",),
     tokens=((*gate_words("loader"), "Loader"),),
     summary="DataLoader restarts its worker processes in every epoch",
-    why="the GPU waits at the start of every epoch until new workers deliver (27.9% of the study's 706 issues)",
+    why="the GPU waits at the start of every epoch until new workers deliver",
     evidence=(Evidence("27.9% of 706 issues in 400 jobs with GPU utilization of 50% or less"),),
     check=check,
     cost=Cost("worker-start"),

@@ -14,7 +14,7 @@ The host can queue kernels ahead of the GPU. Each of these calls waits until the
 idles until the host has queued the next kernels. Inefficient host-GPU data transfer is the most frequent category of
 the study: 27.9% of 706 issues in 400 jobs.
 
-When it is right not to change
+When to ignore this rule
 The value is needed at that iteration (a stopping criterion, a skipped step; actions for an environment on the host
 are never reported); the iteration is so long that one wait does not show.
 
@@ -58,6 +58,7 @@ from gpulint.training.phases import (
 )
 from gpulint.workload.sample_preprocessing import is_held_out
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, ModuleIndex, NodeRef, last_name
+from gpulint_rules.data.read_uses import use_of_read
 
 _ELEMENTS = 16
 """Elements of an evaluation batch, where the number is unknown (assumed)."""
@@ -84,7 +85,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             document.path,
             module.syntax.span(sync.node),
             _message(module, sync, context),
-            help=_help(sync, context),
+            help=_help(module, sync, context),
             severity=Severity.INFO if sync.kind is SyncKind.TEST else None,
             related=_way(context),
             cost=_cost(sync, context, in_loop[context.loop.node]),
@@ -246,7 +247,7 @@ def _message(module: ModuleIndex, sync: SyncPoint, context: LoopContext) -> str:
     return f"'{text}' makes the host wait for the GPU on every training iteration"
 
 
-def _help(sync: SyncPoint, context: LoopContext) -> str:
+def _help(module: ModuleIndex, sync: SyncPoint, context: LoopContext) -> str:
     if context.role is Role.EVAL:
         return "copy the whole tensor once, before the loop over its elements (`values = tensor.tolist()`)"
     if sync.kind is SyncKind.BARRIER:
@@ -257,6 +258,11 @@ def _help(sync: SyncPoint, context: LoopContext) -> str:
         return "let `GradScaler` skip bad steps, or test every N iterations on a value accumulated on the GPU"
     if sync.kind is SyncKind.FORMAT:
         return "log every N iterations, and call `.item()` only there"
+    use = use_of_read(module, sync.node)
+    if use == "decides":
+        return "decide on the GPU (`torch.where`, a mask), or test every N iterations"
+    if use == "sizes":
+        return "take the size from the host: keep lengths on the CPU when the batch is made, or pad to a fixed size"
     return "accumulate with `.detach()` on the GPU and read the sum every N iterations or after the epoch"
 
 
@@ -295,7 +301,7 @@ RULE = Rule(
     reads=("sync", "hook"),
     may_fire=_may_fire,
     summary="the host waits for the GPU on every training iteration, or for each element in evaluation",
-    why="each wait empties the GPU's queue, which idles while the host queues the next step (27.9% of 706 issues)",
+    why="each wait empties the GPU's queue, which idles while the host queues the next step",
     evidence=(Evidence("27.9% of 706 issues in 400 jobs with GPU utilization of 50% or less"),),
     check=check,
     cost=Cost("host-wait"),

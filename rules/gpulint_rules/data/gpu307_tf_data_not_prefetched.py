@@ -14,7 +14,7 @@ Without ``prefetch`` the next batch is prepared only when the step has ended, an
 ``num_parallel_calls`` one core transforms all samples. Inefficient host-GPU data transfer is the most frequent
 category of the study: 27.9% of 706 issues in 400 jobs.
 
-When it is right not to change
+When to ignore this rule
 Host memory has no room for one more batch; the mapped function must see the samples one after the other.
 
 Fix safety
@@ -239,7 +239,7 @@ RULE = Rule(
     kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK}),
     tokens=(("tensorflow",),),
     summary="a tf.data pipeline prepares batches while the GPU waits",
-    why="each batch is prepared only after the step before it has ended (27.9% of the study's 706 issues)",
+    why="each batch is prepared only after the step before it has ended",
     evidence=(Evidence("27.9% of 706 issues in 400 jobs with GPU utilization of 50% or less"),),
     check=check,
     cost=Cost("no-prefetch"),

@@ -12,7 +12,7 @@ Why it costs GPU time
 The GPU waits whenever the CPU prepares batches more slowly than the model uses them. Data preprocessing is
 4.0% of the study's 706 issues.
 
-When it is right not to change
+When to ignore this rule
 A profile shows that the loader keeps up: enough worker processes, small items, results cached after the first
 epoch.
 
@@ -94,15 +94,14 @@ def _per_item(module: ModuleIndex, project: Project) -> Iterator[Finding]:
         if owner is not None and _STAND_IN.search(owner.name):
             continue
         name = f"{owner.name}.{heavy.function.name}" if owner is not None else heavy.function.name
-        streams = heavy.function.name == "__iter__"
-        unit = "item" if streams or heavy.function.name == "__getitem__" else "batch"
+        unit = "item" if heavy.function.name in ("__getitem__", "__iter__") else "batch"
         yield RULE.finding(
             module.path,
-            module.syntax.span(heavy.call if streams else heavy.function),
+            module.syntax.span(heavy.call),
             f"{name} {heavy.work} on the CPU for every {unit}",
             help=_advice(heavy.work, owner, heavy.function),
             payload=Preprocessing(heavy.work, name),
-            related=(Place(module.path, module.syntax.span(heavy.call), "here"),),
+            related=(Place(module.path, module.syntax.head(heavy.function), f"runs for every {unit}"),),
         )
 
 
@@ -130,7 +129,8 @@ def _maps(module: ModuleIndex, project: Project) -> Iterator[Finding]:
         if mapped is None or not isinstance(call.func, ast.Attribute) or _maps_held_out(module, call):
             continue
         workers = project.fact(Arguments).of(module, call, "num_proc")
-        if not workers.is_absent and not project.fact(Arguments).value(module, call, "num_proc").every(
+        one = not workers.is_absent
+        if one and not project.fact(Arguments).value(module, call, "num_proc").every(
             lambda value: value in (None, 0, 1)
         ):
             continue
@@ -142,8 +142,8 @@ def _maps(module: ModuleIndex, project: Project) -> Iterator[Finding]:
             module.syntax.span(call),
             f"{base}.map {work} of the whole data set in one process before training".replace("text of", "the text of"),
             help=(
-                f"add `num_proc=` with the CPU cores of the job to {base}.map, or map once in a CPU step and "
-                "load the result"
+                f"{f'set `num_proc=` of {base}.map' if one else f'pass `num_proc=` to {base}.map with'}"
+                f"{' to' if one else ''} the job's CPU cores, or map once in a CPU step and load the result"
             ),
             payload=Preprocessing(work, name),
             cost=Cost("cpu-pass"),
@@ -233,10 +233,7 @@ RULE = Rule(
         ),
     ),
     summary="CPU prepares training data item by item",
-    why=(
-        "the GPU waits whenever the CPU prepares batches more slowly than the model uses them (4.0% of "
-        "the study's 706 issues)"
-    ),
+    why="the GPU waits whenever the CPU prepares batches more slowly than the model uses them",
     evidence=(Evidence("4.0% of 706 issues in 400 jobs with GPU utilization of 50% or less"),),
     check=check,
     cost=Cost("sample-work"),

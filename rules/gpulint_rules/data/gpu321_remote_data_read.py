@@ -11,7 +11,7 @@ Why it costs GPU time
 Every read waits for the network, and it is repeated in each epoch. Remote Data Read is one of the study's
 fifteen categories.
 
-When it is right not to change
+When to ignore this rule
 A streaming library that prefetches and caches; data too large for any local disk; a read once at start.
 
 Fix safety

@@ -17,7 +17,7 @@ Why it costs GPU time
 The GPUs are held while bytes come over the internet, once per job and often once per rank; a slow or failing
 server stops the job. External Data Usage is one of the study's fifteen categories.
 
-When it is right not to change
+When to ignore this rule
 The files are staged before the job and the call only finds them; the job may use the internet and the
 download is seconds.
 
@@ -34,6 +34,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from gpulint import regex
 from gpulint.documents.base import Document
@@ -67,6 +68,9 @@ from gpulint.workspace.module_index import ModuleIndex, last_name
 _FROM_HUB = """download it before the job, and forbid downloads in the job:
 hf download {}  # on the login node or in the image, with HF_HOME on storage that the job sees
 export HF_HUB_OFFLINE=1  # in the job"""
+_BEFORE = "before the job (login node, CPU step, image build)"
+_STORAGE = "storage that the job sees"
+_LONGEST_CALL = 80
 _EXISTS = frozenset({"isdir", "isfile", "exists", "is_dir", "is_file"})
 
 
@@ -203,13 +207,17 @@ def _finding(document: Document, module: ModuleIndex, item: Download, *held: Pla
         document.path,
         module.syntax.span(item.node),
         f"{item.name} downloads{what}{origin} in the GPU job",
-        help=_advice(item),
-        related=(*((item.place,) if item.place is not None else ()), *held),
+        help=_advice(module, item),
+        related=(*((_named(item.place),) if item.place is not None else ()), *held),
         cost=Cost("download", items=(item.name, item.what or "")),
     )
 
 
-def _advice(item: Download) -> str:
+def _named(place: Place) -> Place:
+    return place if place.message else replace(place, message="what is downloaded is named here")
+
+
+def _advice(module: ModuleIndex, item: Download) -> str:
     if HUB in item.origin:
         kind = " --repo-type dataset" if item.kind == "data" else ""
         name = item.what if item.what and "{" not in item.what else "<id>"
@@ -218,10 +226,13 @@ def _advice(item: Download) -> str:
         return _FROM_HUB.format(f"{name}{kind}")
     if item.kind == "weights":
         return "fetch the weights before the job into a cache that the job sees (TORCH_HOME, KERAS_HOME, a local file)"
-    return (
-        f"run {item.name} once in a CPU step before the job, on storage that the job sees, and let the "
-        "job read that copy"
-    )
+    call = " ".join(module.syntax.text(item.node).split())
+    if "download" in {keyword.arg for keyword in item.node.keywords} and len(call) <= _LONGEST_CALL:
+        return f"run `{call}` once {_BEFORE}, with its folder on {_STORAGE}, and pass `download=False` in the job"
+    if item.what.startswith(("http://", "https://")) and "{" not in item.what:
+        return f"fetch it with `curl -LO` {_BEFORE} to {_STORAGE}, and open that copy"
+    what = repr(item.what) if item.what and item.what != item.name else f"what {item.name} downloads"
+    return f"fetch {what} {_BEFORE} to {_STORAGE}, and read that copy"
 
 
 def _commands(document: Document, project: Project) -> Iterator[Finding]:
@@ -252,7 +263,7 @@ def _command(document: Document, command: Command, tool: str, holder: str, *evid
         f"{tool} downloads {name!r} while the {holder} holds its GPUs"
         if name
         else f"{tool} downloads while the {holder} holds its GPUs",
-        help="download it before the job (login node, CPU step, image build) to storage that the job sees",
+        help=f"download it {_BEFORE} to {_STORAGE}",
         related=evidence,
     )
 

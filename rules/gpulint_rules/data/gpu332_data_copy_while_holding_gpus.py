@@ -12,7 +12,7 @@ Why it costs GPU time
 All GPUs of the job are idle until the copy is done. Remote Data Read is one of the study's fifteen
 categories.
 
-When it is right not to change
+When to ignore this rule
 A bundle of code or a single archive that takes seconds; a copy in the background while the program already
 trains.
 

@@ -12,7 +12,7 @@ Why it costs GPU time
 The GPU idles until the last byte is sent. Intermediate Result Upload is one of the study's fifteen
 categories.
 
-When it is right not to change
+When to ignore this rule
 After training; a client that queues the upload (``wandb.log`` of scalars, ``push_to_hub(blocking=False)``); a
 file of a few bytes.
 

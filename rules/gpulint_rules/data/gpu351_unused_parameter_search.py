@@ -9,7 +9,7 @@ Why it costs GPU time
 DDP then walks the whole autograd graph after every forward pass to find parameters that got no gradient, before it
 may start to exchange gradients. Data exchange makes up 7.1% of the study's 706 issues.
 
-When it is right not to change
+When to ignore this rule
 Parts of the model really get no gradient in some steps: adversarial training, branches chosen per input, frozen or
 optional heads. Not reported where the program steps several optimizers or the wrapped model's ``forward`` branches.
 
@@ -123,10 +123,7 @@ RULE = Rule(
     kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK}),
     tokens=(("find_unused_parameters",),),
     summary="DDP searches for unused parameters in every step",
-    why=(
-        "the search walks the autograd graph after each forward pass before gradients can be exchanged (data "
-        "exchange: 7.1% of the study's 706 issues)"
-    ),
+    why="the search walks the autograd graph after each forward pass before gradients can be exchanged",
     evidence=(Evidence("data exchange: 7.1% of 706 issues"),),
     check=check,
     cost=Cost("parameter-search"),

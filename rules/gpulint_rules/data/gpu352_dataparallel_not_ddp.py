@@ -9,7 +9,7 @@ outputs on the first GPU and computes the loss there, while the others wait. ``D
 process and one replica per GPU and overlaps the gradient exchange with the backward pass. Data exchange makes up
 7.1% of the study's 706 issues.
 
-When it is right not to change
+When to ignore this rule
 A single GPU (``device_ids=[0]``), a model that only infers or only writes its weights, or a quick experiment on two
 GPUs where the few lines of DDP set-up are not worth it.
 
@@ -101,10 +101,7 @@ RULE = Rule(
     kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK}),
     tokens=(("DataParallel", "data_parallel"),),
     summary="nn.DataParallel where DistributedDataParallel fits",
-    why=(
-        "DataParallel copies the model, scatters inputs and gathers outputs on one GPU in every step (data "
-        "exchange: 7.1% of the study's 706 issues)"
-    ),
+    why="DataParallel copies the model, scatters inputs and gathers outputs on one GPU in every step",
     evidence=(Evidence("data exchange: 7.1% of 706 issues"),),
     check=check,
     cost=Cost("data-parallel"),

@@ -11,7 +11,7 @@ Why it costs GPU time
 Without ``no_sync`` every ``backward`` all-reduces all gradients, although only the last one before
 ``optimizer.step()`` has to. Data exchange makes up 7.1% of the study's 706 issues.
 
-When it is right not to change
+When to ignore this rule
 Accelerate's ``accumulate``, DeepSpeed, Lightning and Fabric skip the exchange themselves. Under FSDP ``no_sync``
 keeps unsharded gradients, which costs memory.
 
@@ -128,10 +128,7 @@ RULE = Rule(
     kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK}),
     tokens=(("backward", "update_grad", "need_update", "DistributedOptimizer", "DistributedGradientTape"),),
     summary="gradients are exchanged more often than they are used",
-    why=(
-        "every backward pass under DDP all-reduces all gradients; accumulation needs it only once (data "
-        "exchange: 7.1% of the study's 706 issues)"
-    ),
+    why="every backward pass under DDP all-reduces all gradients; accumulation needs it only once",
     evidence=(Evidence("data exchange: 7.1% of 706 issues"),),
     check=check,
     cost=Cost("gradient-exchange"),

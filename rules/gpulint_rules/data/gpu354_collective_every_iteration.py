@@ -9,7 +9,7 @@ Why it costs GPU time
 Every collective waits for the slowest process. Gradients need one per step; a loss that is only printed does not.
 Data exchange makes up 7.1% of the study's 706 issues.
 
-When it is right not to change
+When to ignore this rule
 The collective is part of the algorithm: contrastive losses gather embeddings, some schemes scale gradients by a
 global count. Collectives before the backward pass whose result may enter the loss are not reported.
 
@@ -147,10 +147,7 @@ RULE = Rule(
     reads=("collective",),
     may_fire=_may_fire,
     summary="collective operation in every iteration for logging",
-    why=(
-        "each collective waits for the slowest process; only gradients need one per step (data exchange: 7.1% "
-        "of the study's 706 issues)"
-    ),
+    why="each collective waits for the slowest process; only gradients need one per step",
     evidence=(Evidence("data exchange: 7.1% of 706 issues"),),
     check=check,
     cost=Cost("collective"),

@@ -9,7 +9,7 @@ Why it costs GPU time
 Gloo copies every gradient through host memory, and NCCL without peer-to-peer, InfiniBand or shared memory falls
 back to slower paths, so the GPUs wait for each other. Data exchange makes up 7.1% of the study's 706 issues.
 
-When it is right not to change
+When to ignore this rule
 The backend is chosen by what is available, or for Windows; processes only exchange what they have measured; a machine
 has no InfiniBand (silent where the file speaks of EFA or Ethernet, or where its job has one node) or a faulty
 peer-to-peer path and the variable is the documented work-around.
@@ -184,10 +184,7 @@ RULE = Rule(
     kinds=frozenset(Kind),
     tokens=(("init_process_group", "NCCL_P2P_DISABLE", "NCCL_IB_DISABLE", "NCCL_SHM_DISABLE"),),
     summary="GPU tensors are exchanged over a slow path",
-    why=(
-        "gloo and restricted NCCL transports move gradients through host memory while the GPUs wait (data exchange: "
-        "7.1% of the study's 706 issues)"
-    ),
+    why="gloo and restricted NCCL transports move gradients through host memory while the GPUs wait",
     evidence=(Evidence("data exchange: 7.1% of 706 issues"),),
     check=check,
     cost=Cost("slow-exchange"),

@@ -11,7 +11,7 @@ Why it costs GPU time
 People think, type and go to lunch while the GPUs wait. The study counts interactive jobs among those that are idle
 most.
 
-When it is right not to change
+When to ignore this rule
 Profiling or debugging that needs this very GPU. Cap such sessions with a time limit and release them when idle.
 
 Fix safety

@@ -9,7 +9,7 @@ Why it costs GPU time
 The program stops until somebody answers. In a batch job nobody does, and the GPUs wait until the time limit ends
 it.
 
-When it is right not to change
+When to ignore this rule
 Behind a debug switch or ``if __debug__``; in tools that are no GPU job; a prompt of a demonstration beside the
 training.
 

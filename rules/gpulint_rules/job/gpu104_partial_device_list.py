@@ -10,7 +10,7 @@ docker-compose. Jobs of Ray are left alone.
 Why it costs GPU time
 The GPUs outside of the list are held and never used.
 
-When it is right not to change
+When to ignore this rule
 One GPU is requested; each of several processes gets its own GPU; the list serves one of several runs that share the
 node.
 

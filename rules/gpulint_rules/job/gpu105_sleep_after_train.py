@@ -12,7 +12,7 @@ left alone.
 Why it costs GPU time
 The scheduler frees the GPUs only when the job ends, so they idle for the whole wait (the study's Unreleased Job).
 
-When it is right not to change
+When to ignore this rule
 Waits before the work, between retries or while polling; servers that are kept alive on purpose; a second of grace.
 
 Fix safety

@@ -10,7 +10,7 @@ docker-compose.
 Why it costs GPU time
 The GPUs are held and idle from the first second to the last (the study's Non-DL Job).
 
-When it is right not to change
+When to ignore this rule
 Another program that is out of sight uses the GPU; the job tests whether the scheduler hands one out.
 
 Fix safety

@@ -12,7 +12,7 @@ Why it costs GPU time
 The GPUs are held while packages are resolved, downloaded and built, at every start and every restart. Long
 Library Installation is one of the study's fifteen categories.
 
-When it is right not to change
+When to ignore this rule
 A script that sets an environment up once, by hand; a one-off session; a small package that changes at every
 run.
 

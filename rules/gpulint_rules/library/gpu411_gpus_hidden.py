@@ -10,7 +10,7 @@ workflows and docker-compose; Dockerfiles.
 Why it costs GPU time
 The library falls back to the CPU without a word, and the GPUs that the job holds stay idle to its end.
 
-When it is right not to change
+When to ignore this rule
 A stage that runs on the CPU on purpose: tests, building documentation, preprocessing, a server beside the training.
 
 Fix safety

@@ -9,7 +9,7 @@ Why it costs GPU time
 The driver reads the variable once, at its initialisation. Set later, all processes stay on GPU 0 and the others
 stay idle.
 
-When it is right not to change
+When to ignore this rule
 The process that is started next reads the variable; nothing before touches the GPU (``import torch`` and, since
 PyTorch 1.13, ``torch.cuda.device_count()`` alone do not: it asks NVML).
 

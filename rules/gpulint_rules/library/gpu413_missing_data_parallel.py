@@ -12,7 +12,7 @@ Why it costs GPU time
 All GPUs but the first do nothing for the whole job. The study counts missing data parallelism among the API misuses
 (Figure 6).
 
-When it is right not to change
+When to ignore this rule
 Pipeline or tensor parallelism by hand, independent runs per GPU, a model too small to gain from more GPUs: then
 request one.
 

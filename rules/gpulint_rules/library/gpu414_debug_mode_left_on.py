@@ -11,7 +11,7 @@ each kernel; the detailed distributed debug mode adds a collective to every coll
 run on slow fallbacks. API misuse is one of the study's 15 categories, in the library dimension (3.97% of 706
 issues).
 
-When it is right not to change
+When to ignore this rule
 While hunting a bug. A switch behind a debug flag, an option that is off by default or a scheduled profiler is not
 reported.
 

@@ -12,7 +12,7 @@ Lightning workflows and docker-compose.
 Why it costs GPU time
 The program runs, only slower, and the GPUs that the job holds are idle to the end.
 
-When it is right not to change
+When to ignore this rule
 Availability checks that fall back; options that the launcher or a configuration file sets; evaluation on the CPU on
 purpose.
 

@@ -12,7 +12,7 @@ Tensor cores work on tiles of eight elements or more, so that other sizes are pa
 without TF32 they do not compute in float32 at all. API misuse is one of the study's 15 categories, in the library
 dimension (3.97% of 706 issues).
 
-When it is right not to change
+When to ignore this rule
 Reproducible results are asked for, the numbers need all bits of float32, input sizes change all the time, or the sizes
 belong to pretrained weights. Output layers with few classes and input channels are not reported. Nor is the number of
 rows of an embedding: looking rows up uses no tensor core.

@@ -11,7 +11,7 @@ Why it costs GPU time
 A small batch cannot fill the GPU's cores, and launching kernels dominates. Improper batch size makes 25.6% of the
 study's 706 issues in 400 jobs; raising it is the most frequent repair.
 
-When it is right not to change
+When to ignore this rule
 Gradients are accumulated over micro-batches, the model fills the memory by itself, the method asks for small batches
 (reinforcement learning, one graph or image at a time), or the program trains on the CPU. Only a measurement decides:
 `gpulint estimate` says what fits.
@@ -318,8 +318,8 @@ def _finding(
         document.path,
         span,
         f"{what}, which is small for a data-centre GPU",
-        help="try twice or four times as many (with the learning rate scaled) until the memory is used; "
-        "`gpulint estimate` says how many samples fit",
+        help="raise it until the memory is used, and scale the learning rate with it; `gpulint estimate` says how many "
+        "samples fit",
         payload=SmallBatch(size, number or span),
         cost=Cost("small-batch", size),
         related=related,
@@ -335,7 +335,7 @@ RULE = Rule(
     kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK, Kind.SHELL, Kind.JOBSPEC}),
     tokens=(("batch", "BATCH", "bsz", "deepspeed", "bs="),),
     summary="training batches are small",
-    why="small batches cannot fill the GPU (improper batch size: 25.6% of the study's 706 issues)",
+    why="small batches cannot fill the GPU",
     evidence=(Evidence("25.6% of 706 issues in 400 jobs with GPU utilization of 50% or less"),),
     check=check,
     cost=Cost("small-batch"),

@@ -11,7 +11,7 @@ Why it costs GPU time
 Evaluation keeps no activations for a backward pass, so two to four times the training batch fits; a small batch
 leaves the GPU idle between launches. Improper batch size makes 25.6% of the study's 706 issues in 400 jobs.
 
-When it is right not to change
+When to ignore this rule
 The metric needs the batch (one image at a time, PSNR averaged over images, batch statistics); the split is smaller than
 one batch; full-neighbourhood inference on graphs; both loaders are one on purpose.
 
@@ -283,11 +283,12 @@ def _finding(source: BatchSource, other: BatchSource | None, what: str, size: in
     if other is not None:
         related.append(Place(module.path, module.syntax.span(other.node), "the training batches are made here"))
     text = other.text if other is not None else source.text
+    own = "a larger batch size of its own" if text.isdecimal() else f"its own batch size, e.g. `{double(text)}`"
     return RULE.finding(
         module.path,
         module.syntax.span(at),
         f"{source.keyword or 'evaluation batch size'} {what}" if source.split is Split.EVAL else what,
-        help=f"give evaluation its own batch size, e.g. `{double(text)}`: more fits without a backward pass",
+        help=f"give evaluation {own}: more fits without a backward pass (`gpulint estimate` says how much)",
         payload=EvalBatch(source, other, size) if other is not None else None,
         related=tuple(related),
     )
@@ -332,7 +333,7 @@ RULE = Rule(
     kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK, Kind.SHELL, Kind.JOBSPEC}),
     tokens=(("batch", "Batch", "loader_kwargs", "bsz", "bs="), ("val", "test", "dev", "inference")),
     summary="evaluation uses the training batch size or a smaller one",
-    why="evaluation keeps no activations, so a larger batch fits (improper batch size: 25.6% of the 706 issues)",
+    why="evaluation keeps no activations, so a larger batch fits",
     evidence=(Evidence("25.6% of 706 issues in 400 jobs with GPU utilization of 50% or less"),),
     check=check,
     cost=Cost("small-evaluation-batch"),

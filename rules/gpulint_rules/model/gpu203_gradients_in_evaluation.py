@@ -8,7 +8,7 @@ Why it costs GPU time
 Every forward pass stores its activations for a backward pass that never comes. The memory forces smaller batches, and
 insufficient GPU memory ends jobs: it makes 3.1% of the study's 706 issues in 400 jobs.
 
-When it is right not to change
+When to ignore this rule
 Evaluation differentiates on purpose: adversarial examples, input gradients, meta-learning.
 
 Fix safety
@@ -58,7 +58,7 @@ RULE = Rule(
     kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK}),
     tokens=((".eval()",), ("torch",)),
     summary="evaluation runs with gradients enabled",
-    why="activations are kept for a backward pass that never comes (insufficient GPU memory: 3.1% of the 706 issues)",
+    why="activations are kept for a backward pass that never comes",
     evidence=(Evidence("3.1% of 706 issues in 400 jobs with GPU utilization of 50% or less"),),
     check=check,
     cost=Cost("gradients"),

@@ -11,7 +11,7 @@ The activations that are kept for the backward pass leave room for a few samples
 cores. Computing them again costs about a third more arithmetic and makes room for several times the batch. Insufficient
 GPU memory makes 3.1% of the study's 706 issues in 400 jobs.
 
-When it is right not to change
+When to ignore this rule
 The batch is small for another reason than memory, or a sample fills the GPU by itself. Only a measurement decides:
 `gpulint estimate` says what fits.
 

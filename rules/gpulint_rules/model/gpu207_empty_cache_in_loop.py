@@ -9,7 +9,7 @@ Emptying the cache waits for the GPU and hands its memory back, so the next iter
 collecting garbage stops the host while the GPU idles. Insufficient GPU memory, which such calls try to cure, makes
 3.1% of the study's 706 issues in 400 jobs.
 
-When it is right not to change
+When to ignore this rule
 Between phases, every so many iterations, or after an out-of-memory error.
 
 Fix safety

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
 
+from gpulint import regex
 from gpulint_probe.analysis.batch import BatchAdvice
 from gpulint_probe.analysis.causes import Cause
 from gpulint_probe.analysis.figures import Analysis, GpuFigures
@@ -25,6 +26,7 @@ COLOURS = {
     Cause.TRANSFER: "transfer", Cause.SMALL_BATCH: "batch", Cause.PAUSES: "pauses", Cause.LOW: "low",
     Cause.BUSY: "busy",
 }  # fmt: skip
+_CODE = regex.compile(r"`([^`]+)`")
 _HINT = "Move the pointer over the timeline, or focus it and use the arrow keys, to read values."
 
 _NOT_SEEN = "not seen"
@@ -154,14 +156,22 @@ def _loss(loss: Loss) -> str:
     colour = f"background:var(--c-{COLOURS[loss.cause]})"
     details = [f"Seen: {reason}." for reason in loss.reasons[:1]]
     if loss.findings and loss.findings[0].help:
-        details.append(f"Do: {loss.findings[0].help}.")
+        details.append(f"Help: {loss.findings[0].help}")
     details += [f"Also: {finding}" for finding in loss.findings[1:]]
-    lines = "".join(f"<p class='faint'>{escape(line)}</p>" for line in details)
+    lines = "".join(map(_detail, details))
     return (
         f"<li><div><div class='share'>{percent(loss.share)}</div><div class='meter'>"
         f"<span style='width:{100 * min(1, loss.share):.2f}%;{colour}'></span></div></div>"
         f"<div><p class='sentence'>{escape(loss.sentence)}</p>{lines}</div></li>"
     )
+
+
+def _detail(line: str) -> str:
+    """A line as a paragraph; what follows it is code to copy."""
+    text, _, code = line.partition("\n")
+    snippet = f"<pre>{escape(code)}</pre>" if code else ""
+    shown = _CODE.sub(r"<code>\1</code>", escape(text))
+    return f"<p class='faint'>{shown}</p>{snippet}"
 
 
 def _timeline(analysis: Analysis, rows: list[_Row]) -> str:

@@ -184,7 +184,10 @@ def _losses(console: Console, analysis: Analysis) -> None:
         text.append(printable(loss.sentence), style="bold" if place == 1 else "")
         console.print(text)
         for line in _details(loss):
-            console.print(Padding(Text(printable(line), style="dim"), (0, 0, 0, 3)))
+            first, *code = (printable(part, keep="\t") for part in line.split("\n"))
+            console.print(Padding(Text(first, style="dim"), (0, 0, 0, 3)))
+            for part in code:  # to copy, so that it is not folded
+                console.print(Text(f"     {part}"), no_wrap=True, overflow="ignore", crop=False)
     if len(found) > _MOST_LOSSES:
         console.print(f"and {number(len(found) - _MOST_LOSSES, 'smaller cause')}")
     if others := unexplained(analysis):
@@ -194,7 +197,7 @@ def _losses(console: Console, analysis: Analysis) -> None:
 def _details(loss: Loss) -> list[str]:
     lines = [f"seen: {reason}" for reason in loss.reasons[:1]]
     if loss.findings and loss.findings[0].help:
-        lines.append(f"do: {loss.findings[0].help}")
+        lines.append(f"help: {loss.findings[0].help}")
     lines += [f"also: {finding}" for finding in loss.findings[1:_MOST_FINDINGS]]
     if len(loss.findings) > _MOST_FINDINGS:
         lines.append(f"also: {number(len(loss.findings) - _MOST_FINDINGS, 'more finding')} of these rules")

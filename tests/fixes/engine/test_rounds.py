@@ -138,11 +138,13 @@ def test_findings_with_one_reason_are_listed_under_it(fix: Any, tree: Path, repa
     (tree / "a.sh").write_text("WASTE\nWASTE\nWASTE\n")
     assert (
         "3 findings not fixed:\n"
-        "  line 1 is special:\n"
-        "    a.sh:1:1: TST101\n"
-        "    a.sh:3:1: TST101\n"
+        "  2 x TST101: line 1 is special:\n"
+        "    a.sh:1:1, a.sh:3:1\n"
         "  a.sh:2:1: TST101: line 0 is special\n"
     ) in fix()[1]
+    (tree / "a.sh").write_text("WASTE\n\n" * 7)
+    places = ", ".join(f"a.sh:{line}:1" for line in (1, 3, 5, 7, 9))
+    assert f"    {places}, and 2 more (--output-format json has all)\n" in fix()[1]
 
 
 def test_a_comment_inside_of_what_is_replaced_is_not_lost(fix: Any, repairs: Any, tree: Path) -> None:

@@ -14,7 +14,7 @@ their processes themselves and are left alone.
 Why it costs GPU time
 A GPU without a process does nothing for as long as the job holds it.
 
-When it is right not to change
+When to ignore this rule
 One process drives several GPUs (DataParallel, tensor parallelism, vLLM); several launches share the node; the extra
 GPU only brings the memory or the cores that are allocated with it.
 
@@ -161,7 +161,8 @@ def _where(place: Place) -> str:
 
 RULE = Rule(
     code="GPU103",
-    name="gpu-oversubscription",
+    name="fewer-processes-than-gpus",
+    former_names=("gpu-oversubscription",),
     category=Category.GPU_OVERSUBSCRIPTION,
     dimension=Dimension.JOB,
     severity=Severity.ERROR,

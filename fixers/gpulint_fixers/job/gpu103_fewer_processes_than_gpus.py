@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpulint_rules.job.gpu103_gpu_oversubscription import TooFew
+from gpulint_rules.job.gpu103_fewer_processes_than_gpus import TooFew
 
 from gpulint import regex
 from gpulint.finding import Finding

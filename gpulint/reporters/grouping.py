@@ -1,0 +1,211 @@
+"""Findings as people want to read them: by job, each cause once, and copies of a file as one."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpulint import regex
+from gpulint.finding import Finding
+from gpulint.fix import Fix, Safety
+from gpulint.records import dataclass, field
+from gpulint.report import Result
+
+if TYPE_CHECKING:
+    from gpulint.impact import Range
+    from gpulint.report import JobSummary, Report
+    from gpulint.reporters import Context
+
+_NAMES = regex.compile(r"'[^']*'")
+_NAMES_AND_CODE = regex.compile(r"'[^']*'|`[^`]*`")
+_DETAILS = regex.compile(r"'[^']*'|`[^`]*`|\d+")
+_SPACES = regex.compile(r"\s+")
+_PROGRAMS = (".py", ".ipynb")
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Findings of one rule that say the same of different places; the first one speaks for all."""
+
+    results: tuple[Result, ...]
+    copies: tuple[Path, ...] = ()
+    """Other files with the same findings as the first one's: copies of it, or notebooks of one template."""
+
+    @property
+    def first(self) -> Finding:
+        """The finding that is shown."""
+        return self.results[0].finding
+
+    @property
+    def is_fixable(self) -> bool:
+        """Is there a fix?"""
+        fix = self.results[0].fix
+        return isinstance(fix, Fix) and bool(fix.edits)
+
+    @property
+    def is_safely_fixable(self) -> bool:
+        """Is there a fix that ``gpulint fix --apply`` does?"""
+        fix = self.results[0].fix
+        return isinstance(fix, Fix) and bool(fix.edits) and fix.safety is Safety.SAFE
+
+
+@dataclass(slots=True)
+class Section:
+    """The findings of a job, or all that belong to none."""
+
+    job: JobSummary | None
+    causes: list[Cause]
+    others: list[JobSummary] = field(default_factory=list)
+    """More jobs that run a file of this section."""
+
+    @property
+    def gpus(self) -> int:
+        """GPUs that the job holds; 0 if that is not known."""
+        return (self.job.gpus or 0) if self.job is not None else 0
+
+    @property
+    def lost(self) -> Range | None:
+        """Share of the job's GPU time that its findings cost together; None where no share is known."""
+        left = [1.0, 1.0]
+        for cause in self.causes:
+            # Of places that say the same, the worst counts: their shares may be of the same waiting time.
+            shares = [item.finding.impact.gpu_share for item in cause.results if item.finding.impact.gpu_share]
+            for end in (0, 1) if shares else ():
+                left[end] *= 1 - max(share[end] for share in shares)
+        return None if left == [1.0, 1.0] else (1 - left[0], 1 - left[1])
+
+
+def sections(report: Report, context: Context) -> list[Section]:
+    """All findings of ``report``: jobs first, those with the highest impact and the most GPUs ahead, then the rest."""
+    leader_of = {} if context.verbose else _repeats(report.results, context)
+    copies = defaultdict[Path, list[Path]](list)
+    for path, leader in leader_of.items():
+        copies[leader].append(path)
+    jobs_of = defaultdict[Path, list[int]](list)
+    for number, job in enumerate(report.jobs):
+        for path in dict.fromkeys((job.place.path, *job.files)):
+            jobs_of[path].append(number)
+    of_job = defaultdict[int, list[Result]](list)
+    rest: list[Result] = []
+    others = defaultdict[int, set[int]](set)
+    for result in report.results:
+        path = result.finding.path
+        if path in leader_of:
+            continue
+        if jobs_of[path]:
+            best, *more = sorted(jobs_of[path], key=lambda number: _nearness(report.jobs[number], path, number))
+            of_job[best].append(result)
+            others[best] |= set(more)
+        else:
+            rest.append(result)
+    found = [
+        Section(
+            report.jobs[number],
+            _causes(results, copies, context),
+            [report.jobs[other] for other in sorted(others[number])],
+        )
+        for number, results in of_job.items()
+    ]
+    found.sort(key=lambda section: (-_worst(section.causes), -section.gpus, _place(section)))
+    return [*found, Section(None, _causes(rest, copies, context, by_file=True))] if rest else found
+
+
+def most_important(sections: Iterable[Section], count: int) -> list[tuple[Section, Cause]]:
+    """The causes to repair first, one of each rule: by impact, GPUs of the job, severity, and whether a fixer can."""
+    ranked = sorted(
+        ((section, cause) for section in sections for cause in section.causes),
+        key=lambda pair: (
+            -pair[1].first.impact.level, -pair[0].gpus, -pair[1].first.severity, not pair[1].is_fixable,
+        ),
+    )  # fmt: skip
+    found: dict[str, tuple[Section, Cause]] = {}
+    for section, cause in ranked:
+        found.setdefault(cause.first.rule.code, (section, cause))
+    return [*found.values()][:count]
+
+
+def names_in(message: str, other: str) -> str:
+    """Quoted names of ``message`` that ``other`` does not have: what tells places of one cause apart."""
+    here, there = _NAMES_AND_CODE.findall(message), set(_NAMES_AND_CODE.findall(other))
+    return ", ".join(dict.fromkeys(name for name in here if name not in there and len(name) <= 40))
+
+
+def _nearness(job: JobSummary, path: Path, number: int) -> tuple[bool, int, int]:
+    """Which of several jobs a file's findings are shown with: the one that it launches, else that of the most GPUs."""
+    return path != job.place.path, -(job.gpus or 0), number
+
+
+def _worst(causes: Sequence[Cause]) -> int:
+    return max((item.finding.impact.level for cause in causes for item in cause.results), default=0)
+
+
+def _place(section: Section) -> str:
+    return str(section.job.place.path if section.job is not None else section.causes[0].first.path)
+
+
+def _causes(
+    results: Sequence[Result], copies: dict[Path, list[Path]], context: Context, *, by_file: bool = False
+) -> list[Cause]:
+    """Results of a section by impact, the file if ``by_file``, severity and place; those of one cause joined."""
+
+    def order(result: Result) -> tuple[int, str, int, object]:
+        found = result.finding
+        return -found.impact.level, str(found.path) if by_file else "", -found.severity, found.sort_key
+
+    ordered = sorted(results, key=order)
+    groups: dict[object, list[Result]] = {}
+    for number, result in enumerate(ordered):
+        path = result.finding.path
+        # Copies are named once for their file.
+        key = number if context.verbose else (_cause(result.finding), path if copies.get(path) else None)
+        groups.setdefault(key, []).append(result)
+    return [Cause(tuple(group), tuple(sorted(copies.get(group[0].finding.path, ())))) for group in groups.values()]
+
+
+def _cause(found: Finding) -> object:
+    """What findings of one cause share: a command is the cause itself, but names and numbers in a program only tell its
+    places apart."""
+    pattern = _DETAILS if found.path.suffix in _PROGRAMS else _NAMES
+    return found.rule.code, found.severity, found.impact.level, pattern.sub("'", found.message)
+
+
+# -- copies ------------------------------------------------------------------------------------------------------------
+
+
+def _repeats(results: Sequence[Result], context: Context) -> dict[Path, Path]:
+    """File -> the file that it repeats.
+
+    That is one with the same findings on the same code, if both are notebooks, go by the same name, or hold the same
+    code apart from blank lines and comments.
+    """
+    by_path = defaultdict[Path, list[Finding]](list)
+    for result in results:
+        by_path[result.finding.path].append(result.finding)
+    alike = defaultdict[object, list[Path]](list)
+    for path, findings in by_path.items():
+        lines = [_SPACES.sub(" ", context.source(path, one.span.cell).line(one.span.line)) for one in findings]
+        marks = [(one.rule.code, one.message, line.strip()) for one, line in zip(findings, lines, strict=True)]
+        alike[path.suffix, *marks].append(path)
+    found: dict[Path, Path] = {}
+    for paths in alike.values():
+        leaders: list[Path] = []
+        for path in paths:
+            leader = next((one for one in leaders if _is_copy(one, path, context)), None)
+            if leader is None:
+                leaders.append(path)
+            else:
+                found[path] = leader
+    return found
+
+
+def _is_copy(path: Path, other: Path, context: Context) -> bool:
+    same_name = path.name == other.name and path.suffix in _PROGRAMS
+    return same_name or path.suffix == ".ipynb" or _code(path, context) == _code(other, context)
+
+
+def _code(path: Path, context: Context) -> list[str]:
+    """The lines of a file that are more than blanks or a comment."""
+    lines = (line.strip() for line in context.source(path).text.splitlines())
+    return [line for line in lines if line and not line.startswith("# ")]

@@ -1,0 +1,251 @@
+"""Reports for people: findings by job, each cause and each copied file once, and what matters most at the top."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpulint import engine
+from gpulint.cli import main
+from gpulint.finding import Place
+from gpulint.impact import Impact, Level
+from gpulint.report import JobSummary, Report
+from gpulint.source import Span
+
+Jobs = Callable[[Path], list[JobSummary]]
+IMPACTS = {
+    "high": Impact(Level.HIGH, "every step, 38 MB from pageable memory, 8 GPUs", (0.1, 0.3), (4, 13)),
+    "medium": Impact(Level.MEDIUM, "every epoch"),
+}
+
+
+@pytest.fixture
+def shown(install: object, tree: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
+    """What a scan prints; a word in a line says what impact its findings have."""
+    jobs: list[JobSummary] = []
+    real = engine.run
+
+    def run(project: Any, *arguments: Any, **options: Any) -> Report:
+        report: Report = real(project, *arguments, **options)
+        for number, result in enumerate(report.results):
+            found = result.finding
+            line = project.document(found.path).cell_source(found.span.cell).line(found.span.line)
+            impact = next((impact for word, impact in IMPACTS.items() if word in line), Impact())
+            report.results[number] = dataclasses.replace(result, finding=dataclasses.replace(found, impact=impact))
+        report.jobs = jobs
+        return report
+
+    monkeypatch.setattr(engine, "run", run)
+
+    def call(*options: str, found: list[JobSummary] | None = None) -> str:
+        jobs[:] = found or []
+        main(("scan", "--no-cache", *options))
+        out: str = capsys.readouterr().out
+        return out
+
+    return call
+
+
+def job(tree: Path, launcher: str, gpus: int | None, *programs: str) -> JobSummary:
+    place = Place(tree / launcher, Span(1, 1, 1, 2))
+    paths = tuple(tree / program for program in programs)
+    return JobSummary(place, launcher.partition(".")[0], gpus, paths, (tree / launcher, *paths))
+
+
+def order(out: str) -> list[str]:
+    """Headings, and the places of findings."""
+    return re.findall(r"^==> .*|(?<=--> )\S+", out, re.MULTILINE)
+
+
+def test_findings_stand_with_their_job_the_costliest_first(shown: Any, tree: Path) -> None:
+    (tree / "alone.py").write_text("WASTE = 1\n")
+    (tree / "one.sh").write_text("echo WASTE medium\n")
+    (tree / "two.sh").write_text("echo\n")
+    (tree / "train.py").write_text("x = HINT  # high\n")
+    jobs = [job(tree, "one.sh", 2), job(tree, "two.sh", 8, "train.py")]
+    assert order(shown(found=jobs)) == [
+        "==> Job 'two' (two.sh:1 -> train.py): 8 GPUs, an estimated 10-30% of their time lost",
+        "train.py:1:5",
+        "==> Job 'one' (one.sh:1): 2 GPUs",
+        "one.sh:1:6",
+        "==> In no job with GPUs",
+        "alone.py:1:1",
+    ]
+
+
+def test_a_program_of_several_jobs_is_reported_once(shown: Any, tree: Path) -> None:
+    for name in ("a.sh", "b.sh"):
+        (tree / name).write_text("echo\n")
+    (tree / "train.py").write_text("WASTE\n")
+    out = shown(found=[job(tree, "a.sh", 1, "train.py"), job(tree, "b.sh", 4, "train.py")])
+    assert order(out) == ["==> Job 'b' (b.sh:1 -> train.py): 4 GPUs", "train.py:1:1"]
+    assert "1 more job runs some of these files: a.sh:1" in out
+
+
+def test_without_jobs_there_are_no_headings(shown: Any, tree: Path) -> None:
+    (tree / "b.py").write_text("HINT\nWASTE\n")
+    (tree / "a.py").write_text("x = HINT\n")
+    out = shown()
+    assert order(out) == ["a.py:1:5", "b.py:2:1"]
+    assert "also: 1 more place: b.py:1" in out
+    assert order(shown("--verbose")) == ["a.py:1:5", "b.py:2:1", "b.py:1:1"]
+
+
+def test_a_cause_is_shown_once_and_verbose_shows_each_place(shown: Any, tree: Path) -> None:
+    (tree / "a.py").write_text("".join(f"x{n} = WASTE\n" for n in range(9)))
+    out = shown()
+    assert out.count("-->") == 1
+    assert "also: 8 more places: a.py:2, a.py:3, a.py:4, a.py:5, a.py:6, a.py:7, ... (--verbose shows all)" in out
+    assert "Found 9 findings (9 warnings) in 1 file." in out
+    assert shown("--verbose").count("-->") == 9
+
+
+def test_copies_of_a_file_are_one(shown: Any, tree: Path, notebook: Any) -> None:
+    for name in ("a", "b"):
+        (tree / name).mkdir()
+    (tree / "a" / "train.py").write_text("x = 1\nWASTE = 2\n")
+    (tree / "b" / "train.py").write_text("y = 2\nz = 3\nWASTE = 2\n")
+    (tree / "first.sh").write_text("echo WASTE\n")
+    (tree / "second.sh").write_text("# another name\n\necho WASTE\n")
+    (tree / "third.sh").write_text("echo WASTE\necho and more\n")
+    (tree / "m.ipynb").write_text(notebook("a = 1", "HINT"))
+    (tree / "n.ipynb").write_text(notebook("HINT"))
+    out = shown()
+    assert order(out) == ["a/train.py:2:1", "first.sh:1:6", "m.ipynb:cell", "third.sh:1:6"]
+    assert [line.strip() for line in out.splitlines() if "same:" in line] == [
+        "same: in 1 copy of this file: b/train.py",
+        "same: in 1 copy of this file: second.sh",
+        "same: in 1 copy of this file: n.ipynb",
+    ]
+    assert len(order(shown("--verbose"))) == 7
+
+
+def test_the_top_names_what_to_do_first(shown: Any, tree: Path) -> None:
+    (tree / "a.py").write_text("BOOM\nWASTE\nx = HINT\n")
+    assert "Start with" not in shown()
+    for name in "bcd":
+        (tree / f"{name}.py").write_text(f"HINT_{name} = HINT\n")
+    (tree / "run.sh").write_text("echo HINT high\n")
+    first, *_ = shown(found=[job(tree, "run.sh", 8)]).split("\n\n")
+    assert first.splitlines() == [
+        "Start with:",
+        "  1. TST102 run.sh:1:6: the word HINT (high impact, 8 GPUs)",
+        "  2. TST201 a.py:1:1: BOOM on the first line",
+        "  3. TST101 a.py:2:1: the word WASTE (fix: `gpulint fix`)",
+    ]
+    assert not shown("-q").startswith("Start with")
+
+
+def test_an_impact_is_told_with_its_numbers_and_an_unknown_one_is_not(shown: Any, tree: Path) -> None:
+    (tree / "a.py").write_text("WASTE  # high\n")
+    (tree / "b.py").write_text("WASTE\n")
+    known, unknown = shown().split("\n\n")[:2]
+    assert "(warning, high impact): the word WASTE" in known
+    assert "10-30% of the job's GPU time, 4-13 GPU-hours per run (every step, 38 MB" in re.sub(r"\s+", " ", known)
+    assert "impact" not in unknown
+
+
+def test_long_spans_show_both_ends(tmp_path: Path) -> None:
+    from gpulint.reporters.excerpt import excerpt
+    from gpulint.source import SourceText
+
+    source = SourceText("a = 1\nx = call(\n" + "".join(f"    {n},\n" for n in range(6)) + ")\nb = 2\n")
+    shown = [
+        f"{'' if line.number is None else line.number} {line.text}" for line in excerpt(source, Span(2, 5, 9, 2), 80)
+    ]
+    assert shown == [
+        "1   a = 1",
+        "2   x = call(",
+        "  _____^",
+        "3 |     0,",
+        " | ... 4 more lines",
+        "8 |     5,",
+        "9 | )",
+        " |_^",
+        "10   b = 2",
+    ]
+
+
+def test_numbers_keep_their_unit_and_code_its_lines() -> None:
+    from gpulint.reporters.terminal_text import folded
+
+    text = "each of the processes takes about 38 MB in `a b c` now\nx = 1  # as\n    it is"
+    lines = folded(text, 40)
+    assert not any(line.endswith(("38", "`a", "b")) for line in lines)
+    assert lines[-2:] == ["    x = 1  # as", "        it is"]
+
+
+@pytest.mark.parametrize(
+    ("options", "environment", "colours"),
+    [
+        (("--color", "always"), {"NO_COLOR": "1"}, True),
+        (("--color", "never"), {"FORCE_COLOR": "1"}, False),
+        ((), {"FORCE_COLOR": "1"}, True),
+        ((), {}, False),
+    ],
+)
+def test_who_asks_for_colours_gets_them(
+    shown: Any, tree: Path, monkeypatch: pytest.MonkeyPatch, options: Any, environment: dict[str, str], colours: bool
+) -> None:
+    for name in ("NO_COLOR", "FORCE_COLOR", "FORCE_HYPERLINK"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    (tree / "a.py").write_text("WASTE\n")
+    assert ("\033[" in shown(*options)) == colours
+
+
+def test_codes_and_paths_are_links_where_the_terminal_shows_them(
+    shown: Any, tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tree / "a.py").write_text("WASTE\n")
+    monkeypatch.setenv("FORCE_HYPERLINK", "1")
+    out = shown("--color", "always")
+    assert "\033]8;;https://gpulint.github.io/gpulint/rules/tst101-waste-word/\033\\TST101\033]8;;\033\\" in out
+    assert f"\033]8;;{(tree / 'a.py').as_uri()}\033\\" in out
+    assert "see:" not in out
+    monkeypatch.setenv("FORCE_HYPERLINK", "0")
+    assert "\033]8" not in shown("--color", "always")
+
+
+# -- the page for browsers ---------------------------------------------------------------------------------------------
+
+
+def test_the_page_holds_jobs_findings_and_filters(shown: Any, tree: Path) -> None:
+    (tree / "run.sh").write_text("echo WASTE high\n")
+    page = shown("--output-format", "html", found=[job(tree, "run.sh", 8)])
+    assert page.startswith("<!doctype html>")
+    assert '<span class="gpus">8 GPUs</span><h2>run</h2>' in page
+    assert "10-30% of the GPU time lost (estimate)" in page
+    assert 'data-impact="high" data-category="API Misuse" data-paths="run.sh"' in page
+    assert re.search(r'class="remove">.*echo WASTE high</span><span class="add">.*echo FIXED high', page)
+
+
+def test_the_page_takes_nothing_from_elsewhere(shown: Any, tree: Path) -> None:
+    (tree / "a.py").write_text("WASTE\n")
+    page = shown("--output-format", "html")
+    assert "default-src 'none'" in page
+    assert not re.search(r"<(?:link|img|iframe|object|embed|base)\b|\bsrc=|url\(|@import", page)
+
+
+def test_nothing_in_names_or_sources_is_markup(shown: Any, tree: Path) -> None:
+    evil = "\"'><script>alert(1)</script>&amp;"
+    name = evil.replace("/", "-") + ".py"
+    (tree / name).write_text(f"x = WASTE  # {evil} \x1b[31m \u202e </pre></details>\n", encoding="utf-8")
+    page = shown("--output-format", "html", found=[job(tree, name, 1)])
+    assert page.count("<script>") == page.count("</script>") == 1
+    assert page.count("</pre>") == page.count("<pre")
+    assert "alert(1)&lt;/script&gt;&amp;amp;" in page
+    assert "\x1b" not in page
+    assert "\u202e" not in page
+
+
+def test_a_page_without_findings_says_so(shown: Any, tree: Path) -> None:
+    page = shown("--output-format", "html")
+    assert "No findings." in page
+    assert "<script>" not in page
