@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from gpulint.records import dataclass
 from gpulint.semantic.argument_binding import CallbackCall, argument_of
 from gpulint.semantic.path_conditions import conditions
+from gpulint.semantic.reaching_definitions import reaching
 from gpulint.values.constants import Constants
 from gpulint.workspace.module_index import BindingKind, FunctionNode, ModuleIndex, NodeRef
 
@@ -87,7 +88,7 @@ def _known(project: Project, module: ModuleIndex, node: ast.expr, calls: Calls) 
             return Known(tuple(values)) if len(values) == len(parts) else None
         case ast.Name(id=name):
             function = module.function(node)
-            bindings = module.scope(node).lookup(name)
+            bindings = reaching(module, module.scope(node).lookup(name), node)
             if function is None or any(
                 binding.kind is not BindingKind.PARAMETER or binding.scope.node is not function for binding in bindings
             ):
