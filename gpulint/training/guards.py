@@ -267,7 +267,7 @@ def _is_none(test: ast.expr) -> bool:
 
 
 def _is_error(module: ModuleIndex, test: ast.expr, holds: bool) -> bool:
-    """``if err:``, ``if error is not None:``, ``if not math.isfinite(loss):``, ``if has_nan:``, ``if loss != loss:``."""
+    """``if err:``, ``if error is not None:``, ``if not math.isfinite(loss):``, ``if has_nan:``, ``if x != x:``."""
     while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         test, holds = test.operand, not holds
     match test:

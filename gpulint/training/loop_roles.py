@@ -13,6 +13,7 @@ from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.query import cyclic, query
 from gpulint.semantic.points_to import Resolver
+from gpulint.training.input_gradients import only_for_inputs
 from gpulint.training.loop_iterables import holds_several, is_loader_name, is_of_parts, unwrap_iterable
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, FunctionNode, LoopNode, ModuleIndex, NodeRef, last_name
 
@@ -167,7 +168,7 @@ class LoopRoles:
         name = last_name(func)
         if isinstance(func, ast.Attribute):
             if name in _BACKWARD:
-                return True
+                return name != "backward" or not only_for_inputs(module, call)
             if name == "step" and _STEPPED.search(last_name(func.value)):
                 return True
             if name == "gradient" and "tape" in last_name(func.value).lower():

@@ -43,6 +43,7 @@ from gpulint.placement.device_transfers import DeviceTransfers
 from gpulint.placement.host_to_device import HostToDevice
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.project import Project
+from gpulint.reasons import TROUBLE, is_explained
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 from gpulint.semantic.path_conditions import conditions
@@ -59,6 +60,7 @@ from gpulint.workspace.module_index import ModuleIndex, NodeRef, last_name
 
 _ZERO = regex.compile(r"workers['\"]?:(?:[ \t]*0\b|\s+train(?:ing)?:[ \t]*0\b)")
 _WORKERS = regex.compile(r"(^|\.)(num_|n_)?((train_)?(data|dataloader|loader)_)?(num_)?workers(\.train(ing)?)?$")
+_WORKER = regex.compile(r"workers?\b|process|fork|thread", re.IGNORECASE)
 _OPTION = regex.compile(r"--(dataloader[-_]|data[-_]?loader[-_])?(num[-_]?|n[-_]?)?workers|([\w.]+\.)?num_workers")
 _PREPARES = regex.compile(r"prepare|preprocess|extract|convert|download|export", re.IGNORECASE)
 """Programs whose workers are no loaders'."""
@@ -100,6 +102,8 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         transfers = tuple(project.fact(DeviceTransfers).transfers_of(loader))
         if not transfers and feeding.mover(loader) is None:
             continue
+        if _is_explained(document, loader, argument.refs):
+            continue
         if _needs_one_process(project, loader) or not works_per_sample(project, loader):
             continue
         default = [value for values in known for value in values.values if value.source != "literal"]
@@ -115,6 +119,13 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             payload=SingleProcess(loader, argument.refs[0] if argument.refs else None),
             related=tuple(Place(value.place.path, value.place.span, "0 workers by default") for value in default[:1]),
         )
+
+
+def _is_explained(document: Document, loader: Loader, workers: tuple[NodeRef, ...]) -> bool:
+    """Does a comment beside the number or the loader, or above it, say why there are no workers?"""
+    nodes = [loader.node, *(ref.node for ref in workers if ref.module is loader.module)]
+    spans = (loader.module.syntax.span(node) for node in nodes if isinstance(node, ast.expr))
+    return any(is_explained(document, span, TROUBLE, _WORKER) for span in spans)
 
 
 def _divides(workers: NodeRef) -> bool:
