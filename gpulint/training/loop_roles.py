@@ -15,6 +15,7 @@ from gpulint.query import cyclic, query
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.input_gradients import only_for_inputs
 from gpulint.training.loop_iterables import holds_several, is_loader_name, is_of_parts, unwrap_iterable
+from gpulint.training.sample_draws import SampleDraws
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, FunctionNode, LoopNode, ModuleIndex, NodeRef, last_name
 
 if TYPE_CHECKING:
@@ -131,7 +132,7 @@ class LoopRoles:
         several = isinstance(loop, ast.For) and holds_several(unwrap_iterable(loop.iter))
         if not several and self.over_loader(module, loop):
             return Role.EVAL if self._evaluates(module, loop) else Role.OTHER
-        return Role.OTHER
+        return Role.EVAL if self._project.fact(SampleDraws).takes_samples(module, loop) else Role.OTHER
 
     def _helpers(self, module: ModuleIndex, call: ast.Call) -> Iterable[NodeRef]:
         """Functions of the tree that a call may step in; what is called an evaluation's step takes no other."""

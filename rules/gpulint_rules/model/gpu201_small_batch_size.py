@@ -240,7 +240,12 @@ def _computes(project: Project, module: ModuleIndex) -> bool:
         return True
     if module.calls_by_name.keys() & {"fit", "fit_generator", "train", "Trainer"}:
         return True
-    return any(project.fact(LoopContexts).role(module, loop) is not Role.OTHER for loop in module.loops)
+    loops = project.fact(LoopContexts)
+    return any(
+        role in (Role.STEP, Role.EPOCH) or (role is Role.EVAL and loops.over_loader(module, loop))
+        for loop in module.loops
+        for role in (loops.role(module, loop),)
+    )
 
 
 def _task(document: Document, project: Project, task: Task) -> Iterator[Finding]:
