@@ -15,6 +15,7 @@ from gpulint.records import dataclass
 from gpulint.semantic.path_conditions import contexts_of
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.call_values import is_kept_out
+from gpulint.training.guards import Guards
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role, stops_at_once
 from gpulint.workspace.module_index import (
@@ -150,6 +151,8 @@ def _between_steps(project: Project, module: ModuleIndex, call: ast.Call, mode: 
     """Does the model run once for evaluation after each step of a training on whole graphs or data sets?"""
     function = module.function(call)
     loops = project.fact(LoopContexts)
+    if project.fact(Guards).is_periodic(module, call):
+        return False  # a look at one batch now and then
     around = list(loops.around(module, call))
     if around:
         loop = around[0]

@@ -217,6 +217,14 @@ class LoopRoles:
         names = {last_name(call.func) for call in self.calls_in(module, loop)}
         return bool(names & {"model", "net", "network", "module", "generate", "predict", "no_grad", "inference_mode"})
 
+    def has_passes(self, module: ModuleIndex) -> bool:
+        """Does a module train, or evaluate the batches of a loader?"""
+        return any(
+            role in (Role.STEP, Role.EPOCH) or (role is Role.EVAL and self.over_loader(module, loop))
+            for loop in module.loops
+            for role in (self.role(module, loop),)
+        )
+
     @query
     def has_training_step(self, module: ModuleIndex) -> bool:
         """Does the module itself take training steps?"""

@@ -50,7 +50,6 @@ from gpulint.source import Span
 from gpulint.training.guards import is_benchmark
 from gpulint.training.loader_flow import LoaderFlow
 from gpulint.training.loop_contexts import LoopContexts
-from gpulint.training.loop_roles import Role
 from gpulint.values.constants import Constants
 from gpulint.values.parameter_defaults import is_overridden
 from gpulint.workload import deepspeed
@@ -58,6 +57,7 @@ from gpulint.workload.batch_size_limits import BatchSizeLimits, declared_sizes
 from gpulint.workload.batch_sources import BatchSource, BatchSources, place_in_call
 from gpulint.workload.data_split import Split
 from gpulint.workload.evaluation_batches import few_graphs
+from gpulint.workload.set_elsewhere import settings_in
 from gpulint.workload.small_batches import (
     LARGE_GLOBAL,
     accumulated_elsewhere,
@@ -131,6 +131,9 @@ def _all(document: Document, project: Project) -> Iterator[Finding]:
     module = project.module(document)
     if module is not None:
         yield from _python(document, project, module)
+    for setting in settings_in(project, document.path):
+        if setting.size > 1 and _is_small_setting(setting.size, ""):
+            yield _finding(document, setting.span, f"training batch size is {setting.size}", setting.size, setting.used)
     if document.kind is Kind.JOBSPEC:
         for task in document.tasks:
             yield from _task(document, project, task)
@@ -240,12 +243,7 @@ def _computes(project: Project, module: ModuleIndex) -> bool:
         return True
     if module.calls_by_name.keys() & {"fit", "fit_generator", "train", "Trainer"}:
         return True
-    loops = project.fact(LoopContexts)
-    return any(
-        role in (Role.STEP, Role.EPOCH) or (role is Role.EVAL and loops.over_loader(module, loop))
-        for loop in module.loops
-        for role in (loops.role(module, loop),)
-    )
+    return project.fact(LoopContexts).has_passes(module)
 
 
 def _task(document: Document, project: Project, task: Task) -> Iterator[Finding]:
