@@ -50,7 +50,6 @@ FRAMEWORKS = regex.compile(r"\w*(?:Trainer|TrainingArguments)$")
 SECOND_DEVICE = regex.compile(
     r"""cuda:(?:[1-9]|\{|%)|\.cuda\((?:[1-9]|device=[1-9])|gpu:[1-9]|cuda\(?["']?, ?[1-9]|xla:""", re.IGNORECASE
 )
-WHOLE_ON_ONE = regex.compile(r"""device_map\s*=\s*\{\s*(?:""|'')\s*:|device_map\s*=\s*["']cuda(?::0)?["']""")
 PLAIN_COMMANDS = frozenset(
     """echo printf cd ls pwd mkdir rm cp mv cat touch export set source . module conda pip pip3 apt apt-get true
     false : test [ [[ exit date hostname env sleep wait chmod ln tar unzip gzip wget curl git aws gsutil gcloud

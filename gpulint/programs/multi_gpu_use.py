@@ -6,6 +6,7 @@ import that nobody has heard of makes the answer unknown.
 
 from __future__ import annotations
 
+import ast
 import enum
 import re
 import sys
@@ -21,15 +22,16 @@ from gpulint.libraries.gpu_libraries import (
     OPAQUE,
     PLAIN_COMMANDS,
     SECOND_DEVICE,
-    WHOLE_ON_ONE,
     Approach,
     Libraries,
 )
 from gpulint.query import query, query_property
 from gpulint.records import dataclass
+from gpulint.semantic.path_conditions import conditions
+from gpulint.semantic.points_to import Resolver
 from gpulint.source import Span
 from gpulint.workspace.index_builder import index_module
-from gpulint.workspace.module_index import ModuleIndex
+from gpulint.workspace.module_index import ModuleIndex, NodeRef
 
 if TYPE_CHECKING:
     from gpulint.launch.job import Job, JobLaunch
@@ -126,10 +128,13 @@ class Program:
 
     @query_property
     def pinned(self) -> Place | None:
-        """Where a device map puts the whole model on one GPU."""
-        for path, text in self.texts.items():
-            if match := WHOLE_ON_ONE.search(text):
-                return self._place(path, match, "the whole model goes to one GPU")
+        """Where a device map puts the whole model on one GPU, whatever the hardware is."""
+        for module in self.modules if any("device_map" in text for text in self.texts.values()) else ():
+            for keyword in module.syntax.of(ast.keyword):
+                if keyword.arg != "device_map" or any(conditions(module, keyword)):
+                    continue
+                if all(map(_is_whole, self._project.fact(Resolver).points_to(module, keyword.value))):
+                    return Place(module.path, module.syntax.span(keyword), "the whole model goes to one GPU")
         return None
 
     @query_property
@@ -198,6 +203,14 @@ class MultiGpuUse:
         heads = {name.partition(".")[0] for name in names} - {""}
         libraries = self._project.models.derived(Libraries)
         return {head for head in heads if head in libraries.gpu or self._project.module_path(head, importer) is None}
+
+
+def _is_whole(device_map: NodeRef) -> bool:
+    """``{"": 0}``, ``"cuda"`` or ``"cuda:0"``, and not in a branch for some hardware."""
+    match device_map.node:
+        case ast.Constant(value="cuda" | "cuda:0") | ast.Dict(keys=[ast.Constant(value="")]):
+            return not any(conditions(device_map.module, device_map.node))
+    return False
 
 
 def _is_tool(start: JobLaunch) -> bool:

@@ -53,6 +53,7 @@ from gpulint.training import batch_makers
 from gpulint.training.loader_calls import Loader, loader_argument
 from gpulint.training.loader_flow import LoaderFlow
 from gpulint.values.arguments import Arguments, ArgumentState
+from gpulint.values.configured import always_overridden
 from gpulint.values.constants import Constants
 from gpulint.values.training_configs import settings
 from gpulint.workload.dataset_work import divides_stream, works_per_sample
@@ -107,6 +108,9 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         if _needs_one_process(project, loader) or not works_per_sample(project, loader):
             continue
         default = [value for values in known for value in values.values if value.source != "literal"]
+        named = [(last_name(ref.node), ref.module.path) for ref in argument.refs if isinstance(ref.node, ast.expr)]
+        if any(always_overridden(project, *one) for one in named):
+            continue
         name = loader.variable
         yield RULE.finding(
             document.path,
