@@ -128,8 +128,7 @@ def _informed(finding: Finding, fits: BatchSizes) -> Finding | None:
 
 
 def _all(document: Document, project: Project) -> Iterator[Finding]:
-    module = project.module(document)
-    if module is not None:
+    if (module := project.module(document)) is not None:
         yield from _python(document, project, module)
     for setting in settings_in(project, document.path):
         if setting.size > 1 and _is_small_setting(setting.size, ""):
