@@ -35,15 +35,15 @@ def assess(finding: Finding, project: Project) -> Impact:
     """The impact of a finding."""
     cost = finding.cost if finding.cost is not None else finding.rule.cost
     subject = Subject(finding, project, cost)
+    parts: list[str] = []
     if cost is None:
-        level, parts, often = _BY_SEVERITY[finding.severity], ["no figure for this rule, so by its severity"], None
-        loss = Loss(None, None)
+        level, often, loss = _BY_SEVERITY[finding.severity], None, Loss(None, None)
     else:
         row = kind(cost.kind)
         often = frequency(subject, row)
         loss = _loss(subject, cost, row)
         level = _level(loss, often, _gpus(subject))
-        parts = [often.phrase, *([loss.phrase] if loss.phrase else [])]
+        parts += [often.phrase, *([loss.phrase] if loss.phrase else [])]
     if finding.severity is Severity.INFO:
         level = min(level, Level.MEDIUM)
     if (gpus := _gpus(subject)) is not None:

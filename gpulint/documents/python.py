@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import sys
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -24,7 +25,8 @@ _PYTHON2 = (
     "multiple exception types",
 )
 
-
+_SINCE_312 = regex.compile(r"\s*(type\s+\w+\s*(\[.*\])?\s*=|(async\s+)?def\s+\w+\[|class\s+\w+\[)")
+"""Statements that Python 3.12 brought: ``type Pair = ...``, ``def first[T](...)``."""
 _MAX_BITS = 10_000
 _LONG_INTEGER = regex.compile(rf"0[xXoObB][\da-fA-F_]{{{_MAX_BITS // 4},}}")
 
@@ -202,6 +204,12 @@ class PythonModule:
         return self.source.text[start:end]
 
 
+def _is_newer(error: SyntaxError) -> bool:
+    """Is what cannot be parsed perhaps the syntax of a newer Python than this one?"""
+    about_strings = error.msg.startswith("f-string")
+    return sys.version_info < (3, 12) and (about_strings or _SINCE_312.match(error.text or "") is not None)
+
+
 class PythonDocument(Document):
     """A ``.py`` file."""
 
@@ -217,5 +225,7 @@ class PythonDocument(Document):
             message = error.msg
             if any(hint in message for hint in _PYTHON2):
                 message += " (Python 2 code?)"
+            elif _is_newer(error):
+                message += " (run gpulint with Python 3.12 or newer if this is its syntax)"
             self.problem(f"syntax error: {message}", error.lineno, error.offset)
             return None

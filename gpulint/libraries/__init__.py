@@ -18,7 +18,9 @@ FILES = {
     "format": "jobs",
     "library": "programs",
     **dict.fromkeys(("installer", "downloader"), "commands"),
-    **dict.fromkeys(("download", "hub-download", "data-sets", "upload", "saver", "collective", "sync"), "operations"),
+    **dict.fromkeys(
+        ("download", "hub-download", "data-sets", "upload", "saver", "collective", "sync", "reader"), "operations"
+    ),
     **dict.fromkeys(("loader", "batch-maker", "mover", "hook"), "frameworks"),
 }
 """The module and TOML file of each kind of rows."""

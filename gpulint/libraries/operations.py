@@ -158,6 +158,16 @@ class Sync(_Calls):
     """``barrier`` waits for all queued work, ``read`` for the value of the first argument."""
 
 
+@dataclass(frozen=True, slots=True)
+class Reader(_Calls):
+    """Functions that read and decode a file, or part of one, on the CPU."""
+
+    calls: tuple[str, ...]
+    """Qualified names of functions."""
+    kind: Literal["image", "audio", "video", "volume", "array"]
+    """What they decode: a ``volume`` is a medical or microscopic image, an ``array`` needs no decoding."""
+
+
 KINDS = {
     "download": Download,
     "hub-download": HubDownload,
@@ -166,4 +176,5 @@ KINDS = {
     "saver": Saver,
     "collective": Collective,
     "sync": Sync,
+    "reader": Reader,
 }

@@ -24,6 +24,7 @@ from gpulint.training.loader_flow import LoaderFlow
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_iterables import is_loader_name, unwrap_iterable, unwrap_zipped
 from gpulint.training.loop_roles import Role
+from gpulint.training.sample_draws import SampleDraws
 from gpulint.workspace.module_index import (
     FUNCTIONS,
     BindingKind,
@@ -159,7 +160,7 @@ class BatchFlow:
             case ast.Name():
                 return self._name_batch(module, node)
             case ast.Attribute(value=base) | ast.Subscript(value=base) | ast.Starred(value=base):
-                return self.batch_of(module, base) or self._unseen_batch(module, node)
+                return self.batch_of(module, base) or self._unseen_batch(module, node) or self._sample(module, node)
             case ast.IfExp(body=body, orelse=orelse):
                 return self.batch_of(module, body) or self.batch_of(module, orelse)
             case ast.Call(func=ast.Name(id="next"), args=[source, *_]):
@@ -179,7 +180,7 @@ class BatchFlow:
             case ast.Call(args=[made, *_], func=func) if last_name(func) in _OF_ARRAYS and (
                 self._project.fact(Resolver).names(module, func) & {f"torch.{last_name(func)}"}
             ):
-                batch_read = self.batch_of(module, made)
+                batch_read = self.batch_of(module, made) or self._sample(module, made, certain=_is_few(node))
                 return replace(batch_read, arrays=True) if batch_read is not None else None
             case ast.Call(args=args, func=func) if last_name(func) in _OF_SEVERAL:
                 return self._first(self.batch_of(module, arg) for arg in args)
@@ -188,10 +189,21 @@ class BatchFlow:
             case ast.ListComp(elt=part) | ast.DictComp(value=part):
                 return self.batch_of(module, part)
             case ast.Call(func=ast.Name() | ast.Attribute(value=ast.Name() | ast.Attribute())):
-                return self._fetched(module, node) or self._first(
-                    self.batch_of(module, passed) for passed in rearranged(self._project, module, node)
+                return (
+                    self._fetched(module, node)
+                    or self._first(self.batch_of(module, passed) for passed in rearranged(self._project, module, node))
+                    or self._sample(module, node)
                 )
         return None
+
+    def _sample(self, module: ModuleIndex, node: ast.expr, certain: bool = True) -> BatchRead | None:
+        """The draw of a sample that a loop takes by hand, on the host."""
+        if not isinstance(node, ast.Subscript | ast.Call | ast.Name) or "torch" not in module.packages:
+            return None
+        loop = self._project.fact(SampleDraws).loop_of(module, node, certain)
+        if loop is None or self._project.fact(LoopContexts).role(module, loop) not in (Role.STEP, Role.EVAL):
+            return None
+        return BatchRead(NodeRef(module, loop), arrays=True)
 
     def _next_batch(self, module: ModuleIndex, node: ast.Call, source: ast.expr) -> BatchRead | None:
         """The draw of ``next(source)``."""
@@ -314,6 +326,13 @@ def _merged(draws: Iterator[BatchRead | None]) -> BatchRead | None:
     ]
     return replace(
         found[0], loaders=tuple(dict.fromkeys(loader for batch_read in like for loader in batch_read.loaders))
+    )
+
+
+def _is_few(made: ast.Call) -> bool:
+    """``torch.tensor([label])``: a few numbers, as far as can be told, not an array."""
+    return last_name(made.func) in ("tensor", "LongTensor", "IntTensor") and not any(
+        isinstance(part, ast.Slice) for argument in made.args for part in ast.walk(argument)
     )
 
 

@@ -217,7 +217,8 @@ class SyncPoints:
             indices |= {part.id for part in walk(base.slice) if isinstance(part, ast.Name)}
             base = base.value
         if not indices and isinstance(base, ast.Name):
-            indices = {base.id}
+            bindings = reaching(module, module.scope(base).lookup(base.id), base)
+            indices = {base.id} if any(binding.kind is BindingKind.LOOP for binding in bindings) else set()
         if isinstance(base, ast.Name) and _TERMS.search(base.id):
             return []
         through = [loop for loop in around if indices & _targets(loop) and not _is_limited(loop)]

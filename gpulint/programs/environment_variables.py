@@ -4,11 +4,10 @@ ENV."""
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from gpulint import regex
+from gpulint import reasons, regex
 from gpulint.documents.base import Document
 from gpulint.records import dataclass
 from gpulint.semantic.points_to import Resolver
@@ -22,13 +21,6 @@ if TYPE_CHECKING:
     from gpulint.project import Project
 
 
-_REASON = regex.compile(
-    r"do(n't| not) (remove|delete|change)|work-?\s?around|(w/o|without) (this|these)\b|otherwise|must be set|keep this"
-    r"|(do(es)?(n't| not)|can'?t|cannot) (support|have|connect|communicate)|(has|have) no\b|not (supported|available)"
-    r"|(will|would|may|can) (hang|deadlock|crash|fail)|avoid\w* .*\b(error|hang|deadlock|crash)"
-    r"|(is|are) (needed|required|necessary)",
-    re.IGNORECASE,
-)
 _NCCL = regex.compile(r"\s*(?:export\s+)?NCCL_\w+=")
 _DECLARATIONS = frozenset({"export", "declare", "typeset", "local", "readonly", "echo", "printf"})
 
@@ -64,16 +56,7 @@ def is_explained(document: Document, span: Span) -> bool:
 
     A comment above several settings of NCCL is about them all.
     """
-    if span.cell is not None:
-        return False
-    lines = [document.source.line(span.line)]
-    for number in range(span.line - 1, max(span.line - 4, 0), -1):
-        text = document.source.line(number)
-        if text.lstrip().startswith("#"):
-            lines.append(text)
-        elif not (_NCCL.match(text) and _NCCL.match(lines[0])):
-            break
-    return any(_REASON.search(text.partition("#")[2]) for text in lines)
+    return span.cell is None and reasons.is_explained(document, span, beside=_NCCL)
 
 
 def _in_python(module: ModuleIndex, project: Project, names: frozenset[str]) -> Iterator[EnvironmentSetting]:

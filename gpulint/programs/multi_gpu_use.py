@@ -28,9 +28,10 @@ from gpulint.libraries.gpu_libraries import (
 from gpulint.query import query, query_property
 from gpulint.records import dataclass
 from gpulint.semantic.path_conditions import conditions
+from gpulint.semantic.points_to import Resolver
 from gpulint.source import Span
 from gpulint.workspace.index_builder import index_module
-from gpulint.workspace.module_index import ModuleIndex, last_name
+from gpulint.workspace.module_index import ModuleIndex, NodeRef
 
 if TYPE_CHECKING:
     from gpulint.launch.job import Job, JobLaunch
@@ -132,22 +133,13 @@ class Program:
 
     @query_property
     def pinned(self) -> Place | None:
-        """Where a device map puts the whole model on one GPU, whatever the conditions."""
-        for path, text in self.texts.items():
-            if "device_map" in text and (found := self._whole_on_one(path)) is not None:
-                return found
-        return None
-
-    def _whole_on_one(self, path: Path) -> Place | None:
-        module = self._module(path)
-        if module is None:
-            return None
-        values = [node.value for node in module.syntax.of(ast.keyword) if node.arg == "device_map"]
-        for node in module.syntax.of(ast.Assign):
-            values += [node.value] if "device_map" in map(last_name, node.targets) else []
-        for value in values:
-            if _is_one_device(value) and not any(True for _ in conditions(module, value)):
-                return Place(path, module.syntax.span(value), "the whole model goes to one GPU")
+        """Where a device map puts the whole model on one GPU, whatever the hardware is."""
+        for module in self.modules if any("device_map" in text for text in self.texts.values()) else ():
+            for keyword in module.syntax.of(ast.keyword):
+                if keyword.arg != "device_map" or any(conditions(module, keyword)):
+                    continue
+                if all(map(_is_whole, self._project.fact(Resolver).points_to(module, keyword.value))):
+                    return Place(module.path, module.syntax.span(keyword), "the whole model goes to one GPU")
         return None
 
     @query_property
@@ -166,16 +158,6 @@ class Program:
     def _place(self, path: Path, match: re.Match[str]) -> Place:
         module = self._module(path)
         return Place(path, module.syntax.span_at(*match.span()) if module is not None else Span(1, 1, 1, 1))
-
-
-def _is_one_device(value: ast.expr) -> bool:
-    """``{"": 0}``, ``"cuda"``, ``"cuda:0"``."""
-    match value:
-        case ast.Dict(keys=[ast.Constant(value="")]):
-            return True
-        case ast.Constant(value="cuda" | "cuda:0"):
-            return True
-    return False
 
 
 class MultiGpuUse:
@@ -234,6 +216,14 @@ class MultiGpuUse:
         heads = {name.partition(".")[0] for name in names} - {""}
         libraries = self._project.models.derived(Libraries)
         return {head for head in heads if head in libraries.gpu or self._project.module_path(head, importer) is None}
+
+
+def _is_whole(device_map: NodeRef) -> bool:
+    """``{"": 0}``, ``"cuda"`` or ``"cuda:0"``, and not in a branch for some hardware."""
+    match device_map.node:
+        case ast.Constant(value="cuda" | "cuda:0") | ast.Dict(keys=[ast.Constant(value="")]):
+            return not any(conditions(device_map.module, device_map.node))
+    return False
 
 
 def _is_tool(start: JobLaunch) -> bool:

@@ -100,6 +100,9 @@ def under_name(module: ModuleIndex, argument: ast.Starred, name: str) -> ast.exp
     if question in module.unpacked:
         return module.unpacked[question]
     made: ast.expr
+    if isinstance(argument.value, ast.Dict):
+        items = zip(argument.value.keys, argument.value.values, strict=True)
+        return next((value for key, value in items if isinstance(key, ast.Constant) and key.value == name), None)
     match argument.value:
         case ast.Call(func=ast.Name(id="vars"), args=[held]) | ast.Attribute(value=held, attr="__dict__"):
             made = ast.Attribute(value=held, attr=name, ctx=ast.Load())
@@ -110,3 +113,14 @@ def under_name(module: ModuleIndex, argument: ast.Starred, name: str) -> ast.exp
     module.syntax.parents[made] = module.syntax.parents[argument.value]
     module.unpacked[question] = ast.copy_location(made, argument.value)
     return made
+
+
+def attribute_of(module: ModuleIndex, base: ast.AST, name: str) -> ast.expr:
+    """``cfg.loader.batch_size`` for what ``**cfg.loader`` passes under a name; the same node each time."""
+    assert isinstance(base, ast.expr)
+    question = base, name
+    if question not in module.unpacked:
+        made = ast.Attribute(value=base, attr=name, ctx=ast.Load())
+        module.syntax.parents[made] = module.syntax.parents[base]
+        module.unpacked[question] = ast.copy_location(made, base)
+    return module.unpacked[question]

@@ -12,6 +12,14 @@ from gpulint.workspace.module_index import FUNCTIONS, Binding, ModuleIndex, Node
 _CONSTRUCTORS = frozenset({"from_pretrained", "from_config", "load_from_checkpoint"})
 """Class methods of libraries that make an instance of the class."""
 
+_FILLS = frozenset(
+    {
+        "tyro.cli", "simple_parsing.parse", "pyrallis.parse", "draccus.parse", "omegaconf.OmegaConf.structured",
+        "dacite.from_dict", "jsonargparse.CLI", "jsonargparse.auto_cli",
+    }
+)  # fmt: skip
+"""Functions that make an instance of the class that they are given, of options or of a file."""
+
 
 class ClassHierarchy(QualifiedNames):
     """Classes in the modules of one project, for which somebody else finds the expressions that define a value."""
@@ -38,6 +46,8 @@ class ClassHierarchy(QualifiedNames):
                 func = ref.node.func
                 if isinstance(func, ast.Attribute) and func.attr in _CONSTRUCTORS:
                     func = func.value
+                elif self.call_names(ref.module, ref.node) & _FILLS:
+                    func = _filled(ref.node) or func
                 for made in self.points_to(ref.module, func):
                     if isinstance(made.node, ast.ClassDef):
                         found.append((made.module, made.node))
@@ -95,3 +105,9 @@ class ClassHierarchy(QualifiedNames):
 def _unsubscripted(base: ast.expr) -> ast.expr:
     """The class of ``TrainUnit[Batch]``."""
     return base.value if isinstance(base, ast.Subscript) else base
+
+
+def _filled(call: ast.Call) -> ast.expr | None:
+    """The class that a call fills from options or a file."""
+    named = (keyword.value for keyword in call.keywords if keyword.arg in ("config_class", "data_class", "f"))
+    return call.args[0] if call.args else next(named, None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from itertools import chain
+from operator import or_
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
@@ -43,9 +44,12 @@ _GPU_COUNT = regex.compile(
 )
 _MAKES = regex.compile(r"(^|_)(build|init|create|setup|make|initialize)(_|$)")
 _WARNS = frozenset({"warning", "warn", "error", "critical", "exception"})
-_ERROR = regex.compile(r"^(err|error|errors|exc|exception|warning_list|problem)$", re.IGNORECASE)
-_OF_TENSOR = ("any", "all", "item", "sum")
-_NOT_A_NUMBER = ("isnan", "isinf")
+_ERROR = regex.compile(
+    r"^(err|error|errors|exc|exception|warning_list|problem)$|(^|_)(nans?|diverged?|exploded|nonfinite)(_|$)",
+    re.IGNORECASE,
+)
+_OF_TENSOR = ("any", "all", "item", "sum", "bool")
+_NOT_A_NUMBER = ("isnan", "isinf", "isneginf", "isposinf")
 _NUMBER = ("isfinite",)
 _MAXIMUM = regex.compile(r"(^|[._ ])(max|total|num|n|last|final)_|len\(|epochs\b|iterations\b|\bsteps\b", re.IGNORECASE)
 _NO_GRAD = frozenset(
@@ -193,7 +197,7 @@ class Guards:
             if isinstance(up, ast.ExceptHandler):
                 return True
             warns = warns or (isinstance(up, ast.Call) and last_name(up.func) in _WARNS)
-        return any(warns or _is_error(test, holds) for test, holds in conditions(module, node))
+        return any(warns or _is_error(module, test, holds) for test, holds in conditions(module, node))
 
     def is_at_loop_end(self, module: ModuleIndex, node: ast.AST) -> bool:
         """Does ``node`` run only in the last round of a loop (``if step == max_steps``)?"""
@@ -262,16 +266,34 @@ def _is_none(test: ast.expr) -> bool:
     )
 
 
-def _is_error(test: ast.expr, holds: bool) -> bool:
-    """``if err:``, ``if error is not None:``, ``if not torch.isfinite(loss).all():``."""
+def _is_error(module: ModuleIndex, test: ast.expr, holds: bool) -> bool:
+    """``if err:``, ``if error is not None:``, ``if not math.isfinite(loss):``, ``if has_nan:``, ``if x != x:``."""
     while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         test, holds = test.operand, not holds
-    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.Or):
-        return holds and all(_is_error(part, holds) for part in test.values)
-    while isinstance(test, ast.Call) and isinstance(test.func, ast.Attribute) and test.func.attr in _OF_TENSOR:
-        test = test.func.value
-    if isinstance(test, ast.Call):
-        return last_name(test.func) in (_NOT_A_NUMBER if holds else _NUMBER)
-    if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.IsNot):
-        test = test.left
-    return holds and isinstance(test, ast.Name) and bool(_ERROR.search(test.id))
+    match test:
+        case ast.BoolOp(op=operator, values=values):
+            found = [_is_error(module, value, holds) for value in values]
+            if isinstance(operator, ast.And) is holds:
+                return any(found)
+            # With `isnan(loss) or loss > 1e6` a run has diverged either way.
+            limits = [isinstance(value, ast.Compare) and isinstance(value.ops[0], ast.Gt) for value in values]
+            return any(found) and all(map(or_, found, limits))
+        case ast.Call(func=ast.Attribute(value=inner, attr=name)) if name in _OF_TENSOR:
+            return _is_error(module, inner, holds)
+        case ast.Call(func=ast.Name(id=name), args=[inner]) if name in _OF_TENSOR:
+            return _is_error(module, inner, holds)
+        case ast.Call(func=func):
+            return last_name(func) in (_NOT_A_NUMBER if holds else _NUMBER)
+        case ast.Compare(left=left, ops=[ast.NotEq()], comparators=[right]) if ast.dump(left) == ast.dump(right):
+            return holds
+        case ast.Compare(left=left, ops=[ast.IsNot()]) | ast.Compare(left=ast.Call() as left, ops=[ast.Gt()]):
+            return _is_error(module, left, holds)
+        case ast.Compare(left=left, ops=[ast.Is() | ast.Eq()], comparators=[ast.Constant(value=bool(wanted))]):
+            return _is_error(module, left, holds is wanted)
+        case ast.Name(id=name):
+            bindings = module.scope(test).lookup(name)
+            made = bindings[0].value if len(bindings) == 1 and not bindings[0].path else None
+            if isinstance(made, ast.Call | ast.BoolOp | ast.UnaryOp) and _is_error(module, made, holds):
+                return True
+            return holds and bool(_ERROR.search(name))
+    return False

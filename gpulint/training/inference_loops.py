@@ -14,9 +14,20 @@ from gpulint.query import cyclic, query
 from gpulint.records import dataclass
 from gpulint.semantic.path_conditions import contexts_of
 from gpulint.semantic.points_to import Resolver
+from gpulint.training.call_values import is_kept_out
+from gpulint.training.guards import Guards
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role, stops_at_once
-from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, LoopNode, ModuleIndex, NodeRef, dotted, last_name
+from gpulint.workspace.module_index import (
+    FUNCTIONS,
+    LOOPS,
+    FunctionNode,
+    LoopNode,
+    ModuleIndex,
+    NodeRef,
+    dotted,
+    last_name,
+)
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -48,10 +59,13 @@ class InferenceLoop:
     """A loop that runs ``model`` for evaluation and builds graphs. ``forward`` is the first such call."""
 
     module: ModuleIndex
-    loop: LoopNode
+    loop: LoopNode | None
+    """None where the model runs once, on the whole data set, between two steps of the training."""
     function: FunctionNode | None
     forward: ast.Call
     model: str
+    trains_too: bool = False
+    """Whether the same loop trains in other calls."""
 
 
 def graphs_in_evaluation(project: Project, module: ModuleIndex) -> Iterator[InferenceLoop]:
@@ -67,9 +81,17 @@ def graphs_in_evaluation(project: Project, module: ModuleIndex) -> Iterator[Infe
             continue
         for call in _forwards(project, module, mode, model):
             loop, home = _outermost(project, module, call, mode), module.function(call)
-            if loop is not None and loop not in seen and not _may_disable(module, call, home):
+            if _may_disable(module, call, home):
+                continue
+            if loop is not None and loop not in seen:
                 seen.add(loop)
                 yield InferenceLoop(module, loop, home, call, model)
+            elif loop is None and (shared := _shared_loop(project, module, call)) is not None and shared not in seen:
+                seen.add(shared)
+                yield InferenceLoop(module, shared, home, call, model, trains_too=True)
+            elif loop is None and home not in seen and _between_steps(project, module, call, mode):
+                seen.add(home or call)
+                yield InferenceLoop(module, None, home, call, model)
 
 
 @query
@@ -92,9 +114,63 @@ def _forwards(project: Project, module: ModuleIndex, mode: ast.Call, model: str)
         module.report_limit(f"a function uses a model more than {MAX_MENTIONS} times")
     for call in calls[first : first + MAX_MENTIONS]:
         if dotted(call.func) == f"{model}.train":
+            if _other_branch(module, mode, call):
+                continue
             return
         if dotted(call.func) == model or _runs(project, module, call, model):
             yield call
+
+
+def _other_branch(module: ModuleIndex, one: ast.Call, other: ast.Call) -> bool:
+    """Do two calls stand in the branches of one ``if`` (``if train: model.train() else: model.eval()``)?"""
+    around = [up for up in module.syntax.ancestors(one) if isinstance(up, ast.If)]
+    return any(up in around for up in module.syntax.ancestors(other))
+
+
+def _shared_loop(project: Project, module: ModuleIndex, call: ast.Call) -> LoopNode | None:
+    """The loop around ``call`` that trains in other calls of its function, and in some takes no step for what these
+    pass (``run(loader, train=False)``)."""
+    function = module.function(call)
+    loops = project.fact(LoopContexts)
+    loop = next((up for up in loops.around(module, call) if loops.role(module, up) is Role.STEP), None)
+    if function is None or loop is None:
+        return None
+    steps = [step for step in loops.calls_in(module, loop) if loops.is_training_step(module, step)]
+    if not steps:
+        return None
+    for site in project.fact(Resolver).call_sites(module, function):
+        left_out = all(is_kept_out(project, module, step, (site,)) for step in steps)
+        if (
+            left_out
+            and not is_kept_out(project, module, call, (site,))
+            and _enabled(project, site.module, site.node, 1)
+        ):
+            return loop
+    return None
+
+
+def _between_steps(project: Project, module: ModuleIndex, call: ast.Call, mode: ast.Call) -> bool:
+    """Does the model run once for evaluation after each step of a training on whole graphs or data sets?"""
+    function = module.function(call)
+    loops = project.fact(LoopContexts)
+    if project.fact(Guards).is_periodic(module, call):
+        return False  # a look at one batch now and then
+    around = list(loops.around(module, call))
+    if around:
+        loop = around[0]
+        return (
+            loop in module.syntax.ancestors(mode)
+            and loops.role(module, loop) is Role.STEP
+            and all(
+                step.lineno < mode.lineno
+                for step in loops.calls_in(module, loop)
+                if loops.is_training_step(module, step)
+            )
+        )
+    return function is not None and any(
+        context.role in (Role.STEP, Role.EPOCH) and isinstance(context.loop.node, LOOPS)
+        for context in loops.enclosing_loops_of_function(module, function)
+    )
 
 
 @query
@@ -227,6 +303,7 @@ def _calls_enabled(project: Project, module: ModuleIndex, function: FunctionNode
             project.fact(LoopContexts).in_role(site.module, site.node, Role.STEP) is not None
             and depth == 0
             and _is_differentiated(site)
+            and not _returns_numbers(project, function)
         ):
             return False
         if (caller is not None and _speaks_of_gradients(site.module, caller)) or not _enabled(
@@ -234,6 +311,22 @@ def _calls_enabled(project: Project, module: ModuleIndex, function: FunctionNode
         ):
             return False
     return bool(sites) or not isinstance(owner, ast.ClassDef)
+
+
+def _returns_numbers(project: Project, function: FunctionNode) -> bool:
+    """Does a function return what it has read from the GPU, which nobody can differentiate?"""
+    returned = project.fact(Resolver).returns(function)
+    parts = [part for value in returned for part in (value.elts if isinstance(value, ast.Tuple) else [value])]
+    return bool(parts) and all(_is_number(part) for part in parts)
+
+
+def _is_number(value: ast.expr) -> bool:
+    match value:
+        case ast.Call(func=func):
+            return last_name(func) in ("item", "float", "numpy", "tolist") or last_name(func).endswith("_score")
+        case ast.BinOp(left=left, right=right):
+            return _is_number(left) or _is_number(right)
+    return False
 
 
 def _is_differentiated(site: NodeRef) -> bool:

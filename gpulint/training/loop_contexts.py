@@ -13,6 +13,7 @@ from gpulint.query import cyclic
 from gpulint.records import dataclass
 from gpulint.semantic.call_graph import calls_taking
 from gpulint.semantic.points_to import Resolver
+from gpulint.training.call_values import is_kept_out
 from gpulint.training.loop_roles import LoopRoles, Role
 from gpulint.workspace.module_index import FunctionNode, ModuleIndex, NodeRef
 
@@ -65,7 +66,10 @@ class LoopContexts(LoopRoles):
         function = module.function(node)
         while function is not None and "closure" in function.name:
             function = module.function(function)
-        return self.enclosing_loops_of_function(module, function) if function is not None else ()
+        if function is None:
+            return ()
+        contexts = self.enclosing_loops_of_function(module, function)
+        return tuple(c for c in contexts if not is_kept_out(self._project, module, node, c.calls))
 
     @cyclic(_NO_CONTEXTS)
     def enclosing_loops_of_function(self, module: ModuleIndex, function: FunctionNode) -> tuple[LoopContext, ...]:
@@ -86,10 +90,10 @@ class LoopContexts(LoopRoles):
                 else:
                     found.append(LoopContext(context.role, context.loop, (*context.calls, site)))
         # The shortest way counts: it is the same for whoever asks first, also where functions call each other.
-        unique: dict[tuple[Role, ast.AST, ast.AST | None], LoopContext] = {}
+        unique: dict[tuple[Role, ast.AST, ast.AST | None, tuple[str, ...]], LoopContext] = {}
         for context in sorted(found, key=lambda context: len(context.calls)):
             first = context.calls[0].node if context.calls else None
-            unique.setdefault((context.role, context.loop.node, first), context)
+            unique.setdefault((context.role, context.loop.node, first, _modes(context.calls)), context)
         return tuple(unique.values())
 
     def hooks(self, module: ModuleIndex, function: FunctionNode) -> Iterator[tuple[Hook, Role]]:
@@ -140,6 +144,15 @@ class LoopContexts(LoopRoles):
             function.name in self._hooks or len(function.args.args) == 2 or is_runner_step(function)
             for function in module.functions
         )
+
+
+def _modes(calls: tuple[NodeRef, ...]) -> tuple[str, ...]:
+    """The constants that the last of ``calls`` passes: what tells its modes apart (``save(final=True)``)."""
+    site = calls[-1].node if calls else None
+    if not isinstance(site, ast.Call):
+        return ()
+    passed = [*site.args, *(keyword.value for keyword in site.keywords)]
+    return tuple(repr(value.value) for value in passed if isinstance(value, ast.Constant))
 
 
 def is_runner_step(function: FunctionNode) -> bool:

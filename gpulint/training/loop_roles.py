@@ -13,7 +13,9 @@ from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.query import cyclic, query
 from gpulint.semantic.points_to import Resolver
+from gpulint.training.input_gradients import only_for_inputs
 from gpulint.training.loop_iterables import holds_several, is_loader_name, is_of_parts, unwrap_iterable
+from gpulint.training.sample_draws import SampleDraws
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, FunctionNode, LoopNode, ModuleIndex, NodeRef, last_name
 
 if TYPE_CHECKING:
@@ -130,7 +132,7 @@ class LoopRoles:
         several = isinstance(loop, ast.For) and holds_several(unwrap_iterable(loop.iter))
         if not several and self.over_loader(module, loop):
             return Role.EVAL if self._evaluates(module, loop) else Role.OTHER
-        return Role.OTHER
+        return Role.EVAL if self._project.fact(SampleDraws).takes_samples(module, loop) else Role.OTHER
 
     def _helpers(self, module: ModuleIndex, call: ast.Call) -> Iterable[NodeRef]:
         """Functions of the tree that a call may step in; what is called an evaluation's step takes no other."""
@@ -167,7 +169,7 @@ class LoopRoles:
         name = last_name(func)
         if isinstance(func, ast.Attribute):
             if name in _BACKWARD:
-                return True
+                return name != "backward" or not only_for_inputs(module, call)
             if name == "step" and _STEPPED.search(last_name(func.value)):
                 return True
             if name == "gradient" and "tape" in last_name(func.value).lower():
@@ -214,6 +216,14 @@ class LoopRoles:
             return True
         names = {last_name(call.func) for call in self.calls_in(module, loop)}
         return bool(names & {"model", "net", "network", "module", "generate", "predict", "no_grad", "inference_mode"})
+
+    def has_passes(self, module: ModuleIndex) -> bool:
+        """Does a module train, or evaluate the batches of a loader?"""
+        return any(
+            role in (Role.STEP, Role.EPOCH) or (role is Role.EVAL and self.over_loader(module, loop))
+            for loop in module.loops
+            for role in (self.role(module, loop),)
+        )
 
     @query
     def has_training_step(self, module: ModuleIndex) -> bool:

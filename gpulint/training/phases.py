@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.query import query
-from gpulint.semantic.argument_binding import argument_of, parameters
 from gpulint.semantic.path_conditions import conditions, exclude_each_other, known_from
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.loop_contexts import LoopContexts
@@ -53,21 +52,6 @@ def is_model_variant_branch(project: Project, module: ModuleIndex, node: ast.AST
             kinds = project.fact(Resolver).points_to(module, test.args[1])
             if any(isinstance(kind.node, ast.ClassDef) for kind in kinds):
                 return True
-    return False
-
-
-def handles_missing_argument(module: ModuleIndex, node: ast.AST, call: NodeRef) -> bool:
-    """Does a place of a function serve callers that leave a parameter out (``if longest is None: ...``), which
-    ``call`` does not?"""
-    function = module.function(node)
-    if function is None or not isinstance(call.node, ast.Call):
-        return False
-    for test, holds in conditions(module, node):
-        match test:
-            case ast.Compare(left=ast.Name(id=name), ops=[ast.Is()], comparators=[ast.Constant(value=None)]) if holds:
-                given = argument_of(function, call.node, name) if name in parameters(function) else None
-                if given is not None and not (isinstance(given, ast.Constant) and given.value is None):
-                    return True
     return False
 
 

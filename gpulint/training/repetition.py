@@ -12,6 +12,7 @@ from gpulint.query import query
 from gpulint.semantic.argument_binding import CallbackCall
 from gpulint.semantic.path_conditions import conditions
 from gpulint.semantic.points_to import Resolver
+from gpulint.training.guards import Guards
 from gpulint.training.loop_contexts import LoopContext, LoopContexts
 from gpulint.training.loop_roles import Role, is_epoch_loop
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, FunctionNode, LoopNode, ModuleIndex, NodeRef, last_name
@@ -33,15 +34,20 @@ def training_contexts(project: Project, module: ModuleIndex, node: ast.AST) -> l
     """The training step and epoch loops that run ``node`` repeatedly.
 
     Left out are contexts in which the node runs once: on the way out of the loop (before ``break`` or in an exception
-    handler), after the last epoch, or in a loop around whole trainings (folds, seeds, trials).
+    handler), after the last epoch, or in a loop around whole trainings (folds, seeds, trials); or only when something
+    went wrong (a loss that is no number).
     """
-    if _leaving(module, node):
+    guards = project.fact(Guards)
+    if _leaving(module, node) or guards.is_error_path(module, node):
         return []
     return [
         context
         for context in project.fact(LoopContexts).enclosing_loops(module, node)
         if context.role in (Role.STEP, Role.EPOCH)
-        and not any(_leaving(call.module, call.node) or _defers(call) for call in context.calls)
+        and not any(
+            _leaving(call.module, call.node) or _defers(call) or guards.is_error_path(call.module, call.node)
+            for call in context.calls
+        )
         and not _around_trainings(project, module, node, context)
     ]
 

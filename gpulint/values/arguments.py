@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from gpulint.query import cyclic
 from gpulint.records import dataclass
+from gpulint.semantic.argument_binding import attribute_of
 from gpulint.semantic.points_to import Resolver
 from gpulint.values.constants import Constants
 from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, ModuleIndex, NodeRef, last_name
@@ -157,7 +158,17 @@ class Arguments:
                 return self._of_kwargs(ref, key)
             case ast.Constant(value=None):
                 return [], True
+            case ast.Attribute() | ast.Subscript():
+                return self._of_file(ref, key)
         return [], False
+
+    def _of_file(self, ref: NodeRef, key: str) -> tuple[list[_Entry], bool]:
+        """What a section of a configuration file (``cfg.loader``) holds, if it is known which files may be read."""
+        sections = list(self._project.fact(Constants).configs.sections(ref))
+        if not any(key in names for names in sections):
+            return [], bool(sections) and all(sections)
+        certain = all(key in names for names in sections)
+        return [_Entry(NodeRef(ref.module, attribute_of(ref.module, ref.node, key)), certain)], all(sections)
 
     def _of_items(
         self, ref: NodeRef, items: list[tuple[ast.expr | None, ast.expr]], key: str

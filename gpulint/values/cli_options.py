@@ -56,6 +56,9 @@ class Options:
             return
         if isinstance(node, ast.Attribute):
             name, base = node.attr, node.value
+            if name == "value" and (flag := self._flag(ref.module, base)) is not None:  # absl's holders of flags
+                yield from self._option(*flag)
+                return
         elif (
             isinstance(node, ast.Subscript)
             and isinstance(node.slice, ast.Constant)
@@ -75,6 +78,16 @@ class Options:
             if isinstance(parsed, ast.Call) and last_name(parsed.func) in _INTO_CLASSES:
                 yield from self._parsed_field(made.module, name)
                 return
+
+    def _flag(self, module: ModuleIndex, holder: ast.expr) -> tuple[NodeRef, str] | None:
+        """The definition and the name of the flag in ``_SIZE = flags.DEFINE_integer("size", 8, "...")``."""
+        for made in self._project.fact(Resolver).points_to(module, holder):
+            match made.node:
+                case ast.Call(func=func, args=[ast.Constant(value=str(name)), *_]) if last_name(func).startswith(
+                    "DEFINE_"
+                ):
+                    return NodeRef(made.module, made.node), name
+        return None
 
     def _parsed_field(self, module: ModuleIndex, name: str) -> Iterator[Value]:
         """A field of a data class that ``HfArgumentParser`` or ``TrlParser`` fills from the command line."""
@@ -132,6 +145,8 @@ class Options:
                     yield from self._as_default(ref.module, keyword.value)
                 elif keyword.arg == "default_factory" and isinstance(keyword.value, ast.Lambda):
                     yield from self._as_default(ref.module, keyword.value.body)
+            if name == "Field" and node.args:  # pydantic's
+                yield from self._as_default(ref.module, node.args[0])
         elif name in ("Option", "Argument") and node.args:
             yield from self._as_default(ref.module, node.args[0])
 

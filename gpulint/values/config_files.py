@@ -21,6 +21,7 @@ from gpulint.source import SourceText, Span
 from gpulint.values import trial_config
 from gpulint.values.arguments import Arguments
 from gpulint.values.constants import Constants
+from gpulint.values.settings_modules import written
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name
 
 if TYPE_CHECKING:
@@ -47,6 +48,8 @@ _WRAPS = frozenset(
         "addict.Dict", "munch.munchify", "dict"
     }
 )  # fmt: skip
+_MODULES = frozenset({"mmengine.config.Config.fromfile", "mmengine.Config.fromfile", "mmcv.Config.fromfile"})
+"""Functions that read a Python file of settings, or another one."""
 _HYDRA = frozenset({"hydra.main", "hydra.main_decorator"})
 
 
@@ -73,6 +76,19 @@ class ConfigFiles:
                 if found is not None:
                     yield Value(found[0], Place(part, found[1], "set here"), "config")
                     break
+
+    def sections(self, ref: NodeRef) -> Iterator[frozenset[str]]:
+        """The keys right below ``cfg.loader`` in each of the files that it may be read from; none if it isn't there."""
+        key, base = _step(ref.node)
+        for path, prefix in self._sources(ref.module, base) if base is not None else ():
+            keys = (*prefix, key)
+            names: set[str] = set()
+            for part, package in self._parts(path):
+                if keys[: len(package)] == package:
+                    head = "".join(f"{name}." for name in keys[len(package) :])
+                    found = (name.removeprefix(head) for name in self.read(part) if name.startswith(head))
+                    names.update(name.partition(".")[0] for name in found)
+            yield frozenset(names)
 
     def _parts(self, path: Path, depth: int = 0) -> Iterator[tuple[Path, tuple[str, ...]]]:
         """A file and those that its Hydra ``defaults`` list puts together with it, with the keys that they go under.
@@ -114,7 +130,7 @@ class ConfigFiles:
                     yield path, (*prefix, key)
             elif isinstance(node, ast.Call):
                 names = self._project.fact(Resolver).call_names(origin.module, node)
-                if names & _LOADS and node.args:
+                if names & (_LOADS | _MODULES) and node.args:
                     yield from ((path, ()) for path in self._opened(origin, node.args[0]))
                 elif names & _WRAPS and node.args:
                     yield from self._sources(origin.module, node.args[0], seen | {node})
@@ -162,7 +178,7 @@ class ConfigFiles:
 
     def existing(self, folder: Path, name: str) -> Iterator[Path]:
         """A path beside the program or below a folder above it, within the tree."""
-        if not name.endswith((".yaml", ".yml", ".json")) or name.startswith(("/", "~")) or "://" in name:
+        if not name.endswith((".yaml", ".yml", ".json", ".py")) or name.startswith(("/", "~")) or "://" in name:
             return
         root = self._project.root
         while folder == root or folder.is_relative_to(root):
@@ -177,6 +193,9 @@ class ConfigFiles:
         """Dotted key -> (value, place) of a YAML or JSON file; empty if it is too large or broken."""
         from gpulint.documents.base import Unreadable, decode
 
+        if path.suffix == ".py":
+            module = self._project.module_at(path)
+            return written(module) if module is not None else {}
         data = self._project.data(path)
         if len(data) <= MAX_SIZE:
             with suppress(Unreadable):

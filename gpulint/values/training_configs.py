@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.documents.base import Document
+from gpulint.reasons import TROUBLE, is_explained
 from gpulint.rule import Kind
 from gpulint.source import Span
 
@@ -24,7 +25,6 @@ _NO_TRAINING = regex.compile(
     re.IGNORECASE,
 )
 """Configurations of something else than training, and what a run has noted down (``hparams.yaml``: Lightning)."""
-_REASON = regex.compile(r"debug|mac|windows|issue|not work|deadlock|hang|because|must", re.IGNORECASE)
 _DEVICE = regex.compile(r"(^|\.)(device|accelerator)$")
 
 
@@ -45,7 +45,9 @@ def settings(
         return
     seen = set[tuple[int, object]]()
     for name, (value, span) in values.items():
-        line, _, comment = document.source.line(span.line).partition("#")
-        if key.search(name) and "!ref" not in line and not _REASON.search(comment) and (span.line, value) not in seen:
+        line = document.source.line(span.line).partition("#")[0]
+        if not key.search(name) or "!ref" in line or (span.line, value) in seen:
+            continue
+        if not is_explained(document, span, more=TROUBLE, about=key):
             seen.add((span.line, value))
             yield name, value, span

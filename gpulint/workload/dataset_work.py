@@ -11,6 +11,7 @@ from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.placement.host_to_device import HostToDevice
 from gpulint.semantic.points_to import Resolver
+from gpulint.semantic.reaching_definitions import reaching
 from gpulint.training.loader_calls import Loader, loader_argument
 from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, NodeRef, last_name
 
@@ -37,18 +38,43 @@ _CHEAP = frozenset(
     ).split()
 )
 
+_STACKS = frozenset(
+    (
+        "zip list tuple dict map range enumerate max min sum sorted append extend stack cat concat concatenate pad "
+        "pad_sequence default_collate unsqueeze squeeze view reshape transpose permute size array asarray full "
+        "zeros_like ones_like full_like arange bool BoolTensor copy_ contiguous cumsum type"
+    ).split()
+)
+"""What collate functions call that only put samples together."""
+
 
 def works_per_sample(project: Project, loader: Loader) -> bool:
     """Is there anything to do per sample? Unknown data sets count as work."""
     if any(_is_refilled(project, source) for source in project.fact(HostToDevice).sources(loader)):
         return False
     if not (
-        loader_argument(project, loader, "collate_fn").is_absent or project.fact(HostToDevice).only_regroups(loader)
+        loader_argument(project, loader, "collate_fn").is_absent
+        or project.fact(HostToDevice).only_regroups(loader)
+        or _only_stacks(project, loader)
     ):
         return True
     if _collates(project, loader):
         return True
     return not any(_is_trivial(project, source) for source in project.fact(HostToDevice).sources(loader))
+
+
+def _only_stacks(project: Project, loader: Loader) -> bool:
+    """Do the functions that put samples together only arrange, pad and stack them?"""
+    functions = [
+        made.node
+        for ref in loader_argument(project, loader, "collate_fn").refs
+        for made in project.fact(Resolver).points_to(ref.module, ref.node)
+    ]
+    return bool(functions) and all(
+        isinstance(function, (*FUNCTIONS, ast.Lambda))
+        and all(last_name(part.func) in _CHEAP | _STACKS for part in walk(function) if isinstance(part, ast.Call))
+        for function in functions
+    )
 
 
 def divides_stream(project: Project, data_set: NodeRef) -> bool:
@@ -93,7 +119,8 @@ def _is_trivial(project: Project, source: NodeRef) -> bool:
         if isinstance(node, ast.Name):
             if _is_list_of_tensors(where, node):
                 return True
-            values = (binding.value for binding in where.module.scope(node).lookup(node.id) if not binding.path)
+            bindings = reaching(where.module, where.module.scope(node).lookup(node.id), node)
+            values = (binding.value for binding in bindings if not binding.path)
             todo += [NodeRef(where.module, value) for value in values if value is not None]
         if isinstance(node, ast.Subscript):
             todo.append(NodeRef(where.module, node.value))

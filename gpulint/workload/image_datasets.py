@@ -1,4 +1,4 @@
-"""Image files that torchvision's, Keras' and webdataset's classes decode and transform one by one on the CPU."""
+"""Images that the classes of torchvision, Keras, webdataset and MONAI decode and transform one by one on the CPU."""
 
 from __future__ import annotations
 
@@ -29,6 +29,9 @@ IMAGE_SETS = frozenset(
 _TORCHVISION = "torchvision.datasets."
 _DECODES = regex.compile(r"^(pil|torch)?(rgba?|l)?8?$")
 """What webdataset's ``decode`` calls images."""
+_LOADS = frozenset({"LoadImage", "LoadImaged", "LoadImageD"})
+_WARPS = regex.compile(r"Spacing|Resize|Zoom|Rand|Rotate|Orientation|Affine")
+"""MONAI's transforms that resample a volume or pick a part of it."""
 _APPLIES = ("map", "map_tuple", "map_dict")
 
 
@@ -48,6 +51,7 @@ def image_sets(module: ModuleIndex, project: Project) -> Iterator[ImageSet]:
     yield from _of_torchvision(module, project)
     yield from _of_keras(module)
     yield from _of_webdataset(module, project)
+    yield from _of_monai(module, project)
 
 
 def _of_torchvision(module: ModuleIndex, project: Project) -> Iterator[ImageSet]:
@@ -112,6 +116,25 @@ def _of_webdataset(module: ModuleIndex, project: Project) -> Iterator[ImageSet]:
         ]
         if any(resizes(ref.module, project, ref.node) for ref in applied):
             yield ImageSet(call, "decode", "webdataset decodes and transforms images one by one on the CPU")
+
+
+def _of_monai(module: ModuleIndex, project: Project) -> Iterator[ImageSet]:
+    """``Dataset(files, Compose([LoadImaged("image"), Spacingd(...), RandFlipd(...)]))``, without a cache."""
+    resolver = project.fact(Resolver)
+    for call in module.calls_by_name.get("Dataset", []):
+        if not any(name.startswith("monai.data.") for name in resolver.call_names(module, call)):
+            continue
+        given = project.fact(Arguments).of(module, call, "transform", 1).refs
+        steps = {
+            last_name(part.func)
+            for ref in given
+            for made in resolver.points_to(ref.module, ref.node)
+            if isinstance(made.node, ast.Call)
+            for part in walk(made.node)
+            if isinstance(part, ast.Call)
+        }
+        if steps & _LOADS and any(map(_WARPS.match, steps)) and not _is_held_out(module, call):
+            yield ImageSet(call, "Dataset", "Dataset reads and transforms its volumes one by one on the CPU")
 
 
 def _set_later(module: ModuleIndex, call: ast.Call) -> Iterator[NodeRef]:

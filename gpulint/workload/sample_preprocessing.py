@@ -19,6 +19,7 @@ from gpulint.training.loader_calls import Loader
 from gpulint.training.loader_flow import LoaderFlow
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
+from gpulint.training.sample_draws import Readers
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, FunctionNode, ModuleIndex, NodeRef, last_name
 
 if TYPE_CHECKING:
@@ -27,13 +28,6 @@ if TYPE_CHECKING:
 MAX_HELPERS = 2
 """How many calls deep a helper is followed."""
 
-_DECODERS = frozenset(
-    (
-        "PIL.Image.open cv2.imread cv2.imdecode imageio.imread imageio.v2.imread imageio.v3.imread skimage.io.imread "
-        "torchvision.io.read_image torchvision.io.decode_image torchvision.io.decode_jpeg "
-        "torchvision.datasets.folder.default_loader torchvision.datasets.folder.pil_loader matplotlib.image.imread"
-    ).split()
-)
 _FOLDERS = frozenset(
     {f"torchvision.datasets.{name}" for name in ("ImageFolder", "DatasetFolder", "folder.ImageFolder")}
 )
@@ -48,6 +42,9 @@ _AUDIO = regex.compile(
 )
 _SPECTROGRAM = regex.compile(r"^_?((get|compute|extract)_)?(log_)?mel_?spec(trogram)?$")
 """Methods that work out a spectrogram, however they do it."""
+IMAGES = "decodes and transforms images"
+VIDEO = "decodes video"
+VOLUMES = "decodes and transforms volumes"
 TOKENISES = "tokenises text"
 _TOKENIZE = regex.compile(r"^(\w*tokenizer|tokenize|\w*_tokenize)$")
 _PROCESSOR = regex.compile(r"^(\w*_)?(image_)?(processor|feature_extractor)$")
@@ -82,6 +79,7 @@ class SamplePreprocessing:
     def __init__(self, project: Project) -> None:
         self._project = project
         self.db = project.db
+        self._kinds = project.models.derived(Readers).kinds
 
     def per_item(self, module: ModuleIndex) -> Iterator[PreprocessingStep]:
         """Functions that do heavy work for every item: ``__getitem__``, streams, collate functions, item pipelines."""
@@ -186,9 +184,14 @@ class SamplePreprocessing:
     def work(self, module: ModuleIndex, call: ast.Call, changes: bool = False) -> str:
         """The heavy work that a call does, or ''; to decode an image is some if the function ``changes`` images."""
         names = self._project.fact(Resolver).call_names(module, call)
-        if changes and (names & _DECODERS or self._reads_folder(module, call)):
-            return "decodes and transforms images"
         name = last_name(call.func)
+        kinds = {self._kinds[full] for full in names & self._kinds.keys()}
+        if changes and ("image" in kinds or self._reads_folder(module, call)):
+            return IMAGES
+        if "video" in kinds:
+            return VIDEO
+        if changes and "volume" in kinds:
+            return VOLUMES
         if any(_AUDIO.search(full) for full in names) or (_SPECTROGRAM.search(name) and call.args):
             return "computes on audio"
         if _TOKENIZE.search(name) and call.args:
@@ -198,7 +201,7 @@ class SamplePreprocessing:
             if "sampling_rate" in given:
                 return "computes on audio"
             if given & ({"images", "text", "return_tensors"} | _PAGES):
-                return TOKENISES if "text" in given and "images" not in given else "decodes and transforms images"
+                return TOKENISES if "text" in given and "images" not in given else IMAGES
         if (
             name in _ENCODE
             and isinstance(call.func, ast.Attribute)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from gpulint import regex
+from gpulint import reasons, regex
 from gpulint.numerals import whole
 from gpulint.rule import Kind
 from gpulint.source import Span
@@ -54,10 +54,11 @@ _REASON = regex.compile(
     r"\b(paper|memory|v?ram|oom|(for|to) (test|debug)\w*|only (test|debug)\w*|smoke)\b", re.IGNORECASE
 )
 """Words of a comment that gives a reason for a batch size."""
+_BATCH = regex.compile("batch")
 _REASON_IN_COMMENT = regex.compile(
     rf"^[^\S\n]*#(?=[^\n]*(?-i:batch))[^\n]*{_REASON.pattern}", re.IGNORECASE | re.MULTILINE
 )
-"""A whole line that is such a comment."""
+"""A whole line of a script that is such a comment."""
 _TRAINING = regex.compile(r"train(ing)?$", re.IGNORECASE)
 _TASK = regex.compile(r"(^|\.)dataset\.task$")
 _ONE_GRAPH = ("node", "edge", "link_pred")
@@ -168,13 +169,9 @@ def written_lengths(module: ModuleIndex) -> dict[str, str | None]:
 
 def is_explained(document: Document, number: Span) -> bool:
     """Does a comment say why the batch is small: beside the number, above it, or anywhere in a script?"""
-    source = document.cell_source(number.cell)
-    if _REASON.search(source.line(number.line).partition("#")[2]):
+    if reasons.is_explained(document, number, more=_REASON, about=_BATCH):
         return True
-    if document.kind is Kind.SHELL:
-        return document.matches(_REASON_IN_COMMENT)
-    above = source.line(number.line - 1) if number.line > 1 else ""
-    return _REASON_IN_COMMENT.search(above) is not None
+    return document.kind is Kind.SHELL and document.matches(_REASON_IN_COMMENT)
 
 
 def names_no_training(name: str, inference: bool = False) -> bool:

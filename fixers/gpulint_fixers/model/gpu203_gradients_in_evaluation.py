@@ -30,7 +30,9 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     if not any(binding.target == "torch" for binding in found.module.top.bindings.get("torch", [])):
         return Declined("`torch` is not imported under the name `torch`")
     function = found.function
-    if explains := _explains(found, function or found.loop):
+    if found.trains_too:
+        return Declined("the same loop trains in other calls")
+    if explains := _explains(found, function or found.loop or found.forward):
         return Declined(f"`{explains}` may need gradients")
     if function is not None and not _trains(project, found, function):
         return _decorate(finding, project, found, function)
@@ -81,6 +83,8 @@ def _decorate(finding: Finding, project: Project, found: InferenceLoop, function
 
 
 def _wrap(project: Project, found: InferenceLoop) -> Fix | Declined:
+    if found.loop is None:
+        return Declined("the function around it trains as well")
     document = project.document(found.module.path)
     assert document is not None
     edits = wrap(document, found.loop, "with torch.no_grad():")

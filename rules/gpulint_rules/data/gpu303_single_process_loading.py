@@ -44,6 +44,7 @@ from gpulint.placement.device_transfers import DeviceTransfers
 from gpulint.placement.host_to_device import HostToDevice
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.project import Project
+from gpulint.reasons import TROUBLE, is_explained
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 from gpulint.semantic.path_conditions import conditions
@@ -53,6 +54,7 @@ from gpulint.training import batch_makers
 from gpulint.training.loader_calls import Loader, loader_argument
 from gpulint.training.loader_flow import LoaderFlow
 from gpulint.values.arguments import Arguments, ArgumentState
+from gpulint.values.configured import always_overridden
 from gpulint.values.constants import Constants
 from gpulint.values.training_configs import settings
 from gpulint.workload.dataset_work import divides_stream, works_per_sample
@@ -60,6 +62,7 @@ from gpulint.workspace.module_index import ModuleIndex, NodeRef, last_name
 
 _ZERO = regex.compile(r"workers['\"]?:(?:[ \t]*0\b|\s+train(?:ing)?:[ \t]*0\b)")
 _WORKERS = regex.compile(r"(^|\.)(num_|n_)?((train_)?(data|dataloader|loader)_)?(num_)?workers(\.train(ing)?)?$")
+_WORKER = regex.compile(r"workers?\b|process|fork|thread", re.IGNORECASE)
 _OPTION = regex.compile(r"--(dataloader[-_]|data[-_]?loader[-_])?(num[-_]?|n[-_]?)?workers|([\w.]+\.)?num_workers")
 _PREPARES = regex.compile(r"prepare|preprocess|extract|convert|download|export", re.IGNORECASE)
 """Programs whose workers are no loaders'."""
@@ -101,9 +104,14 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         transfers = tuple(project.fact(DeviceTransfers).transfers_of(loader))
         if not transfers and feeding.mover(loader) is None:
             continue
+        if _is_explained(document, loader, argument.refs):
+            continue
         if _needs_one_process(project, loader) or not works_per_sample(project, loader):
             continue
         default = [value for values in known for value in values.values if value.source != "literal"]
+        named = [(last_name(ref.node), ref.module.path) for ref in argument.refs if isinstance(ref.node, ast.expr)]
+        if any(always_overridden(project, *one) for one in named):
+            continue
         name = loader.variable
         yield RULE.finding(
             document.path,
@@ -117,6 +125,13 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             cost=Cost("in-process-loading", loader=loader),
             related=tuple(Place(value.place.path, value.place.span, "0 workers by default") for value in default[:1]),
         )
+
+
+def _is_explained(document: Document, loader: Loader, workers: tuple[NodeRef, ...]) -> bool:
+    """Does a comment beside the number or the loader, or above it, say why there are no workers?"""
+    nodes = [loader.node, *(ref.node for ref in workers if ref.module is loader.module)]
+    spans = (loader.module.syntax.span(node) for node in nodes if isinstance(node, ast.expr))
+    return any(is_explained(document, span, TROUBLE, _WORKER) for span in spans)
 
 
 def _divides(workers: NodeRef) -> bool:

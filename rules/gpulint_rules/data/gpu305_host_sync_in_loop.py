@@ -52,7 +52,6 @@ from gpulint.training.loop_iterables import is_loader_name, unwrap_iterable
 from gpulint.training.loop_roles import Role
 from gpulint.training.phases import (
     belongs_to_other_phase,
-    handles_missing_argument,
     is_model_variant_branch,
     only_evaluates,
 )
@@ -133,8 +132,6 @@ def _every_step(project: Project, module: ModuleIndex, syncs: SyncPoints, sync: 
         if feeds_rl_environment(module, sync.node, context.calls) or _writes_checkpoint(context):
             continue
         if syncs.gets_numbers(module, sync, context.calls):
-            continue
-        if context.calls and handles_missing_argument(module, sync.node, context.calls[-1]):
             continue
         loop = context.loop
         if isinstance(loop.node, LOOPS) and trains_on_host(project, loop.module, loop.node):

@@ -4,9 +4,10 @@ Heavy work on the CPU in the training input path of a GPU program: images decode
 or turned into features, text tokenised in ``__getitem__``, a stream's ``__iter__`` or a collate function, and
 ``datasets.map`` or a loop of the tokeniser over the whole set in one process before training.
 
-Knows PyTorch data sets and collate functions, torchvision's data sets, webdataset, SpeechBrain's dynamic items, Keras'
-``ImageDataGenerator`` and Hugging Face ``datasets``; PIL, OpenCV, imageio, scikit-image, Matplotlib and torchvision
-as decoders, librosa, torchaudio, python_speech_features and audiomentations for audio.
+Knows PyTorch data sets and collate functions, torchvision's data sets, webdataset, MONAI's ``Dataset``, SpeechBrain's
+dynamic items, Keras' ``ImageDataGenerator`` and ``Sequence``, and Hugging Face ``datasets``; PIL, OpenCV, imageio,
+scikit-image, Matplotlib and torchvision as decoders of images, decord, PyAV, OpenCV and TorchCodec of video, NiBabel,
+SimpleITK, pydicom and tifffile of volumes; librosa, torchaudio, python_speech_features and audiomentations for audio.
 
 Why it costs GPU time
 The GPU waits whenever the CPU prepares batches more slowly than the model uses them. Data preprocessing is
@@ -45,15 +46,23 @@ from gpulint.values.arguments import Arguments
 from gpulint.values.constants import Constants
 from gpulint.workload.corpus_passes import corpus_passes
 from gpulint.workload.image_datasets import IMAGE_SETS, image_sets
-from gpulint.workload.sample_preprocessing import TOKENISES, SamplePreprocessing, is_held_out
+from gpulint.workload.sample_preprocessing import (
+    IMAGES,
+    TOKENISES,
+    VIDEO,
+    VOLUMES,
+    SamplePreprocessing,
+    is_held_out,
+)
 from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, ModuleIndex, NodeRef, last_name
 from gpulint_rules.data.dali import pipeline
 
-_IMAGES = "decodes and transforms images"
 _WORK_ADVICE = {
-    _IMAGES: (
+    IMAGES: (
         "decode and augment on the GPU (NVIDIA DALI, torchvision.transforms.v2 on batches) or store resized images"
     ),
+    VIDEO: "decode on the GPU (TorchCodec, NVIDIA DALI), or store the frames that training takes",
+    VOLUMES: "store resampled volumes as arrays before the job, cache them, or augment batches on the GPU",
     "computes on audio": "resample and extract features once before the job, or compute them on the GPU batch by batch",
     TOKENISES: (
         "tokenise once before training (`datasets.map(..., batched=True, num_proc=...)` in a CPU step) "
@@ -106,7 +115,7 @@ def _per_item(module: ModuleIndex, project: Project) -> Iterator[Finding]:
 
 
 def _advice(work: str, owner: ast.ClassDef | None, function: FunctionNode) -> str:
-    if work != _IMAGES or owner is None or function.name != "__getitem__":
+    if work != IMAGES or owner is None or function.name != "__getitem__":
         return _WORK_ADVICE[work]
     return f"{_WORK_ADVICE[work]}; with DALI instead of {owner.name}:\n{pipeline(owner.name, function)}"
 
@@ -117,8 +126,8 @@ def _sets(module: ModuleIndex, project: Project) -> Iterator[Finding]:
             module.path,
             module.syntax.span(made.call),
             made.does,
-            help=_WORK_ADVICE[_IMAGES],
-            payload=Preprocessing(_IMAGES, made.name),
+            help=_WORK_ADVICE[IMAGES],
+            payload=Preprocessing(IMAGES, made.name),
         )
 
 
@@ -229,6 +238,7 @@ RULE = Rule(
             "to_features",
             "IterableDataset",
             "webdataset",
+            "LoadImage",
             *sorted(IMAGE_SETS),
         ),
     ),

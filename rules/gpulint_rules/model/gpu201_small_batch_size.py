@@ -51,7 +51,6 @@ from gpulint.source import Span
 from gpulint.training.guards import is_benchmark
 from gpulint.training.loader_flow import LoaderFlow
 from gpulint.training.loop_contexts import LoopContexts
-from gpulint.training.loop_roles import Role
 from gpulint.values.constants import Constants
 from gpulint.values.parameter_defaults import is_overridden
 from gpulint.workload import deepspeed
@@ -59,6 +58,7 @@ from gpulint.workload.batch_size_limits import BatchSizeLimits, declared_sizes
 from gpulint.workload.batch_sources import BatchSource, BatchSources, place_in_call
 from gpulint.workload.data_split import Split
 from gpulint.workload.evaluation_batches import few_graphs
+from gpulint.workload.set_elsewhere import settings_in
 from gpulint.workload.small_batches import (
     LARGE_GLOBAL,
     accumulated_elsewhere,
@@ -130,9 +130,11 @@ def _informed(finding: Finding, fits: BatchSizes) -> Finding | None:
 
 
 def _all(document: Document, project: Project) -> Iterator[Finding]:
-    module = project.module(document)
-    if module is not None:
+    if (module := project.module(document)) is not None:
         yield from _python(document, project, module)
+    for setting in settings_in(project, document.path):
+        if setting.size > 1 and _is_small_setting(setting.size, ""):
+            yield _finding(document, setting.span, f"training batch size is {setting.size}", setting.size, setting.used)
     if document.kind is Kind.JOBSPEC:
         for task in document.tasks:
             yield from _task(document, project, task)
@@ -242,7 +244,7 @@ def _computes(project: Project, module: ModuleIndex) -> bool:
         return True
     if module.calls_by_name.keys() & {"fit", "fit_generator", "train", "Trainer"}:
         return True
-    return any(project.fact(LoopContexts).role(module, loop) is not Role.OTHER for loop in module.loops)
+    return project.fact(LoopContexts).has_passes(module)
 
 
 def _task(document: Document, project: Project, task: Task) -> Iterator[Finding]:

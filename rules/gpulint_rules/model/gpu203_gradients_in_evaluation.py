@@ -30,7 +30,7 @@ from gpulint.fix import Safety
 from gpulint.impact import Cost
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
-from gpulint.training.inference_loops import graphs_in_evaluation
+from gpulint.training.inference_loops import InferenceLoop, graphs_in_evaluation
 
 
 def check(document: Document, project: Project) -> Iterator[Finding]:
@@ -38,15 +38,23 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
     if module is None:
         return
     for found in graphs_in_evaluation(project, module):
-        name = f"{found.function.name!r}" if found.function is not None else "this loop"
         yield RULE.finding(
             document.path,
-            module.syntax.head(found.loop),
+            module.syntax.span(found.forward) if found.loop is None else module.syntax.head(found.loop),
             f"{found.model} runs in evaluation with gradients enabled",
-            help=f"decorate {name} with `@torch.no_grad()`, or wrap the loop in `with torch.no_grad():`",
+            help=_advice(found),
             payload=found,
             related=(Place(document.path, module.syntax.span(found.forward), "each call here keeps its activations"),),
         )
+
+
+def _advice(found: InferenceLoop) -> str:
+    name = f"{found.function.name!r}" if found.function is not None else "this loop"
+    if found.trains_too:
+        return f"call {name} in `with torch.no_grad():` where it evaluates, or use `torch.set_grad_enabled(...)` in it"
+    if found.loop is None:
+        return "run it in `with torch.no_grad():`"
+    return f"decorate {name} with `@torch.no_grad()`, or wrap the loop in `with torch.no_grad():`"
 
 
 RULE = Rule(

@@ -1,0 +1,134 @@
+"""What the arguments of the calls that lead to a place say of the conditions around it: ``save(final=True)``."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from gpulint.records import dataclass
+from gpulint.semantic.argument_binding import CallbackCall, argument_of
+from gpulint.semantic.path_conditions import conditions
+from gpulint.semantic.reaching_definitions import reaching
+from gpulint.values.constants import Constants
+from gpulint.workspace.module_index import BindingKind, FunctionNode, ModuleIndex, NodeRef
+
+if TYPE_CHECKING:
+    from gpulint.project import Project
+
+Calls = tuple[NodeRef, ...]
+"""Calls that lead to a place, outermost first: the last one reaches the function that the place stands in."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A constant; without one something that is passed and no constant."""
+
+    value: object = None
+    constant: bool = True
+
+
+_GIVEN = Known(constant=False)
+
+
+def is_kept_out(project: Project, module: ModuleIndex, node: ast.AST, calls: Calls) -> bool:
+    """Do the arguments of ``calls`` contradict a condition around ``node`` in its function?"""
+    function = module.function(node) if calls else None
+    if function is None or not (function.args.args or function.args.kwonlyargs):
+        return False
+    return any(truth(project, module, test, calls) is (not holds) for test, holds in conditions(module, node))
+
+
+def truth(project: Project, module: ModuleIndex, test: ast.expr, calls: Calls) -> bool | None:
+    """Whether a test holds when its function is reached by ``calls``; None if that cannot be told."""
+    match test:
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            found = truth(project, module, operand, calls)
+            return None if found is None else not found
+        case ast.BoolOp(op=operator, values=values):
+            told = [truth(project, module, value, calls) for value in values]
+            decisive = isinstance(operator, ast.Or)
+            if decisive in told:
+                return decisive
+            return None if None in told else not decisive
+        case ast.Compare(left=left, ops=[operator], comparators=[right]):
+            return _compared(operator, _known(project, module, left, calls), _known(project, module, right, calls))
+        case ast.Name():
+            known = _known(project, module, test, calls)
+            return bool(known.value) if known is not None and known.constant else None
+    return None
+
+
+def _compared(operator: ast.cmpop, left: Known | None, right: Known | None) -> bool | None:
+    if left is None or right is None or not right.constant:
+        return None
+    if not left.constant:
+        # What a caller takes the trouble to pass is not left to the default.
+        missing = right.value is None
+        return isinstance(operator, ast.IsNot | ast.NotEq) if missing and isinstance(operator, _EQUALITY) else None
+    match operator:
+        case ast.Eq() | ast.Is():
+            return left.value == right.value
+        case ast.NotEq() | ast.IsNot():
+            return left.value != right.value
+        case ast.In() | ast.NotIn() if isinstance(right.value, tuple):
+            return (left.value in right.value) is isinstance(operator, ast.In)
+    return None
+
+
+_EQUALITY = (ast.Eq, ast.NotEq, ast.Is, ast.IsNot)
+
+
+def _known(project: Project, module: ModuleIndex, node: ast.expr, calls: Calls) -> Known | None:
+    """The value of an expression; None if nothing is known of it."""
+    match node:
+        case ast.Constant(value=value):
+            return Known(value)
+        case ast.Tuple(elts=parts) | ast.List(elts=parts) | ast.Set(elts=parts):
+            values = [part.value for part in parts if isinstance(part, ast.Constant)]
+            return Known(tuple(values)) if len(values) == len(parts) else None
+        case ast.Name(id=name):
+            function = module.function(node)
+            bindings = reaching(module, module.scope(node).lookup(name), node)
+            if function is None or any(
+                binding.kind is not BindingKind.PARAMETER or binding.scope.node is not function for binding in bindings
+            ):
+                return None
+            return _passed(project, module, function, name, calls) if bindings and calls else None
+    return None
+
+
+def _passed(project: Project, module: ModuleIndex, function: FunctionNode, name: str, calls: Calls) -> Known | None:
+    """What the last call passes for a parameter of the function that it reaches."""
+    site = calls[-1]
+    if not isinstance(site.node, ast.Call):
+        return None
+    passed = argument_of(function, site.node, name)
+    if passed is None:
+        default = _default(function, name)
+        # Who calls what it is handed may pass more than anybody sees.
+        if isinstance(site.node, CallbackCall) or not isinstance(default, ast.Constant):
+            return None
+        return Known(default.value)
+    if isinstance(passed, ast.Starred):
+        return None
+    if isinstance(passed, ast.Constant | ast.Tuple | ast.List | ast.Set):
+        return _known(project, site.module, passed, ())
+    if isinstance(passed, ast.Name):
+        caller = site.module.function(site.node)
+        bindings = site.module.scope(passed).lookup(passed.id)
+        if caller is not None and any(binding.kind is BindingKind.PARAMETER for binding in bindings):
+            return _known(project, site.module, passed, calls[:-1]) or _GIVEN
+    values = project.fact(Constants).of(site.module, passed)
+    if values.complete and len(values.constants) == 1 and values.values[0].source == "literal":
+        return Known(values.constants[0])
+    return _GIVEN
+
+
+def _default(function: FunctionNode, name: str) -> ast.expr | None:
+    own = function.args
+    positional = [*own.posonlyargs, *own.args]
+    pairs = [
+        *zip(positional[len(positional) - len(own.defaults) :], own.defaults, strict=True),
+        *zip(own.kwonlyargs, own.kw_defaults, strict=True),
+    ]
+    return next((default for arg, default in pairs if arg.arg == name), None)

@@ -1,0 +1,75 @@
+"""Backward passes that train nothing: attacks, saliency maps and others that want the gradient of an input."""
+
+from __future__ import annotations
+
+import ast
+
+from gpulint.documents.python import walk
+from gpulint.query import query
+from gpulint.workspace.module_index import ModuleIndex, last_name
+
+_BOUNDS = frozenset("sign sgn clamp clamp_ clip renorm normalize project".split())
+"""What the steps of an attack are kept within; those of a training are not."""
+_UPDATES = frozenset("step apply_gradients minimize train_on_batch optimize".split())
+
+
+def only_for_inputs(module: ModuleIndex, backward: ast.Call) -> bool:
+    """Does the function around ``loss.backward()`` read the gradient of a tensor that it has asked it of, and update no
+    weights?"""
+    function = module.function(backward)
+    return function is not None and _reads_input_gradients(module, function)
+
+
+@query
+def _reads_input_gradients(module: ModuleIndex, function: ast.AST) -> bool:
+    parts = walk(function)
+    inputs = {name for part in parts for name in _asked(part)}
+    read = {
+        part.value.id
+        for part in parts
+        if isinstance(part, ast.Attribute)
+        and part.attr == "grad"
+        and isinstance(part.value, ast.Name)
+        and isinstance(part.ctx, ast.Load)
+    }
+    if not inputs & read:
+        return False
+    called = {last_name(part.func) for part in parts if isinstance(part, ast.Call)}
+    if called & _UPDATES:
+        return False
+    return bool(called & _BOUNDS) or not any(_changes(part, inputs) for part in parts)
+
+
+def _asked(part: ast.AST) -> list[str]:
+    """Names of tensors that a node asks gradients of."""
+    match part:
+        case ast.Assign(
+            targets=[ast.Attribute(value=ast.Name(id=name), attr="requires_grad")], value=ast.Constant(value=True)
+        ):
+            return [name]
+        case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="requires_grad_" | "retain_grad")):
+            return [name]
+        case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call() as made) if _requires(made):
+            return [name]
+    return []
+
+
+def _requires(made: ast.Call) -> bool:
+    """``x.clone().requires_grad_()``, ``Variable(x, requires_grad=True)``"""
+    return last_name(made.func) == "requires_grad_" or any(
+        keyword.arg == "requires_grad" and isinstance(keyword.value, ast.Constant) and keyword.value.value is True
+        for keyword in made.keywords
+    )
+
+
+def _changes(part: ast.AST, names: set[str]) -> bool:
+    """Is one of the tensors changed in place (``w -= rate * w.grad``, ``w.data.sub_(...)``, ``w.data = ...``)?"""
+    match part:
+        case ast.AugAssign(target=target) | ast.Assign(targets=[target]):
+            inner = target.value if isinstance(target, ast.Attribute) and target.attr == "data" else target
+            changed = isinstance(part, ast.AugAssign) or inner is not target
+            return changed and isinstance(inner, ast.Name) and inner.id in names
+        case ast.Call(func=ast.Attribute(value=held, attr=method)) if method in ("sub_", "add_", "copy_"):
+            inner = held.value if isinstance(held, ast.Attribute) else held
+            return isinstance(inner, ast.Name) and inner.id in names
+    return False
