@@ -39,6 +39,11 @@ _OTHERS = regex.compile(
     re.MULTILINE,
 )
 """Documents that nest such keys and launch nothing: CRDs, API descriptions, CI workflows, pre-commit."""
+_GPU_RUNNER = regex.compile(
+    r"^[ ]+runs-on:(?:[^\n]|\n[ ]+(?:-|group:|labels:))*?(?<![a-z])(?:gpus?|cuda|[ahv]100|a10g?|t4|l40?s?)(?![a-z])",
+    re.MULTILINE | re.IGNORECASE,
+)
+"""GitHub's workflows with a job on a machine with GPUs."""
 _PIPELINE = regex.compile(r"^\$schema:.*azureml|^type:[ \t]*['\"]?pipeline\b", re.MULTILINE | re.IGNORECASE)
 """Azure ML's pipelines, which call their steps jobs, as CI workflows do."""
 _TEMPLATE = regex.compile(r"\{\{|\{%|<%|\$\{\{")
@@ -113,7 +118,8 @@ class JobSpecDocument(Document):
         budget = Budget()
         for start, end in split_documents(text):
             part = text[start:end]
-            if (_OTHERS.search(part) and not _PIPELINE.search(part)) or not gate.launches(part):
+            other = _OTHERS.search(part) and not _PIPELINE.search(part) and not _GPU_RUNNER.search(part)
+            if other or not gate.launches(part):
                 continue
             if len(part) > MAX_DOCUMENT:
                 line = self.source.position(start)[0]
@@ -122,13 +128,26 @@ class JobSpecDocument(Document):
             try:
                 found += parse(origin, start, end, budget)
             except YamlError as error:
-                if _TEMPLATE.search(part):
-                    self.problem("template, skipped", self.source.position(start)[0], is_error=False)
-                else:
+                if not _TEMPLATE.search(part):
                     self.problem(f"YAML error: {error}", *self.source.position(min(error.offset, len(text))))
+                elif roots := self._template(origin.cut(start, end)):
+                    found += roots
+                else:
+                    self.problem("template, skipped", self.source.position(start)[0], is_error=False)
         if budget.exhausted:
             self.problem(f"merge keys of more than {budget.limit:,} entries were not followed", is_error=False)
         return tuple(root for root in found if root.kind == "map")
+
+    @staticmethod
+    def _template(part: Fragment) -> list[Node]:
+        """Roots of a template whose expressions may stand for any word; none if it is no YAML then either."""
+        from gpulint.documents.templates import MAX_TEMPLATE
+        from gpulint.documents.yamltree import YamlError, parse_template
+
+        try:
+            return parse_template(part) if len(part.text) <= MAX_TEMPLATE else []
+        except YamlError:
+            return []
 
     def read_tasks(self) -> tuple[Task, ...]:
         found: list[Task] = []

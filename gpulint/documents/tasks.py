@@ -73,6 +73,14 @@ class Task:
     interactive: Span | None = None
     """What makes the task an interactive session by declaration (dstack's ``type: dev-environment``); commands speak
     for themselves."""
+    build: str | None = None
+    """Folder or Dockerfile from which the image is built."""
+    component: str | None = None
+    """The job file whose command it runs."""
+    resources_of: tuple[str, tuple[str, ...]] | None = None
+    """(name, kinds) of the object that has its resources where it gives none itself."""
+    only_if_training: bool = False
+    """Tests and builds run in the same way: GPUs count only if a program that uses them is started."""
     system: str = ""
     """What the document is written for: ``slurm``, ``pbs``, ``lsf``, ``kubernetes``, ``ray``, ``azureml``,
     ``skypilot``,

@@ -153,7 +153,7 @@ class GpuJobs:
         if self._project.is_test(job.document.path) or job.task.role not in ("main", "init"):
             return None
         if job.gpus is not None:
-            if job.gpus.value == 0:
+            if job.gpus.value == 0 or (job.task.only_if_training and not any(map(self.uses_gpu, job.launches))):
                 return None
             return Place(job.gpus.place.path, job.gpus.place.span, "the GPUs are held from here on")
         if job.task.system not in ("", "docker") and not _is_set_up_for_gpus(job):

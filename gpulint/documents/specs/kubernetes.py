@@ -196,8 +196,10 @@ def _resources(node: Node, labels: Node) -> Resources:
         if gpus is None or "tpu" in kind:
             return Resources(cpus=cores)
         return Resources(gpus=gpus, cpus=cores, gpu_model=None if "/" in kind else kind or None)
-    gpus, fractional, vendor = request
-    fractional = fractional or any(labels.at(key) for key in _SHARED_NODES)
     return Resources(
-        gpus=gpus, cpus=cores, gpu_model=model.lower() if model else None, fractional=fractional, vendor=vendor
+        gpus=request.count,
+        cpus=cores,
+        gpu_model=model.lower() if model else request.model,
+        fractional=request.fractional or any(labels.at(key) for key in _SHARED_NODES),
+        vendor=request.vendor,
     )
