@@ -217,6 +217,17 @@ def _weight(task: Task) -> int:
     return 20 + len(task.env) + len(task.packages) + sum(size(script.fragment.text) for script in task.scripts)
 
 
+def read_tasks(text: Fragment, models: Models) -> list[Task]:
+    """Tasks of a job spec within another file; none of text that is no YAML."""
+    from gpulint.documents.yamltree import YamlError, parse
+
+    try:
+        roots = parse(text)
+    except YamlError:
+        return []
+    return [task for root in roots if root.kind == "map" for task in _read(root, models)]
+
+
 def _read(root: Node, models: Models) -> list[Task]:
     """Tasks of one document, by the first system that knows it."""
     from gpulint.documents.specs import formats, kubernetes, ray

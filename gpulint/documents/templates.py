@@ -1,4 +1,4 @@
-"""Templates (Jinja, Go's as Helm has them) around shell and YAML: which text may be left out, what they leave of YAML."""
+"""Templates (Jinja, Go's as Helm has them) of shell and YAML: what may be left out, and what they leave of YAML."""
 
 from __future__ import annotations
 

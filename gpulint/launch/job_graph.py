@@ -48,7 +48,7 @@ MAX_LINKED, MAX_LINKED_PER_FILE = 20_000, 100
 _RUNS = regex.compile(
     rb"python|torchrun|accelerate|deepspeed|horovodrun|mpirun|mpiexec|srun|jsrun|\.py\b|\.sh\b|jupyter|code-server"
     rb"|sleep|tail -f|#SBATCH|#PBS|#BSUB|#\$ |CUDA_VISIBLE|docker|singularity|apptainer|composer|salloc|colossalai"
-    rb"|sshd|bash|source "
+    rb"|sshd|bash|source |sbatch|kubectl|runai|oarsub|commandline|eval "
 )
 """A shell script without any of these starts nothing that a rule asks about."""
 _CONCERNS = regex.compile(

@@ -42,7 +42,7 @@ def processes_per_node(levels: tuple[Level, ...], script: Script, span: Span) ->
 
 def _allocated(level: Level, script: Script) -> ProcessCount | None:
     """Processes per node of a launcher that leaves it to the batch job's own directives."""
-    while script.outer is not None:
+    while script.outer is not None and not script.directives:
         script = script.outer.script
     job = request(script)
     nodes, tasks = job.resources.nodes, job.resources.tasks_per_node

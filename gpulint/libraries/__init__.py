@@ -17,7 +17,7 @@ Made = TypeVar("Made")
 FILES = {
     "format": "jobs",
     "library": "programs",
-    **dict.fromkeys(("installer", "downloader"), "commands"),
+    **dict.fromkeys(("installer", "downloader", "submitter"), "commands"),
     **dict.fromkeys(("download", "hub-download", "data-sets", "upload", "saver", "collective", "sync"), "operations"),
     **dict.fromkeys(("loader", "batch-maker", "mover", "hook"), "frameworks"),
 }

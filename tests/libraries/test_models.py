@@ -177,6 +177,11 @@ ROWS_AND_CODE = {
         "# train.sh\n#SBATCH --gres=gpu:8\nacme-data faces\npython train.py\n",
         "GPU331",
     ),
+    "submitter": (
+        '[[models.submitter]]\nprograms = "acme-run"\ngpus = "--cards"\nlast = true\n',
+        '# run.sh\nacme-run --cards 4 "pip install peft; python train.py"\n',
+        "GPU401",
+    ),
     "loader": (
         '[[models.loader]]\nclasses = "acme.FastFeed"\nsignature = ["dataset", "batch_size"]\n',
         "from acme import FastFeed\n\nfor x in FastFeed(data, 64):\n    model(x.cuda()).sum().backward()\n",
