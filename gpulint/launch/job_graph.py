@@ -56,6 +56,8 @@ _CONCERNS = regex.compile(
     re.IGNORECASE,
 )
 """A job spec without any of these holds no GPU and starts no file of the tree."""
+_NOTEBOOK_GPU = regex.compile(rb"\"accelerator\":\s*\"(?:GPU|nvidia|gpu)|\"gpuType\"|\"isGpuEnabled\":\s*true")
+"""A notebook without any of these asks for no GPU."""
 _OVERRIDES = regex.compile(r"--(gres|gpus|nodes|ntasks|tasks-per|exclusive)|-[GNn](\d|=|$)")
 
 
@@ -66,6 +68,8 @@ def is_launcher(project: Project, path: Path) -> bool:
         return bool(_RUNS.search(project.data(path)))
     if kind is Kind.JOBSPEC:
         return bool(_CONCERNS.search(project.data(path)))
+    if kind is Kind.NOTEBOOK:
+        return bool(_NOTEBOOK_GPU.search(data := project.data(path))) and b".py" in data
     return kind is Kind.DOCKERFILE
 
 

@@ -15,7 +15,7 @@ from gpulint.workspace.word_index import word_of
 if TYPE_CHECKING:
     from gpulint.project import Project
 
-_NO_LAUNCHERS = (Kind.PYTHON, Kind.NOTEBOOK, None)
+_NO_LAUNCHERS = (Kind.PYTHON, None)
 """Kinds of files that no job starts from."""
 
 K = TypeVar("K", bound=Hashable)

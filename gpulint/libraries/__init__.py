@@ -17,8 +17,10 @@ Made = TypeVar("Made")
 FILES = {
     "format": "jobs",
     "library": "programs",
-    **dict.fromkeys(("installer", "downloader", "submitter"), "commands"),
-    **dict.fromkeys(("download", "hub-download", "data-sets", "upload", "saver", "collective", "sync"), "operations"),
+    **dict.fromkeys(("installer", "downloader", "hub-program", "submitter"), "commands"),
+    **dict.fromkeys(
+        ("download", "hub-download", "sdk-download", "data-sets", "upload", "saver", "collective", "sync"), "operations"
+    ),
     **dict.fromkeys(("loader", "batch-maker", "mover", "hook"), "frameworks"),
 }
 """The module and TOML file of each kind of rows."""

@@ -31,6 +31,34 @@ class Tool:
 
 
 @dataclass(frozen=True, slots=True)
+class HubProgram:
+    """A program that loads a model or data set, of the Hugging Face hub if it is given an identifier of it."""
+
+    programs: tuple[str, ...]
+    """Patterns of its name; ``python -m NAME`` counts as well."""
+    verbs: tuple[str, ...] = ()
+    """What it has to be told, options aside."""
+    models: tuple[str, ...] = ()
+    """Options whose value is a model, or, with ``=`` at their end, what precedes one in a list (``pretrained=``)."""
+    data: tuple[str, ...] = ()
+    """Options whose value is a data set."""
+    position: int | None = None
+    """Place of the model among the plain arguments after the verb."""
+    serves: bool = False
+    """It serves until somebody stops it, so that the download is no matter of a job that is to end."""
+
+    @property
+    def label(self) -> str:
+        """What tells the row from others of its kind."""
+        return " ".join((*self.programs[:1], *self.verbs[:1]))
+
+    @property
+    def words(self) -> frozenset[str]:
+        """A file that runs the program has one of these words."""
+        return words(self.programs)
+
+
+@dataclass(frozen=True, slots=True)
 class Submitter:
     """A program that submits a command as a job, with the GPUs that it asks for."""
 
@@ -60,4 +88,4 @@ class Submitter:
         return words(self.programs)
 
 
-KINDS = {"installer": Tool, "downloader": Tool, "submitter": Submitter}
+KINDS = {"installer": Tool, "downloader": Tool, "hub-program": HubProgram, "submitter": Submitter}

@@ -15,6 +15,7 @@ from gpulint.semantic.points_to import Resolver
 from gpulint.transfers.download import Download, callee, is_small
 from gpulint.transfers.download_table import SHELL_CALLS, URL_CALLS, DownloadTable
 from gpulint.transfers.hub_downloads import HubDownloads
+from gpulint.transfers.sdk_downloads import sdk_download
 from gpulint.values.arguments import Arguments
 from gpulint.values.constants import Constants
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name
@@ -54,6 +55,8 @@ class DownloadCalls:
         if row is not None and not offline and (found := self._hubs.of(module, call, row)):
             return found
         if name == "download" and (found := self._hubs.artifact(module, call)):
+            return found
+        if (rows := self._table.sdk.get(name)) and (found := sdk_download(self._project, module, call, rows)):
             return found
         keywords = {keyword.arg for keyword in call.keywords}
         if "download" in keywords:

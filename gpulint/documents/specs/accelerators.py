@@ -47,10 +47,13 @@ def gpu_request(resources: Node) -> GpuRequest | None:
             counted = next((key for key in parts if _COUNTED_PARTS.match(key)), whole)
             number = (counted and count(holder, counted)) or Count(None, number.span, number.text)
             return GpuRequest(number, None, True, "amd" if parts[0].startswith("amd") else "nvidia")
-        found = [(number, *rest) for key, *rest in devices if (number := count(holder, key)) is not None]
+        found = [
+            GpuRequest(number, model, False, vendor)
+            for key, vendor, model in devices
+            if (number := count(holder, key)) is not None
+        ]
         if found:
-            number, vendor, model = next((one for one in found if one[0].value != 0), found[0])
-            return GpuRequest(number, model, False, vendor)
+            return next((request for request in found if request.count.value != 0), found[0])
     return None
 
 

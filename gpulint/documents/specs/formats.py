@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpulint.documents.specs import kubernetes
+from gpulint.documents.specs.accelerators import GpuRequest
 from gpulint.documents.specs.common import argv, cpus, env_list, env_map, items_with_spans, join, pair_span, shell
-from gpulint.documents.specs.gpu_syntax import PARSERS, GpuRequest, counted
+from gpulint.documents.specs.gpu_syntax import PARSERS, counted
 from gpulint.documents.specs.lookup import Found, every, first, holds, text
 from gpulint.documents.tasks import Count, EnvVar, Resources, Task
 from gpulint.source import Span
