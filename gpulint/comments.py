@@ -43,7 +43,7 @@ def comments(document: Document) -> Iterator[Comment]:
             yield from _outside(document.source, list(_yaml_strings(document.source.text)))
         case Kind.SHELL:
             yield from _shell(document)
-        case Kind.DOCKERFILE:
+        case Kind.DOCKERFILE | Kind.WORKFLOW:
             yield from _outside(document.source, list(_quoted(document.source.text)))
 
 

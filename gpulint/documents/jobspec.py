@@ -55,7 +55,7 @@ class _Gate:
     def __init__(self, models: Models) -> None:
         from gpulint.libraries.paths import parse_path
 
-        rows = models.rows("format")
+        rows = [row for row in models.rows("format") if not row.terraform]
         self._required = [[_keys(condition) for condition in row.requires] for row in rows]
         known = {*_KEYS, *(key for row in self._required for groups in row for keys in groups for key in keys)}
         self._shapes = regex.compile(
@@ -235,6 +235,6 @@ def _read(root: Node, models: Models) -> list[Task]:
     if tasks := ray.read(root):
         return tasks
     for row in models.rows("format"):
-        if tasks := formats.read(row, root):
+        if not row.terraform and (tasks := formats.read(row, root)):
             return tasks
     return kubernetes.read(root)

@@ -70,6 +70,8 @@ def is_launcher(project: Project, path: Path) -> bool:
         return bool(_CONCERNS.search(project.data(path)))
     if kind is Kind.NOTEBOOK:
         return bool(_NOTEBOOK_GPU.search(data := project.data(path))) and b".py" in data
+    if kind is Kind.WORKFLOW:
+        return bool(_CONCERNS.search(data := project.data(path))) and bool(_RUNS.search(data))
     return kind is Kind.DOCKERFILE
 
 

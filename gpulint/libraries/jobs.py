@@ -87,6 +87,8 @@ class Format:
     """Name of the object, in any file of the tree, that has the resources where the task itself gives none."""
     resource_kinds: tuple[str, ...] = ()
     """What ``kind`` such an object has."""
+    terraform: bool = False
+    """The document is a resource of a Terraform file."""
     only_if_training: bool = False
     """The system runs tests and builds, too: a task counts if it starts a program that uses GPUs."""
 

@@ -257,7 +257,7 @@ RULE = Rule(
     category=Category.LONG_LIBRARY_INSTALLATION,
     dimension=Dimension.LIBRARY,
     severity=Severity.WARNING,
-    kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK, Kind.SHELL, Kind.JOBSPEC}),
+    kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK, Kind.SHELL, Kind.JOBSPEC, Kind.WORKFLOW}),
     reads=("installer",),
     code_tokens=(
         ("install", "runtime_env"),

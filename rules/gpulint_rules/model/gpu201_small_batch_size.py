@@ -331,7 +331,7 @@ RULE = Rule(
     category=Category.IMPROPER_BATCH_SIZE,
     dimension=Dimension.MODEL,
     severity=Severity.INFO,
-    kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK, Kind.SHELL, Kind.JOBSPEC}),
+    kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK, Kind.SHELL, Kind.JOBSPEC, Kind.WORKFLOW}),
     tokens=(("batch", "BATCH", "bsz", "deepspeed", "bs="),),
     summary="training batches are small",
     why="small batches cannot fill the GPU (improper batch size: 25.6% of the study's 706 issues)",

@@ -320,7 +320,7 @@ RULE = Rule(
     category=Category.IMPROPER_BATCH_SIZE,
     dimension=Dimension.MODEL,
     severity=Severity.INFO,
-    kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK, Kind.SHELL, Kind.JOBSPEC}),
+    kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK, Kind.SHELL, Kind.JOBSPEC, Kind.WORKFLOW}),
     tokens=(("batch", "Batch", "loader_kwargs", "bsz", "bs="), ("val", "test", "dev", "inference")),
     summary="evaluation uses the training batch size or a smaller one",
     why="evaluation keeps no activations, so a larger batch fits (improper batch size: 25.6% of the 706 issues)",
