@@ -79,6 +79,8 @@ class Task:
     """The job file whose command it runs."""
     resources_of: tuple[str, tuple[str, ...]] | None = None
     """(name, kinds) of the object that has its resources where it gives none itself."""
+    carries_configuration: bool = False
+    """The program's own configuration is in the same document."""
     only_if_training: bool = False
     """Tests and builds run in the same way: GPUs count only if a program that uses them is started."""
     system: str = ""

@@ -87,6 +87,8 @@ class Format:
     """Name of the object, in any file of the tree, that has the resources where the task itself gives none."""
     resource_kinds: tuple[str, ...] = ()
     """What ``kind`` such an object has."""
+    parameters: Path | None = None
+    """Where the file carries the program's own configuration."""
     terraform: bool = False
     """The document is a resource of a Terraform file."""
     only_if_training: bool = False

@@ -49,6 +49,7 @@ def _tasks(row: Format, item: Found) -> Iterator[Task]:
         build=_text(item, row.build) or None,
         component=_text(item, row.component).removeprefix(row.component_prefix) or None,
         resources_of=(named, row.resource_kinds) if (named := _text(item, row.resources_of)) else None,
+        carries_configuration=row.parameters is not None and first(item, row.parameters) is not None,
         only_if_training=row.only_if_training,
         system=row.system or row.name,
     )

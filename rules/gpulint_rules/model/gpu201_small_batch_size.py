@@ -134,7 +134,7 @@ def _all(document: Document, project: Project) -> Iterator[Finding]:
     if document.kind is Kind.JOBSPEC:
         for task in document.tasks:
             yield from _task(document, project, task)
-        if not document.tasks:
+        if document.is_configuration:
             yield from _configuration(document)
     else:
         for script in document.scripts:

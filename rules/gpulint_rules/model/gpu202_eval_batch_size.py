@@ -171,7 +171,7 @@ def _written(document: Document) -> Iterator[Finding]:
                 for name, option in passed_options(launch.args).items()
             }
             yield from _paired(document.path, train_eval_pairs.pairs(settings, _SAMPLES))
-    if document.kind is Kind.JOBSPEC and not document.tasks:
+    if document.is_configuration:
         from gpulint.documents.yamlvalues import flatten
 
         yield from _paired(document.path, train_eval_pairs.pairs(flatten(document.source), _SAMPLES))
