@@ -36,8 +36,8 @@ def kind_of(path: Path, head: bytes = b"") -> Kind | None:
         return kind
     if _DOCKERFILE.search(path.name):
         return Kind.DOCKERFILE
-    if path.suffix in _CONDOR_SUFFIXES:
-        return Kind.WORKFLOW if _CONDOR.search(head) else None
+    if path.suffix in _CONDOR_SUFFIXES and not head.startswith(b"#!") and _CONDOR.search(head):
+        return Kind.WORKFLOW
     if path.suffix and not head.startswith(b"#!"):
         return None
     if shebang := _SHEBANG.match(head):

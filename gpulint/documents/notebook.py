@@ -184,7 +184,8 @@ class NotebookDocument(Document):
         place = self.scripts[0].fragment
         span = place.span(0, len(place.text.rstrip()))
         gpus = Count(1, span, "the notebook's GPU")
-        return (Task(self.path.name, span, resources=Resources(gpus=gpus), scripts=self.scripts, system="notebook"),)
+        held = Resources(gpus=gpus)
+        return (Task(self.path.name, span, "session", held, self.scripts, system="notebook"),)
 
 
 def _parsed(text: str) -> Any:

@@ -21,6 +21,7 @@ from gpulint.values.constants import Constants
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name
 
 if TYPE_CHECKING:
+    from gpulint.libraries.operations import SdkDownload
     from gpulint.project import Project
 
 
@@ -56,8 +57,8 @@ class DownloadCalls:
             return found
         if name == "download" and (found := self._hubs.artifact(module, call)):
             return found
-        if (rows := self._table.sdk.get(name)) and (found := sdk_download(self._project, module, call, rows)):
-            return found
+        if rows := self._table.sdk.get(name):
+            return self._sdk(module, call, rows)
         keywords = {keyword.arg for keyword in call.keywords}
         if "download" in keywords:
             known = self._project.fact(Arguments).value(module, call, "download")
@@ -283,6 +284,15 @@ class DownloadCalls:
                 return None  # a tool for anybody, who knows for what
             return Download(NodeRef(module, call), callee(call), what, "from the internet", "data")
         return None
+
+    def _sdk(self, module: ModuleIndex, call: ast.Call, rows: list[SdkDownload]) -> Download | None:
+        from gpulint.transfers.downloads import Downloads
+
+        if module.function(call) is not None and not self._project.fact(Downloads).is_program(module):
+            return None  # a tool for anybody, who knows for what
+        if module.path.suffix == ".ipynb":
+            return None  # what a job has left in a bucket, more often than what one needs
+        return sdk_download(self._project, module, call, rows)
 
     def _shell(self, module: ModuleIndex, call: ast.Call, names: frozenset[str]) -> Download | None:
         if not names & SHELL_CALLS or not call.args:
