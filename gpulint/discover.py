@@ -161,12 +161,6 @@ class _Walk:
             if not (path.is_symlink() or self.excluded(path) or any(map(self.skips, around))) and disk.is_file(path):
                 self.file(path)
 
-    def skips(self, folder: Path) -> bool:
-        """The same as ``skip_folder`` without a note."""
-        return (
-            folder.name in self.quiet | self.noted or self.excluded(folder, is_folder=True) or _is_environment(folder)
-        )
-
     def link(self, path: Path) -> None:
         """Follow a link that stays in the project; a loop ends because each real path is visited once."""
         is_folder = disk.is_dir(path)
@@ -202,12 +196,16 @@ class _Walk:
         return out
 
     def skip_folder(self, path: Path) -> bool:
-        if path.name in self.quiet or self.excluded(path, is_folder=True):
-            return True
-        if path.name in self.noted or _is_environment(path):
+        if not self.skips(path):
+            return False
+        if path.name not in self.quiet and not self.excluded(path, is_folder=True):
             self.found.note(path, "skipped: third-party or generated code (name the folder to scan it)")
-            return True
-        return False
+        return True
+
+    def skips(self, folder: Path) -> bool:
+        """The same without a note."""
+        named = folder.name in self.quiet or folder.name in self.noted
+        return named or self.excluded(folder, is_folder=True) or _is_environment(folder)
 
     def file(self, path: Path, *, explicit: bool = False, real: str | None = None) -> None:
         """Take a file; ``real`` is its path without links, where that is known."""

@@ -12,11 +12,13 @@ from gpulint.finding import Problem
 from gpulint.libraries import BUILT_IN, Models
 from gpulint.rule import Kind
 
-SHELL_SUFFIXES = frozenset({".sh", ".bash", ".sbatch", ".slurm", ".lsf", ".pbs", ".job", ".qsub", ".ksh", ".zsh"})
+SHELL_SUFFIXES = frozenset(
+    {".sh", ".bash", ".sbatch", ".slurm", ".lsf", ".pbs", ".job", ".qsub", ".ksh", ".zsh", ".env"}
+)
 _BY_SUFFIX = {".py": Kind.PYTHON, ".ipynb": Kind.NOTEBOOK, ".yml": Kind.JOBSPEC, ".yaml": Kind.JOBSPEC}
 _BY_SUFFIX |= dict.fromkeys(SHELL_SUFFIXES, Kind.SHELL)
 _BY_SUFFIX |= dict.fromkeys((".mk", ".smk", ".nf", ".tf"), Kind.WORKFLOW)
-_BY_NAME = dict.fromkeys(("makefile", "gnumakefile", "snakefile"), Kind.WORKFLOW)
+_BY_NAME = dict.fromkeys(("makefile", "gnumakefile", "snakefile"), Kind.WORKFLOW) | {".env": Kind.SHELL}
 _CONDOR_SUFFIXES = frozenset({".sub", ".submit", ".condor", ".jdf", ".jds"})
 _CONDOR = regex.compile(rb"^[ \t]*(?:executable|universe|request_\w+)[ \t]*=", re.MULTILINE | re.IGNORECASE)
 """HTCondor's submit files, whose suffixes other kinds of files have, too."""

@@ -56,7 +56,8 @@ class Task:
     """One unit of a launcher document that runs commands.
 
     ``role``: ``main``, ``init`` (init container or set-up section), ``build`` (Dockerfile RUN: no GPU is held),
-    ``sidecar`` or ``session`` (a notebook, whose cells compute beside the commands). ``scripts`` run in order; ``packages`` are installs declared as data (Ray ``runtime_env.pip``,
+    ``sidecar`` or ``session`` (a notebook, whose cells compute beside the commands). ``scripts`` run in order;
+    ``packages`` are installs declared as data (Ray ``runtime_env.pip``,
     SkyPilot ``setup`` is a script of role init instead).
     """
 

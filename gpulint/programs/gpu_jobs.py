@@ -150,7 +150,11 @@ class GpuJobs:
 
     def _evidence(self, job: Job) -> Place | None:
         """The GPUs that the job asks for; for a plain script or an image, the GPU program that it launches."""
-        if self._project.is_test(job.document.path) or job.task.role not in ("main", "init", "session"):
+        if self._project.is_test(job.document.path) and not self._project.fact(JobIndex).is_submitted(
+            job.document.path
+        ):
+            return None
+        if job.task.role not in ("main", "init", "session"):
             return None
         if job.gpus is not None:
             if job.gpus.value == 0 or (job.task.only_if_training and not any(map(self.uses_gpu, job.launches))):
