@@ -12,8 +12,9 @@ PyG (also Temporal), DGL, OGB, Keras, TensorFlow Datasets and Hub, fastai, NLTK,
 CLIP, scikit-learn and artifacts of Weights & Biases. ``HF_HUB_OFFLINE`` and its like in a launcher silence it for the
 hub. Knows as jobs Slurm, PBS, LSF and SGE directives; job specs of Kubernetes (with Kubeflow's and Volcano's jobs),
 Ray, SkyPilot, dstack, Azure ML, SageMaker, Determined, MosaicML, VESSL, Tekton, Lightning workflows and docker-compose;
-Snakemake, Nextflow, HTCondor, Terraform and Makefiles; and what scripts submit as text. Knows programs such as ``lm_eval``
-and ``trl`` by the identifiers of the hub that they are given, and clients of S3, Google's and Azure's storage.
+Snakemake, Nextflow, HTCondor, Terraform and Makefiles; and what scripts submit as text. Knows programs such as
+``lm_eval`` and ``trl`` by the identifiers of the hub that they are given, and clients of S3, Google's and Azure's
+storage.
 
 Why it costs GPU time
 The GPUs are held while bytes come over the internet, once per job and often once per rank; a slow or failing
