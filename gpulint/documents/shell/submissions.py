@@ -25,6 +25,8 @@ _DIRECTIVES = regex.compile(r"^#(?:SBATCH|PBS|BSUB|\$) ", re.MULTILINE)
 _OBJECT = regex.compile(r"^(?:apiVersion|kind):", re.MULTILINE)
 _NUMBER = regex.compile(r"gpus?[:=/](?:[A-Za-z][\w-]*[:=])?(\d+)|^(?:[A-Za-z][\w-]*:)?(\d+)$|\.(\d+)\.(?:norm|mem)\b")
 """``gpu:a100:4``, ``nvidia.com/gpu=1``, ``A100:4``, ``4``, ``dgxa100.80g.8.norm``."""
+_ESCAPED = regex.compile(r"\\(&)\\&|\\([;|])")
+"""Operators for the shell of the job."""
 _BATCH_TEXT, _SPEC_TEXT = ("cat", "tee", "sbatch", "qsub", "bsub", "oarsub"), ("cat", "tee", "kubectl", "oc", "k")
 MAX_SUBMITTED = 50
 """Jobs in one script, at most."""
@@ -62,9 +64,14 @@ def _document(command: Command, text: Fragment, models: Models) -> Iterator[Task
 
 
 def _is_told(row: Submitter, command: Command) -> bool:
-    if not command.words or not matches(row.programs, (command.name,)):
+    if not command.words:
         return False
     told = [word.raw for word in command.words[1:] if not word.raw.startswith("-")]
+    name = command.name
+    if name.startswith("python") and told and command.words[1].raw == told[0]:
+        name, told = told[0].rpartition("/")[2], told[1:]
+    if not matches(row.programs, (name,)):
+        return False
     return not row.verbs or any(told[: len(verb.split())] == verb.split() for verb in row.verbs)
 
 
@@ -99,5 +106,12 @@ def _script(row: Submitter, command: Command) -> Script | None:
         return parse_script(script_text(command, command.words[-1]), outer=command)
     at = next((at for at, word in enumerate(command.words) if word.raw == "--"), len(command.words)) + 1
     if row.rest and at < len(command.words):
-        return parse_script(command.fragment.cut(command.words[at].start, command.words[-1].end), outer=command)
+        start, end = command.words[at].start, command.words[-1].end
+        text = _ESCAPED.sub(_unescaped, command.fragment.text)
+        return parse_script(command.fragment.cut(start, end, text), outer=command)
     return None
+
+
+def _unescaped(operator: re.Match[str]) -> str:
+    """The operator, in as many characters."""
+    return ("&&" if operator[1] else operator[2]).ljust(len(operator[0]))
