@@ -44,8 +44,6 @@ class HubProgram:
     """Options whose value is a data set."""
     position: int | None = None
     """Place of the model among the plain arguments after the verb."""
-    serves: bool = False
-    """It serves until somebody stops it, so that the download is no matter of a job that is to end."""
 
     @property
     def label(self) -> str:
