@@ -59,6 +59,7 @@ _CONCERNS = regex.compile(
 _NOTEBOOK_GPU = regex.compile(rb"\"accelerator\":\s*\"(?:GPU|nvidia|gpu)|\"gpuType\"|\"isGpuEnabled\":\s*true")
 """A notebook without any of these asks for no GPU."""
 _OVERRIDES = regex.compile(r"--(gres|gpus|nodes|ntasks|tasks-per|exclusive)|-[GNn](\d|=|$)")
+_GPU_OVERRIDES = regex.compile(r"--(gres|gpus|exclusive)|-G(\d|=|$)")
 
 
 def is_launcher(project: Project, path: Path) -> bool:
@@ -290,7 +291,9 @@ class JobLinker:
     def _submitted(self, job: Job) -> Job:
         """The job with what ``sbatch --gres=... job.sh`` overrides taken as unknown."""
         for document, launch in self.submissions.get(job.document.path, ()):
-            if any(_OVERRIDES.match(word.text) for word in launch.command.argv):
+            words = [word.text for word in launch.command.argv]
+            if any(map(_OVERRIDES.match, words)):
                 unknown = DeclaredCount(None, Place(document.path, launch.span), "sbatch")
-                return replace(job, gpus=unknown, nodes=unknown, tasks_per_node=unknown)
+                gpus = None if job.gpus is None and not any(map(_GPU_OVERRIDES.match, words)) else unknown
+                return replace(job, gpus=gpus, nodes=unknown, tasks_per_node=unknown)
         return job

@@ -20,7 +20,7 @@ _PYTHON = regex.compile(r"(python|pypy)[\d.]*")
 _PIP = regex.compile(r"pip[\d.]*")
 _SMALL = regex.compile(
     r"\.(sh|txt|json|ya?ml|py|cfg|toml|md|asc|gpg|key|list|deb|patch|html?)(\?|$)|/(releases|api|"
-    r"health|status|metrics)\b",
+    r"health|status|metrics)\b|/(tarball|zipball)/",
     re.IGNORECASE,
 )
 _RELEASED = regex.compile(
