@@ -82,8 +82,10 @@ class Expander:
         return ArgWord(atoms, Word(fragment, offset, offset + sum(len(atom.text) for atom in atoms), ()))
 
     def choices(self, name: str, at: Command) -> list[Value]:
-        """What a ``for`` loop that the command stands in gives a variable in turn; none for another variable, and within
-        a script that another one runs."""
+        """What a ``for`` loop that the command stands in gives a variable in turn.
+
+        There are none for another variable, and within a script that another one runs.
+        """
         if self.script.outer is not None or not at.in_loop:  # loops of loops would multiply
             return []
         before = [item for item in self.by_name.get(name, ()) if item.start < at.start]
