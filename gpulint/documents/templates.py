@@ -36,7 +36,7 @@ def optional_parts(text: str) -> tuple[tuple[int, int], ...]:
     return tuple(found)
 
 
-_LINE = regex.compile(r"^[ \t]*(?:(?:\{\{.*?\}\}|\{%.*?%\}|\{#.*?#\})[ \t]*)+$", re.MULTILINE)
+_LINE = regex.compile(r"^[ \t]*(?:(?:\{\{.*?\}\}|\{%.*?%\}|\{#.*?#\})[ \t]*)+(?=\r?$)", re.MULTILINE)
 """A line that a template fills, or that only steers it."""
 _COMMENT = regex.compile(r"\{\{-?\s*/\*.*?\*/\s*-?\}\}|\{#.*?#\}", re.DOTALL)
 _INLINE = regex.compile(r"\{\{.*?\}\}|\{%.*?%\}")
