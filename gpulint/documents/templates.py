@@ -36,10 +36,11 @@ def optional_parts(text: str) -> tuple[tuple[int, int], ...]:
     return tuple(found)
 
 
-_LINE = regex.compile(r"^[ \t]*(?:(?:\{\{.*?\}\}|\{%.*?%\}|\{#.*?#\})[ \t]*)+(?=\r?$)", re.MULTILINE)
+_EXPRESSION = r"(?:\{\{(?:(?!\}\})[^\n]){0,400}\}\}|\{%(?:(?!%\})[^\n]){0,400}%\}|(?<!\$)\{#(?:(?!#\})[^\n]){0,400}#\})"
+_LINE = regex.compile(rf"^[ \t]*(?:{_EXPRESSION}[ \t]*)+(?=\r?$)", re.MULTILINE)
 """A line that a template fills, or that only steers it."""
-_COMMENT = regex.compile(r"\{\{-?\s*/\*.*?\*/\s*-?\}\}|\{#.*?#\}", re.DOTALL)
-_INLINE = regex.compile(r"\{\{.*?\}\}|\{%.*?%\}")
+_COMMENT = regex.compile(r"\{\{-?[ \t]?/\*(?:.*?\*/\s{0,9}-?\}\}|.*)", re.DOTALL)
+_INLINE = regex.compile(_EXPRESSION)
 _MARKS = "{}%#:,[]&*!|>'\"`@"
 _HIDDEN = {ord(mark): chr(0xE000 + number) for number, mark in enumerate(_MARKS)}
 _SHOWN = {0xE000 + number: mark for number, mark in enumerate(_MARKS)}

@@ -84,7 +84,7 @@ def test_a_heredoc_of_terraform_is_a_script() -> None:
     [
         "", "{" * 3000, "rule a:\n" * 900, "process p {\n" * 900, 'resource "a" "b" {\n' * 900, "/*" * 5000, "<<A\n" * 5000,
         "a = [" * 5000, '"${' * 5000, "'''\n\"\"\"\n" * 900, "t:\n\tx\n" * 900, "A=$(A)$(A)\n" * 900, "\\\n" * 5000,
-        "executable = \nqueue\n", "a(" * 5000, "\x00\ufeff\u2028",
+        "executable = \nqueue\n", "a" + " " * 90_000 + "b", "a = x" + " " * 90_000 + "y", "a[" * 30_000, "a(" * 5000, "\x00\ufeff\u2028",
     ],
 )  # fmt: skip
 def test_hostile_files_cost_a_note_at_most(name: str, text: str) -> None:

@@ -15,10 +15,7 @@ if TYPE_CHECKING:
     from gpulint.documents.shell import Script
     from gpulint.libraries import Models
 
-_LINE = regex.compile(
-    r"^[ \t]*([A-Za-z_+][\w.+]*)[ \t]*=[ \t]*(.*?)[ \t]*(?:[ \t]#.*)?$|^[ \t]*(queue)\b",
-    re.MULTILINE | re.IGNORECASE,
-)
+_LINE = regex.compile(r"^[ \t]*([A-Za-z_+][\w.+]*)[ \t]*=[ \t]*([^\n]*)|^[ \t]*(queue)\b", re.MULTILINE | re.IGNORECASE)
 _VARIABLE = regex.compile(r"([A-Za-z_]\w*)=('[^']*'|\"[^\"]*\"|\S*)")
 
 
@@ -29,9 +26,10 @@ def read(source: SourceText, models: Models) -> list[Task]:
     for match in _LINE.finditer(source.text):
         if match[3]:
             queued = True
-        elif match[2]:
-            start, end = match.span(2)
-            values[match[1].lower()] = Fragment(match[2], source, ((0, start),)), source.span(match.start(1), end)
+        elif value := match[2].partition(" #")[0].rstrip():
+            start = match.start(2)
+            span = source.span(match.start(1), start + len(value))
+            values[match[1].lower()] = Fragment(value, source, ((0, start),)), span
     if not queued or "executable" not in values:
         return []
     gpus, cpus = (_count(values.get(f"request_{what}")) for what in ("gpus", "cpus"))

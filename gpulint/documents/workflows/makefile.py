@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from gpulint.libraries import Models
 
 _ASSIGNMENT = regex.compile(r"(?:export[ \t]+)?([A-Za-z_]\w*)[ \t]*(?:[:?]{0,2}=)[ \t]*(.*)")
-_TARGET = regex.compile(r"([^\s:#=][^:#=]*?)[ \t]*::?(?!=)")
+_TARGET = regex.compile(r"([^\s:#=][^:#=]*)::?(?!=)")
 _REFERENCE = regex.compile(r"\$\((\w+)\)")
 _DEFINITION = regex.compile(r"define\b")
 _PREFIX = "@-+ \t"
@@ -41,7 +41,7 @@ def read(source: SourceText, models: Models) -> list[Task]:
                 known = "$" not in value and len(value) <= MAX_VALUE
                 values[match[1]] = EnvVar(match[1], value if known else None, span)
         elif target := _TARGET.match(line):
-            recipes.append((target[1], start, at))
+            recipes.append((target[1].rstrip(), start, at))
     environment = tuple(values.values())
     return [task for recipe in recipes[:MAX_TASKS] for task in _task(source, *recipe, environment)]
 
