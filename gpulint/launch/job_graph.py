@@ -112,7 +112,8 @@ class JobLinker:
                 with self.project.containing(path, LINKING):
                     if task.role != "build":
                         found.append(self.job(document, task))
-        reached = {job.document.path: {script.path for script in job.scripts} for job in found}
+        submitted = (job for job in found if job.task.role != "session")
+        reached = {job.document.path: {script.path for script in job.scripts} for job in submitted}
         called: dict[Path, set[Path]] = {}
         for caller, scripts in reached.items():
             for script in scripts - {caller}:

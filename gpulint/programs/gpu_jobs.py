@@ -103,6 +103,8 @@ class GpuJobs:
             job, start = launched.job, launched.start
             if start.program != program or start.launch.uncalled or start.launch.launcher == "sbatch":
                 continue
+            if job.task.role == "session":
+                continue  # by hand, whatever it is for
             if any(level.launcher == "ray" for level in start.launch.levels) or tests_existence(start.launch.command):
                 continue
             if job.gpus is not None and job.gpus.value and (evidence := self._evidence(job)) is not None:
@@ -140,6 +142,8 @@ class GpuJobs:
             with self._project.containing(job.document.path, "commands of jobs"):
                 for item in job.commands if evidence is not None else ():
                     own = item.document is job.document  # what other scripts source, they may call
+                    if job.task.role == "session" and not own:
+                        continue
                     if item.document.path != document.path or may_skip(job, item.document, item.command):
                         continue
                     if not (own and is_uncalled(item.command)):
