@@ -43,7 +43,7 @@ def comments(document: Document) -> Iterator[Comment]:
             yield from _outside(document.source, list(_yaml_strings(document.source.text)))
         case Kind.SHELL:
             yield from _shell(document)
-        case Kind.DOCKERFILE:
+        case Kind.DOCKERFILE | Kind.WORKFLOW:
             yield from _outside(document.source, list(_quoted(document.source.text)))
 
 
@@ -73,7 +73,8 @@ def _notebook(document: Document) -> Iterator[Comment]:
 
 
 def _shell(document: Document) -> Iterator[Comment]:
-    for script in document.scripts:
+    submitted = (script for task in document.tasks for script in task.scripts)
+    for script in dict.fromkeys((*document.scripts, *submitted)):
         for comment in script.comments:
             before = document.cell_source(comment.span.cell).line(comment.span.line)[: comment.span.column - 1]
             yield Comment(comment.text, comment.span, not before.strip())

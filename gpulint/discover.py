@@ -90,12 +90,16 @@ class _Walk:
         patterns = (*(config.exclude or ()), *config.extend_exclude)
         self.excludes = compiled(patterns) if patterns else None
         self.ignores = IgnoreFiles(self.found.note)
+        self.has_ignored = False
+        """Whether a file or folder was left out because a ``.gitignore`` names it."""
 
     def run(self, paths: Sequence[Path]) -> Discovery:
         for path in paths:
             if disk.is_dir(path):
                 self.tops.append(disk.real(path))  # whoever names a link wants what is behind it
+                self.has_ignored = False
                 self.folder(path, self.ignores.above(path))
+                self.tracked(path)
             else:
                 self.file(path, explicit=True)
         # Links come last: a file that is reachable both ways is reported under its own name.
@@ -131,14 +135,31 @@ class _Walk:
                 if entry.is_symlink():
                     self.links.append(path)
                 elif entry.is_dir(follow_symlinks=False):
-                    if not self.skip_folder(path) and not ignores.match(path, is_folder=True):
+                    if self.skip_folder(path):
+                        continue
+                    if ignores.match(path, is_folder=True):
+                        self.has_ignored = True
+                    else:
                         todo.append((path, ignores))
-                elif self.excluded(path) or ignores.match(path):
+                elif self.excluded(path):
                     continue
+                elif ignores.match(path):
+                    self.has_ignored = True
                 elif entry.is_file(follow_symlinks=False):
                     self.file(path, real=os.path.join(real, entry.name))  # noqa: PTH118 - there may be many
                 else:
                     self.found.note(path, "not read: no regular file")
+
+    def tracked(self, folder: Path) -> None:
+        """Take the files below a folder that git tracks although a ``.gitignore`` names them."""
+        if not self.has_ignored or not any(disk.exists(up / ".git") for up in (folder, *folder.parents)):
+            return
+        from gpulint.git import tracked_though_ignored
+
+        for path in tracked_though_ignored(folder):
+            around = [up for up in path.parents if up.is_relative_to(folder) and up != folder]
+            if not (path.is_symlink() or self.excluded(path) or any(map(self.skips, around))) and disk.is_file(path):
+                self.file(path)
 
     def link(self, path: Path) -> None:
         """Follow a link that stays in the project; a loop ends because each real path is visited once."""
@@ -175,12 +196,16 @@ class _Walk:
         return out
 
     def skip_folder(self, path: Path) -> bool:
-        if path.name in self.quiet or self.excluded(path, is_folder=True):
-            return True
-        if path.name in self.noted or _is_environment(path):
+        if not self.skips(path):
+            return False
+        if path.name not in self.quiet and not self.excluded(path, is_folder=True):
             self.found.note(path, "skipped: third-party or generated code (name the folder to scan it)")
-            return True
-        return False
+        return True
+
+    def skips(self, folder: Path) -> bool:
+        """The same without a note."""
+        named = folder.name in self.quiet or folder.name in self.noted
+        return named or self.excluded(folder, is_folder=True) or _is_environment(folder)
 
     def file(self, path: Path, *, explicit: bool = False, real: str | None = None) -> None:
         """Take a file; ``real`` is its path without links, where that is known."""

@@ -152,8 +152,13 @@ class Run:
             return []
 
     def skips(self, path: Path) -> bool:
-        """Are the rules silent about a file? They are about tests, unless the settings include them."""
-        return self.project.is_test(path) and not self.project.config.include_tests
+        """Are the rules silent about a file? They are about tests, unless the settings include them or a launcher
+        submits the file."""
+        if not self.project.is_test(path) or self.project.config.include_tests:
+            return False
+        from gpulint.launch.job_index import JobIndex
+
+        return not self.project.fact(JobIndex).is_submitted(path)
 
     def check(self, rule: Rule, subject: Any, path: Path, report: Report) -> None:
         """Run one rule on one document or job."""

@@ -207,6 +207,19 @@ class Repository:
         )
 
 
+def tracked_though_ignored(folder: Path) -> list[Path]:
+    """Files below a folder that git tracks although a ``.gitignore`` names them; none where git cannot tell."""
+    overrides = (word for key, value in _OVERRIDES.items() for word in ("-c", f"{key}={value}"))
+    environment = {name: value for name, value in os.environ.items() if name not in _OF_ANOTHER_REPOSITORY}
+    listing = ("ls-files", "-z", "--cached", "--ignored", "--exclude-standard")
+    try:
+        done = _run([_git(), "-C", str(folder), *overrides, *listing], environment | _ENVIRONMENT, None)
+    except ConfigError:
+        return []
+    names = os.fsdecode(done.stdout).split("\0") if done.returncode == 0 else []
+    return [folder / name for name in names if name]
+
+
 _Done = subprocess.CompletedProcess[bytes]
 
 

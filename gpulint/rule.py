@@ -28,6 +28,8 @@ class Kind(enum.StrEnum):
     SHELL = "shell"
     JOBSPEC = "jobspec"
     DOCKERFILE = "dockerfile"
+    WORKFLOW = "workflow"
+    """Makefiles, Snakemake's and Nextflow's files, HTCondor's submit files, Terraform."""
 
 
 class Dimension(enum.StrEnum):

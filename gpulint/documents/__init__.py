@@ -12,9 +12,16 @@ from gpulint.finding import Problem
 from gpulint.libraries import BUILT_IN, Models
 from gpulint.rule import Kind
 
-SHELL_SUFFIXES = frozenset({".sh", ".bash", ".sbatch", ".slurm", ".lsf", ".pbs", ".job", ".qsub", ".ksh", ".zsh"})
+SHELL_SUFFIXES = frozenset(
+    {".sh", ".bash", ".sbatch", ".slurm", ".lsf", ".pbs", ".job", ".qsub", ".ksh", ".zsh", ".env"}
+)
 _BY_SUFFIX = {".py": Kind.PYTHON, ".ipynb": Kind.NOTEBOOK, ".yml": Kind.JOBSPEC, ".yaml": Kind.JOBSPEC}
 _BY_SUFFIX |= dict.fromkeys(SHELL_SUFFIXES, Kind.SHELL)
+_BY_SUFFIX |= dict.fromkeys((".mk", ".smk", ".nf", ".tf"), Kind.WORKFLOW)
+_BY_NAME = dict.fromkeys(("makefile", "gnumakefile", "snakefile"), Kind.WORKFLOW) | {".env": Kind.SHELL}
+_CONDOR_SUFFIXES = frozenset({".sub", ".submit", ".condor", ".jdf", ".jds"})
+_CONDOR = regex.compile(rb"^[ \t]*(?:executable|universe|request_\w+)[ \t]*=", re.MULTILINE | re.IGNORECASE)
+"""HTCondor's submit files, whose suffixes other kinds of files have, too."""
 _SHEBANG = regex.compile(rb"#![^\n]*?\b(python|bash|sh|zsh|ksh|dash)[\d.]*\b")
 _DIRECTIVE = regex.compile(rb"^#(SBATCH|PBS|BSUB|\$ )", re.MULTILINE)
 _DOCKERFILE = regex.compile(r"(^|[._-])(dockerfile|containerfile)([._-]|$)", re.IGNORECASE)
@@ -27,8 +34,12 @@ def kind_of(path: Path, head: bytes = b"") -> Kind | None:
     kind = _BY_SUFFIX.get(path.suffix.lower())
     if kind is not None:
         return kind
+    if (kind := _BY_NAME.get(path.name.lower())) is not None:
+        return kind
     if _DOCKERFILE.search(path.name):
         return Kind.DOCKERFILE
+    if path.suffix in _CONDOR_SUFFIXES and not head.startswith(b"#!") and _CONDOR.search(head):
+        return Kind.WORKFLOW
     if path.suffix and not head.startswith(b"#!"):
         return None
     if shebang := _SHEBANG.match(head):
@@ -86,3 +97,7 @@ def _document_class(kind: Kind) -> type[Document]:
             from gpulint.documents.dockerfile import DockerfileDocument
 
             return DockerfileDocument
+        case Kind.WORKFLOW:
+            from gpulint.documents.workflow import WorkflowDocument
+
+            return WorkflowDocument

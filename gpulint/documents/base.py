@@ -154,6 +154,11 @@ class Document:
         """What the document launches, with the resources it asks for."""
         return self._contained(self.read_tasks, ())
 
+    @property
+    def is_configuration(self) -> bool:
+        """May its keys be the configuration of a program, which a job's own keys are not?"""
+        return self.kind is Kind.JOBSPEC and all(task.carries_configuration for task in self.tasks)
+
     def read_python(self) -> PythonModule | None:
         """Read ``python``; called once."""
         return None

@@ -39,6 +39,11 @@ _OTHERS = regex.compile(
     re.MULTILINE,
 )
 """Documents that nest such keys and launch nothing: CRDs, API descriptions, CI workflows, pre-commit."""
+_GPU_RUNNER = regex.compile(
+    r"^[ ]+runs-on:(?:[^\n]|\n[ ]+(?:-|group:|labels:))*?(?<![a-z])(?:gpus?|cuda|[ahv]100|a10g?|t4|l40?s?)(?![a-z])",
+    re.MULTILINE | re.IGNORECASE,
+)
+"""GitHub's workflows with a job on a machine with GPUs."""
 _PIPELINE = regex.compile(r"^\$schema:.*azureml|^type:[ \t]*['\"]?pipeline\b", re.MULTILINE | re.IGNORECASE)
 """Azure ML's pipelines, which call their steps jobs, as CI workflows do."""
 _TEMPLATE = regex.compile(r"\{\{|\{%|<%|\$\{\{")
@@ -50,7 +55,7 @@ class _Gate:
     def __init__(self, models: Models) -> None:
         from gpulint.libraries.paths import parse_path
 
-        rows = models.rows("format")
+        rows = [row for row in models.rows("format") if not row.terraform]
         self._required = [[_keys(condition) for condition in row.requires] for row in rows]
         known = {*_KEYS, *(key for row in self._required for groups in row for keys in groups for key in keys)}
         self._shapes = regex.compile(
@@ -113,7 +118,8 @@ class JobSpecDocument(Document):
         budget = Budget()
         for start, end in split_documents(text):
             part = text[start:end]
-            if (_OTHERS.search(part) and not _PIPELINE.search(part)) or not gate.launches(part):
+            other = _OTHERS.search(part) and not _PIPELINE.search(part) and not _GPU_RUNNER.search(part)
+            if other or not gate.launches(part):
                 continue
             if len(part) > MAX_DOCUMENT:
                 line = self.source.position(start)[0]
@@ -122,13 +128,26 @@ class JobSpecDocument(Document):
             try:
                 found += parse(origin, start, end, budget)
             except YamlError as error:
-                if _TEMPLATE.search(part):
-                    self.problem("template, skipped", self.source.position(start)[0], is_error=False)
-                else:
+                if not _TEMPLATE.search(part):
                     self.problem(f"YAML error: {error}", *self.source.position(min(error.offset, len(text))))
+                elif roots := self._template(origin.cut(start, end)):
+                    found += roots
+                else:
+                    self.problem("template, skipped", self.source.position(start)[0], is_error=False)
         if budget.exhausted:
             self.problem(f"merge keys of more than {budget.limit:,} entries were not followed", is_error=False)
         return tuple(root for root in found if root.kind == "map")
+
+    @staticmethod
+    def _template(part: Fragment) -> list[Node]:
+        """Roots of a template whose expressions may stand for any word; none if it is no YAML then either."""
+        from gpulint.documents.templates import MAX_TEMPLATE
+        from gpulint.documents.yamltree import YamlError, parse_template
+
+        try:
+            return parse_template(part) if len(part.text) <= MAX_TEMPLATE else []
+        except YamlError:
+            return []
 
     def read_tasks(self) -> tuple[Task, ...]:
         found: list[Task] = []
@@ -198,6 +217,17 @@ def _weight(task: Task) -> int:
     return 20 + len(task.env) + len(task.packages) + sum(size(script.fragment.text) for script in task.scripts)
 
 
+def read_tasks(text: Fragment, models: Models) -> list[Task]:
+    """Tasks of a job spec within another file; none of text that is no YAML."""
+    from gpulint.documents.yamltree import YamlError, parse
+
+    try:
+        roots = parse(text)
+    except YamlError:
+        return []
+    return [task for root in roots if root.kind == "map" for task in _read(root, models)]
+
+
 def _read(root: Node, models: Models) -> list[Task]:
     """Tasks of one document, by the first system that knows it."""
     from gpulint.documents.specs import formats, kubernetes, ray
@@ -205,6 +235,6 @@ def _read(root: Node, models: Models) -> list[Task]:
     if tasks := ray.read(root):
         return tasks
     for row in models.rows("format"):
-        if tasks := formats.read(row, root):
+        if not row.terraform and (tasks := formats.read(row, root)):
             return tasks
     return kubernetes.read(root)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from gpulint.documents.ipython import CellCode
     from gpulint.documents.python import PythonModule
     from gpulint.documents.shell import Script
+    from gpulint.documents.tasks import Task
 
 _PYTHON_KERNELS = ("python", "ipython", "pyspark", "conda-", "xpython")
 _SHOWN_ERRORS = 3
@@ -110,8 +111,15 @@ class NotebookDocument(Document):
 
     @property
     def asks_for_gpu(self) -> bool:
-        """Does the notebook ask Colab for a GPU?"""
-        return self._metadata.get("accelerator") == "GPU"
+        """Does the notebook ask Colab or Kaggle for a GPU?"""
+        metadata = self._metadata
+        colab, kaggle = (held if isinstance(held := metadata.get(key), dict) else {} for key in ("colab", "kaggle"))
+        return (
+            metadata.get("accelerator") == "GPU"
+            or bool(colab.get("gpuType"))
+            or kaggle.get("isGpuEnabled") is True
+            or str(kaggle.get("accelerator", "")).startswith(("nvidia", "gpu"))
+        )
 
     @property
     def language(self) -> str:
@@ -166,6 +174,18 @@ class NotebookDocument(Document):
         from gpulint.documents.shell import parse_script
 
         return tuple(parse_script(fragment) for _, code in self._code for fragment in code.shell)
+
+    def read_tasks(self) -> tuple[Task, ...]:
+        """The session of a notebook that asks for a GPU, with the commands that its cells run."""
+        from gpulint.documents.tasks import Count, Resources, Task
+
+        if not self.asks_for_gpu or not self.scripts:
+            return ()
+        place = self.scripts[0].fragment
+        span = place.span(0, len(place.text.rstrip()))
+        gpus = Count(1, span, "the notebook's GPU")
+        held = Resources(gpus=gpus)
+        return (Task(self.path.name, span, "session", held, self.scripts, system="notebook"),)
 
 
 def _parsed(text: str) -> Any:

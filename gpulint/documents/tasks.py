@@ -55,8 +55,9 @@ class EnvVar:
 class Task:
     """One unit of a launcher document that runs commands.
 
-    ``role``: ``main``, ``init`` (init container or set-up section), ``build`` (Dockerfile RUN: no GPU is held) or
-    ``sidecar``. ``scripts`` run in order; ``packages`` are installs declared as data (Ray ``runtime_env.pip``,
+    ``role``: ``main``, ``init`` (init container or set-up section), ``build`` (Dockerfile RUN: no GPU is held),
+    ``sidecar`` or ``session`` (a notebook, whose cells compute beside the commands). ``scripts`` run in order;
+    ``packages`` are installs declared as data (Ray ``runtime_env.pip``,
     SkyPilot ``setup`` is a script of role init instead).
     """
 
@@ -73,6 +74,16 @@ class Task:
     interactive: Span | None = None
     """What makes the task an interactive session by declaration (dstack's ``type: dev-environment``); commands speak
     for themselves."""
+    build: str | None = None
+    """Folder or Dockerfile from which the image is built."""
+    component: str | None = None
+    """The job file whose command it runs."""
+    resources_of: tuple[str, tuple[str, ...]] | None = None
+    """(name, kinds) of the object that has its resources where it gives none itself."""
+    carries_configuration: bool = False
+    """The program's own configuration is in the same document."""
+    only_if_training: bool = False
+    """Tests and builds run in the same way: GPUs count only if a program that uses them is started."""
     system: str = ""
     """What the document is written for: ``slurm``, ``pbs``, ``lsf``, ``kubernetes``, ``ray``, ``azureml``,
     ``skypilot``,

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 from gpulint import regex
 from gpulint.budget import Budget
+from gpulint.documents.templates import hidden, shown, without_control
 from gpulint.documents.yamlscalar import scalar_pieces
 from gpulint.numerals import MAX_DIGITS
 from gpulint.records import dataclass, field
@@ -200,6 +202,20 @@ def parse(origin: Fragment, start: int = 0, end: int | None = None, budget: Budg
         raise YamlError(error.problem or "not valid YAML", base + (mark.index if mark else 0)) from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise YamlError(f"not valid YAML: {error}", base) from None
+
+
+def parse_template(origin: Fragment) -> list[Node]:
+    """Root nodes of a template of YAML whose expressions are taken for words.
+
+    Raises:
+        YamlError: it is none, whatever the expressions become.
+    """
+    plain = replace(origin, text=without_control(origin.text))
+    roots = parse(replace(origin, text=hidden(plain.text)))
+    for root in roots:
+        for node in root.walk():
+            node.origin, node.value = plain, shown(node.value)
+    return roots
 
 
 def _characters(text: str, byte_offset: int) -> int:

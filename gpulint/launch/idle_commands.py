@@ -14,6 +14,7 @@ SESSION = 600
 """Seconds from which a sleep that is all of a job's work keeps it open for somebody."""
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
 _NUMBER = regex.compile(r"(\d+(?:\.\d+)?)([smhd]?)")
+_LOOPS = regex.compile(r"-l(?:ms)?(?:\d|$)|--loop(?:-ms)?(?:=|$)")
 _ENDLESS = regex.compile(r"while\s+(?:true|:|\[\s*1\s*\]|\(\(\s*1\s*\)\)|sleep\b)")
 
 
@@ -50,9 +51,20 @@ def endless(command: Command) -> str | None:
         and any(word.lower().startswith("-f") for word in words[1:-1])
     ):
         return " ".join(words)
+    if _watches(command, words) and not command.in_background and command.piped_to is None:
+        return " ".join(words)
     if in_endless_loop(command) and command.name in ("sleep", ":", "true"):
         return "while true; do sleep"
     return None
+
+
+def _watches(command: Command, words: list[str]) -> bool:
+    """Whether a command shows what the GPUs do until somebody stops it (``nvidia-smi dmon``, ``watch nvidia-smi``)."""
+    if any(word in ("-c", "--count") or word.startswith("--count=") for word in words):
+        return False
+    if command.name == "nvidia-smi":
+        return words[1:2] in (["dmon"], ["pmon"]) or any(_LOOPS.match(word) for word in words[1:])
+    return command.name in ("nvtop", "htop") or (command.name == "watch" and "nvidia-smi" in " ".join(words))
 
 
 def stays_open(command: Command) -> bool:

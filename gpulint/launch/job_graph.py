@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.budget import Budget
-from gpulint.documents import kind_of
 from gpulint.documents.base import Document
 from gpulint.documents.tasks import Count, Task
 from gpulint.finding import Place
@@ -27,7 +26,8 @@ from gpulint.launch.job_settings import (
 )
 from gpulint.launch.path_resolution import Located, PathResolver
 from gpulint.launch.program_launches import Launch, launches
-from gpulint.launch.template_values import is_zero_by_default
+from gpulint.launch.task_joins import TaskJoins
+from gpulint.launch.template_values import default_count
 from gpulint.records import dataclass, field
 from gpulint.rule import Kind
 
@@ -48,7 +48,7 @@ MAX_LINKED, MAX_LINKED_PER_FILE = 20_000, 100
 _RUNS = regex.compile(
     rb"python|torchrun|accelerate|deepspeed|horovodrun|mpirun|mpiexec|srun|jsrun|\.py\b|\.sh\b|jupyter|code-server"
     rb"|sleep|tail -f|#SBATCH|#PBS|#BSUB|#\$ |CUDA_VISIBLE|docker|singularity|apptainer|composer|salloc|colossalai"
-    rb"|sshd|bash|source "
+    rb"|sshd|bash|source |sbatch|kubectl|runai|oarsub|commandline|eval "
 )
 """A shell script without any of these starts nothing that a rule asks about."""
 _CONCERNS = regex.compile(
@@ -56,7 +56,10 @@ _CONCERNS = regex.compile(
     re.IGNORECASE,
 )
 """A job spec without any of these holds no GPU and starts no file of the tree."""
+_NOTEBOOK_GPU = regex.compile(rb"\"accelerator\":\s*\"(?:GPU|nvidia|gpu)|\"gpuType\"|\"isGpuEnabled\":\s*true")
+"""A notebook without any of these asks for no GPU."""
 _OVERRIDES = regex.compile(r"--(gres|gpus|nodes|ntasks|tasks-per|exclusive)|-[GNn](\d|=|$)")
+_GPU_OVERRIDES = regex.compile(r"--(gres|gpus|exclusive)|-G(\d|=|$)")
 
 
 def is_launcher(project: Project, path: Path) -> bool:
@@ -66,6 +69,10 @@ def is_launcher(project: Project, path: Path) -> bool:
         return bool(_RUNS.search(project.data(path)))
     if kind is Kind.JOBSPEC:
         return bool(_CONCERNS.search(project.data(path)))
+    if kind is Kind.NOTEBOOK:
+        return bool(_NOTEBOOK_GPU.search(data := project.data(path))) and b".py" in data
+    if kind is Kind.WORKFLOW:
+        return bool(_CONCERNS.search(data := project.data(path))) and bool(_RUNS.search(data))
     return kind is Kind.DOCKERFILE
 
 
@@ -87,6 +94,7 @@ class JobLinker:
     def __init__(self, project: Project) -> None:
         self.project = project
         self.locator = PathResolver(project)
+        self.joins = TaskJoins(project, self.locator)
         self.submissions: dict[Path, list[tuple[Document, Launch]]] = {}
         self.failed: set[Path] = set()
         """Scripts whose commands could not be followed; they are not tried again for each caller."""
@@ -104,7 +112,8 @@ class JobLinker:
                 with self.project.containing(path, LINKING):
                     if task.role != "build":
                         found.append(self.job(document, task))
-        reached = {job.document.path: {script.path for script in job.scripts} for job in found}
+        submitted = (job for job in found if job.task.role != "session")
+        reached = {job.document.path: {script.path for script in job.scripts} for job in submitted}
         called: dict[Path, set[Path]] = {}
         for caller, scripts in reached.items():
             for script in scripts - {caller}:
@@ -124,12 +133,13 @@ class JobLinker:
             env |= exported_settings(document, script)
         walk.env += env.values()
         env = scheduler_settings(document, task) | env
-        scripts, image, home = task.scripts, None, document
-        if not scripts and task.role == "main" and (found := self._default_command(document, task)) is not None:
-            image, inner = found
-            home, scripts = image, inner.scripts
-            task_dir = inner.working_dir
-            env = declared_settings(image, inner) | env
+        scripts, home = task.scripts, document
+        image: Document | None = None
+        if not scripts and task.role == "main" and (found := self.joins.commands(document, task)) is not None:
+            home, inner = found
+            image = home if home.kind is Kind.DOCKERFILE else None
+            scripts, task_dir = inner.scripts, inner.working_dir
+            env = declared_settings(home, inner) | env
         else:
             task_dir = task.working_dir
         walk.scripts.append(document)
@@ -140,14 +150,14 @@ class JobLinker:
                 self.script(walk, hook, script, env, document.path.parent, None, MAX_CALLS)
         for script in scripts:
             self.script(walk, home, script, env, start, task_dir, MAX_CALLS)
-        resources = task.resources
+        origin, resources = self.joins.resources(document, task)
         return Job(
             document,
             task,
-            gpus=self._gpus(document, resources.gpus),
-            cpus=declared_count(document, resources.cpus),
-            nodes=declared_count(document, resources.nodes),
-            tasks_per_node=declared_count(document, resources.tasks_per_node),
+            gpus=self._gpus(origin, resources.gpus),
+            cpus=declared_count(origin, resources.cpus),
+            nodes=declared_count(document, task.resources.nodes),
+            tasks_per_node=declared_count(document, task.resources.tasks_per_node),
             env=tuple(dict.fromkeys(walk.env)),
             commands=tuple(walk.commands),
             launches=tuple(walk.launches),
@@ -261,15 +271,6 @@ class JobLinker:
         name = launch.program.rpartition("/")[2]
         return next((module for module in modules if module.path.name == name), None)
 
-    def _default_command(self, document: Document, task: Task) -> tuple[Document, Task] | None:
-        """The Dockerfile beside a spec that gives no command, and what it runs."""
-        if document.kind is not Kind.JOBSPEC or task.image is None:
-            return None
-        beside = [path for path in self.locator.in_folder(document.path.parent) if kind_of(path) is Kind.DOCKERFILE]
-        image = self.project.document(beside[0]) if len(beside) == 1 else None
-        main = next((item for item in image.tasks if item.role == "main"), None) if image is not None else None
-        return (image, main) if image is not None and main is not None else None
-
     def _hook(self, document: Document) -> Document | None:
         """The script beside an experiment that Determined runs first in every container of its tasks."""
         beside = (path for path in self.locator.in_folder(document.path.parent) if path.name == "startup-hook.sh")
@@ -282,16 +283,18 @@ class JobLinker:
         return path if self.project.is_dir(path) else None
 
     def _gpus(self, document: Document, number: Count | None) -> DeclaredCount | None:
-        """The GPUs of a task; 0 where a template leaves them out unless somebody asks for some."""
+        """The GPUs of a task; as many as a template's default where it fills them in."""
         stated = declared_count(document, number)
-        if stated is not None and stated.value is None and is_zero_by_default(self.project, document, stated.text):
-            return replace(stated, value=0)
+        if stated is not None and stated.value is None:
+            return replace(stated, value=default_count(self.project, document, stated.text))
         return stated
 
     def _submitted(self, job: Job) -> Job:
         """The job with what ``sbatch --gres=... job.sh`` overrides taken as unknown."""
         for document, launch in self.submissions.get(job.document.path, ()):
-            if any(_OVERRIDES.match(word.text) for word in launch.command.argv):
+            words = [word.text for word in launch.command.argv]
+            if any(map(_OVERRIDES.match, words)):
                 unknown = DeclaredCount(None, Place(document.path, launch.span), "sbatch")
-                return replace(job, gpus=unknown, nodes=unknown, tasks_per_node=unknown)
+                gpus = None if job.gpus is None and not any(map(_GPU_OVERRIDES.match, words)) else unknown
+                return replace(job, gpus=gpus, nodes=unknown, tasks_per_node=unknown)
         return job

@@ -15,8 +15,13 @@ from gpulint.workspace.word_index import word_of
 if TYPE_CHECKING:
     from gpulint.project import Project
 
-_NO_LAUNCHERS = (Kind.PYTHON, Kind.NOTEBOOK, None)
+_NO_LAUNCHERS = (Kind.PYTHON, None)
 """Kinds of files that no job starts from."""
+
+_SUBMITTERS = frozenset(
+    "kubectl oc sky sbatch qsub bsub dstack az mcli vessl gcloud argo docker docker-compose".split()
+)
+"""Programs that submit files with jobs."""
 
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
@@ -64,6 +69,21 @@ class JobIndex:
     def launches_in(self, path: Path) -> tuple[Launched, ...]:
         """Launches of all jobs in a file."""
         return self._by_file().get(path, ())
+
+    def is_submitted(self, path: Path) -> bool:
+        """Does a launcher that is no test submit a file of the tests (``kubectl apply -f tests/train.yaml``)?"""
+        return self._project.kind(path) not in (*_NO_LAUNCHERS, Kind.NOTEBOOK) and path in self._submitted_tests()
+
+    @query
+    def _submitted_tests(self) -> frozenset[Path]:
+        jobs = self.jobs()
+        tests = {job.document.path for job in jobs if self._project.is_test(job.document.path)}
+        if not tests:
+            return frozenset()
+        commands = (item.command for job in jobs if job.document.path not in tests for item in job.commands)
+        submits = (command for command in commands if command.name in _SUBMITTERS)
+        words = {word.text.lstrip("./") for command in submits for word in command.argv[1:]} - {""}
+        return frozenset(path for path in tests if any(path.as_posix().endswith(f"/{word}") for word in words))
 
     @query
     def _of_importers(self, module: Path) -> tuple[Launched, ...]:

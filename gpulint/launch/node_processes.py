@@ -42,7 +42,7 @@ def processes_per_node(levels: tuple[Level, ...], script: Script, span: Span) ->
 
 def _allocated(level: Level, script: Script) -> ProcessCount | None:
     """Processes per node of a launcher that leaves it to the batch job's own directives."""
-    while script.outer is not None:
+    while script.outer is not None and not script.directives:
         script = script.outer.script
     job = request(script)
     nodes, tasks = job.resources.nodes, job.resources.tasks_per_node
@@ -51,8 +51,8 @@ def _allocated(level: Level, script: Script) -> ProcessCount | None:
         if level.total.value is None or not whole or level.total.value % whole:
             return None
         return replace(level.total, value=level.total.value // whole)
-    if level.launcher != "srun" or job.system != "slurm":
+    if level.launcher != "srun" or (job.system != "slurm" and (job.system or level.gpus is None)):
         return None
-    if tasks is None:  # Slurm starts one task on each node
+    if tasks is None:  # Slurm starts one task on each node, also of an allocation that srun makes itself
         return implied(1, level.span)
     return ProcessCount(tasks.value, False, tasks.span, tasks.text)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from gpulint.documents.shell import ArgWord, Command, Script
-from gpulint.documents.shell.nested import SHELLS
+from gpulint.documents.shell.nested import SHELLS, carried_word
 from gpulint.documents.shell.wrappers import unwrap
 from gpulint.launch.command_environment import Environment, Layered
 from gpulint.launch.launchers import Level, base_name, is_launcher, is_python, step
@@ -105,15 +105,22 @@ def _launches(
     found = list[Launch]()
     for command in script.commands:
         own = _launch(command, env, levels, outer_env, base)
-        if own is None:
-            continue
-        inner = script.nested(command) if own.launcher == "shell" and own.program is None else None
+        holds_script = own is None or (own.launcher == "shell" and own.program is None) or _hands_over(command)
+        inner = script.nested(command) if holds_script else None
         if inner is None:
-            found.append(own)
+            found += [own] if own is not None else []
+            continue
+        if own is None:
+            found += _launches(inner, env, levels, Layered({}, Environment(command, env), outer_env), base)
             continue
         nested = _launches(inner, env, own.levels, own.env, own.working_dir)
         found += [replace(one, uncalled=one.uncalled or own.uncalled) for one in nested]
     return found
+
+
+def _hands_over(command: Command) -> bool:
+    """Is a script one word of the command that another host's or container's shell gets?"""
+    return carried_word(command) is not None
 
 
 def _launch(

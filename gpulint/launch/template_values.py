@@ -1,4 +1,4 @@
-"""Counts that a template fills in: whether they are 0 unless somebody sets them."""
+"""Counts that a template fills in: what they are unless somebody sets them."""
 
 from __future__ import annotations
 
@@ -6,27 +6,36 @@ from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.documents.yamlvalues import flatten
+from gpulint.numerals import whole
 
 if TYPE_CHECKING:
     from gpulint.documents.base import Document
     from gpulint.project import Project
 
-_ZERO = regex.compile(r"""\|\s*default[\s(]+["']?0["']?[\s)|}]|\{\{-?\s*default\s+["']?0["']?\s""")
+_DEFAULT = regex.compile(
+    r"""\|\s*default[\s(]+["']?(\d+)["']?[\s)|}]|\{\{-?\s*default\s+["']?(\d+)["']?\s|\{\{-?\s*(\d+)\s*-?\}\}"""
+)
 """``{{ gpus | default(0) }}`` of Jinja, ``{{ default 0 .Values.gpus }}`` of Helm."""
 _CHART_VALUE = regex.compile(r"\.Values\.([\w.]+)")
 _CHART_FILE = "values.yaml"
 
 
-def is_zero_by_default(project: Project, document: Document, text: str) -> bool:
-    """Is a count as written (``nvidia.com/gpu: {{ .Values.gpus }}``) 0 by the template or the chart's values?"""
+def default_count(project: Project, document: Document, text: str) -> int | None:
+    """The number that a count as written (``nvidia.com/gpu: {{ .Values.gpus }}``) is by the chart's values or by the
+    template; None if neither says."""
     if "{{" not in text:
-        return False
-    if _ZERO.search(text):
-        return True
+        return None
+    written = _from_chart(project, document, text)
+    if written is None and (match := _DEFAULT.search(text)):
+        written = next(number for number in match.groups() if number is not None)
+    return None if written is None else whole(written)
+
+
+def _from_chart(project: Project, document: Document, text: str) -> str | None:
     wanted = _CHART_VALUE.search(text)
     folder = next((up for up in document.path.parents if up.name == "templates"), None)
     if wanted is None or folder is None:
-        return False
+        return None
     values = project.document(folder.parent / _CHART_FILE)
     found = flatten(values.source).get(wanted[1]) if values is not None else None
-    return found is not None and str(found[0]) == "0"
+    return None if found is None else str(found[0])

@@ -20,7 +20,7 @@ _PYTHON = regex.compile(r"(python|pypy)[\d.]*")
 _PIP = regex.compile(r"pip[\d.]*")
 _SMALL = regex.compile(
     r"\.(sh|txt|json|ya?ml|py|cfg|toml|md|asc|gpg|key|list|deb|patch|html?)(\?|$)|/(releases|api|"
-    r"health|status|metrics)\b",
+    r"health|status|metrics)\b|/(tarball|zipball)/",
     re.IGNORECASE,
 )
 _RELEASED = regex.compile(
@@ -41,6 +41,10 @@ _BULK = regex.compile(
     re.IGNORECASE,
 )
 _CODE = regex.compile(r"github\.com/[^/]+/[^/]+/archive/|\.(whl|deb|sh)(\?|$)")
+_FETCHING_CALL = regex.compile(
+    r"\b(snapshot_download|hf_hub_download|load_dataset|from_pretrained|nltk\.download|gdown\.download|urlretrieve)\("
+)
+"""What a line of Python after ``-c`` fetches with."""
 _SHELLS = frozenset({"sh", "bash", "zsh"})
 _PREPARES = frozenset(
     "module ml source . export unset set cd pushd popd mkdir rm ls pwd date echo printf which hash ulimit nvidia-smi"
@@ -148,6 +152,11 @@ def _download_tool(tools: Tools, command: Command) -> str:
     text = " ".join(rest)
     if found := _tool(tools.downloaders, name, rest):
         return found
+    if _PYTHON.fullmatch(name) and rest[:1] == ["-c"]:
+        called = _FETCHING_CALL.search(text)
+        return called[1] if called else ""
+    if (_PYTHON.fullmatch(name) or name in _SHELLS) and rest and (script := rest[0].rpartition("/")[2]):
+        return _tool(tools.downloaders, script, rest[1:])
     if name == "git" and rest[:1] == ["clone"] and "huggingface.co" in text:
         return "git lfs"
     if name not in ("wget", "curl", "aria2c", "axel") or OWN_HOST.search(text) or "--spider" in rest:

@@ -17,9 +17,10 @@ Made = TypeVar("Made")
 FILES = {
     "format": "jobs",
     "library": "programs",
-    **dict.fromkeys(("installer", "downloader"), "commands"),
+    **dict.fromkeys(("installer", "downloader", "hub-program", "submitter"), "commands"),
     **dict.fromkeys(
-        ("download", "hub-download", "data-sets", "upload", "saver", "collective", "sync", "reader"), "operations"
+        ("download", "hub-download", "sdk-download", "data-sets", "upload", "saver", "collective", "sync", "reader"),
+        "operations",
     ),
     **dict.fromkeys(("loader", "batch-maker", "mover", "hook"), "frameworks"),
 }

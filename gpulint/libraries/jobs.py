@@ -75,6 +75,24 @@ class Format:
     working_dir: Path | None = None
     interactive: Path | None = None
     """What makes the task an interactive session by declaration."""
+    packages: tuple[Path, ...] = ()
+    """Packages that the system installs when the task starts; those of all places count."""
+    build: Path | None = None
+    """Folder or Dockerfile from which the image is built."""
+    component: Path | None = None
+    """The job file whose command runs with the resources written here."""
+    component_prefix: str = ""
+    """What precedes the name of that file."""
+    resources_of: Path | None = None
+    """Name of the object, in any file of the tree, that has the resources where the task itself gives none."""
+    resource_kinds: tuple[str, ...] = ()
+    """What ``kind`` such an object has."""
+    parameters: Path | None = None
+    """Where the file carries the program's own configuration."""
+    terraform: bool = False
+    """The document is a resource of a Terraform file."""
+    only_if_training: bool = False
+    """The system runs tests and builds, too: a task counts if it starts a program that uses GPUs."""
 
     @property
     def label(self) -> str:

@@ -43,6 +43,26 @@ class Download(_Calls):
 
 
 @dataclass(frozen=True, slots=True)
+class SdkDownload:
+    """Methods of a cloud's client, or of what it hands out, that fetch an object."""
+
+    methods: tuple[str, ...]
+    of: tuple[str, ...]
+    """Patterns of what makes the client."""
+    origin: str = "a bucket"
+
+    @property
+    def label(self) -> str:
+        """What tells the row from others of its kind."""
+        return self.of[0]
+
+    @property
+    def words(self) -> frozenset[str]:
+        """A file that makes such a call has one of these words."""
+        return frozenset(self.methods)
+
+
+@dataclass(frozen=True, slots=True)
 class HubDownload:
     """Functions, classes and methods that take an identifier of the Hugging Face hub, or a path."""
 
@@ -171,6 +191,7 @@ class Reader(_Calls):
 KINDS = {
     "download": Download,
     "hub-download": HubDownload,
+    "sdk-download": SdkDownload,
     "data-sets": DataSets,
     "upload": Upload,
     "saver": Saver,

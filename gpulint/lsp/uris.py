@@ -20,6 +20,10 @@ _SUFFIXES = {
     "sh": ".sh",
     "yaml": ".yaml",
     "dockerfile": ".dockerfile",
+    "makefile": ".mk",
+    "terraform": ".tf",
+    "snakemake": ".smk",
+    "nextflow": ".nf",
     NOTEBOOK: ".ipynb",
 }
 

@@ -103,6 +103,8 @@ class GpuJobs:
             job, start = launched.job, launched.start
             if start.program != program or start.launch.uncalled or start.launch.launcher == "sbatch":
                 continue
+            if job.task.role == "session":
+                continue  # by hand, whatever it is for
             if any(level.launcher == "ray" for level in start.launch.levels) or tests_existence(start.launch.command):
                 continue
             if job.gpus is not None and job.gpus.value and (evidence := self._evidence(job)) is not None:
@@ -140,6 +142,8 @@ class GpuJobs:
             with self._project.containing(job.document.path, "commands of jobs"):
                 for item in job.commands if evidence is not None else ():
                     own = item.document is job.document  # what other scripts source, they may call
+                    if job.task.role == "session" and not own:
+                        continue
                     if item.document.path != document.path or may_skip(job, item.document, item.command):
                         continue
                     if not (own and is_uncalled(item.command)):
@@ -150,10 +154,14 @@ class GpuJobs:
 
     def _evidence(self, job: Job) -> Place | None:
         """The GPUs that the job asks for; for a plain script or an image, the GPU program that it launches."""
-        if self._project.is_test(job.document.path) or job.task.role not in ("main", "init"):
+        if self._project.is_test(job.document.path) and not self._project.fact(JobIndex).is_submitted(
+            job.document.path
+        ):
+            return None
+        if job.task.role not in ("main", "init", "session"):
             return None
         if job.gpus is not None:
-            if job.gpus.value == 0:
+            if job.gpus.value == 0 or (job.task.only_if_training and not any(map(self.uses_gpu, job.launches))):
                 return None
             return Place(job.gpus.place.path, job.gpus.place.span, "the GPUs are held from here on")
         if job.task.system not in ("", "docker") and not _is_set_up_for_gpus(job):

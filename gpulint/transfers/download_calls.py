@@ -15,11 +15,13 @@ from gpulint.semantic.points_to import Resolver
 from gpulint.transfers.download import Download, callee, is_small
 from gpulint.transfers.download_table import SHELL_CALLS, URL_CALLS, DownloadTable
 from gpulint.transfers.hub_downloads import HubDownloads
+from gpulint.transfers.sdk_downloads import sdk_download
 from gpulint.values.arguments import Arguments
 from gpulint.values.constants import Constants
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name
 
 if TYPE_CHECKING:
+    from gpulint.libraries.operations import SdkDownload
     from gpulint.project import Project
 
 
@@ -55,6 +57,8 @@ class DownloadCalls:
             return found
         if name == "download" and (found := self._hubs.artifact(module, call)):
             return found
+        if rows := self._table.sdk.get(name):
+            return self._sdk(module, call, rows)
         keywords = {keyword.arg for keyword in call.keywords}
         if "download" in keywords:
             known = self._project.fact(Arguments).value(module, call, "download")
@@ -280,6 +284,15 @@ class DownloadCalls:
                 return None  # a tool for anybody, who knows for what
             return Download(NodeRef(module, call), callee(call), what, "from the internet", "data")
         return None
+
+    def _sdk(self, module: ModuleIndex, call: ast.Call, rows: list[SdkDownload]) -> Download | None:
+        from gpulint.transfers.downloads import Downloads
+
+        if module.function(call) is not None and not self._project.fact(Downloads).is_program(module):
+            return None  # a tool for anybody, who knows for what
+        if module.path.suffix == ".ipynb":
+            return None  # what a job has left in a bucket, more often than what one needs
+        return sdk_download(self._project, module, call, rows)
 
     def _shell(self, module: ModuleIndex, call: ast.Call, names: frozenset[str]) -> Download | None:
         if not names & SHELL_CALLS or not call.args:

@@ -6,7 +6,7 @@ import ast
 
 from gpulint.libraries import Models
 from gpulint.libraries.dataset_classes import is_class
-from gpulint.libraries.operations import DataSets, HubDownload
+from gpulint.libraries.operations import DataSets, HubDownload, SdkDownload
 from gpulint.libraries.operations import Download as Row
 from gpulint.workspace.module_index import last_name
 
@@ -40,9 +40,15 @@ class DownloadTable:
         self.hub: dict[str, HubDownload] = {row.name: row for row in reversed(models.rows("hub-download"))}
         rows: tuple[Row, ...] = models.rows("download")
         self.always = {name: row for row in reversed(rows) for name in row.calls}
+        sdks: tuple[SdkDownload, ...] = models.rows("sdk-download")
+        self.sdk: dict[str, list[SdkDownload]] = {}
+        """Rows on clients of storage, by the method that fetches."""
+        for sdk in sdks:
+            for method in sdk.methods:
+                self.sdk.setdefault(method, []).append(sdk)
         full = (*self.always, *SHELL_CALLS, *URL_CALLS)
         self.last_names = frozenset(
-            {name.rpartition(".")[2] for name in full} | {*self.hub, "load_data", "load_vectors"}
+            {name.rpartition(".")[2] for name in full} | {*self.hub, *self.sdk, "load_data", "load_vectors"}
         )
         """Last components of what may fetch something."""
         sets: tuple[DataSets, ...] = models.rows("data-sets")

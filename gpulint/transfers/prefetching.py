@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.finding import Place
+from gpulint.launch.hub_programs import hub_words
 from gpulint.launch.job_index import JobIndex
 from gpulint.launch.model_servers import served_model
 from gpulint.libraries.hub_ids import is_model_id
@@ -18,6 +19,7 @@ from gpulint.source import SourceText
 from gpulint.transfers.downloads import OFFLINE_VARIABLES, Download, Downloads
 
 if TYPE_CHECKING:
+    from gpulint.documents.shell import ArgWord
     from gpulint.programs.gpu_jobs import GpuJobCommand
     from gpulint.project import Project
 
@@ -55,8 +57,12 @@ class Prefetching:
         word = served_model(held.command)
         if word is None or word.value is None or not is_model_id(word.value, (), self._project.is_dir):
             return None
-        off = any(item.name in OFFLINE_VARIABLES and (item.value or "").lower() not in _OFF for item in held.job.env)
-        return None if off else word.value
+        return None if _is_offline(held) else word.value
+
+    def loaded(self, held: GpuJobCommand) -> list[ArgWord]:
+        """Identifiers of the hub that a known program in a job is given, unless the job switches the hub off."""
+        words = hub_words(self._project.models, held.command, self._project.is_dir)
+        return [] if words and _is_offline(held) else words
 
     def _separate_step(self, download: Download) -> Place | None:
         """A program of the same folder, named for it, that makes the same call."""
@@ -107,6 +113,10 @@ class Prefetching:
                 if name.search(run[0]):
                     return Place(path, source.span(run.start(), run.end()), "fetched when the image is built")
         return None
+
+
+def _is_offline(held: GpuJobCommand) -> bool:
+    return any(item.name in OFFLINE_VARIABLES and (item.value or "").lower() not in _OFF for item in held.job.env)
 
 
 def _plain(text: str) -> str:

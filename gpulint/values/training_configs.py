@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from gpulint import regex
 from gpulint.documents.base import Document
 from gpulint.reasons import TROUBLE, is_explained
-from gpulint.rule import Kind
 from gpulint.source import Span
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ def settings(
     document: Document, project: Project, written: re.Pattern[str], key: re.Pattern[str]
 ) -> Iterator[tuple[str, Scalar, Span]]:
     """(key, value, place) under dotted keys that match, once a line, if the text has anything like ``written``."""
-    if document.kind is not Kind.JOBSPEC or document.tasks or _NO_TRAINING.search(project.place(document.path)):
+    if not document.is_configuration or _NO_TRAINING.search(project.place(document.path)):
         return
     if not written.search(document.source.text) or project.is_test(document.path):
         return

@@ -47,7 +47,7 @@ _FILLED = regex.compile(r"(^|_)((seq|sequence|context)_?(len|length)|block_size)
 _LARGE = regex.compile(
     r"(?<![\w.])(?:[3-9]|\d{2,3})(?:\.\d+)?[bB](?![a-zA-Z])|[-_](?:[3-9]|\d{2,3})(?:\.\d+)?[bB](?![a-zA-Z])"
     r"|(?<=[a-z])\d{2,3}b(?![a-z0-9])|[-_]xx?l\b|llama|mi[sx]tral|falcon|qwen|deepseek|vicuna|chatglm|baichuan|internlm|(?<![a-z])phi[-_]?[34](?!\d)"
-    r"|stable[-_]?diffusion|sdxl|neox|gpt-?j\b",
+    r"|stable[-_]?diffusion|sdxl|flux[-._]?1|neox|gpt-?j\b",
     re.IGNORECASE,
 )
 _REASON = regex.compile(

@@ -425,7 +425,7 @@ def test_broken_document_is_one_placed_problem_and_costs_no_other() -> None:
     assert (problem.line, problem.column, problem.is_error) == (6, 1, True)
 
 
-@pytest.mark.parametrize("body", ["{{- if .Values.gpu }}\n  containers:\n", "containers:\n{% for x in y %}\n"])
+@pytest.mark.parametrize("body", ["{{- if .Values.gpu }}\n  containers:\n", "containers: [\n{% for x in y %}\n"])
 def test_templates_are_a_note(body: str) -> None:
     document = read("kind: Job\n" + body + "gpu: 1\n")
     assert document.tasks == ()

@@ -90,6 +90,13 @@ def test_empty_files_are_clean(scan: Any, name: str) -> None:
         "{{- if .Values.a }}\na: 1\n{{- end }}\n",
     ],
 )
+def test_templates_are_read_as_far_as_they_are_yaml(scan: Any, text: str) -> None:
+    _, places, errors = scan("a.yaml", b"containers:\n- image: nvidia\n" + text.encode())
+    assert places == []
+    assert errors == []
+
+
+@pytest.mark.parametrize("text", ["a: [{{ x }}\nb: 1\n", "{{ define\n", "a:\n  {% if x %}b: 1\n c: 2{% endif %}\n"])
 def test_templates_are_skipped_with_a_note(scan: Any, text: str) -> None:
     _, places, errors = scan("a.yaml", b"containers:\n- image: nvidia\n" + text.encode())
     assert places == []

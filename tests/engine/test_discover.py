@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,14 @@ def test_gitignore_with_nesting_and_negation(run: Any, tree: Path) -> None:
     assert files(run, "sub") == ["sub/deep/f.py", "sub/gen_keep.py"]
     assert files(run, "gen_c.py") == ["gen_c.py"]
     assert files(run, "out") == ["out/b.py"]
+
+
+def test_files_that_git_tracks_are_read_though_gitignore_names_them(run: Any, tree: Path) -> None:
+    put(tree, "runs/job.sh", "runs/new.sh", "notes.sh", "build/made.sh", "job.sh")
+    (tree / ".gitignore").write_text("runs/\nnotes.sh\nbuild/\n")
+    subprocess.run(["git", "init", "-q"], cwd=tree, check=True)
+    subprocess.run(["git", "add", "-f", "runs/job.sh", "build/made.sh"], cwd=tree, check=True)
+    assert files(run) == ["job.sh", "runs/job.sh"]
 
 
 def test_third_party_folders_are_skipped_with_a_note(run: Any, tree: Path) -> None:

@@ -177,6 +177,22 @@ ROWS_AND_CODE = {
         "# train.sh\n#SBATCH --gres=gpu:8\nacme-data faces\npython train.py\n",
         "GPU331",
     ),
+    "hub-program": (
+        '[[models.hub-program]]\nprograms = "acme-tune"\nmodels = "--base"\n',
+        "# train.sh\n#SBATCH --gres=gpu:8\nacme-tune --base acme/seven-b\n",
+        "GPU331",
+    ),
+    "sdk-download": (
+        '[[models.sdk-download]]\nmethods = "obtain"\nof = "acme.Store"\n',
+        'import acme\n\nacme.Store().obtain("faces")\nfor x in loader:\n    model(x.cuda()).sum().backward()\n'
+        "    optimizer.step()\n",
+        "GPU331",
+    ),
+    "submitter": (
+        '[[models.submitter]]\nprograms = "acme-run"\ngpus = "--cards"\nlast = true\n',
+        '# train.sh\nacme-run --cards 4 "pip install peft; python train.py"\n',
+        "GPU401",
+    ),
     "loader": (
         '[[models.loader]]\nclasses = "acme.FastFeed"\nsignature = ["dataset", "batch_size"]\n',
         "from acme import FastFeed\n\nfor x in FastFeed(data, 64):\n    model(x.cuda()).sum().backward()\n",

@@ -179,7 +179,7 @@ def _removal(document: Document, held: GpuJobCommand) -> Edit | None:
         edit = remove_entry(path, source, span)
         # The list that would be left empty is what the job runs.
         return edit if edit is not None and edit.span.line == span.line else None
-    if document.kind is Kind.JOBSPEC and not before.strip() and not _has_company(document, span):
+    if document.kind in (Kind.JOBSPEC, Kind.WORKFLOW) and not before.strip() and not _has_company(document, span):
         return None
     return remove_lines(source, Place(path, span))
 

@@ -81,6 +81,15 @@ class ArgWord:
                 atoms.append(replace(atom, text=atom.text[cut:], offset=atom.offset + (cut if atom.known else 0)))
         return ArgWord(tuple(atoms), self.word)
 
+    def before(self, count: int) -> ArgWord:
+        """The first ``count`` characters of the word."""
+        atoms = list[Atom]()
+        for atom in self.atoms:
+            if count > 0:
+                atoms.append(replace(atom, text=atom.text[:count]))
+            count -= len(atom.text)
+        return ArgWord(tuple(atoms), self.word)
+
 
 Values = Value | list[Value]
 """What a variable holds: text or the elements of an array."""

@@ -28,6 +28,7 @@ class ShellDocument(Document):
 
     def read_tasks(self) -> tuple[Task, ...]:
         from gpulint.documents.shell.scheduler_directives import request
+        from gpulint.documents.shell.submissions import submitted
         from gpulint.documents.tasks import Task
 
         if not self.scripts:  # it could not be read
@@ -44,4 +45,5 @@ class ShellDocument(Document):
                 working_dir=found.working_dir,
                 system=found.system,
             ),
+            *submitted(script, self.models),
         )

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from itertools import islice
 
 from gpulint.budget import longest_value
 from gpulint.documents.shell.argword import ArgWord, Atom, Value, Values, as_default, distinct, joined, size_of
@@ -22,6 +23,8 @@ from gpulint.source import Fragment
 __all__ = ["ALL_GPUS", "SCRIPT_DIR", "START_DIR", "ArgWord", "Atom", "Expander"]
 
 _MAX_DEPTH = 25
+MAX_CHOICES = 20
+"""Commands that a loop over a list of them is followed through."""
 _OWN_DIR = frozenset({"${0%/*}", "${BASH_SOURCE%/*}", "${BASH_SOURCE[0]%/*}"})
 _START_DIRS = frozenset({"SLURM_SUBMIT_DIR", "PBS_O_WORKDIR", "LS_SUBCWD", "SGE_O_WORKDIR"})
 
@@ -77,6 +80,20 @@ class Expander:
         fragment = next((atom.fragment for atom in atoms if atom.fragment is not None), self.script.fragment)
         offset = atoms[0].offset if atoms else 0
         return ArgWord(atoms, Word(fragment, offset, offset + sum(len(atom.text) for atom in atoms), ()))
+
+    def choices(self, name: str, at: Command) -> list[Value]:
+        """What a ``for`` loop that the command stands in gives a variable in turn.
+
+        There are none for another variable, and within a script that another one runs.
+        """
+        if self.script.outer is not None or not at.in_loop:  # loops of loops would multiply
+            return []
+        before = [item for item in self.by_name.get(name, ()) if item.start < at.start]
+        item = before[-1] if before else None
+        if item is None or item.choices is None or item.blocks != at.blocks[: len(item.blocks)]:
+            return []
+        words = (field for word in item.choices for field in self.fields(word, item.start, item.blocks))
+        return [field.atoms for field in islice(words, MAX_CHOICES)]
 
     def assigned(self, assignment: Assignment) -> str | None:
         """The one string that an assignment gives its variable, None when it cannot be known."""

@@ -1,13 +1,29 @@
-"""Scripts within commands: ``bash -c '...'``, ``sh <<EOF`` and the same behind a launcher."""
+"""Scripts within commands: ``bash -c '...'``, ``sh <<EOF``, ``ssh host '...'``, ``eval "$CMD"`` and their like."""
 
 from __future__ import annotations
 
+from gpulint import regex
 from gpulint.documents.shell.script import Command, Script
-from gpulint.documents.shell.words import Literal, Word
+from gpulint.documents.shell.words import Literal, Variable, Word
 from gpulint.source import Fragment
 
 SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ksh"})
 _MAX_DEPTH = 8
+_CARRIERS: dict[str, tuple[str, ...]] = {
+    "ssh": (),
+    "singularity": (),
+    "apptainer": (),
+    "enroot": (),
+    "tmux": (),
+    "eval": (),
+    "gcloud": ("--command",),
+    "su": ("-c", "--command"),
+    "runuser": ("-c", "--command"),
+    "script": ("-c", "--command"),
+    "flock": ("-c", "--command"),
+}
+"""Programs that hand a word to a shell: the value of one of these options, or the last word with a blank in it."""
+_PLAIN = regex.compile(r"[A-Za-z_][\w.-]*=|-")
 _INITS = frozenset({"tini", "dumb-init", "env", "exec", "--", "-s", "-g"})
 
 
@@ -24,6 +40,33 @@ def script_word(words: tuple[Word, ...]) -> Word | None:
             elif text not in ("pipefail", "errexit"):
                 return candidate if command_flag else None
         return None
+    return None
+
+
+def carried_word(command: Command) -> tuple[Word, int] | None:
+    """The script that a command such as ``ssh`` hands to a shell elsewhere: its word, and where in it it starts."""
+    first = command.words[0].value if command.words else None
+    options = _CARRIERS.get("eval" if first == "eval" else command.name)
+    if options is None:
+        return None
+    if options:
+        return option_value(command.words, options)
+    last = next((word for word in reversed(command.words[1:]) if not _PLAIN.match(word.raw)), None)
+    if last is None or not last.quoted:
+        return None
+    holds = last is command.words[1] if first == "eval" else any(char.isspace() for char in last.raw)
+    return (last, 0) if holds else None
+
+
+def option_value(words: tuple[Word, ...], options: tuple[str, ...]) -> tuple[Word, int] | None:
+    """The word that holds the value of one of the options, and where in it the value starts."""
+    for at, word in enumerate(words):
+        text = word.value or word.raw
+        if text in options and at + 1 < len(words):
+            return words[at + 1], 0
+        for option in options:
+            if option.startswith("--") and text.startswith(f"{option}="):
+                return word, len(option) + 1
     return None
 
 
@@ -45,14 +88,27 @@ def nested_script(command: Command) -> Script | None:
         return None
     word = script_word(command.words)
     if word is not None:
-        return parse_script(_script_text(command, word), outer=command)
-    if command.heredoc is not None and command.name in SHELLS:
+        return parse_script(script_text(command, word), outer=command)
+    if command.heredoc is not None and command.name in SHELLS | {"ssh"}:
         return parse_script(command.heredoc, outer=command)
+    if (carried := carried_word(command)) is not None:
+        return parse_script(script_text(command, *carried), outer=command)
+    if len(command.words) == 1 and _is_chosen(command):
+        return parse_script(script_text(command, command.words[0]), outer=command)
     return None
 
 
-def _script_text(command: Command, word: Word) -> Fragment:
-    """The script that ``-c WORD`` hands over, each stretch mapped to where it is written.
+def _is_chosen(command: Command) -> bool:
+    """Is the command a variable alone that goes through several commands (``for CMD in "${CMDS[@]}"; do $CMD``)?"""
+    match command.words[0].parts:
+        case (Variable(quoted=False, op="", name=name),):
+            return len(command.script.expander().choices(name, command)) > 1
+    return False
+
+
+def script_text(command: Command, word: Word, skip: int = 0) -> Fragment:
+    """The script that ``-c WORD`` hands over, each stretch mapped to where it is written; ``skip`` characters at the
+    start of the word are an option's name.
 
     Variables that hold script text (``CMD="cd a; python b.py"``) are put in; the others stay as written and are
     expanded where they are used.
@@ -60,7 +116,10 @@ def _script_text(command: Command, word: Word) -> Fragment:
     from gpulint.documents.shell.expand import Atom
 
     text, pieces = "", list[tuple[int, int]]()
-    for part, atoms in command.script.expander().parts(word, command):
+    expander = command.script.expander()
+    for part, atoms in expander.parts(word, command):
+        if isinstance(part, Variable) and len(chosen := expander.choices(part.name, command)) > 1:
+            atoms = tuple(atom for choice in chosen for atom in (*choice, Atom("\n", None, 0)))
         holds_script = not isinstance(part, Literal) and any(atom.known and " " in atom.text for atom in atoms)
         for run in atoms if holds_script else (Atom(part.text, word.fragment, part.offset),):
             source, offset = (run.fragment, run.offset) if run.fragment is not None else (word.fragment, part.offset)
@@ -69,4 +128,5 @@ def _script_text(command: Command, word: Word) -> Fragment:
             pieces += [(len(text) + here - offset, there) for here, there in inside]
             text += run.text
     pieces = pieces or [(0, word.fragment.owner_offset(word.start))]
-    return Fragment(text, word.fragment.owner, tuple(pieces), word.fragment.cell)
+    whole = Fragment(text, word.fragment.owner, tuple(pieces), word.fragment.cell)
+    return whole.cut(skip, len(text)) if skip else whole

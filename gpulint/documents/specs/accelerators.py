@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import re
+
 from gpulint import regex
 from gpulint.documents.specs.common import count
 from gpulint.documents.tasks import Count
 from gpulint.documents.yamltree import Node
+from gpulint.records import dataclass
 
-_WHOLE = {
-    "nvidia.com/gpu": "nvidia",
-    "alpha.kubernetes.io/nvidia-gpu": "nvidia",
-    "amd.com/gpu": "amd",
-    "gpu.intel.com/i915": "intel",
-    "gpu.intel.com/xe": "intel",
-}
+_DOMAINS = {"nvidia.com": "nvidia", "alpha.kubernetes.io": "nvidia", "amd.com": "amd", "gpu.intel.com": "intel"}
+"""Vendors of the device plugins whose resources are named ``domain/device``."""
+_DEVICE = regex.compile(
+    r"gpu|nvidia-gpu|i915|xe"
+    r"|(?:gpu[-_.])?(?:(?:tesla|geforce|quadro|rtx|gtx|titan)[-_.]?)*(?P<model>"
+    r"(?:rtx|gtx|titan|a|b|gb|gh|h|k|l|m|mi|p|t|v)[-_]?\d{1,4}(?:ti|s|g|x|a)?\b(?:[-_.][\w.-]+)?)",
+    re.IGNORECASE,
+)
+"""Whole GPUs: of any kind, or of a model (``nvidia.com/a100``, ``amd.com/mi300x``, ``nvidia.com/GTX-1080Ti``)."""
 _PARTS = regex.compile(
     r"nvidia\.com/(mig-|gpu\.shared|gpumem|gpucores)|aliyun\.com/gpu|volcano\.sh/v?gpu|tencent\.com/vcuda|amd\.com/gpu-"
 )
@@ -22,22 +27,41 @@ _COUNTED_PARTS = regex.compile(r"nvidia\.com/(mig-|gpu\.shared)|volcano\.sh/v?gp
 """Those of them whose number counts devices; the others count memory or per cent."""
 
 
-def gpu_request(resources: Node) -> tuple[Count, bool, str] | None:
-    """(count, fractional, vendor) that a Kubernetes ``resources`` map asks for; limits come first."""
+@dataclass(frozen=True, slots=True)
+class GpuRequest:
+    """What a task requests of GPUs per node."""
+
+    count: Count
+    model: str | None = None
+    fractional: bool = False
+    vendor: str = "nvidia"
+
+
+def gpu_request(resources: Node) -> GpuRequest | None:
+    """What a Kubernetes ``resources`` map asks for; limits come first."""
     for holder in (resources.at("limits"), resources.at("requests")):
-        fractions, whole = [], None
-        for name, _ in holder.pairs():
-            if name.value in _WHOLE:
-                whole = whole or name.value
-            elif _PARTS.match(name.value):
-                fractions.append(name.value)
-        if fractions and (number := count(holder, fractions[0])) is not None:
-            counted = next((key for key in fractions if _COUNTED_PARTS.match(key)), whole)
+        parts = [name.value for name, _ in holder.pairs() if _PARTS.match(name.value)]
+        devices = [device for name, _ in holder.pairs() if (device := _device(name.value)) is not None]
+        whole = devices[0][0] if devices else None
+        if parts and (number := count(holder, parts[0])) is not None:
+            counted = next((key for key in parts if _COUNTED_PARTS.match(key)), whole)
             number = (counted and count(holder, counted)) or Count(None, number.span, number.text)
-            return number, True, "amd" if fractions[0].startswith("amd") else "nvidia"
-        if whole and (number := count(holder, whole)) is not None:
-            return number, False, _WHOLE[whole]
+            return GpuRequest(number, None, True, "amd" if parts[0].startswith("amd") else "nvidia")
+        found = [
+            GpuRequest(number, model, False, vendor)
+            for key, vendor, model in devices
+            if (number := count(holder, key)) is not None
+        ]
+        if found:
+            return next((request for request in found if request.count.value != 0), found[0])
     return None
+
+
+def _device(key: str) -> tuple[str, str, str | None] | None:
+    """(key, vendor, model) of a resource that counts whole GPUs."""
+    domain, _, name = key.partition("/")
+    match = _DEVICE.fullmatch(name) if domain in _DOMAINS else None
+    return None if match is None else (key, _DOMAINS[domain], match["model"] and match["model"].lower())
 
 
 # GPUs per machine: aws.amazon.com/ec2/instance-types (accelerated computing), as of 2025.

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from gpulint.documents.shell import Script
 
 _CPUS = regex.compile(r"(\d+)(?:\.\d*)?(m?)")
-
+_OTHER_INTERPRETER = regex.compile(r"\s*#!(?!.*\b(?:ba|z|k|da)?sh\b)")
+"""A script in another language than the shell's."""
 
 Made = TypeVar("Made")
 
@@ -97,6 +98,8 @@ def shell(node: Node) -> tuple[Script, ...]:
 
     lines = [node] if node.kind == "scalar" else node.elements
     fragments = [line.fragment for line in lines if line.kind == "scalar" and line.text.strip()]
+    if fragments and _OTHER_INTERPRETER.match(fragments[0].text):
+        return ()
     return (parse_script(join(fragments)),) if fragments else ()
 
 

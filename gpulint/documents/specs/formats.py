@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpulint.documents.specs import kubernetes
-from gpulint.documents.specs.common import argv, cpus, env_list, env_map, join, pair_span, shell
-from gpulint.documents.specs.gpu_syntax import PARSERS, GpuRequest, counted
+from gpulint.documents.specs.accelerators import GpuRequest
+from gpulint.documents.specs.common import argv, cpus, env_list, env_map, items_with_spans, join, pair_span, shell
+from gpulint.documents.specs.gpu_syntax import PARSERS, counted
 from gpulint.documents.specs.lookup import Found, every, first, holds, text
 from gpulint.documents.tasks import Count, EnvVar, Resources, Task
 from gpulint.source import Span
@@ -44,6 +45,12 @@ def _tasks(row: Format, item: Found) -> Iterator[Task]:
         working_dir=_text(item, row.working_dir) or None,
         replicas=_count(item, row.replicas or row.nodes),
         interactive=_span(item, row.interactive),
+        packages=tuple(package for path in row.packages for package in _packages(item, path)),
+        build=_text(item, row.build) or None,
+        component=_text(item, row.component).removeprefix(row.component_prefix) or None,
+        resources_of=(named, row.resource_kinds) if (named := _text(item, row.resources_of)) else None,
+        carries_configuration=row.parameters is not None and first(item, row.parameters) is not None,
+        only_if_training=row.only_if_training,
         system=row.system or row.name,
     )
     for command, places in found:
@@ -54,14 +61,22 @@ def _tasks(row: Format, item: Found) -> Iterator[Task]:
 
 
 def _places(command: Command, item: Found) -> list[Found]:
+    """Where a command is: all places of shell text, which run in turn, and the first of each path of words."""
+    if command.syntax == "shell":
+        return [place for path in command.at for place in every(item, path)]
     return [place for path in command.at if (place := first(item, path)) is not None]
+
+
+def _packages(item: Found, path: str) -> Iterator[tuple[str, Span]]:
+    for place in every(item, path):
+        yield from items_with_spans(place.node.elements or [place.node])
 
 
 def _scripts(command: Command, places: list[Found]) -> tuple[Script, ...]:
     """Shell text, or lists of words; texts in place of lists are words of one shell line."""
     nodes = [place.node for place in places]
     if command.syntax == "shell":
-        return shell(nodes[0])
+        return tuple(script for node in nodes for script in shell(node))
     if any(node.elements for node in nodes):
         return argv(*nodes)
     from gpulint.documents.shell import parse_script

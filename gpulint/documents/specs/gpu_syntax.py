@@ -6,29 +6,21 @@ import re
 from collections.abc import Callable
 
 from gpulint import regex
-from gpulint.documents.specs.accelerators import gpu_request, machine_gpus
+from gpulint.documents.specs.accelerators import GpuRequest, gpu_request, machine_gpus
 from gpulint.documents.specs.common import pair_span
 from gpulint.documents.specs.lookup import Found
 from gpulint.documents.tasks import Count
 from gpulint.documents.yamltree import Node
 from gpulint.numerals import whole
-from gpulint.records import dataclass
 
 _MEMORY = regex.compile(r"[\d.]*\s*[KMGT]B?|\d*[KMGT]?B?\s*\.\.\s*[\d.]*\s*[KMGT]B", re.IGNORECASE)
 _NUMBERS = regex.compile(r"\d+|\d*\.\.\d*")
-_NAMED_FOR_GPUS = regex.compile(r"(?<![a-z])(?:gpus?|[ahv]100|h200|t4|k80|n[cd]\d+\w*)(?![a-z])", re.IGNORECASE)
+_NAMED_FOR_GPUS = regex.compile(
+    r"(?<![a-z])(?:gpus?|cuda|[ahv]100|h200|b200|gh200|t4|k80|p100|l40?s?|a10g?|mi[23]\d\dx?|[rg]tx|n[cd]\d+\w*)(?![a-z])",
+    re.IGNORECASE,
+)
 _LIGHTNING_MACHINE = regex.compile(r"(T4|L4|L40S|A10G|V100|A100|H100|H200|B200)(?:_SMALL)?(?:_X_(\d+))?")
 _NO_GPUS = ("tpu", "inferentia", "trainium")
-
-
-@dataclass(frozen=True, slots=True)
-class GpuRequest:
-    """What a task requests of GPUs per node."""
-
-    count: Count
-    model: str | None = None
-    fractional: bool = False
-    vendor: str = "nvidia"
 
 
 def counted(found: Found, value: int | None) -> Count:
@@ -50,8 +42,7 @@ def _some(found: Found) -> GpuRequest | None:
 
 def _kubernetes(found: Found) -> GpuRequest | None:
     """A ``resources`` map with limits and requests of device plugins."""
-    request = gpu_request(found.node)
-    return request and GpuRequest(request[0], None, request[1], request[2])
+    return gpu_request(found.node)
 
 
 def _machine(found: Found) -> GpuRequest | None:
@@ -61,8 +52,10 @@ def _machine(found: Found) -> GpuRequest | None:
 
 
 def _named(found: Found) -> GpuRequest | None:
-    """Unknown many GPUs where a cluster is named for them (``azureml:gpu-cluster``)."""
-    return _some(found) if _NAMED_FOR_GPUS.search(found.node.text) else None
+    """Unknown many GPUs where a cluster, a preset or a runner's label is named for them (``azureml:gpu-cluster``)."""
+    nodes = found.node.elements or [value for _, value in found.node.pairs()] or [found.node]
+    labels = [label.text for node in nodes for label in (node.elements or [node])]
+    return _some(found) if any(map(_NAMED_FOR_GPUS.search, labels)) else None
 
 
 def _lightning(found: Found) -> GpuRequest | None:

@@ -89,6 +89,7 @@ def python_sources(root: Node) -> Iterator[Node]:
 def _containers(root: Node, outermost: _Around) -> Iterator[list[Task]]:
     """One list of tasks per pod, in document order."""
     seen: set[int] = set()
+    is_values = not root.at("apiVersion")
     todo = [(root, outermost)]
     while todo:
         node, around = todo.pop()
@@ -104,7 +105,8 @@ def _containers(root: Node, outermost: _Around) -> Iterator[list[Task]]:
             pod = [] if keys.isdisjoint(_POD_KEYS) else _pod(node, around)
             if pod:
                 yield pod
-            elif "resources" in keys and _is_server(node):
+                seen.update(id(item) for item in _container_nodes(node))
+            elif "resources" in keys and (_is_server(node) or (is_values and _is_worker(node))):
                 yield [_container(node, around, "main")]
             todo += [
                 (value, replace(around, name=key.text) if key.text in {"Master", "Worker", "Launcher"} else around)
@@ -161,6 +163,17 @@ def _is_server(node: Node) -> bool:
     return not node.at("image") and not node.at("command") and gpu_request(node.at("resources")) is not None
 
 
+def _is_worker(node: Node) -> bool:
+    """A container as a chart's values have it: GPUs and a command, the image perhaps elsewhere."""
+    started = node.at("command") or node.at("args")
+    return bool(started) and gpu_request(node.at("resources")) is not None
+
+
+def _container_nodes(pod: Node) -> list[Node]:
+    lists = (pod.at(key) for key in ("containers", "initContainers", "initcontainers", "sidecars"))
+    return [*(item for nodes in lists for item in nodes.elements), pod.at("container"), pod.at("script")]
+
+
 def _container(node: Node, around: _Around, role: str) -> Task:
     source = node.at("source")
     if source:
@@ -196,8 +209,10 @@ def _resources(node: Node, labels: Node) -> Resources:
         if gpus is None or "tpu" in kind:
             return Resources(cpus=cores)
         return Resources(gpus=gpus, cpus=cores, gpu_model=None if "/" in kind else kind or None)
-    gpus, fractional, vendor = request
-    fractional = fractional or any(labels.at(key) for key in _SHARED_NODES)
     return Resources(
-        gpus=gpus, cpus=cores, gpu_model=model.lower() if model else None, fractional=fractional, vendor=vendor
+        gpus=request.count,
+        cpus=cores,
+        gpu_model=model.lower() if model else request.model,
+        fractional=request.fractional or any(labels.at(key) for key in _SHARED_NODES),
+        vendor=request.vendor,
     )

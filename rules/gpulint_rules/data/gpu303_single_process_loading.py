@@ -243,7 +243,7 @@ RULE = Rule(
     category=Category.HOST_GPU_TRANSFER,
     dimension=Dimension.DATA,
     severity=Severity.WARNING,
-    kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK, Kind.SHELL, Kind.JOBSPEC}),
+    kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK, Kind.SHELL, Kind.JOBSPEC, Kind.WORKFLOW}),
     reads=("loader", "batch-maker"),
     tokens=(
         (*gate_words("loader", "batch-maker"), "Loader", "dataloader_num_workers", "workers", "prepare_dataloader"),

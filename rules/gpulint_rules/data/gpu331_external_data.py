@@ -11,7 +11,10 @@ sentence-transformers, vLLM, SpeechBrain, torchvision, torchaudio, torchtext, ti
 PyG (also Temporal), DGL, OGB, Keras, TensorFlow Datasets and Hub, fastai, NLTK, spaCy, gensim, Kaggle, Whisper,
 CLIP, scikit-learn and artifacts of Weights & Biases. ``HF_HUB_OFFLINE`` and its like in a launcher silence it for the
 hub. Knows as jobs Slurm, PBS, LSF and SGE directives; job specs of Kubernetes (with Kubeflow's and Volcano's jobs),
-Ray, SkyPilot, dstack, Azure ML, SageMaker, Determined, Lightning workflows and docker-compose.
+Ray, SkyPilot, dstack, Azure ML, SageMaker, Determined, MosaicML, VESSL, Tekton, Lightning workflows and docker-compose;
+Snakemake, Nextflow, HTCondor, Terraform and Makefiles; and what scripts submit as text. Knows programs such as
+``lm_eval`` and ``trl`` by the identifiers of the hub that they are given, and clients of S3, Google's and Azure's
+storage.
 
 Why it costs GPU time
 The GPUs are held while bytes come over the internet, once per job and often once per rank; a slow or failing
@@ -40,7 +43,7 @@ from gpulint import regex
 from gpulint.documents.base import Document
 from gpulint.documents.jobspec import JobSpecDocument
 from gpulint.documents.python import walk
-from gpulint.documents.shell import Command
+from gpulint.documents.shell import ArgWord, Command
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.gate import Gate
@@ -238,10 +241,32 @@ def _advice(module: ModuleIndex, item: Download) -> str:
 def _commands(document: Document, project: Project) -> Iterator[Finding]:
     for held in project.fact(GpuJobs).commands_of(document):
         tool = download_tool(project.models, held.command)
-        if tool and not tests_existence(held.command):
+        if tool and not tests_existence(held.command) and not _is_followed(held):
             yield _command(document, held.command, tool, "job", held.evidence)
         elif held.job.task.system in BATCH and (model := project.fact(Prefetching).served(held)) is not None:
             yield _served(document, held, model)
+        elif not tool and (loaded := project.fact(Prefetching).loaded(held)) and not _is_followed(held):
+            yield _loaded(document, held, loaded)
+
+
+def _is_followed(held: GpuJobCommand) -> bool:
+    """Does the command run a file of the tree, whose own downloads are reported?"""
+    return any(
+        item.launch.command is held.command and (item.program is not None or item.script is not None)
+        for item in held.job.launches
+    )
+
+
+def _loaded(document: Document, held: GpuJobCommand, words: list[ArgWord]) -> Finding:
+    name = words[0].text
+    return RULE.finding(
+        document.path,
+        words[0].word.span,
+        f"{' and '.join(repr(word.text) for word in words[:2])} of the Hugging Face hub "
+        f"{'is' if len(words) == 1 else 'are'} downloaded while the job holds its GPUs",
+        help=_FROM_HUB.format(name),
+        related=(held.evidence,),
+    )
 
 
 def _served(document: Document, held: GpuJobCommand, model: str) -> Finding:
@@ -312,8 +337,8 @@ RULE = Rule(
     category=Category.EXTERNAL_DATA_USAGE,
     dimension=Dimension.DATA,
     severity=Severity.WARNING,
-    kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK, Kind.SHELL, Kind.JOBSPEC}),
-    reads=("download", "hub-download", "data-sets", "downloader"),
+    kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK, Kind.SHELL, Kind.JOBSPEC, Kind.WORKFLOW}),
+    reads=("download", "hub-download", "sdk-download", "data-sets", "downloader", "hub-program"),
     may_fire=_may_fire,
     summary="GPU job downloads data or weights",
     why="data or weights are downloaded while GPUs are allocated, often once per rank",

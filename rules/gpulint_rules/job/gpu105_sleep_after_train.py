@@ -191,7 +191,7 @@ RULE = Rule(
     category=Category.UNRELEASED_JOB,
     dimension=Dimension.JOB,
     severity=Severity.ERROR,
-    kinds=frozenset({Kind.SHELL, Kind.JOBSPEC, Kind.PYTHON, Kind.NOTEBOOK}),
+    kinds=frozenset({Kind.SHELL, Kind.JOBSPEC, Kind.WORKFLOW, Kind.PYTHON, Kind.NOTEBOOK}),
     tokens=(
         ("sleep", "tail -f", "while True", "while true", "while 1", "while :", "input(", "serve", "launch_server"),
     ),

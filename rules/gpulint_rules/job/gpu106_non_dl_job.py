@@ -46,6 +46,16 @@ _BUILDS = frozenset(
     {"make", "cmake", "ninja", "gcc", "g++", "nvcc", "ls", "scons", "bazel", "dpkg", "autoconf", "configure"}
 )
 
+_ENVIRONMENT = regex.compile(
+    r"activate\b|bashrc$|profile$|conda\.sh$|/init/|modules?\.sh$|(?:^|[/._-])env(?:\.sh)?$|setvars"
+)
+"""Files that set up a shell."""
+_ENVIRONMENTS = frozenset("module ml activate deactivate mamba micromamba uv virtualenv rocm-smi".split())
+_SHOWS = regex.compile(
+    r"import [\w, ]+(?:[;\n]\s*(?:import [\w, ]+|"
+    r"print\([^\n;]*(?:is_available|device_count|__version__|cuda)[^\n;]*\)))*"
+)
+
 _SLOW = frozenset("cp mv tar unzip gzip wget curl aws gsutil gcloud rsync sleep wait find du sort".split())
 """Plain commands that may take minutes."""
 _LONG = frozenset({"install", "create", "env", "update", "clone", "pull", "download", "wheel", "lfs"})
@@ -111,15 +121,24 @@ def _is_argument(item: JobCommand, image: str) -> bool:
 
 
 def _computes_nothing(item: JobCommand) -> bool:
-    return (
-        item.command.name in PLAIN_COMMANDS and item.command.name not in ("eval", ".", "source", "nvidia-smi")
-    ) or _is_build(item)
+    name = item.command.name
+    if any(word.text == "run" for word in item.command.argv[1:2]):  # of ``uv`` and ``conda``
+        return False
+    if name in (".", "source"):  # what a file of the tree does, the job's other commands are
+        return any(_ENVIRONMENT.search(word.text) for word in item.command.argv[1:2])
+    return (name in PLAIN_COMMANDS and name != "eval") or name in _ENVIRONMENTS or _is_build(item) or _shows_gpus(item)
+
+
+def _shows_gpus(item: JobCommand) -> bool:
+    """``python -c "import torch; print(torch.cuda.is_available())"``."""
+    words = [word.text for word in item.command.argv]
+    return words[1:2] == ["-c"] and len(words) == 3 and _SHOWS.fullmatch(words[2].strip()) is not None
 
 
 def _takes_time(item: JobCommand) -> bool:
     """Whether the command holds the GPUs for longer than a moment (a job whose work is commented out ends at once)."""
     action = next((word.text for word in item.command.argv[1:] if not word.text.startswith("-")), "")
-    if item.command.name in ("conda", "pip", "pip3", "apt", "apt-get", "git"):
+    if item.command.name in ("conda", "mamba", "micromamba", "uv", "pip", "pip3", "apt", "apt-get", "git"):
         return action in _LONG
     return item.command.name in _SLOW or _is_build(item)
 
@@ -142,7 +161,7 @@ RULE = Rule(
     category=Category.NON_DL_JOB,
     dimension=Dimension.JOB,
     severity=Severity.ERROR,
-    kinds=frozenset({Kind.SHELL, Kind.JOBSPEC}),
+    kinds=frozenset({Kind.SHELL, Kind.JOBSPEC, Kind.WORKFLOW}),
     scope=Scope.JOB,
     summary="GPUs are requested for a job that cannot use any",
     why="the GPUs are allocated but idle for the whole job",

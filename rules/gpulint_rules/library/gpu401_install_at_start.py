@@ -6,7 +6,8 @@ Python program, and lists that install at start (``runtime_env`` of Ray with ``p
 
 Knows also ``mamba``, ``pipenv``, ``pdm``, ``yum``, ``dnf``, ``npm``, ``spack``, ``pixi`` and ``mim`` as installers,
 and as jobs Slurm, PBS, LSF and SGE directives; job specs of Kubernetes (with Kubeflow's and Volcano's jobs), Ray,
-SkyPilot, dstack, Azure ML, SageMaker, Determined (with `startup-hook.sh`), Lightning workflows and docker-compose.
+SkyPilot, dstack, Azure ML, SageMaker, Determined (with `startup-hook.sh`), MosaicML, VESSL, Tekton, Lightning workflows
+and docker-compose; Snakemake, Nextflow, HTCondor, Terraform and Makefiles; and what scripts submit as text.
 
 Why it costs GPU time
 The GPUs are held while packages are resolved, downloaded and built, at every start and every restart. Long
@@ -267,7 +268,7 @@ RULE = Rule(
     category=Category.LONG_LIBRARY_INSTALLATION,
     dimension=Dimension.LIBRARY,
     severity=Severity.WARNING,
-    kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK, Kind.SHELL, Kind.JOBSPEC}),
+    kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK, Kind.SHELL, Kind.JOBSPEC, Kind.WORKFLOW}),
     reads=("installer",),
     code_tokens=(
         ("install", "runtime_env"),

@@ -138,7 +138,7 @@ def _all(document: Document, project: Project) -> Iterator[Finding]:
     if document.kind is Kind.JOBSPEC:
         for task in document.tasks:
             yield from _task(document, project, task)
-        if not document.tasks:
+        if document.is_configuration:
             yield from _configuration(document)
     else:
         for script in document.scripts:
@@ -334,7 +334,7 @@ RULE = Rule(
     category=Category.IMPROPER_BATCH_SIZE,
     dimension=Dimension.MODEL,
     severity=Severity.INFO,
-    kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK, Kind.SHELL, Kind.JOBSPEC}),
+    kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK, Kind.SHELL, Kind.JOBSPEC, Kind.WORKFLOW}),
     tokens=(("batch", "BATCH", "bsz", "deepspeed", "bs="),),
     summary="training batches are small",
     why="small batches cannot fill the GPU",

@@ -173,7 +173,7 @@ def _written(document: Document) -> Iterator[Finding]:
                 for name, option in passed_options(launch.args).items()
             }
             yield from _paired(document.path, train_eval_pairs.pairs(settings, _SAMPLES))
-    if document.kind is Kind.JOBSPEC and not document.tasks:
+    if document.is_configuration:
         from gpulint.documents.yamlvalues import flatten
 
         yield from _paired(document.path, train_eval_pairs.pairs(flatten(document.source), _SAMPLES))
@@ -330,7 +330,7 @@ RULE = Rule(
     category=Category.IMPROPER_BATCH_SIZE,
     dimension=Dimension.MODEL,
     severity=Severity.INFO,
-    kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK, Kind.SHELL, Kind.JOBSPEC}),
+    kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK, Kind.SHELL, Kind.JOBSPEC, Kind.WORKFLOW}),
     tokens=(("batch", "Batch", "loader_kwargs", "bsz", "bs="), ("val", "test", "dev", "inference")),
     summary="evaluation uses the training batch size or a smaller one",
     why="evaluation keeps no activations, so a larger batch fits",
