@@ -149,11 +149,16 @@ def _batches(counts: list[Row], size: int) -> list[tuple[int, int]]:
 
 
 def _answer_batch(answers: Answers, samples: Any, keys: Any, parameters: Parameters) -> None:
-    found = runs(cells(samples, keys, parameters), parameters).cache()
+    with contextlib.ExitStack() as kept:
+        found = kept.enter_context(runs(cells(samples, keys, parameters), parameters).cache())
+        used = kept.enter_context(usage.usage(found).cache())
+        active = kept.enter_context(usage.bounds(found).cache())
+        weighed = kept.enter_context(usage.weights(used, keys).cache())
+        _ask(answers, found, used, active, weighed, parameters)
+
+
+def _ask(answers: Answers, found: Any, used: Any, active: Any, weighed: Any, parameters: Parameters) -> None:
     columns = set(found.columns)
-    used = usage.usage(found).cache()
-    active = usage.bounds(found).cache()
-    weighed = usage.weights(used, keys).cache()
     _keep_series(answers, used)
     _keep_series(answers, weighed)
     _keep_series(answers, idle.slot_sums(idle.slots(found, parameters, "idle")), "idle_")
@@ -166,9 +171,10 @@ def _answer_batch(answers: Answers, samples: Any, keys: Any, parameters: Paramet
         _keep_series(answers, idle.slot_sums(idle.slots(found, parameters, "empty")), "empty_")
         _keep_series(answers, phases.memory_levels(found, parameters))
     if {"gpu_memory_bytes", "gpu_memory_total_bytes"} <= columns:
-        _keep_series(answers, phases.stable_phases(found, parameters))
+        for sums in phases.stable_phases(found, parameters):
+            _keep_series(answers, sums)
     _keep_jobs(answers, active)
-    _keep_jobs(answers, idle.ends(found, active, keys))
+    _keep_jobs(answers, idle.ends(found, active))
     if columns & {"power_w", "counted_j"}:
         _keep_jobs(answers, usage.energy(found))
     for row in _rows(idle.losses(found, used, active, weighed, parameters)):

@@ -29,7 +29,7 @@ def slot_sums(slots: Any) -> Any:
     )
 
 
-def ends(cells: Any, bounds: Any, keys: Any) -> Any:
+def ends(cells: Any, bounds: Any) -> Any:
     """Seconds in which no GPU of the job was active any more (not released), or not yet (set-up), as far as they were
     seen; of a job that was never active all its seen life is both. Wall-clock seconds per job."""
     known = cells.filter(cells.gpu_utilization.notnull()).select(*SERIES, "start", "end")

@@ -10,9 +10,10 @@ from gpulint_audit.parameters import EPSILON, GB, Parameters
 from gpulint_audit.tables import SERIES
 
 
-def stable_phases(cells: Any, parameters: Parameters) -> Any:
+def stable_phases(cells: Any, parameters: Parameters) -> list[Any]:
     """CloudBrain-I, Table III: seconds in stable phases, stretches of more than t with more than m GB of idle GPU
-    memory, for every (t, m) of the parameters, as columns t60_m1, t120_m1, ...; gaps end a phase. Per series.
+    memory, for every (t, m) of the parameters, as columns t60_m1, t120_m1, ...; gaps end a phase. Per series, a table for
+    each m.
 
     ``cells`` must have gpu_memory_bytes and gpu_memory_total_bytes.
     """
@@ -34,21 +35,15 @@ def stable_phases(cells: Any, parameters: Parameters) -> Any:
     }
     started = flagged.mutate(**changes)
     numbered = started.mutate(**{f"m{m}_run": started[f"m{m}_starts"].sum().over(upto) for m in parameters.phase_gb})
-    answer: Any = None
+    answers = []
     for m in parameters.phase_gb:
         within = numbered.filter(numbered[f"m{m}"])
         phases = within.group_by([*SERIES, f"m{m}_run"]).aggregate(phase_s=within.seconds.sum())
         sums = phases.group_by(SERIES).aggregate(
             **{f"t{t}_m{m}": phases.phase_s.sum(where=phases.phase_s > t + EPSILON) for t in parameters.phase_s}
         )
-        answer = sums if answer is None else _outer(answer, sums)
-    return answer
-
-
-def _outer(left: Any, right: Any) -> Any:
-    joined = left.outer_join(right, SERIES)
-    both = {name: ibis.coalesce(joined[name], joined[f"{name}_right"]) for name in SERIES}
-    return joined.drop(*SERIES, *(f"{name}_right" for name in SERIES)).mutate(**both)
+        answers.append(sums)
+    return answers
 
 
 def memory_levels(cells: Any, parameters: Parameters) -> Any:

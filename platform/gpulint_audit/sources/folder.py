@@ -122,6 +122,6 @@ def _warn_of_overlaps(jobs: list[Job], samples: Any, problems: Problems) -> None
     if not (found := overlaps(jobs, places)):
         return
     more = f" (and {len(found) - 3} more)" if len(found) > 3 else ""
-    problems.missing.append(
+    problems.notes.append(
         f"{'; '.join(found[:3])}{more}; the time of a shared GPU counts once for each of its jobs"
     )  # fmt: skip

@@ -187,7 +187,7 @@ class Reader:
         """Without rows that cannot be placed; impossible values are unseen."""
         kept = table.filter(table.timestamp.notnull() & (table.timestamp >= 0) & table.job.notnull())
         seen = {
-            name: ibis.ifelse(kept[name] < 0, None, ibis.least(kept[name], 1.0))
+            name: ibis.cases((kept[name] < 0, None), (kept[name] > 1, 1.0), else_=kept[name])
             for name in RATIOS
             if name in kept.columns
         }
