@@ -55,7 +55,6 @@ def _add_source_options(group: argparse._ArgumentGroup) -> None:
     add("--until", metavar="TIME", help="leave out what was after")
     add("--match", default="", metavar="LABELS", help='Prometheus: label matchers, such as cluster="a"')
     add("--job-label", metavar="LABEL", help="Prometheus: the label with the job (default: the first that is there)")
-    add("--step", type=float, metavar="SECONDS", help="Prometheus: distance of samples (default: 15)")
     add("--engine", choices=("duckdb", "spark"), default="duckdb", help="default: duckdb")
     add("--memory", metavar="SIZE", help="most memory of DuckDB, such as 1500MB")
 

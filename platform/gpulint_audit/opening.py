@@ -56,7 +56,7 @@ def _load_one(
     if source.startswith(("http://", "https://")):
         from gpulint_audit.sources import prometheus
 
-        options = prometheus.Options(source, args.match, args.job_label, args.step or 15.0)
+        options = prometheus.Options(source, args.match, args.job_label)
         return prometheus.load(connection, options, parameters, problems)
     path = Path(source)
     if path.is_dir():

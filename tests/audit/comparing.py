@@ -24,7 +24,7 @@ def compare(maker: Maker, answer: dict[str, Any]) -> tuple[dict[str, float], lis
         expected = judge(job, maker.samples[job["job"]])
         for name, counter in counts.items():
             said, right = told[job["job"]][name], expected[name]
-            equal = _equal(said, right)
+            equal = equal(said, right)
             positive = right is not None if name in EQUAL else bool(right)
             claimed = said is not None if name in EQUAL else bool(said)
             counter["tp"] += positive and claimed and equal
@@ -36,9 +36,9 @@ def compare(maker: Maker, answer: dict[str, Any]) -> tuple[dict[str, float], lis
     return {name: _f1(counter) for name, counter in counts.items()}, wrong
 
 
-def _equal(left: Any, right: Any) -> bool:
+def equal(left: Any, right: Any) -> bool:
     if isinstance(left, dict) and isinstance(right, dict):
-        return left.keys() == right.keys() and all(_equal(left[key], right[key]) for key in left)
+        return left.keys() == right.keys() and all(equal(left[key], right[key]) for key in left)
     if left is None or right is None or isinstance(left, bool) or isinstance(right, bool):
         return left is right
     return math.isclose(left, right, rel_tol=1e-6, abs_tol=1e-5)
