@@ -46,12 +46,14 @@ def plant(folder: Path, samples: int) -> None:
 def measure(folder: Path, options: list[str]) -> dict[str, float]:
     """Seconds and peak memory of one audit."""
     command = [sys.executable, "-m", "gpulint", "audit", str(folder), "--output-format", "json", "-o", f"{folder}/a.json"]
-    before = time.perf_counter()
+    before, used = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run([*command, *options], check=True)
-    seconds = time.perf_counter() - before
-    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+    seconds, after = time.perf_counter() - before, resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu = after.ru_utime + after.ru_stime - used.ru_utime - used.ru_stime
+    peak = after.ru_maxrss / 1024
     audit = json.loads((folder / "a.json").read_text(encoding="utf-8"))
-    return {"samples": audit["samples"], "jobs": len(audit["jobs"]), "seconds": round(seconds, 1), "peak_mib": round(peak)}
+    figures = {"seconds": round(seconds, 1), "cpu_seconds": round(cpu, 1), "peak_mib": round(peak)}
+    return {"samples": audit["samples"], "jobs": len(audit["jobs"]), **figures}
 
 
 def main() -> None:

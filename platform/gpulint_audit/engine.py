@@ -22,10 +22,8 @@ from gpulint_audit.parameters import Parameters
 from gpulint_audit.tables import SERIES, Job, Tables
 
 Row = dict[str, Any]
-BATCH = 4_000_000
+BATCH = 2_000_000
 """Samples of one batch, unless one job has more."""
-SLOTS_KEPT = 1000
-"""Longest idle slots of a batch that are kept one by one."""
 
 
 @dataclass
@@ -33,6 +31,8 @@ class Answers:
     """What the definitions say, by the number of the job in ``jobs``."""
 
     jobs: list[Job]
+    places: dict[int, tuple[str, str]] = field(default_factory=dict)
+    """Node and GPU of each series."""
     series: dict[int, dict[tuple[str, str], Row]] = field(default_factory=lambda: defaultdict(dict))
     """By job, then (node, gpu)."""
     of_job: dict[int, Row] = field(default_factory=lambda: defaultdict(dict))
@@ -85,11 +85,17 @@ def answer(connection: Any, tables: Tables, parameters: Parameters, *, batch: in
     if tables.samples is None or not rows:
         return answers
     keys = connection.create_table("audit_jobs", pa.Table.from_pylist(rows, schema=schema), overwrite=True)
-    samples = _numbered(tables.samples, keys, parameters)
     embedded = connection.name == "duckdb"
+    named = _named(tables.samples, keys, parameters)
+    places = connection.create_table("audit_places", _places(named), overwrite=True)
+    others = [name for name in named.columns if name not in ("node", "gpu")]
+    numbered = named.view().inner_join(places, ["job_id", "node", "gpu"]).select(*others, "series")
     if embedded:
-        order = [*SERIES, "timestamp"]
-        samples = connection.create_table("audit_samples", samples.order_by(order), overwrite=True)
+        # Only answers about one job need its samples together; which order they have within it does not matter.
+        samples = connection.create_table("audit_samples", numbered.order_by("job_id"), overwrite=True)
+    else:
+        samples = numbered
+    answers.places = {row["series"]: (row["node"], row["gpu"]) for row in _rows(places)}
     answers.columns = _present(samples)
     samples = samples.select(*SERIES, "timestamp", *(name for name in MEASURES if name in answers.columns))
     counts = _rows(samples.group_by("job_id").aggregate(n=samples.count()))
@@ -97,12 +103,19 @@ def answer(connection: Any, tables: Tables, parameters: Parameters, *, batch: in
     _count_others(answers, tables.samples, keys)
     for first, last in _batches(counts, batch) if embedded else [(0, len(tables.jobs))]:
         within = samples.filter(samples.job_id.between(first, last)) if embedded else samples
-        _answer_batch(answers, within, keys.drop("job"), parameters)
+        _answer_batch(answers, within, keys.drop("job"), places, parameters)
     return answers
 
 
-def _numbered(samples: Any, keys: Any, parameters: Parameters) -> Any:
-    """Samples with the number of their job in place of its name, and node and gpu that are never null."""
+def _places(named: Any) -> Any:
+    """Every GPU of every job, with a number: strings would make all later questions slow."""
+    places = named.select("job_id", "node", "gpu").distinct()
+    number = ibis.row_number().over(ibis.window(order_by=["job_id", "node", "gpu"]))
+    return places.mutate(series=number.cast("int64"))
+
+
+def _named(samples: Any, keys: Any, parameters: Parameters) -> Any:
+    """Samples with the number of their job, and node and gpu that are never null."""
     names = [name for name in MEASURES if name in samples.columns]
     job = keys.select("job_id", "job")
     joined = samples.inner_join(job, "job")
@@ -148,12 +161,12 @@ def _batches(counts: list[Row], size: int) -> list[tuple[int, int]]:
     return found
 
 
-def _answer_batch(answers: Answers, samples: Any, keys: Any, parameters: Parameters) -> None:
+def _answer_batch(answers: Answers, samples: Any, keys: Any, places: Any, parameters: Parameters) -> None:
     with contextlib.ExitStack() as kept:
         found = kept.enter_context(runs(cells(samples, keys, parameters), parameters).cache())
         used = kept.enter_context(usage.usage(found).cache())
         active = kept.enter_context(usage.bounds(found).cache())
-        weighed = kept.enter_context(usage.weights(used, keys).cache())
+        weighed = kept.enter_context(usage.weights(used, keys, places).cache())
         _ask(answers, found, used, active, weighed, parameters)
 
 
@@ -188,7 +201,7 @@ def _rows(expression: Any) -> list[Row]:
 
 def _keep_series(answers: Answers, expression: Any, prefix: str = "") -> None:
     for row in _rows(expression):
-        kept = answers.series[row["job_id"]].setdefault((row["node"], row["gpu"]), {})
+        kept = answers.series[row["job_id"]].setdefault(answers.places[row["series"]], {})
         kept.update({f"{prefix}{name}": value for name, value in row.items() if name not in SERIES})
 
 

@@ -30,8 +30,8 @@ REQUIRED_OF_JOBS = ("job", "start")
 JOB_COLUMNS = (
     "job user queue submit start end gpus kind state name command workdir image repository gpu_type".split()
 )  # fmt: skip
-SERIES = ("job_id", "node", "gpu")
-"""One GPU, or MIG instance, of one job."""
+SERIES = ("job_id", "series")
+"""One GPU, or MIG instance, of one job, by number."""
 
 
 @dataclass(slots=True)

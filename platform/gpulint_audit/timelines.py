@@ -34,7 +34,9 @@ def timelines(connection: Any, found: list[Verdict], parameters: Parameters) -> 
     if "gpu_memory_bytes" in wanted:
         held = bucketed.gpu_memory_bytes
         figures["memory"] = (held * seconds).sum() / seconds.sum(where=held.notnull())
+    known = connection.table("audit_places").filter(ibis._.job_id.isin(numbers)).to_pyarrow().to_pylist()
+    places = {row["series"]: (row["node"], row["gpu"]) for row in known}
     answer: dict[int, dict[tuple[str, str], list[Row]]] = {}
     for row in bucketed.group_by([*SERIES, "place"]).aggregate(**figures).order_by("place").to_pyarrow().to_pylist():
-        answer.setdefault(row["job_id"], {}).setdefault((row["node"], row["gpu"]), []).append(row)
+        answer.setdefault(row["job_id"], {}).setdefault(places[row["series"]], []).append(row)
     return answer

@@ -24,13 +24,13 @@ def compare(maker: Maker, answer: dict[str, Any]) -> tuple[dict[str, float], lis
         expected = judge(job, maker.samples[job["job"]])
         for name, counter in counts.items():
             said, right = told[job["job"]][name], expected[name]
-            equal = equal(said, right)
+            agreed = equal(said, right)
             positive = right is not None if name in EQUAL else bool(right)
             claimed = said is not None if name in EQUAL else bool(said)
-            counter["tp"] += positive and claimed and equal
-            counter["fp"] += claimed and not (positive and equal)
-            counter["fn"] += positive and not (claimed and equal)
-            if not equal:
+            counter["tp"] += positive and claimed and agreed
+            counter["fp"] += claimed and not (positive and agreed)
+            counter["fn"] += positive and not (claimed and agreed)
+            if not agreed:
                 kind = maker.kinds[job["job"]]
                 wrong.append(f"{job['job']} ({kind}): {name} is {said!r}, must be {right!r}")
     return {name: _f1(counter) for name, counter in counts.items()}, wrong

@@ -67,9 +67,10 @@ def energy(cells: Any) -> Any:
     )  # fmt: skip
 
 
-def weights(series: Any, keys: Any) -> Any:
+def weights(usage: Any, keys: Any, places: Any) -> Any:
     """How many GPUs each series stands for: the fraction of a MIG instance (its compute slices, by the samples or by
     the profile in its name), else the request divided by the GPUs. Per series."""
+    series = usage.inner_join(places.select("series", "gpu"), "series").select(*usage.columns, "gpu")
     pattern = r"([0-9]+)g\.([0-9]+)gb"
     slices = series.gpu.re_extract(pattern, 1).nullif("").cast("float64")
     memory = series.gpu.re_extract(pattern, 2).nullif("").cast("float64")
@@ -79,7 +80,7 @@ def weights(series: Any, keys: Any) -> Any:
     if "fraction" in series.columns:
         fraction = ibis.coalesce(series.fraction, fraction)
     named = series.select(*SERIES, fraction=fraction)
-    counted = named.mutate(seen=named.gpu.count().over(ibis.window(group_by="job_id")))
+    counted = named.mutate(seen=named.series.count().over(ibis.window(group_by="job_id")))
     requested = counted.inner_join(keys.select("job_id", "gpus"), "job_id")
     most = ibis.greatest(requested.gpus.ceil().cast("float64"), requested.seen.cast("float64"))
     shared = ibis.ifelse(requested.gpus > 0, requested.gpus / most, 1.0).fill_null(1.0)
