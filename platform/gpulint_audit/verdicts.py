@@ -65,7 +65,8 @@ def verdicts(answers: Answers, parameters: Parameters) -> list[Verdict]:
         last = max((row["last"] for row in series.values() if "last" in row), default=None)
         ending = job.end if job.end is not None else (last if last is not None else job.start)
         start, end = max(job.start, parameters.since), min(ending, parameters.until)
-        if end > start or (end == start and job.end is None):
+        momentary = ending == job.start and parameters.since <= job.start <= parameters.until
+        if end > start or momentary:
             found.append(_verdict(answers, number, start, end, parameters))
     return found
 

@@ -41,6 +41,8 @@ def equal(left: Any, right: Any) -> bool:
         return left.keys() == right.keys() and all(equal(left[key], right[key]) for key in left)
     if left is None or right is None or isinstance(left, bool) or isinstance(right, bool):
         return left is right
+    if isinstance(left, str | list):
+        return bool(left == right)
     return math.isclose(left, right, rel_tol=1e-6, abs_tol=1e-5)
 
 

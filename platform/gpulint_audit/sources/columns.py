@@ -13,7 +13,8 @@
     start = "started"
     end = { sum = ["started", "duration"] }
 
-A column may also have ``map = { old = "new" }``, and the jobs' ``job = { row = "job-" }`` counts rows.
+A column may also have ``map = { old = "new" }`` and, for jobs, ``default``; jobs also know ``product = ["a", "b"]``,
+and ``job = { row = "job-" }``, which counts rows.
 """
 
 from __future__ import annotations
@@ -27,19 +28,22 @@ from typing import Any
 from gpulint_audit.errors import AuditError
 from gpulint_audit.tables import JOB_COLUMNS, SAMPLE_COLUMNS
 
-_KEYS = {"column", "value", "scale", "sum", "map", "row"}
+_SOURCES = ("column", "value", "sum", "product", "row")
+_KEYS = {*_SOURCES, "scale", "map", "default"}
 
 
 @dataclass(frozen=True)
 class Column:
-    """Where the values of one column come from; exactly one of column, value, sum and row is given."""
+    """Where the values of one column come from; exactly one of column, value, sum, product and row is given."""
 
     column: str | None = None
     value: str | None = None
     sum: tuple[str, ...] = ()
+    product: tuple[str, ...] = ()
     scale: float = 1.0
     map: tuple[tuple[str, str], ...] = ()
     row: str | None = None
+    default: str | None = None
 
 
 @dataclass(frozen=True)
@@ -123,18 +127,24 @@ def _column(where: str, given: Any) -> Column:
         return Column(given)
     if not isinstance(given, dict) or given.keys() - _KEYS:
         raise AuditError(f"{where}: must be a column's name or a table with {', '.join(sorted(_KEYS))}")
-    if len(given.keys() & {"column", "value", "sum", "row"}) != 1:
-        raise AuditError(f"{where}: needs one of column, value, sum and row")
+    if len(given.keys() & set(_SOURCES)) != 1:
+        raise AuditError(f"{where}: needs one of {', '.join(_SOURCES)}")
     try:
         scale = float(given.get("scale", 1.0))
         changed = tuple((str(old), str(new)) for old, new in given.get("map", {}).items())
     except (TypeError, ValueError, AttributeError) as error:
         raise AuditError(f"{where}: {error}") from error
-    value = given.get("value")
+    value, default = given.get("value"), given.get("default")
     return Column(
-        given.get("column"), None if value is None else str(value), tuple(given.get("sum", ())), scale, changed,
-        given.get("row"),
-    )  # fmt: skip
+        column=given.get("column"),
+        value=None if value is None else str(value),
+        sum=tuple(given.get("sum", ())),
+        product=tuple(given.get("product", ())),
+        scale=scale,
+        map=changed,
+        row=given.get("row"),
+        default=None if default is None else str(default),
+    )
 
 
 def _reason(error: Exception) -> str:

@@ -67,7 +67,7 @@ class RowReader:
                 raise AuditError(f"{self._where}: no column {missing[0]!r}; it has {there} (see --mapping)")
             return
         for name, column in self._mapping.columns.items():
-            for needed in [column.column, *column.sum]:
+            for needed in [column.column, *column.sum, *column.product]:
                 if needed is not None and needed not in row:
                     raise AuditError(f"{self._where}: no column {needed!r}, which the mapping uses for {name!r}")
 
@@ -95,8 +95,12 @@ class RowReader:
         if column.sum:
             parts = [self._time(part, row.get(part)) for part in column.sum]
             return None if None in parts else sum(part for part in parts if part is not None)
+        if column.product:
+            return math.prod(float(row.get(part) or 0) for part in column.product) * column.scale
         raw = column.value if column.value is not None else row.get(column.column or "")
         if raw is None or str(raw).strip().lower() in _NOTHING:
+            raw = column.default
+        if raw is None:
             return None
         text = dict(column.map).get(str(raw), str(raw))
         if name in _TIMES:
