@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
+import tempfile
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,6 +15,7 @@ from pyspark.sql import SparkSession
 @contextlib.contextmanager
 def local(master: str | None = None) -> Iterator[Any]:
     """A connection to Spark: a session that is there, or one on this machine (SPARK_MASTER is not read)."""
+    folder = tempfile.mkdtemp(prefix="gpulint-audit-")
     active = SparkSession.getActiveSession()
     session = active or (
         SparkSession.builder.master(master or "local[2]")
@@ -21,6 +24,7 @@ def local(master: str | None = None) -> Iterator[Any]:
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.shuffle.partitions", "4")
         .config("spark.sql.ansi.enabled", "false")
+        .config("spark.sql.warehouse.dir", folder)
         .getOrCreate()
     )
     try:
@@ -28,3 +32,4 @@ def local(master: str | None = None) -> Iterator[Any]:
     finally:
         if active is None:
             session.stop()
+        shutil.rmtree(folder, ignore_errors=True)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import csv
+import gzip
+import re
 from pathlib import Path
 from typing import Any
 
 import ibis
+import ibis.expr.datatypes as dt
 
 from gpulint_audit.errors import AuditError, Problems
 from gpulint_audit.sources import times
@@ -71,13 +75,18 @@ class Reader:
                 return read(str(path)) if parquet else read(str(path), header=True, inferSchema=False)
             if parquet:
                 return self._connection.read_parquet(str(path))
-            names = {"names": list(self._mapping.names)} if self._mapping and not self._mapping.header else {}
-            header = self._mapping.header if self._mapping is not None else True
+            header = self._mapping is None or self._mapping.header
+            names = header_of(path) if header else list(self._mapping.names if self._mapping else ())
+            # A dialect that is guessed could differ between files, and skip lines that are wrong.
             return self._connection.read_csv(
-                str(path), all_varchar=True, header=header, delim=",", quote='"', strict_mode=True, **names
-            )
+                str(path), columns=dict.fromkeys(names, "VARCHAR"), auto_detect=False, header=header, delim=",",
+                quote='"', escape='"', strict_mode=True,
+            )  # fmt: skip
+        except AuditError:
+            raise
         except Exception as error:  # DuckDB's and Spark's errors have no common class
-            raise AuditError(f"{path}: {_first_line(error)}") from error
+            what = " (not a whole Parquet file?)" if parquet else ""
+            raise AuditError(f"{_refused(path, error)}{what}") from error
 
     def _generic(self, path: Path, raw: Any) -> Any:
         """The generic columns that a file has, as numbers and texts; what cannot be read becomes null."""
@@ -117,13 +126,18 @@ class Reader:
         if value.type().is_timestamp():
             if value.type().timezone is None and self._zone is None:
                 raise AuditError("times of samples have no time zone; pass --timezone, for instance UTC")
-            return _epoch(value if value.type().timezone else self._zoned(value.cast("string")))
+            return self._epoch(value if value.type().timezone else self._zoned(value.cast("string")))
         number = value.try_cast("float64")
         dated = value.re_search(r"^\s*\d{4}-\d\d-\d\d[T ]")
         offset = value.re_search(r"(Z|z|[+-]\d\d(:?\d\d)?)\s*$")
         # Without --timezone a time that does not say its zone stays unknown; the check says so.
         moment = self._zoned(value) if self._zone else ibis.ifelse(offset, self._zoned(value), None)
-        return ibis.ifelse(dated, _epoch(moment), number)
+        return ibis.ifelse(dated, self._epoch(moment), number)
+
+    def _epoch(self, moment: Any) -> Any:
+        if self._connection.name == "duckdb":
+            return _duckdb_epoch(moment)
+        return moment.epoch_seconds().cast("float64")  # without fractions of seconds
 
     def _zoned(self, text: Any) -> Any:
         if self._connection.name == "duckdb":
@@ -140,7 +154,7 @@ class Reader:
         try:
             (seen,) = table.aggregate(**figures).to_pyarrow().to_pylist()
         except Exception as error:  # the file is read here
-            raise AuditError(f"{path}: {_first_line(error)}") from error
+            raise AuditError(_refused(path, error)) from error
         if not seen["rows"]:
             raise AuditError(f"{path}: no samples")
         for name in ratios:
@@ -161,10 +175,30 @@ class Reader:
         if seen["first"] is not None and seen["first"] < 0:
             where = self._line(path, raw, lambda rows: rows.timestamp < 0)
             self._problems.missing.append(f"{where}: samples with negative times are left out")
+        self._warn_of_texts(path, raw, table)
         for name in ratios:
             if seen[f"{name}_least"] is not None and seen[f"{name}_least"] < 0:
                 where = self._line(path, raw, lambda rows, name=name: rows[name] < 0)
                 self._problems.missing.append(f"{where}: {name} is negative; such values count as not seen")
+
+    def _warn_of_texts(self, path: Path, raw: Any, table: Any) -> None:
+        """Say where the utilization is a text that is no number; empty and NaN are ways to say that it is not known."""
+        column = self._column("gpu_utilization")
+        if column is None or column.column is None or not raw[column.column].type().is_string():
+            return
+        text = raw[column.column].strip().lower()
+        wrong = raw.filter(
+            text.notnull() & ~text.isin(["", "nan", "null", "none"]) & text.try_cast("float64").isnull()
+        )  # fmt: skip
+        if count := int(wrong.count().to_pyarrow().as_py()):
+            lined = self._lined(path, raw)
+            again = lined[column.column].strip().lower()
+            bad = again.notnull() & ~again.isin(["", "nan", "null", "none"]) & again.try_cast("float64").isnull()
+            (first,) = lined.filter(bad).order_by(_LINE).limit(1).select(_LINE, column.column).to_pyarrow().to_pylist()
+            self._problems.missing.append(
+                f"{path}:{first[_LINE]}: {count} values of {column.column} are no numbers, such as"
+                f" {first[column.column]!r}; they count as not seen"
+            )
 
     def _refuse_unit(self, path: Path, raw: Any, name: str, most: float) -> None:
         where = self._line(path, raw, lambda rows: rows[name] > _OVER)
@@ -194,16 +228,36 @@ class Reader:
         return kept.mutate(**seen)
 
 
+@ibis.udf.scalar.builtin(name="epoch", signature=((dt.Timestamp("UTC"),), dt.float64))
+def _duckdb_epoch(moment: Any) -> Any:
+    """DuckDB's own, as Ibis' epoch_seconds takes UTC for the session's time zone and has no fractions."""
+
+
+def header_of(path: Path) -> list[str]:
+    """Names of a CSV's columns. Raises AuditError."""
+    try:
+        with gzip.open(path, "rb") if path.name.endswith(".gz") else path.open("rb") as file:
+            line = file.readline(1_000_000).decode("utf-8-sig")
+        names = [name.strip() for name in next(csv.reader([line]), [])]
+    except (OSError, EOFError, UnicodeDecodeError, csv.Error) as error:
+        raise AuditError(f"{path}: not a CSV file in UTF-8 ({error})") from error
+    if not names:
+        raise AuditError(f"{path}: empty file")
+    if len(set(names)) < len(names) or "" in names:
+        raise AuditError(f"{path}:1: columns need names, each of its own: {', '.join(names)}")
+    return names
+
+
 def _number(value: Any) -> Any:
     number = value.strip().try_cast("float64") if value.type().is_string() else value.cast("float64")
     return ibis.ifelse(number.isnan() | number.isinf(), None, number)
 
 
-def _epoch(moment: Any) -> Any:
-    return moment.epoch_seconds().cast("float64") + moment.microsecond().cast("float64") / 1e6
-
-
-def _first_line(error: Exception) -> str:
-    """The first line of what DuckDB says, without its kind."""
-    text = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
-    return " ".join(text.removeprefix("IO Error: ").removeprefix("Invalid Input Error: ").split())
+def _refused(path: Path, error: Exception) -> str:
+    """The file, the line where the engine names one, and what it says."""
+    lines = [" ".join(line.split()) for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+    found = re.search(r"CSV Error on Line: (\d+)", lines[0])
+    if found is None:
+        return f"{path}: {lines[0].removeprefix('IO Error: ').removeprefix('Invalid Input Error: ')}"
+    reason = next((line for line in lines[1:] if not line.startswith("Original Line")), "not a line of CSV")
+    return f"{path}:{found[1]}: {reason}"
