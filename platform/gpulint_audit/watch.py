@@ -48,10 +48,10 @@ def metrics(audit: Audit) -> str:
     lines += _metric("audit_coverage", "Share of the GPU time that samples cover", [({}, totals["coverage"])])
     lines += _metric("audit_partial", "1 if some input could not be used", [({}, float(audit.problems.partial))])
     lines += _metric("audit_jobs", "Jobs in the window", [({}, totals["jobs"])])
-    by_queue = [({"queue": row["queue"]}, row["wasted_gpu_hours"]) for row in audit.groups("queue")]
-    lines += _metric("audit_wasted_gpu_hours", "GPU-hours without activity in the window", by_queue)
-    by_cause = [({"cause": cause}, lost) for cause, lost in totals["causes"].items()]
-    lines += _metric("audit_lost_gpu_hours", "GPU-hours that were not used in the window", by_cause)
+    by_queue = [({"queue": row["queue"]}, row["wasted_gpu_hours"] * HOUR) for row in audit.groups("queue")]
+    lines += _metric("audit_wasted_gpu_seconds", "GPU-seconds without activity in the window", by_queue)
+    by_cause = [({"cause": cause}, lost * HOUR) for cause, lost in totals["causes"].items()]
+    lines += _metric("audit_lost_gpu_seconds", "GPU-seconds that were not used in the window", by_cause)
     worst = audit.worst(MOST_JOBS)
     named = [({"job_name": v.job.job, "user": v.job.user, "queue": v.job.queue}, v) for v in worst]
     for name, text, figure in (
@@ -64,8 +64,8 @@ def metrics(audit: Audit) -> str:
     ):
         lines += _metric(f"job_{name}", text, [(labels, verdict.facts[figure]) for labels, verdict in named])
     lines += _metric("job_seconds", "Life of a job in the window", [(labels, v.seconds) for labels, v in named])
-    wasted = [(labels, v.wasted_s / HOUR) for labels, v in named]
-    lines += _metric("job_wasted_gpu_hours", "GPU-hours of a job without activity", wasted)
+    wasted = [(labels, v.wasted_s) for labels, v in named]
+    lines += _metric("job_wasted_gpu_seconds", "GPU-seconds of a job without activity", wasted)
     return "\n".join(lines) + "\n"
 
 

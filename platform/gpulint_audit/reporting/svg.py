@@ -73,7 +73,7 @@ def heat_map(found: dict[str, dict[str, tuple[float, float]]]) -> str:
         parts.append(f'<text x="{left + column * side}" y="13">{days[column][5:]}</text>')
     width = left + max(len(days) * side, 60)
     return (
-        f'<div class="wide"><svg style="min-width:{min(width, 900)}px" viewBox="0 0 {width} {len(busiest) * side + 22}"'
+        f'<div class="wide"><svg style="width:{width * 1.2:.0f}px" viewBox="0 0 {width} {len(busiest) * side + 22}"'
         f' role="img">{"".join(parts)}</svg></div>'
     )
 
