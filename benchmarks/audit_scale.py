@@ -29,7 +29,8 @@ def plant(folder: Path, samples: int) -> None:
     life = PER_GPU * EVERY
     connection.execute(
         f"""COPY (SELECT 'job-' || i AS job, 'user-' || (i % 97) AS user, 'q' || (i % 7) AS queue,
-        {START} + i % 1000 * 60 - 30 AS submit, {START} + i % 1000 * 60 AS start, {START} + i % 1000 * 60 + {life} AS end,
+        {START} + i % 1000 * 60 - 30 AS submit, {START} + i % 1000 * 60 AS start,
+        {START} + i % 1000 * 60 + {life} AS end,
         {GPUS} AS gpus, 'train' AS kind FROM range({jobs}) t(i)) TO '{folder}/jobs.csv' (HEADER)"""
     )
     connection.execute(
@@ -45,7 +46,17 @@ def plant(folder: Path, samples: int) -> None:
 
 def measure(folder: Path, options: list[str]) -> dict[str, float]:
     """Seconds and peak memory of one audit."""
-    command = [sys.executable, "-m", "gpulint", "audit", str(folder), "--output-format", "json", "-o", f"{folder}/a.json"]
+    command = [
+        sys.executable,
+        "-m",
+        "gpulint",
+        "audit",
+        str(folder),
+        "--output-format",
+        "json",
+        "-o",
+        f"{folder}/a.json",
+    ]
     before, used = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run([*command, *options], check=True)
     seconds, after = time.perf_counter() - before, resource.getrusage(resource.RUSAGE_CHILDREN)

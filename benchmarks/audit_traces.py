@@ -2,9 +2,10 @@
 
     python benchmarks/audit_traces.py FOLDER
 
-FOLDER has the traces' files in folders of their own: philly/philly.csv (siasosp23/artifacts), openb/*.csv and
-dlrm/disaggregated_DLRM_trace.csv and gentd/pod_gpu_duty_cycle_anon.csv (alibaba/clusterdata), helios/<vc>/ (HeliosArtifact),
-muri/<policy>/job.csv (Rivendile/Muri). The mappings ship with gpulint. Prints trace, statistic, value and coverage as CSV.
+FOLDER has the traces' files in folders of their own: philly/philly.csv (siasosp23/artifacts); openb/*.csv,
+dlrm/disaggregated_DLRM_trace.csv and gentd/pod_gpu_duty_cycle_anon.csv (alibaba/clusterdata); helios/<vc>/
+(HeliosArtifact);
+muri/<policy>/job.csv (Rivendile/Muri). The mappings ship with gpulint. Prints trace, statistic and value as CSV.
 """
 
 from __future__ import annotations
@@ -56,7 +57,9 @@ def openb(folder: Path) -> list[tuple[str, float]]:
     ]  # fmt: skip
     for size in (1, 8):
         rows.append((f"task share {size} GPU %", 100 * sum(job["gpus"] == size for job in jobs) / count))
-        rows.append((f"GPU-request share {size} GPU %", 100 * sum(job["gpus"] for job in jobs if job["gpus"] == size) / gpus))
+        rows.append(
+            (f"GPU-request share {size} GPU %", 100 * sum(job["gpus"] for job in jobs if job["gpus"] == size) / gpus)
+        )
     return rows
 
 

@@ -81,7 +81,8 @@ def _report_samples(answers: engine.Answers, tables: Tables, problems: Problems,
     text = f"{first + ': ' if first else ''}{_samples(double)} of a GPU at a time that has one already"
     if conflicts:
         problems.missing.append(
-            f"{text}, {conflicts} with another utilization: the highest counts (do jobs span nodes without a column node?)"
+            f"{text}, {conflicts} with another utilization: the highest counts"
+            " (do jobs span nodes without a column node?)"
         )
     else:
         problems.notes.append(f"{text}: counted once")

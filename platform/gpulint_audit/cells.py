@@ -19,8 +19,9 @@ MEASURES = tuple(name for name in SAMPLE_COLUMNS if name not in ("timestamp", "j
 
 
 def cells(samples: Any, keys: Any, parameters: Parameters) -> Any:
-    """One row per sample that stands for some time: ``SERIES``, start, end, seconds, nominal (the usual distance), life_start, the measures,
-    and of the whole series duplicates (samples with the time of another) and conflicts (those that differ).
+    """One row per sample that stands for some time: ``SERIES``, start, end, seconds, nominal (the usual
+    distance), life_start, the measures, and of the whole series duplicates (samples with the time of another) and
+    conflicts (those that differ).
 
     ``samples`` has ``SERIES``, timestamp and measures; ``keys`` has job_id, start, end and gpus of the jobs.
     """

@@ -10,14 +10,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gpulint_probe.analysis.causes import Cause
+from gpulint_probe.analysis.program import Program, StaticFinding, read_program
+from gpulint_probe.analysis.verdict import CODES
+
 from gpulint_audit.audit import Audit
 from gpulint_audit.errors import AuditError
 from gpulint_audit.reporting.text import mostly
 from gpulint_audit.reporting.words import CAUSES, percent
 from gpulint_audit.tables import Job
 from gpulint_audit.verdicts import Verdict
-from gpulint_probe.analysis.program import Program, StaticFinding, read_program
-from gpulint_probe.analysis.verdict import CODES, Cause
 
 EXPLAINED = {
     "never_used": (Cause.UNUSED,),
@@ -112,7 +114,11 @@ def _read(command: str, checkout: Path, gpus: int) -> Program:
     if words[0] == "cd" and "&&" in words:
         words = words[words.index("&&") + 1 :]
     if Path(words[0]).name in ("sbatch", "srun"):
-        words = ["bash", *(word for word in words[1:] if not word.startswith("-"))] if words[0].endswith("sbatch") else words
+        words = (
+            ["bash", *(word for word in words[1:] if not word.startswith("-"))]
+            if words[0].endswith("sbatch")
+            else words
+        )
     return read_program(words, str(checkout), gpus)
 
 

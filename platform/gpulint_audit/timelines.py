@@ -15,7 +15,9 @@ from gpulint_audit.verdicts import Verdict
 BUCKETS = 160
 
 
-def timelines(connection: Any, found: list[Verdict], parameters: Parameters) -> dict[int, dict[tuple[str, str], list[Row]]]:
+def timelines(
+    connection: Any, found: list[Verdict], parameters: Parameters
+) -> dict[int, dict[tuple[str, str], list[Row]]]:
     """By number of the job and (node, gpu): buckets of the job's life that were seen, each with its place (0 to
     BUCKETS - 1), mean utilization and mean memory. Empty for jobs without samples."""
     if "audit_samples" not in connection.list_tables() or not found:

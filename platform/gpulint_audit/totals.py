@@ -14,6 +14,7 @@ from gpulint_audit.parameters import GB, Parameters
 from gpulint_audit.verdicts import Verdict
 
 HOUR = 3600.0
+_MEANS = ("mean_utilization", "mean_sm_activity", "mean_gpu_memory", "mean_cpu_utilization", "mean_memory")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,7 @@ def totals(found: Sequence[Verdict], parameters: Parameters, prices: Prices) -> 
         "jobs_without_samples": len(found) - len(seen),
         "mean_of_jobs": {
             name: _mean(verdict.facts[name] for verdict in seen)
-            for name in ("mean_utilization", "mean_sm_activity", "mean_gpu_memory", "mean_cpu_utilization", "mean_memory")
+            for name in _MEANS
         },
         "low_jobs": _share(seen, lambda verdict: verdict.facts["low"]),
         "low_gpu_and_memory_jobs": _share(seen, _low_gpu_and_memory),

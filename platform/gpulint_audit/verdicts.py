@@ -124,7 +124,7 @@ def is_debugging(job: Job, seconds: float, parameters: Parameters) -> bool:
 def _allocated(job: Job, series: dict[tuple[str, str], Row], expected: int, fractional: bool) -> float:
     if not fractional:
         return job.gpus if job.gpus else float(len(series))
-    known = [row["weight"] for row in series.values()]
+    known: list[float] = [row["weight"] for row in series.values()]
     return sum(known) + (expected - len(known)) * (sum(known) / len(known))
 
 

@@ -75,7 +75,9 @@ def _metric(name: str, text: str, rows: Iterable[tuple[dict[str, str], float | N
     for labels, value in rows:
         if value is not None:
             inner = ",".join(f'{key}="{_escaped(label)}"' for key, label in labels.items())
-            lines.append(f"gpulint_{name}{{{inner}}} {float(value):.10g}" if inner else f"gpulint_{name} {float(value):.10g}")
+            lines.append(
+                f"gpulint_{name}{{{inner}}} {float(value):.10g}" if inner else f"gpulint_{name} {float(value):.10g}"
+            )
     return lines
 
 
@@ -112,7 +114,9 @@ class Exporter:
 
     @property
     def page(self) -> str:
-        age = _metric("audit_last_success_timestamp_seconds", "When the last audit that worked ended", [({}, self._success)])
+        age = _metric(
+            "audit_last_success_timestamp_seconds", "When the last audit that worked ended", [({}, self._success)]
+        )
         return self._text + "\n".join(age) + "\n"
 
 

@@ -16,7 +16,9 @@ SAMPLES = "timestamp,job,gpu,gpu_utilization,gpu_memory_bytes\n"
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """One job of 600 s on one of two GPUs, busy for its first 300 s."""
-    (tmp_path / "jobs.csv").write_text(f"{JOBS}a,ann,q1,940,1000,1600,2,train,COMPLETED,python train.py,/home/ann/work\n")
+    (tmp_path / "jobs.csv").write_text(
+        f"{JOBS}a,ann,q1,940,1000,1600,2,train,COMPLETED,python train.py,/home/ann/work\n"
+    )
     rows = [
         f"{1000 + 15 * i},a,{gpu},{0.8 if i < 20 and gpu == 0 else 0},{8e9 if i < 20 and gpu == 0 else 0}\n"
         for i in range(40)

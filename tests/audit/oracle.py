@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections import defaultdict
+from itertools import pairwise
 from typing import Any
 
 CLOSE = 1e-6
@@ -24,7 +25,8 @@ def judge(job: dict[str, Any], samples: list[dict[str, Any]]) -> dict[str, Any]:
                 "idle_slot_seconds": None, "fluctuating": None, "mismatch": None, "idle_at_end_seconds": None,
                 "idle_at_start_seconds": None, "low": None, "stable_phases": None}  # fmt: skip
     u_of = {
-        place: sum(p["u"] * p["s"] for p in found if p["u"] is not None) / seen[place] for place, found in pieces.items()
+        place: sum(p["u"] * p["s"] for p in found if p["u"] is not None) / seen[place]
+        for place, found in pieces.items()
     }
     weights = {place: slices(place[1]) or 1.0 for place in pieces}
     mean = sum(u_of[place] * weights[place] for place in pieces) / sum(weights.values())
@@ -71,7 +73,7 @@ def stretches(rows: list[dict[str, Any]], job: dict[str, Any], series: dict[Any,
 
 def spacing(rows: list[dict[str, Any]]) -> float | None:
     times = sorted({row["timestamp"] for row in rows})
-    gaps = [later - earlier for earlier, later in zip(times, times[1:], strict=False)]
+    gaps = [later - earlier for earlier, later in pairwise(times)]
     return statistics.median(gaps) if gaps else None
 
 
@@ -138,8 +140,12 @@ def at_the_ends(job: dict[str, Any], pieces: dict[Any, list[dict[str, Any]]]) ->
     active = [p for found in pieces.values() for p in found if p["u"] is not None and p["u"] > CLOSE]
     last = max((p["b"] for p in active), default=float("-inf"))
     first = min((p["a"] for p in active), default=float("inf"))
-    after = [sum(max(0.0, p["b"] - max(p["a"], last)) for p in found if p["u"] is not None) for found in pieces.values()]
-    before = [sum(max(0.0, min(p["b"], first) - p["a"]) for p in found if p["u"] is not None) for found in pieces.values()]
+    after = [
+        sum(max(0.0, p["b"] - max(p["a"], last)) for p in found if p["u"] is not None) for found in pieces.values()
+    ]
+    before = [
+        sum(max(0.0, min(p["b"], first) - p["a"]) for p in found if p["u"] is not None) for found in pieces.values()
+    ]
     return {"idle_at_end_seconds": max(after), "idle_at_start_seconds": max(before)}
 
 

@@ -81,7 +81,9 @@ def _kinds(maker: Maker, number: int) -> Iterator[None]:
     job = maker.job("idle at the end", 2, life, kind="debug")
     stop = life - r.randrange(1, 8) * 120
     for gpu in "01":
-        maker.series(job, gpu, lambda at: level if at < stop else 0.0, lambda at: 5e9 if at < stop else 0.0, every=every)
+        maker.series(
+            job, gpu, lambda at: level if at < stop else 0.0, lambda at: 5e9 if at < stop else 0.0, every=every
+        )
     yield
 
     job = maker.job("idle at the start", 1, life)
@@ -92,7 +94,9 @@ def _kinds(maker: Maker, number: int) -> Iterator[None]:
     wanted = r.choice((2, 4, 8, 16))
     job = maker.job("some never used", wanted, life)
     for gpu in range(wanted):
-        maker.series(job, str(gpu), busy(level if gpu < wanted // 2 else 0.0), busy(5e9 if gpu % 3 else 0.0), every=every)
+        maker.series(
+            job, str(gpu), busy(level if gpu < wanted // 2 else 0.0), busy(5e9 if gpu % 3 else 0.0), every=every
+        )
     yield
 
     job = maker.job("none ever used", r.choice((1, 2)), life)
@@ -141,14 +145,18 @@ def _kinds(maker: Maker, number: int) -> Iterator[None]:
     yield
 
     job = maker.job("irregular", 2, life)
-    maker.series(job, "0", lambda at: 1.0 if int(at) % 7 < 4 else 0.0, lambda at: 0.0 if int(at) % 3 else 2e9, jitter=0.8)
+    maker.series(
+        job, "0", lambda at: 1.0 if int(at) % 7 < 4 else 0.0, lambda at: 0.0 if int(at) % 3 else 2e9, jitter=0.8
+    )
     maker.series(job, "1", lambda at: r.choice((0.0, 0.0, 0.0, 1.0)), lambda _: 0.0, jitter=0.9)
     yield
 
     profiles = r.choice((["1g.10gb", "3g.40gb"], ["1g.6gb", "2g.12gb"], ["7g.80gb"]))
     job = maker.job("MIG", len(profiles), life)
     for place, profile in enumerate(profiles):
-        maker.series(job, f"GPU-7/{place} {profile}", busy((level, 0.0)[place]), busy((5e9, 0.0)[place]), every=every, total=10e9)
+        maker.series(
+            job, f"GPU-7/{place} {profile}", busy((level, 0.0)[place]), busy((5e9, 0.0)[place]), every=every, total=10e9
+        )
     yield
 
     job = maker.job("half a GPU", 0.5, life)
@@ -162,11 +170,15 @@ def _kinds(maker: Maker, number: int) -> Iterator[None]:
     yield
 
     job = maker.job("values that are missing", 1, life)
-    maker.series(job, "0", lambda at: None if 500 <= at < 900 or at % 240 == 0 else level, lambda at: None if at < 300 else 0.0)
+    maker.series(
+        job, "0", lambda at: None if 500 <= at < 900 or at % 240 == 0 else level, lambda at: None if at < 300 else 0.0
+    )
     yield
 
     job = maker.job("doubled samples", 1, life)
-    maker.series(job, "0", idle_between((300.0, 600.0), level=level), idle_between((300.0, 600.0), level=1e9), every=every)
+    maker.series(
+        job, "0", idle_between((300.0, 600.0), level=level), idle_between((300.0, 600.0), level=1e9), every=every
+    )
     maker.samples[job["job"]] += [dict(row) for row in maker.samples[job["job"]][3:20]]
     yield
 

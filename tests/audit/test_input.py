@@ -111,7 +111,9 @@ def test_half_a_parquet_file_is_an_error_alone_and_left_out_among_others(folder:
     pa = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")
     (folder / "samples.csv").unlink()
-    table = pa.table({"timestamp": [1000.0, 1015.0], "job": ["a", "a"], "gpu": ["0", "0"], "gpu_utilization": [0.5, 0.5]})
+    table = pa.table(
+        {"timestamp": [1000.0, 1015.0], "job": ["a", "a"], "gpu": ["0", "0"], "gpu_utilization": [0.5, 0.5]}
+    )
     parquet.write_table(table, folder / "samples.parquet")
     whole = (folder / "samples.parquet").read_bytes()
     (folder / "samples.parquet").write_bytes(whole[: len(whole) // 2])

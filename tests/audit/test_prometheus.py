@@ -202,7 +202,9 @@ def test_what_a_server_does_not_answer_is_left_out_and_said(
     audit = json.loads(capsys.readouterr().out)
     assert (code, audit["partial"]) == (1, True)
     assert any(said in problem and "DCGM_FI_DEV_FB_USED" in problem for problem in audit["problems"])
-    assert [(job["job"], job["mean_utilization"], job["idle_slot_seconds"]) for job in audit["jobs"]] == [("a", 0.5, None)]
+    assert [(job["job"], job["mean_utilization"], job["idle_slot_seconds"]) for job in audit["jobs"]] == [
+        ("a", 0.5, None)
+    ]
 
 
 def test_a_partial_answer_is_labelled(capsys: pytest.CaptureFixture[str]) -> None:
@@ -220,5 +222,3 @@ def test_a_partial_answer_is_labelled(capsys: pytest.CaptureFixture[str]) -> Non
 def test_no_server_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["audit", f"http://127.0.0.1:{_free_port()}"]) == 2
     assert "cannot be reached" in capsys.readouterr().err
-
-

@@ -90,7 +90,13 @@ def test_the_page_is_self_contained_and_escapes_names(folder: Path) -> None:
     assert "\u202e" not in text
     assert page.links <= page.names, "nothing outside the page"
     assert "prefers-color-scheme: dark" in text
-    for heading in ("Waste by day and queue", "Utilization of jobs", "By user", "Jobs that waste most", "idle at start, end"):
+    for heading in (
+        "Waste by day and queue",
+        "Utilization of jobs",
+        "By user",
+        "Jobs that waste most",
+        "idle at start, end",
+    ):
         assert heading in page.text
 
 
@@ -162,7 +168,11 @@ def _await(condition: Callable[[], bool]) -> bool:
 def test_prometheus_alerts_on_the_exporters_verdicts(tmp_path: Path, folder: Path) -> None:
     now = int(time.time())
     (folder / "jobs.csv").write_text(f'{JOBS}"odd ""name""\\x",ann,q1,{now - 8000},{now - 7200},,2,train,RUNNING,,\n')
-    rows = [f'{now - 7200 + 60 * i},"odd ""name""\\x",{gpu},{0.8 if i < 10 and gpu == 0 else 0},0\n' for i in range(118) for gpu in (0, 1)]
+    rows = [
+        f'{now - 7200 + 60 * i},"odd ""name""\\x",{gpu},{0.8 if i < 10 and gpu == 0 else 0},0\n'
+        for i in range(118)
+        for gpu in (0, 1)
+    ]
     (folder / "samples.csv").write_text("timestamp,job,gpu,gpu_utilization,gpu_memory_bytes\n" + "".join(rows))
     command = [sys.executable, "-m", "gpulint", "audit", "watch", str(folder), "--listen", "127.0.0.1:0", "--every", "1",
                "--write-rules", str(tmp_path / "rules")]  # fmt: skip
@@ -173,7 +183,9 @@ def test_prometheus_alerts_on_the_exporters_verdicts(tmp_path: Path, folder: Pat
         line = next(line for line in watch.stderr if line.startswith("serving"))
         address = line.split("http://")[1].split("/")[0]
         assert _await(lambda: "gpulint_job_never_used_gpus{" in _get(f"http://{address}/metrics"))
-        subprocess.run(["promtool", "check", "rules", tmp_path / "rules" / "alerts.yml"], check=True, capture_output=True)
+        subprocess.run(
+            ["promtool", "check", "rules", tmp_path / "rules" / "alerts.yml"], check=True, capture_output=True
+        )
         subprocess.run(["promtool", "check", "metrics"], input=_get(f"http://{address}/metrics"), text=True, check=True)
         (tmp_path / "prometheus.yml").write_text(
             "global: {scrape_interval: 1s, evaluation_interval: 1s}\nrule_files: [rules/alerts.yml]\n"
@@ -191,7 +203,9 @@ def test_prometheus_alerts_on_the_exporters_verdicts(tmp_path: Path, folder: Pat
                 alerts = json.loads(_get(f"http://127.0.0.1:{port}/api/v1/alerts"))["data"]["alerts"]
             except OSError:
                 return False
-            names = {alert["labels"]["alertname"] for alert in alerts if alert["labels"].get("job_name") == 'odd "name"\\x'}
+            names = {
+                alert["labels"]["alertname"] for alert in alerts if alert["labels"].get("job_name") == 'odd "name"\\x'
+            }
             return names >= {"GpuHeldIdleAfterActivity", "GpuNeverUsed"}
 
         assert _await(firing), (tmp_path / "log").read_text()[-2000:]

@@ -12,8 +12,8 @@ from gpulint_audit.tables import SERIES
 
 def stable_phases(cells: Any, parameters: Parameters) -> list[Any]:
     """CloudBrain-I, Table III: seconds in stable phases, stretches of more than t with more than m GB of idle GPU
-    memory, for every (t, m) of the parameters, as columns t60_m1, t120_m1, ...; gaps end a phase. Per series, a table for
-    each m.
+    memory, for every (t, m) of the parameters, as columns t60_m1, t120_m1, ...; gaps end a phase. Per series, a table
+    for each m.
 
     ``cells`` must have gpu_memory_bytes and gpu_memory_total_bytes.
     """

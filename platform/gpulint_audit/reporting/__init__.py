@@ -21,17 +21,17 @@ def render(audit: Audit, wanted: str, by: list[str], args: argparse.Namespace, c
 
         return json_.render(audit, by) if wanted == "json" else json_.table(audit)
     if wanted == "html":
-        from gpulint_audit.reporting import html
+        from gpulint_audit.reporting.html import render as page
 
-        return html.render(audit, by, connection)
+        return page(audit, by, connection)
     if wanted == "digest":
-        from gpulint_audit.reporting import digest
+        from gpulint_audit.reporting.digest import render as messages
 
-        return digest.render(audit, args.template)
-    from gpulint_audit.reporting import text
+        return messages(audit, args.template)
+    from gpulint_audit.reporting.text import render as summary
 
     terminal = sys.stdout.isatty() and args.output_file is None
-    return text.render(
+    return summary(
         audit, by, colour=terminal and not os.environ.get("NO_COLOR"), width=shutil.get_terminal_size((100, 24)).columns
     )  # fmt: skip
 

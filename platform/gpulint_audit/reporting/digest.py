@@ -25,7 +25,7 @@ ADVICE = {
     "idle_at_end": "End the job when training ends; close notebooks, and move evaluation on the CPU and uploads to"
     " another job.",
     "idle_between": "Look for blocking checkpoints, downloads or evaluation on the CPU; `gpulint scan` finds many.",
-    "short_idle": "The input pipeline cannot keep up: more DataLoader workers, pinned memory, data prepared in advance.",
+    "short_idle": "The input pipeline cannot keep up: use more workers, pinned memory, or data prepared in advance.",
 }
 
 

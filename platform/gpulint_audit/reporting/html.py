@@ -80,7 +80,7 @@ def _distributions(audit: Audit) -> str:
     return (
         "<h2>Utilization of jobs</h2><div class='pair'>"
         f"<figure>{histogram(known, [1.0] * len(known), 'jobs')}<figcaption>jobs by U</figcaption></figure>"
-        f"<figure>{histogram(known, weights, 'GPU-hours')}<figcaption>GPU-hours by U of the job</figcaption></figure></div>"
+        f"<figure>{histogram(known, weights, 'GPU-hours')}<figcaption>GPU-hours by U</figcaption></figure></div>"
     )
 
 
@@ -143,7 +143,9 @@ def _job(audit: Audit, verdict: Verdict, lines: dict[tuple[str, str], list[dict[
     more = f"<p>and {len(lines) - _MOST_GPUS} more GPUs</p>" if len(lines) > _MOST_GPUS else ""
     unseen = "".join(f"<li>{text(reason)}</li>" for reason in facts["unseen"])
     code = "".join(
-        "".join(f"<li>{text(line)}</li>" for line in joined.lines()) for joined in audit.joined if joined.verdict is verdict
+        "".join(f"<li>{text(line)}</li>" for line in joined.lines())
+        for joined in audit.joined
+        if joined.verdict is verdict
     )
     return (
         f'<section id="job-{verdict.number}"><h3>{text(verdict.job.job)}</h3><dl>{rows}</dl>{drawn}{more}'
@@ -157,8 +159,8 @@ def _notes(audit: Audit) -> str:
     found = [f"left out: {line}" for line in audit.problems.missing] + audit.problems.notes
     items = "".join(f"<li>{text(line)}</li>" for line in found)
     about = (
-        "<p>Utilization is the share of time in which any kernel ran, so that one busy thread shows as 100%; SM activity,"
-        " where there is any, is the better figure. Time without samples is in no figure but “seen”.</p>"
+        "<p>Utilization is the share of time in which any kernel ran, so that one busy thread shows as 100%; SM"
+        " activity, where there is any, is the better figure. Time without samples is in no figure but “seen”.</p>"
     )
     return f"<h2>Worth knowing</h2>{about}<ul>{items}</ul>" if items else f"<h2>Worth knowing</h2>{about}"
 

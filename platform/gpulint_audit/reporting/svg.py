@@ -66,8 +66,8 @@ def heat_map(found: dict[str, dict[str, tuple[float, float]]]) -> str:
                 continue
             about = f"{queue or '-'} {day}: {wasted / seen:.0%} of {seen:,.1f} GPU-hours wasted"
             parts.append(
-                f'<rect class="heat" fill-opacity="{0.06 + 0.94 * wasted / seen:.2f}" x="{left + column * side}" y="{y}"'
-                f' width="{side - 2}" height="{side - 2}"><title>{_text(about)}</title></rect>'
+                f'<rect class="heat" fill-opacity="{0.06 + 0.94 * wasted / seen:.2f}" x="{left + column * side}"'
+                f' y="{y}" width="{side - 2}" height="{side - 2}"><title>{_text(about)}</title></rect>'
             )
     for column in range(0, len(days), 7):
         parts.append(f'<text x="{left + column * side}" y="13">{days[column][5:]}</text>')

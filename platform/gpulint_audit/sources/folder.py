@@ -96,8 +96,9 @@ def _rows(path: Path, mapping: columns.TableMapping | None) -> Iterator[tuple[in
 
 
 def _opened(path: Path) -> io.TextIOWrapper:
-    raw = gzip.open(path, "rb") if path.name.endswith(".gz") else path.open("rb")
-    return io.TextIOWrapper(raw, encoding="utf-8-sig", newline="")  # type: ignore[arg-type]
+    if path.name.endswith(".gz"):
+        return io.TextIOWrapper(gzip.GzipFile(path), encoding="utf-8-sig", newline="")
+    return path.open(encoding="utf-8-sig", newline="")
 
 
 def _parquet_rows(path: Path) -> Iterable[Mapping[str, Any]]:

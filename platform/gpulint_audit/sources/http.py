@@ -77,7 +77,9 @@ class Server:
                     raise QueryFailed(_said(error)) from error
                 time.sleep(self._pause_s * attempt)
             except urllib.error.URLError as error:
-                raise QueryFailed(f"cannot be reached ({getattr(error.reason, 'strerror', None) or error.reason})") from error
+                raise QueryFailed(
+                    f"cannot be reached ({getattr(error.reason, 'strerror', None) or error.reason})"
+                ) from error
             except (OSError, EOFError) as error:
                 raise QueryFailed(f"the connection broke ({error or type(error).__name__})") from error
             except ValueError as error:

@@ -101,10 +101,9 @@ class _Reader:
                     self._without_job += 1
                     continue
                 for at, value in series["values"]:
-                    if start < float(at) <= end and math.isfinite(number := float(value)):
-                        # DCGM has a value for "not available" that is far above any figure.
-                        if number < 1e15:
-                            rows.setdefault((*place, float(at)), {})[column] = number * factor
+                    # DCGM has a value for "not available" that is far above any figure.
+                    if start < float(at) <= end and float(value) < 1e15:
+                        rows.setdefault((*place, float(at)), {})[column] = float(value) * factor
         for (job, node, gpu, at), row in rows.items():
             self._add(job, node, gpu, at, row)
 

@@ -42,8 +42,8 @@ def _job(name: str, recording: Any) -> Job:
     state = "" if recording.exit_code is None else "COMPLETED" if recording.exit_code == 0 else "FAILED"
     kinds = dict.fromkeys(gpu.name for gpu in recording.gpus)
     return Job(
-        name, recording.started, end, gpus=float(len(recording.gpus)), state=state, command=shlex.join(recording.command),
-        workdir=recording.cwd, gpu_type=", ".join(kinds),
+        name, recording.started, end, gpus=float(len(recording.gpus)), state=state,
+        command=shlex.join(recording.command), workdir=recording.cwd, gpu_type=", ".join(kinds),
     )  # fmt: skip
 
 
@@ -71,7 +71,8 @@ def _add_samples(samples: Samples, name: str, recording: Any) -> None:
                 "gpu": f"{gpu.uuid or gpu.index}" + (f" {gpu.mig}" if gpu.mig else ""),
                 "gpu_utilization": sample.utilization if sample.utilization is not None else sample.sm_activity,
                 "sm_activity": sample.sm_activity, "gpu_memory_bytes": sample.memory_used_bytes,
-                "gpu_memory_total_bytes": gpu.memory_bytes or None, "cpu_utilization": None if cpu is None else min(cpu, 1.0),
+                "gpu_memory_total_bytes": gpu.memory_bytes or None,
+                "cpu_utilization": None if cpu is None else min(cpu, 1.0),
                 "memory_bytes": memory, "power_w": sample.power_w, "energy_j": sample.energy_j,
             }
         )  # fmt: skip

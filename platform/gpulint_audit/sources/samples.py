@@ -166,7 +166,8 @@ class Reader:
         if not seen["timestamp_known"]:
             where = self._line(path, raw, lambda rows: rows.timestamp.isnull())
             raise AuditError(
-                f"{where}: no time can be read: use Unix seconds or ISO 8601; pass --timezone for times without an offset"
+                f"{where}: no time can be read: use Unix seconds or ISO 8601;"
+                " pass --timezone for times without an offset"
             )  # fmt: skip
         for name in ("timestamp", "job"):
             if lacking := seen["rows"] - seen[f"{name}_known"]:
@@ -228,7 +229,7 @@ class Reader:
         return kept.mutate(**seen)
 
 
-@ibis.udf.scalar.builtin(name="epoch", signature=((dt.Timestamp("UTC"),), dt.float64))
+@ibis.udf.scalar.builtin(name="epoch", signature=((dt.Timestamp("UTC"),), dt.float64))  # type: ignore[untyped-decorator]
 def _duckdb_epoch(moment: Any) -> Any:
     """DuckDB's own, as Ibis' epoch_seconds takes UTC for the session's time zone and has no fractions."""
 

@@ -20,6 +20,7 @@ from gpulint_audit.tables import Tables
 
 _GPU = re.compile(r"(?:^|,)gres/gpu(?::(?P<kind>[^=,]+))?=(?P<count>\d+)")
 _NEEDED = ("JobIDRaw", "JobID", "Start")
+_FIELDS = "job user queue submit start end gpus state name command workdir gpu_type"
 _FORMAT = "JobID,User,Partition,Submit,Start,End,ReqTRES,AllocTRES,State,JobName,SubmitLine,WorkDir"
 
 
@@ -33,8 +34,7 @@ def load(source: str, timezone: str | None, problems: Problems) -> Tables:
     if not text.strip():
         raise AuditError(f"{name}: empty; pipe the output of sacct --json, or sacct --parsable2 --format {_FORMAT}")
     rows = _of_json(name, text) if text.lstrip().startswith("{") else _of_lines(name, text)
-    columns = {field: Column(field) for field in
-               ("job", "user", "queue", "submit", "start", "end", "gpus", "state", "name", "command", "workdir", "gpu_type")}  # fmt: skip
+    columns = {field: Column(field) for field in _FIELDS.split()}
     reader = RowReader(name, TableMapping((), columns), times.zone(timezone), problems)
     return Tables([job for job in reader.jobs(rows) if job.gpus], None, [name])
 
