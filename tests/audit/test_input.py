@@ -169,3 +169,21 @@ def test_other_bounds_give_other_answers(folder: Path, audit: Audit) -> None:
     # The busy GPU has 8 of 16 GB to spare for 300 s, and all of it for the next 300 s; the other one for 600 s.
     phases = answer["jobs"][0]["stable_phases"]
     assert (phases["t480_m4"], phases["t480_m8"], phases["t240_m8"]) == (1200.0, 600.0, 900.0)
+
+
+def test_a_counter_of_energy_that_is_reset_counts_on_from_zero(folder: Path, audit: Audit) -> None:
+    head = SAMPLES.replace("\n", ",energy_j\n")
+    _samples(folder, "1000,a,0,1,0,500", "1015,a,0,1,0,3500", "1030,a,0,0,0,100", "1045,a,0,0,0,400", head=head)
+    _, answer, _ = audit(folder)
+    (job,) = answer["jobs"]
+    assert job["energy_kwh"] == pytest.approx((3000 + 100 + 300) / 3.6e6)
+    assert job["idle_energy_kwh"] == pytest.approx(300 / 3.6e6)
+
+
+def test_energy_is_power_over_time_and_gaps_have_none(folder: Path, audit: Audit) -> None:
+    head = SAMPLES.replace("\n", ",power_w\n")
+    _samples(folder, "1000,a,0,1,0,300", "1015,a,0,0,0,100", "1400,a,0,1,0,300", "1415,a,0,1,0,300", head=head)
+    _, answer, _ = audit(folder)
+    (job,) = answer["jobs"]
+    assert job["energy_kwh"] == pytest.approx((300 * 45 + 100 * 15) / 3.6e6)
+    assert (job["coverage"], job["idle_at_end_seconds"]) == (pytest.approx(60 / 1200), 0.0)

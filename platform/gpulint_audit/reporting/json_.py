@@ -102,9 +102,9 @@ def _cell(value: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """Values as JSON has them: no infinities, six significant digits behind what is measured."""
+    """Values as JSON has them: no infinities, and no digits that are rounding errors."""
     if isinstance(value, float):
-        return (round(value, 9) if abs(value) < 1e6 else value) if math.isfinite(value) else None
+        return float(f"{value:.15g}") if math.isfinite(value) else None
     if isinstance(value, dict):
         return {str(key): _plain(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
