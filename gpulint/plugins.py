@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import argparse
 
 GROUP = "gpulint"
-FIRST_PARTY = ("gpulint_rules", "gpulint_fixers", "gpulint_probe", "gpulint_gate")
+FIRST_PARTY = ("gpulint_rules", "gpulint_fixers", "gpulint_probe", "gpulint_gate", "gpulint_audit")
 _MOST = 10_000
 """Most rules, and most fixers, of one plugin."""
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-FOLDERS = ("gpulint", "rules", "fixers", "runtime_probe", "scripts")
+FOLDERS = ("gpulint", "rules", "fixers", "runtime_probe", "platform", "scripts")
 MAX_MODULE, MAX_FUNCTION = 350, 50
 LONG = {
     ("runtime_probe/gpulint_probe/estimator/cli.py", "add_parser"): "one statement for each option",

@@ -62,7 +62,7 @@ def test_the_language_server_needs_no_extra_and_the_others_are_apart(metadata: M
     required = metadata.get_all("Requires-Dist") or []
     plain = {text.split(">")[0] for text in required if "extra ==" not in text}
     assert {"pygls", "lsprotocol"} <= plain
-    assert not {"torch", "psutil", "nvidia-ml-py"} & plain
+    assert not {"torch", "psutil", "nvidia-ml-py", "duckdb", "pyarrow"} & plain
     of_extra = {
         name: {text.split(">")[0] for text in required if f"extra == '{name}'" in text}
         for name in ("estimate", "gate", "probe")
@@ -72,7 +72,7 @@ def test_the_language_server_needs_no_extra_and_the_others_are_apart(metadata: M
         "gate": {"aiohttp", "pebble", "prometheus-client"},
         "probe": {"nvidia-ml-py", "psutil"},
     }
-    assert set(metadata.get_all("Provides-Extra") or []) == {"estimate", "gate", "probe", "dev", "fuzz"}
+    assert set(metadata.get_all("Provides-Extra") or []) == {"audit", "estimate", "gate", "probe", "dev", "fuzz"}
 
 
 def test_it_works_from_the_wheel_alone(unpacked: Path, tmp_path: Path) -> None:

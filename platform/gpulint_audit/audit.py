@@ -1,0 +1,92 @@
+"""One audit: from sources to verdicts and sums."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from gpulint_audit import engine, pseudonyms
+from gpulint_audit.errors import AuditError, Problems
+from gpulint_audit.parameters import Parameters
+from gpulint_audit.tables import Tables
+from gpulint_audit.totals import Prices, grouped, heat_map, totals
+from gpulint_audit.verdicts import Verdict, verdicts
+
+
+@dataclass
+class Audit:
+    """What all reports are made from."""
+
+    verdicts: list[Verdict]
+    parameters: Parameters
+    prices: Prices
+    problems: Problems
+    sources: list[str] = field(default_factory=list)
+    samples: int = 0
+    joined: list[Any] = field(default_factory=list)
+    """Worst jobs with the findings in their code (:mod:`gpulint_audit.join`)."""
+    baseline: dict[str, Any] | None = None
+    """Comparison with an earlier period (:mod:`gpulint_audit.comparison`)."""
+
+    @property
+    def totals(self) -> dict[str, Any]:
+        return totals(self.verdicts, self.parameters, self.prices)
+
+    def groups(self, by: str) -> list[dict[str, Any]]:
+        return grouped(self.verdicts, by, self.prices)
+
+    def heat_map(self) -> dict[str, dict[str, tuple[float, float]]]:
+        return heat_map(self.verdicts)
+
+    def worst(self, count: int) -> list[Verdict]:
+        """Jobs with the most wasted GPU time; none without waste."""
+        ranked = sorted(self.verdicts, key=lambda verdict: (-verdict.wasted_s, verdict.job.job))
+        return [verdict for verdict in ranked[:count] if verdict.wasted_s > 0]
+
+
+def audit(
+    connection: Any,
+    tables: Tables,
+    problems: Problems,
+    parameters: Parameters,
+    prices: Prices,
+    *,
+    pseudonym_key: bytes | None = None,
+) -> Audit:
+    """Answer all definitions for all jobs. Raises AuditError if there is nothing to say."""
+    if not tables.jobs:
+        raise AuditError(f"no jobs in {', '.join(tables.sources) or 'the source'}")
+    answers = engine.answer(connection, tables, parameters)
+    _report_samples(answers, tables, problems, parameters)
+    found = verdicts(answers, parameters)
+    if not found:
+        raise AuditError("no job lived in this period; check --since and --until")
+    if pseudonym_key is not None:
+        hide = pseudonyms.Pseudonyms(pseudonym_key)
+        found = [replace(verdict, job=hide.job(verdict.job)) for verdict in found]
+    return Audit(found, parameters, prices, problems, tables.sources, answers.samples)
+
+
+def _report_samples(answers: engine.Answers, tables: Tables, problems: Problems, parameters: Parameters) -> None:
+    bounded = parameters.since > float("-inf") or parameters.until < float("inf")
+    if answers.orphans and not bounded:
+        problems.notes.append(f"{_samples(answers.orphans)} of jobs that are not in the table of jobs are left out")
+    rows: Sequence[dict[str, Any]] = [row for series in answers.series.values() for row in series.values()]
+    double = sum(row.get("duplicates") or 0 for row in rows)
+    if not double:
+        return
+    conflicts = sum(row.get("conflicts") or 0 for row in rows)
+    first = tables.first_duplicate()
+    text = f"{first + ': ' if first else ''}{_samples(double)} of a GPU at a time that has one already"
+    if conflicts:
+        problems.missing.append(
+            f"{text}, {conflicts} with another utilization: the highest counts"
+            " (do jobs span nodes without a column node?)"
+        )
+    else:
+        problems.notes.append(f"{text}: counted once")
+
+
+def _samples(count: int) -> str:
+    return "1 sample" if count == 1 else f"{count} samples"

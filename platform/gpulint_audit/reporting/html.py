@@ -1,0 +1,175 @@
+"""The audit as one self-contained page: overview, heat map, distributions, rankings, and a part for each of the worst
+jobs with its timeline. No scripts, nothing is loaded; names are escaped."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from html import escape
+from importlib import resources
+from typing import Any
+
+from gpulint.escaping import printable
+from gpulint_audit.audit import Audit
+from gpulint_audit.reporting.svg import bars, heat_map, histogram, timeline
+from gpulint_audit.reporting.text import definitions, headline, mostly
+from gpulint_audit.reporting.words import CAUSES, hours, percent, seconds
+from gpulint_audit.timelines import timelines
+from gpulint_audit.verdicts import Verdict
+
+MOST_JOBS = 50
+_MOST_ROWS = 20
+_MOST_GPUS = 16
+
+
+def render(audit: Audit, by: list[str], connection: Any) -> str:
+    """The page; ``connection`` has the samples for the timelines."""
+    worst = audit.worst(MOST_JOBS)
+    lines = timelines(connection, worst, audit.parameters)
+    parts = [
+        _overview(audit), _causes(audit), _heat_map(audit), _distributions(audit),
+        *(_ranking(audit, name) for name in by), _definitions(audit), _baseline(audit), _ranked_jobs(audit, worst),
+        *(_job(audit, verdict, lines.get(verdict.number, {})) for verdict in worst), _notes(audit),
+    ]  # fmt: skip
+    style = (resources.files("gpulint_audit") / "reporting" / "page.css").read_text(encoding="utf-8")
+    policy = "default-src 'none'; style-src 'unsafe-inline'"
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>GPU audit</title>\n<style>\n{style}</style>\n</head>\n<body>\n<main>\n"
+        + "\n".join(part for part in parts if part)
+        + "\n</main>\n</body>\n</html>\n"
+    )
+
+
+def text(value: object) -> str:
+    """A name or figure as HTML shows it: nothing in it is markup, and nothing is hidden."""
+    return escape(printable(str(value)))
+
+
+def _overview(audit: Audit) -> str:
+    first, *rest = headline(audit)
+    warning = f'<p class="warning">{text(first)}</p>' if audit.problems.partial else f"<p>{text(first)}</p>"
+    start, end = min(v.start for v in audit.verdicts), max(v.end for v in audit.verdicts)
+    sources = ", ".join(audit.sources[:3]) + (f" and {len(audit.sources) - 3} more" if len(audit.sources) > 3 else "")
+    period = f"{_time(start)} to {_time(end)}; {audit.samples:,} samples of {sources}"
+    return f"<h1>GPU audit</h1>{warning}" + "".join(f"<p>{text(line)}</p>" for line in [*rest, period])
+
+
+def _causes(audit: Audit) -> str:
+    totals = audit.totals
+    rows = [(CAUSES[cause], lost, hours(lost)) for cause, lost in totals["causes"].items() if lost > 0]
+    return f"<h2>Where GPU time went unused</h2><p>GPU-hours by cause</p>{bars(rows)}" if rows else ""
+
+
+def _heat_map(audit: Audit) -> str:
+    found = audit.heat_map()
+    if not any(found.values()):
+        return ""
+    return (
+        "<h2>Waste by day and queue</h2><p>Share of the GPU time that passed without activity (UTC); days without"
+        f" samples are empty.</p>{heat_map(found)}"
+    )
+
+
+def _distributions(audit: Audit) -> str:
+    known = [verdict.utilization for verdict in audit.verdicts if verdict.utilization is not None]
+    if not known:
+        return ""
+    weights = [verdict.seen_s / 3600 for verdict in audit.verdicts if verdict.utilization is not None]
+    return (
+        "<h2>Utilization of jobs</h2><div class='pair'>"
+        f"<figure>{histogram(known, [1.0] * len(known), 'jobs')}<figcaption>jobs by U</figcaption></figure>"
+        f"<figure>{histogram(known, weights, 'GPU-hours')}<figcaption>GPU-hours by U</figcaption></figure></div>"
+    )
+
+
+def _ranking(audit: Audit, by: str) -> str:
+    rows = audit.groups(by)
+    body = [
+        [text(row[by] if row[by] != "" else "-"), row["jobs"], hours(row["gpu_hours"]), percent(row["coverage"]),
+         percent(row["utilization"]), hours(row["wasted_gpu_hours"])]
+        for row in rows[:_MOST_ROWS]
+    ]  # fmt: skip
+    more = f"<p>and {len(rows) - _MOST_ROWS} more</p>" if len(rows) > _MOST_ROWS else ""
+    head = [by, "jobs", "GPU-hours", "seen", "utilization", "wasted GPU-hours"]
+    return f"<h2>By {text(by)}</h2>{_table(head, body)}{more}"
+
+
+def _definitions(audit: Audit) -> str:
+    body: list[list[object]] = [[text(name), value] for name, value in definitions(audit)]
+    return "<h2>By the definitions of the studies</h2>" + _table(["", "share"], body) if body else ""
+
+
+def _baseline(audit: Audit) -> str:
+    if audit.baseline is None:
+        return ""
+    from gpulint_audit.comparison import lines
+
+    items = "".join(f"<li>{text(line)}</li>" for line in lines(audit.baseline))
+    return f"<h2>Against the baseline</h2><ul>{items}</ul>"
+
+
+def _ranked_jobs(audit: Audit, worst: list[Verdict]) -> str:
+    body: list[list[object]] = [
+        [f'<a href="#job-{verdict.number}">{text(verdict.job.job)}</a>', text(verdict.job.user or "-"),
+         f"{verdict.gpus:g}", percent(verdict.utilization), hours(verdict.wasted_s / 3600), text(mostly(verdict))]
+        for verdict in worst
+    ]  # fmt: skip
+    head = ["job", "user", "GPUs", "U", "wasted GPU-hours", "mostly"]
+    return f"<h2>Jobs that waste most</h2>{_table(head, body)}" if body else ""
+
+
+def _job(audit: Audit, verdict: Verdict, lines: dict[tuple[str, str], list[dict[str, Any]]]) -> str:
+    facts = verdict.facts
+    known: list[tuple[str, object]] = [
+        ("user, queue", f"{verdict.job.user or '-'}, {verdict.job.queue or '-'}"),
+        ("life", f"{_time(verdict.start)}, {seconds(verdict.seconds)}"),
+        ("GPUs", f"{verdict.gpus:g}, never used: {facts['never_used_gpus']}, unknown: {facts['unknown_gpus']}"),
+        ("U", percent(facts["mean_utilization"])),
+        ("SM activity", percent(facts["mean_sm_activity"])),
+        ("seen", percent(verdict.coverage)),
+        ("idle at start, end", f"{seconds(facts['idle_at_start_seconds'])}, {seconds(facts['idle_at_end_seconds'])}"),
+        ("idle slots", f"{facts['idle_slots'] if facts['idle_slots'] is not None else '?'},"
+         f" {seconds(facts['idle_slot_seconds'])} over all GPUs"),
+        ("mostly", mostly(verdict)),
+        *((("command", verdict.job.command),) if verdict.job.command else ()),
+    ]  # fmt: skip
+    rows = "".join(f"<dt>{text(name)}</dt><dd>{text(value)}</dd>" for name, value in known)
+    drawn = "".join(
+        f"<figure>{timeline(row)}<figcaption>{text(f'{node} ' if node else '')}GPU {text(gpu)}</figcaption></figure>"
+        for (node, gpu), row in sorted(lines.items())[:_MOST_GPUS]
+    )
+    more = f"<p>and {len(lines) - _MOST_GPUS} more GPUs</p>" if len(lines) > _MOST_GPUS else ""
+    unseen = "".join(f"<li>{text(reason)}</li>" for reason in facts["unseen"])
+    code = "".join(
+        "".join(f"<li>{text(line)}</li>" for line in joined.lines())
+        for joined in audit.joined
+        if joined.verdict is verdict
+    )
+    return (
+        f'<section id="job-{verdict.number}"><h3>{text(verdict.job.job)}</h3><dl>{rows}</dl>{drawn}{more}'
+        + (f"<h4>In its code</h4><ul>{code}</ul>" if code else "")
+        + (f"<h4>Not seen</h4><ul>{unseen}</ul>" if unseen else "")
+        + "</section>"
+    )
+
+
+def _notes(audit: Audit) -> str:
+    found = [f"left out: {line}" for line in audit.problems.missing] + audit.problems.notes
+    items = "".join(f"<li>{text(line)}</li>" for line in found)
+    about = (
+        "<p>Utilization is the share of time in which any kernel ran, so that one busy thread shows as 100%; SM"
+        " activity, where there is any, is the better figure. Time without samples is in no figure but “seen”.</p>"
+    )
+    return f"<h2>Worth knowing</h2>{about}<ul>{items}</ul>" if items else f"<h2>Worth knowing</h2>{about}"
+
+
+def _table(head: list[str], body: list[list[object]]) -> str:
+    first = "".join(f"<th>{text(name)}</th>" for name in head)
+    rows = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in body)
+    return f"<div class='wide'><table><thead><tr>{first}</tr></thead><tbody>{rows}</tbody></table></div>"
+
+
+def _time(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M UTC")

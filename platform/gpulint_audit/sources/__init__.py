@@ -1,0 +1,1 @@
+"""Where jobs and samples come from: folders, Prometheus, Slurm, recordings of the probe."""

@@ -1,0 +1,220 @@
+"""What people and programs get to read."""
+
+from __future__ import annotations
+
+import csv
+import html.parser
+import io
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("duckdb")
+pytest.importorskip("ibis")
+
+from gpulint.cli import main
+from tests.audit.conftest import JOBS
+
+Audit = Callable[..., tuple[int, Any, str]]
+EXAMPLE = Path(__file__).parent.parent.parent / "examples" / "one-gpu-of-two" / "wasteful"
+
+
+def _text(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
+    assert main(["audit", *map(str, arguments)]) == 0
+    return capsys.readouterr().out
+
+
+def test_the_summary_says_what_was_wasted_and_why(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = _text(capsys, folder, "--price", "2", "--currency", "EUR")
+    assert "1 job, 0.33 GPU-hours; samples cover 100.0%" in out
+    assert "GPU utilization 20.0%; 0.25 GPU-hours without any activity, worth 0.50 EUR" in out
+    assert "GPUs that are never used" in out
+    assert "1 of 2 GPUs never used" in out
+
+
+def test_causes_add_up_to_what_was_lost(folder: Path, audit: Audit) -> None:
+    _, answer, _ = audit(folder, "--by", "user,week,gpus")
+    totals = answer["totals"]
+    assert sum(totals["causes"].values()) == pytest.approx(totals["lost_gpu_hours"])
+    assert totals["lost_gpu_hours"] == pytest.approx(totals["seen_gpu_hours"] * (1 - totals["utilization"]))
+    assert [row["week"] for row in answer["groups"]["week"]] == ["1970-W01"]
+    unused = totals["unused_gpu_time"]["other"]
+    assert (unused["idle_slots_of_own"], unused["never_used_of_own"], unused["together_of_all"]) == (0.25, 0.5, 0.75)
+
+
+def test_the_table_is_no_formula(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "jobs.csv").write_text(f"{JOBS}a,=1+1,q,940,1000,1600,2,train,,,\n")
+    (row,) = csv.DictReader(io.StringIO(_text(capsys, folder, "--output-format", "csv")))
+    assert (row["user"], row["mean_utilization"]) == ("'=1+1", "0.2")
+
+
+class _Page(html.parser.HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.text = ""
+        self.links: set[str] = set()
+        self.names: set[str] = set()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        for name, value in attrs:
+            if name in ("href", "src"):
+                self.links.add(value or "")
+            if name == "id":
+                self.names.add(f"#{value}")
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def test_the_page_is_self_contained_and_escapes_names(folder: Path) -> None:
+    evil = "<script>alert(1)</script>"
+    row = f'a,"{evil}",<b>q,940,1000,1600,2,train,COMPLETED,python "" onload=x,\u202e\n'
+    (folder / "jobs.csv").write_text(JOBS + row, encoding="utf-8")
+    assert main(["audit", str(folder), "-o", str(folder / "audit.html")]) == 0
+    text = (folder / "audit.html").read_text(encoding="utf-8")
+    page = _Page()
+    page.feed(text)
+    assert not page.tags & {"script", "b", "img", "link", "iframe"}
+    assert evil in page.text
+    assert "\u202e" not in text
+    assert page.links <= page.names, "nothing outside the page"
+    assert "prefers-color-scheme: dark" in text
+    for heading in (
+        "Waste by day and queue",
+        "Utilization of jobs",
+        "By user",
+        "Jobs that waste most",
+        "idle at start, end",
+    ):
+        assert heading in page.text
+
+
+def test_messages_go_to_users_with_waste(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = _text(capsys, folder, "--output-format", "digest")
+    assert "To: ann\nSubject: 0.25 of your 0.33 GPU-hours were idle" in out
+    assert "a, since 1970-01-01 00:16 UTC: 2 GPUs, 20.0% used, 0.25 GPU-hours idle; 1 of 2 GPUs never used" in out
+    template = folder / "mine.txt"
+    template.write_text("Dear $user, $wasted_share of $costs\n")
+    assert main(["audit", str(folder), "--output-format", "digest", "--template", str(template)]) == 2
+    assert "mine.txt: unknown placeholder $costs; known are advice" in capsys.readouterr().err
+
+
+def test_pseudonyms_hide_names_everywhere(folder: Path, audit: Audit, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GPULINT_AUDIT_KEY", "k")
+    first = audit(folder, "--pseudonyms")[1]
+    assert '"ann"' not in json.dumps(first)
+    assert first["jobs"][0]["user"].startswith("user-")
+    assert audit(folder, "--pseudonyms")[1]["jobs"] == first["jobs"]
+    monkeypatch.setenv("GPULINT_AUDIT_KEY", "other")
+    assert audit(folder, "--pseudonyms")[1]["jobs"][0]["user"] != first["jobs"][0]["user"]
+
+
+def test_two_periods_are_compared(folder: Path, audit: Audit) -> None:
+    _, answer, _ = audit(folder, "--since", "1300", "--baseline", "1000", "1300")
+    before, after = answer["baseline"]["before"], answer["baseline"]["after"]
+    assert (before["wasted_share"], after["wasted_share"]) == (0.5, 1.0)
+    assert answer["baseline"]["users"] == [{"user": "ann", "before": 0.5, "after": 1.0, "change": 0.5}]
+
+
+def test_findings_stand_beside_the_waste_that_they_explain(folder: Path, audit: Audit) -> None:
+    _, answer, _ = audit(folder, "--code", EXAMPLE)
+    (joined,) = answer["code"]
+    assert joined["agrees"] is True
+    assert [finding["code"] for finding in joined["explained"]["never_used"]] == ["GPU413"]
+    jobs = (folder / "jobs.csv").read_text()
+    (folder / "jobs.csv").write_text(jobs.replace("python train.py", "bash run.sh"))
+    (folder / "code.csv").write_text(f"match,path\n*/ann/*,{EXAMPLE.parent / 'repaired'}\n")
+    (joined,) = audit(folder, "--code", folder / "code.csv")[1]["code"]
+    assert (joined["agrees"], joined["explained"]["never_used"]) == (False, [])
+    (folder / "code.csv").write_text("match,path\nsomething,.\n")
+    (joined,) = audit(folder, "--code", folder / "code.csv")[1]["code"]
+    assert (joined["agrees"], joined["note"]) == (None, "no checkout of its code is known: see --code")
+
+
+def test_code_is_never_run(folder: Path, audit: Audit) -> None:
+    (folder / "code").mkdir()
+    (folder / "code" / "train.py").write_text(f"open({str(folder / 'ran')!r}, 'w')\n")
+    audit(folder, "--code", folder / "code")
+    assert not (folder / "ran").exists()
+
+
+def _get(url: str) -> str:
+    with urllib.request.urlopen(url, timeout=5) as answer:
+        text: str = answer.read().decode()
+    return text
+
+
+def _await(condition: Callable[[], bool]) -> bool:
+    for _ in range(600):
+        if condition():
+            return True
+        time.sleep(0.1)
+    return False
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs signals")
+@pytest.mark.skipif(shutil.which("prometheus") is None, reason="Prometheus is not installed")
+def test_prometheus_alerts_on_the_exporters_verdicts(tmp_path: Path, folder: Path) -> None:
+    now = int(time.time())
+    (folder / "jobs.csv").write_text(f'{JOBS}"odd ""name""\\x",ann,q1,{now - 8000},{now - 7200},,2,train,RUNNING,,\n')
+    rows = [
+        f'{now - 7200 + 60 * i},"odd ""name""\\x",{gpu},{0.8 if i < 10 and gpu == 0 else 0},0\n'
+        for i in range(118)
+        for gpu in (0, 1)
+    ]
+    (folder / "samples.csv").write_text("timestamp,job,gpu,gpu_utilization,gpu_memory_bytes\n" + "".join(rows))
+    command = [sys.executable, "-m", "gpulint", "audit", "watch", str(folder), "--listen", "127.0.0.1:0", "--every", "1",
+               "--write-rules", str(tmp_path / "rules")]  # fmt: skip
+    watch = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    assert watch.stderr is not None
+    prometheus = None
+    try:
+        line = next(line for line in watch.stderr if line.startswith("serving"))
+        address = line.split("http://")[1].split("/")[0]
+        assert _await(lambda: "gpulint_job_never_used_gpus{" in _get(f"http://{address}/metrics"))
+        subprocess.run(
+            ["promtool", "check", "rules", tmp_path / "rules" / "alerts.yml"], check=True, capture_output=True
+        )
+        subprocess.run(["promtool", "check", "metrics"], input=_get(f"http://{address}/metrics"), text=True, check=True)
+        (tmp_path / "prometheus.yml").write_text(
+            "global: {scrape_interval: 1s, evaluation_interval: 1s}\nrule_files: [rules/alerts.yml]\n"
+            f"scrape_configs: [{{job_name: audit, static_configs: [{{targets: ['{address}']}}]}}]\n"
+        )
+        port = int(address.split(":")[1]) + 1
+        with (tmp_path / "log").open("wb") as log:
+            prometheus = subprocess.Popen(
+                ["prometheus", "--config.file=prometheus.yml", f"--web.listen-address=127.0.0.1:{port}"],
+                cwd=tmp_path, stdout=log, stderr=log,
+            )  # fmt: skip
+
+        def firing() -> bool:
+            try:
+                alerts = json.loads(_get(f"http://127.0.0.1:{port}/api/v1/alerts"))["data"]["alerts"]
+            except OSError:
+                return False
+            names = {
+                alert["labels"]["alertname"] for alert in alerts if alert["labels"].get("job_name") == 'odd "name"\\x'
+            }
+            return names >= {"GpuHeldIdleAfterActivity", "GpuNeverUsed"}
+
+        assert _await(firing), (tmp_path / "log").read_text()[-2000:]
+    finally:
+        if prometheus is not None:
+            prometheus.terminate()
+            prometheus.wait(30)
+        watch.send_signal(signal.SIGTERM)
+        assert watch.wait(60) == 0
+        watch.stderr.close()
+    dashboard = json.loads((tmp_path / "rules" / "dashboard.json").read_text())
+    assert dashboard["title"] == "GPU audit"
