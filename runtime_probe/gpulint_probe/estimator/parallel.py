@@ -35,7 +35,7 @@ def parallelise(trace: Trace, model: torch.nn.Module, strategy: str, gpus: int) 
     if gpus == 1:
         return trace
     sharded = _SHARDED[strategy]
-    result = Trace([], trace.calls, trace.workspaces, dict(trace.categories), list(trace.notes))
+    result = Trace([], trace.calls, trace.workspaces, dict(trace.categories), list(trace.notes), trace.work, trace.steps)
     result.note(f"{strategy} over {gpus} GPUs: shards and communication buffers are computed, not traced")
     start = next((i for i, (_, _, call) in enumerate(trace.events) if trace.calls[call].phase != "setup"), 0)
     for index, (key, size, call) in enumerate(trace.events):

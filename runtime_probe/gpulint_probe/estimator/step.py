@@ -30,6 +30,7 @@ def trace_training(job: Job, batch_size: int, iterations: int = 2) -> Trace:
         loss: Any = None
         for _ in range(iterations):
             tracer.phase = "optimizer"
+            tracer.begin_step()
             job.optimizer.zero_grad()
             for _ in range(min(job.accumulation, 2)):
                 batch = _batch(job, batch_size, tracer)
@@ -52,6 +53,7 @@ def trace_evaluation(job: Job, batch_size: int) -> Trace:
     with _traced(job, train=False) as (tracer, cast), torch.no_grad():
         output: Any = None
         for _ in range(2):
+            tracer.begin_step()
             args, kwargs, target = _batch(job, batch_size, tracer)
             tracer.phase = "forward"
             output = job.model(*args, **kwargs)
