@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import torch
 
 from gpulint_probe.estimator import baselines
 from gpulint_probe.estimator.allocator import OutOfMemory
-from gpulint_probe.estimator.cards import Card, card_by_name, card_of_memory
+from gpulint_probe.estimator.cards import Card, card_by_name, card_of_memory, default_context
 from gpulint_probe.estimator.checkpointing import enable_checkpointing
 from gpulint_probe.estimator.errors import EstimateError
 from gpulint_probe.estimator.inputs import batch_from_example, batch_from_specs, channels_last, floating_as, parse_input
@@ -38,7 +38,7 @@ class Request:
     precision: str = "fp32"
     loss: str = "auto"
     grad_accumulation: int = 1
-    activation_checkpointing: bool = False
+    activation_checkpointing: str | bool = ""
     channels_last: bool = False
     data_parallel: str = ""
     gpus: int = 1
@@ -50,15 +50,19 @@ class Request:
     gpumemnet_model: str = ""
     program_args: tuple[str, ...] = ()
     """What the program that holds the factory finds in ``sys.argv`` after its own name."""
+    fsdp_wrap: str = ""
+    cuda: str = ""
+    image_size: int = 0
 
     def card(self) -> Card | None:
         """The card that the job shall fit on, with the context measured on the user's machine if one was given."""
         if self.gpu and self.memory:
             raise EstimateError("--gpu and --memory exclude each other")
         card = card_by_name(self.gpu) if self.gpu else card_of_memory(self.memory) if self.memory else None
-        if card is None or self.context is None:
+        if card is None:
             return card
-        return Card(card.name, card.total_bytes, self.context, "given")
+        context, source = (self.context, "given") if self.context is not None else default_context(self.cuda)
+        return replace(card, context_bytes=context, source=source)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +108,8 @@ def build_job(request: Request) -> Job:
         # Without "architectures" in the configuration that is the bare model, which has no head.
         notes.append(f"built {type(model).__name__} from the configuration")
     if request.activation_checkpointing:
-        enable_checkpointing(model)
+        mode = request.activation_checkpointing
+        enable_checkpointing(model, mode if isinstance(mode, str) else "full")
     if target.example is not None and not request.inputs:
         make_batch = batch_from_example(target.example)
     else:
@@ -138,6 +143,7 @@ def build_job(request: Request) -> Job:
         fused,
         request.gpus,
         request.data_parallel,
+        request.fsdp_wrap,
         notes,
     )
 
@@ -145,7 +151,7 @@ def build_job(request: Request) -> Job:
 def trace_job(job: Job, batch_size: int, training: bool = True) -> Trace:
     """Trace one size of the job, as one of its GPUs sees it."""
     trace = trace_training(job, batch_size) if training else trace_evaluation(job, batch_size)
-    return parallelise(trace, job.model, job.strategy, job.gpus) if job.strategy else trace
+    return parallelise(trace, job) if job.strategy else trace
 
 
 def estimate(target: str | Request, **options: Any) -> Estimate:
@@ -157,7 +163,7 @@ def estimate(target: str | Request, **options: Any) -> Estimate:
 def estimate_job(request: Request, job: Job, on_trace: Callable[[Trace], None] | None = None) -> Estimate:
     """As estimate, for a job already built; ``on_trace`` receives the trace (method "simulate")."""
     card = request.card()
-    context = request.context if request.context is not None else (card or card_of_memory(1)).context_bytes
+    context = request.context if request.context is not None else default_context(request.cuda)[0]
     if request.method != "simulate":
         total = baselines.estimate(request.method, job, request.gpumemnet_model)
         fitting = total <= card.total_bytes if card else None

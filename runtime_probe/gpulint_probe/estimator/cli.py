@@ -47,6 +47,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         help="shape of a sample: 3x224x224, tokens:512, mask=bool:512",
     )
     add("--batch-size", type=int, default=8)
+    add("--image-size", type=int, default=0, metavar="N", help="width and height of the images, for 3xNxN")
     add(
         "--optimizer",
         default="adamw",
@@ -59,9 +60,28 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     )
     add("--loss", default="auto", help="auto, cross-entropy, mse, bce, mean, output (default: auto)")
     add("--grad-accumulation", type=int, default=1, metavar="N")
-    add("--activation-checkpointing", action="store_true", help="recompute activations of the repeated blocks")
+    add(
+        "--activation-checkpointing",
+        action="store_const",
+        const="full",
+        default="",
+        help="recompute activations of the repeated blocks",
+    )
+    add(
+        "--checkpointing",
+        dest="activation_checkpointing",
+        metavar="MODE",
+        help="as --activation-checkpointing: full, selective (keeps attention and every second matrix product) or N,"
+        " every N-th block",
+    )
     add("--channels-last", action="store_true", help="model and images in channels_last layout")
     add("--data-parallel", default="", help="ddp, fsdp, zero1, zero2 or zero3; needs --gpus")
+    add(
+        "--fsdp-wrap",
+        default="",
+        metavar="UNIT",
+        help="what FSDP gathers at once: blocks, model, or names of module classes (default: blocks and single layers)",
+    )
     add("--gpus", type=int, default=1, metavar="N")
     add(
         "--model-arg",
@@ -78,6 +98,12 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     )
     add("--gpu", default="", help="card to fit, such as A100-40GB")
     add("--memory", metavar="SIZE", help="memory of the card to fit, such as 24GiB")
+    add(
+        "--cuda",
+        default="",
+        metavar="VERSION",
+        help="CUDA version of the job's driver, which decides the size of the context (default: 12 or newer)",
+    )
     add("--context", metavar="SIZE", help="memory of the CUDA context, or the word measure: on the GPU of this machine")
     add(
         "--suggest-batch",
@@ -177,7 +203,7 @@ def batch_sizes(arguments: Sequence[str]) -> BatchSizes:
     recomputed = 0
     if not request.activation_checkpointing:
         with contextlib.suppress(EstimateError):
-            recomputed = suggest_batch(dataclasses.replace(request, activation_checkpointing=True)).train_batch
+            recomputed = suggest_batch(dataclasses.replace(request, activation_checkpointing="full")).train_batch
     return BatchSizes(found.train_batch, found.eval_batch, card.name, request.target, recomputed)
 
 
@@ -212,7 +238,7 @@ def _savings(request: Request, estimate: Estimate) -> dict[str, int]:
     if request.precision in ("fp32", "tf32"):
         variants["bf16"] = replace(request, precision="bf16")
     if not request.activation_checkpointing:
-        variants["activation checkpointing"] = replace(request, activation_checkpointing=True)
+        variants["activation checkpointing"] = replace(request, activation_checkpointing="full")
     for name, variant in variants.items():
         try:
             savings[name] = estimate.reserved_bytes - estimate_request(variant).reserved_bytes
@@ -235,6 +261,7 @@ def _request(args: argparse.Namespace) -> Request:
         args.grad_accumulation, args.activation_checkpointing, args.channels_last, args.data_parallel, args.gpus,
         _model_arguments(args.model_arg), args.gpu, parse_size(args.memory) if args.memory else None,
         _context(args.context), args.method, args.gpumemnet_model, tuple(shlex.split(args.program_args)),
+        args.fsdp_wrap, args.cuda, args.image_size,
     )  # fmt: skip
 
 

@@ -13,6 +13,7 @@ from gpulint_probe.estimator.cuda_paths import CudaPaths
 from gpulint_probe.estimator.errors import CannotSimulate, EstimateError
 from gpulint_probe.estimator.inputs import Batch, tensors_in
 from gpulint_probe.estimator.job import Job
+from gpulint_probe.estimator.simulate import WEIGHT_COPIES
 from gpulint_probe.estimator.trace import ModuleStack, Trace, Tracer
 
 
@@ -71,7 +72,9 @@ def _traced(job: Job, train: bool) -> Iterator[tuple[Tracer, Autocast | None]]:
         job.optimizer.state.clear()
     stack = ModuleStack(job.model)
     tracer = Tracer(stack.current)
-    cast = Autocast(job.autocast_dtype) if job.autocast_dtype is not None else None
+    cast = None
+    if job.autocast_dtype is not None:
+        cast = Autocast(job.autocast_dtype, lambda copy: tracer.hold((copy,), WEIGHT_COPIES))
     tracer.hold_module(job.model)
     try:
         with ExitStack() as active:

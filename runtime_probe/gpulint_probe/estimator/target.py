@@ -91,12 +91,38 @@ def _unpack(text: str, result: Any) -> Target:
     optimizer = rest[1] if len(rest) > 1 else None
     if optimizer is not None and not isinstance(optimizer, torch.optim.Optimizer):
         raise EstimateError(f"{text} returns {type(optimizer).__name__} where an optimizer is expected")
-    before = list(model.named_parameters(remove_duplicate=False))
-    model.to("meta")
-    after = dict(model.named_parameters(remove_duplicate=False))
+    renewed = to_meta(model)
     if optimizer is not None:
-        rebind(optimizer, {id(old): after[name] for name, old in before})
+        rebind(optimizer, renewed)
     return Target(model, example, optimizer)
+
+
+def to_meta(model: torch.nn.Module) -> dict[int, torch.nn.Parameter]:
+    """Move a model to the meta device with its tied weights tied, which ``Module.to`` unties.
+
+    Returns the parameters that replaced others, by the id of the old one.
+    """
+    shared: dict[int, list[tuple[torch.nn.Module, str]]] = {}
+    before: dict[int, torch.nn.Parameter] = {}
+    for module in model.modules():
+        for name, parameter in module._parameters.items():
+            if parameter is not None:
+                shared.setdefault(id(parameter), []).append((module, name))
+                before[id(parameter)] = parameter
+    model.to("meta")
+    renewed = {}
+    for identity, places in shared.items():
+        first, name = places[0]
+        moved = first._parameters[name]
+        assert moved is not None
+        for module, other in places[1:]:
+            module._parameters[other] = moved
+        renewed[identity] = moved
+    _kept.extend(before.values())  # so that no other parameter gets one of these ids
+    return renewed
+
+
+_kept: list[torch.nn.Parameter] = []
 
 
 def _factory(place: str, name: str) -> Callable[..., Any]:

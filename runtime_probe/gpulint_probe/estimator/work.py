@@ -70,6 +70,14 @@ def _matmul(name: str, args: tuple[Any, ...], out: Any) -> tuple[Work, ...]:
     return (_product("matmul" if batch == 1 else "bmm", _moved([a, b, out]), a.element_size(), m, n, k, batch),)
 
 
+def _grouped_matmul(name: str, args: tuple[Any, ...], out: Any) -> tuple[Work, ...]:
+    a, b = args[0], args[1]
+    groups = max(b.size(0) if b.dim() == 3 else out.size(0), 1)
+    rows = a.size(0) if b.dim() == 3 else a.size(1)  # of all groups together; their sizes are data
+    m, k, n = (max(rows // groups, 1), a.size(-1), b.size(-1)) if b.dim() == 3 else (a.size(0), rows // groups, b.size(1))
+    return (_product("bmm", _moved([a, b, out]), a.element_size(), m, n, k, groups),)
+
+
 def _product(kind: str, moved: int, itemsize: int, m: int, n: int, k: int, batch: int = 1) -> Work:
     return Work(kind, moved, 2 * batch * m * n * k, 1, itemsize, m, n, k, batch)
 
@@ -193,6 +201,7 @@ _KINDS = {
 }
 _SPECIAL: dict[str, Any] = {
     **dict.fromkeys(("mm", "addmm", "bmm", "baddbmm"), _matmul),
+    "_grouped_mm": _grouped_matmul,
     "convolution": _convolution,
     "convolution_backward": _convolution_backward,
     **dict.fromkeys(
