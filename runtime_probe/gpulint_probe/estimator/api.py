@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -9,11 +10,19 @@ from typing import Any
 import torch
 
 from gpulint_probe.estimator import baselines
+from gpulint_probe.estimator.adapters import LightningStep
 from gpulint_probe.estimator.allocator import OutOfMemory
 from gpulint_probe.estimator.cards import Card, card_by_name, card_of_memory, default_context
 from gpulint_probe.estimator.checkpointing import enable_checkpointing
 from gpulint_probe.estimator.errors import EstimateError
-from gpulint_probe.estimator.inputs import batch_from_example, batch_from_specs, channels_last, floating_as, parse_input
+from gpulint_probe.estimator.inputs import (
+    batch_from_example,
+    batch_from_specs,
+    channels_last,
+    floating_as,
+    parse_input,
+    with_classes,
+)
 from gpulint_probe.estimator.interval import interval
 from gpulint_probe.estimator.job import PRECISIONS, Job
 from gpulint_probe.estimator.losses import loss_by_name
@@ -21,7 +30,7 @@ from gpulint_probe.estimator.optimizers import as_on_cuda, optimizer_by_name
 from gpulint_probe.estimator.parallel import STRATEGIES, parallelise
 from gpulint_probe.estimator.simulate import Simulation, simulate
 from gpulint_probe.estimator.step import trace_evaluation, trace_training
-from gpulint_probe.estimator.target import load_target
+from gpulint_probe.estimator.target import Target, load_target
 from gpulint_probe.estimator.trace import Trace
 
 METHODS = ("simulate", "horus", "deepspeed", "faketensor", "gpumemnet")
@@ -101,9 +110,9 @@ class Estimate:
 def build_job(request: Request) -> Job:
     """Load the target and make the job that a request describes. Raises EstimateError."""
     _check(request)
-    target = load_target(request.target, request.model_args, request.program_args)
+    target = _load(request)
     model = target.model
-    notes: list[str] = []
+    notes = list(target.notes)
     if request.target.startswith("hf:"):
         # Without "architectures" in the configuration that is the bare model, which has no head.
         notes.append(f"built {type(model).__name__} from the configuration")
@@ -113,14 +122,19 @@ def build_job(request: Request) -> Job:
     if target.example is not None and not request.inputs:
         make_batch = batch_from_example(target.example)
     else:
-        specs = request.inputs or ((target.default_input,) if target.default_input else ())
+        size = request.image_size
+        specs = request.inputs or ((f"3x{size}x{size}",) if size else ())
+        specs = specs or ((target.default_input,) if target.default_input else ())
         if not specs:
             raise EstimateError(
                 "the shape of one sample is needed: --input 3x224x224, --input tokens:512, or an example batch"
             )
-        if not request.inputs:
+        if not request.inputs and not size:
             notes.append(f"no --input given: assuming {target.default_input}")
         make_batch = batch_from_specs([parse_input(spec) for spec in specs], model)
+        if isinstance(model, LightningStep) and len(specs) == 1:
+            make_batch = with_classes(make_batch)
+            notes.append("training_step gets (input, class numbers): give an example batch if it takes another")
     if request.precision == "bf16-true":
         model.to(torch.bfloat16)
         make_batch = floating_as(make_batch, torch.bfloat16)
@@ -146,6 +160,22 @@ def build_job(request: Request) -> Job:
         request.fsdp_wrap,
         notes,
     )
+
+
+def _load(request: Request) -> Target:
+    """The target, with its image size set where the model is made for one (timm's transformers)."""
+    target = load_target(request.target, request.model_args, request.program_args)
+    wanted = next((parse_input(spec).shape for spec in request.inputs if spec), ())
+    size = request.image_size or (wanted[-1] if len(wanted) == 3 and wanted[-1] == wanted[-2] else 0)
+    made = getattr(getattr(target.model, "patch_embed", None), "img_size", None) or getattr(
+        target.model, "img_size", None
+    )
+    made = made if isinstance(made, int) else made[0] if isinstance(made, tuple | list) else 0
+    if request.target.startswith("timm:") and size and made and made != size and "img_size" not in request.model_args:
+        arguments = {**request.model_args, "img_size": size}
+        with contextlib.suppress(EstimateError):
+            return load_target(request.target, arguments, request.program_args)
+    return target
 
 
 def trace_job(job: Job, batch_size: int, training: bool = True) -> Trace:

@@ -1,8 +1,8 @@
 """GPUs by name: memory, speed, and what a process holds before the first tensor.
 
-The cards are in cards.toml. The memory of the CUDA context, with PyTorch's kernels and the handles of cuBLAS and cuDNN
-after a first training step, depends on driver, CUDA version and lazy loading more than on the card. So every figure here
-is a fall-back with its source, and ``--context`` with a measurement on the real machine replaces it.
+The cards are in cards.toml. The memory of the CUDA context, with PyTorch's kernels and the handles of cuBLAS and
+cuDNN after a first training step, depends on driver, CUDA version and lazy loading more than on the card. So every
+figure here is a fall-back with its source, and ``--context`` with a measurement on the real machine replaces it.
 """
 
 from __future__ import annotations

@@ -49,6 +49,9 @@ def enable_checkpointing(model: torch.nn.Module, mode: str = "full") -> None:
         raise EstimateError(
             f"--activation-checkpointing: {type(model).__name__} has no list of repeated blocks to recompute"
         )
+    config: Any = getattr(model, "config", None)
+    if getattr(config, "use_cache", False):  # a second forward would append to the keys of the first
+        config.use_cache = False
     for block in blocks[:: int(mode)] if mode.isdigit() else blocks:
         block.__dict__["forward"] = functools.partial(_checkpointed, _Body(block.forward), mode == "selective")
 

@@ -1,9 +1,9 @@
 """Operators that are one kernel on CUDA and several on meta tensors.
 
-An operator with a composite kernel (CompositeImplicitAutograd) and one of its own for CUDA, such as ``mish_backward`` or
-``_fused_rms_norm``, decomposes on every device without a kernel of its own: on meta it would leave temporaries that CUDA
-never makes. Which operators these are is read from PyTorch's own dispatch table, the ``native_functions.yaml`` that is
-installed with it (torchgen), so the list is that of the installed version.
+An operator with a composite kernel (CompositeImplicitAutograd) and one of its own for CUDA, such as ``mish_backward``
+or ``_fused_rms_norm``, decomposes on every device without a kernel of its own: on meta it would leave temporaries that
+CUDA never makes. Which operators these are is read from PyTorch's own dispatch table, the ``native_functions.yaml``
+that is installed with it (torchgen), so the list is that of the installed version.
 """
 
 # mypy: disable-error-code="misc, no-untyped-call, no-any-return"

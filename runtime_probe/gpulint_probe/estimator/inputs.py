@@ -78,7 +78,7 @@ def batch_from_specs(specs: list[InputSpec], model: torch.nn.Module) -> Callable
 def assumed(tensor: torch.Tensor) -> torch.Tensor:
     """Give an integer or boolean meta tensor plausible values, for checks that the model makes on its batch.
 
-    Token and class numbers are small and differ (0 to 2 are special tokens in most vocabularies); masks keep everything.
+    Token and class numbers are small (0 to 2 are special tokens in most vocabularies); masks keep everything.
     """
     if tensor.numel() > LARGEST:
         return tensor
@@ -149,6 +149,16 @@ def _repeated(tensor: torch.Tensor, example: torch.Tensor) -> torch.Tensor:
         return keep_value(tensor, example.clone())
     rows = torch.arange(tensor.size(0)).remainder_(example.size(0))
     return keep_value(tensor, example[rows])
+
+
+def with_classes(make_batch: Callable[[int], Batch]) -> Callable[[int], Batch]:
+    """The same batches with one class number for each sample as a second input."""
+
+    def make(size: int) -> Batch:
+        inputs, named, target = make_batch(size)
+        return (*inputs, assumed(torch.empty(size, dtype=torch.long, device="meta"))), named, target
+
+    return make
 
 
 def channels_last(make_batch: Callable[[int], Batch]) -> Callable[[int], Batch]:

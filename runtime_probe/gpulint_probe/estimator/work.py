@@ -16,7 +16,7 @@ import torch
 aten = torch.ops.aten
 
 MULTI_TENSOR = 48
-"""Tensors that one multi-tensor launch takes; the depth differs by the number of lists (ATen/native/cuda/MultiTensorApply.cuh)."""
+"""Tensors that one multi-tensor launch takes; the number differs by the lists (MultiTensorApply.cuh)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ def work_of(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) 
         found: tuple[Work, ...] = special(name, args, out)
         return found
     inputs, outputs = _tensors((args, kwargs)), _tensors(out)
-    if name.startswith("_foreach_") or name.startswith(("_fused_", "_amp_foreach")):
+    if name.startswith(("_foreach_", "_fused_ad", "_fused_sgd", "_amp_foreach")):
         return _foreach(name, args, outputs)
     if not outputs and not inputs:
         return ()
@@ -74,7 +74,9 @@ def _grouped_matmul(name: str, args: tuple[Any, ...], out: Any) -> tuple[Work, .
     a, b = args[0], args[1]
     groups = max(b.size(0) if b.dim() == 3 else out.size(0), 1)
     rows = a.size(0) if b.dim() == 3 else a.size(1)  # of all groups together; their sizes are data
-    m, k, n = (max(rows // groups, 1), a.size(-1), b.size(-1)) if b.dim() == 3 else (a.size(0), rows // groups, b.size(1))
+    m, k, n = (
+        (max(rows // groups, 1), a.size(-1), b.size(-1)) if b.dim() == 3 else (a.size(0), rows // groups, b.size(1))
+    )
     return (_product("bmm", _moved([a, b, out]), a.element_size(), m, n, k, groups),)
 
 
@@ -176,29 +178,33 @@ def _transposes(inputs: list[torch.Tensor], out: torch.Tensor) -> bool:
 
 
 _COPIES = frozenset({"copy_", "clone", "_to_copy", "contiguous"})
-_FILLS = frozenset({"zeros", "ones", "full", "zeros_like", "ones_like", "full_like", "zero_", "fill_", "new_zeros", "arange", "new_full", "new_ones", "bernoulli_", "uniform_", "normal_"})  # fmt: skip
+_FILLS = frozenset(
+    "zeros ones full zeros_like ones_like full_like zero_ fill_ new_zeros arange new_full new_ones bernoulli_ "
+    "uniform_ normal_".split()
+)
 _FREE = frozenset(
     "empty empty_like empty_strided new_empty new_empty_strided empty_permuted set_ resize_ lift_fresh detach detach_ "
     "_unsafe_view _reshape_alias sym_size is_pinned _local_scalar_dense resolve_conj resolve_neg".split()
 )
-_KINDS = {
-    **dict.fromkeys(("copy_", "clone", "_to_copy", "cat", "stack", "constant_pad_nd", "split_with_sizes_copy"), "copy"),
-    **dict.fromkeys(("index", "gather", "roll", "index_select", "flip", "embedding", "select_scatter"), "index"),
-    **dict.fromkeys(("slice_backward", "select_backward", "repeat", "unfold_backward", "as_strided_scatter"), "copy"),
-    **dict.fromkeys(("index_put", "index_put_", "_index_put_impl_", "index_add", "index_add_", "scatter_add"), "scatter"),
-    **dict.fromkeys(("embedding_dense_backward", "scatter", "scatter_", "scatter_add_"), "scatter"),
-    **dict.fromkeys(("sum", "mean", "amax", "amin", "var", "std", "var_mean", "linalg_vector_norm", "norm", "argmax", "max", "min"), "reduce"),  # fmt: skip
-    **dict.fromkeys(("native_batch_norm", "cudnn_batch_norm"), "batch_norm.forward"),
-    **dict.fromkeys(("native_batch_norm_backward", "cudnn_batch_norm_backward"), "batch_norm.backward"),
-    **dict.fromkeys(("native_layer_norm", "native_group_norm", "_fused_rms_norm"), "layer_norm.forward"),
-    **dict.fromkeys(("native_layer_norm_backward", "native_group_norm_backward"), "layer_norm.backward"),
-    **dict.fromkeys(("_softmax", "_log_softmax", "_safe_softmax"), "softmax.forward"),
-    **dict.fromkeys(("_softmax_backward_data", "_log_softmax_backward_data"), "softmax.backward"),
-    **dict.fromkeys(("max_pool2d_with_indices", "avg_pool2d", "_adaptive_avg_pool2d"), "pool.forward"),
-    **dict.fromkeys(("max_pool2d_with_indices_backward", "avg_pool2d_backward", "_adaptive_avg_pool2d_backward"), "pool.backward"),  # fmt: skip
-    **dict.fromkeys(("upsample_bilinear2d", "upsample_nearest2d", "upsample_bicubic2d", "grid_sampler_2d"), "pool.forward"),  # fmt: skip
-    **dict.fromkeys(("upsample_bilinear2d_backward", "upsample_nearest2d_backward", "upsample_bicubic2d_backward"), "pool.backward"),  # fmt: skip
+_OPERATORS = {
+    "copy": "copy_ clone _to_copy cat stack constant_pad_nd split_with_sizes_copy slice_backward select_backward repeat "
+    "unfold_backward as_strided_scatter",
+    "index": "index gather roll index_select flip embedding select_scatter",
+    "scatter": "index_put index_put_ _index_put_impl_ index_add index_add_ scatter_add embedding_dense_backward scatter "
+    "scatter_ scatter_add_",
+    "reduce": "sum mean amax amin var std var_mean linalg_vector_norm norm argmax max min",
+    "batch_norm.forward": "native_batch_norm cudnn_batch_norm",
+    "batch_norm.backward": "native_batch_norm_backward cudnn_batch_norm_backward",
+    "layer_norm.forward": "native_layer_norm native_group_norm _fused_rms_norm",
+    "layer_norm.backward": "native_layer_norm_backward native_group_norm_backward _fused_rms_norm_backward",
+    "softmax.forward": "_softmax _log_softmax _safe_softmax",
+    "softmax.backward": "_softmax_backward_data _log_softmax_backward_data",
+    "pool.forward": "max_pool2d_with_indices avg_pool2d _adaptive_avg_pool2d upsample_bilinear2d upsample_nearest2d "
+    "upsample_bicubic2d grid_sampler_2d",
+    "pool.backward": "max_pool2d_with_indices_backward avg_pool2d_backward _adaptive_avg_pool2d_backward "
+    "upsample_bilinear2d_backward upsample_nearest2d_backward upsample_bicubic2d_backward",
 }
+_KINDS = {name: kind for kind, names in _OPERATORS.items() for name in names.split()}
 _SPECIAL: dict[str, Any] = {
     **dict.fromkeys(("mm", "addmm", "bmm", "baddbmm"), _matmul),
     "_grouped_mm": _grouped_matmul,
