@@ -26,8 +26,10 @@ from gpulint_probe.estimator.inputs import (
 from gpulint_probe.estimator.interval import interval
 from gpulint_probe.estimator.job import PRECISIONS, Job
 from gpulint_probe.estimator.losses import loss_by_name
+from gpulint_probe.estimator.megatron import MainParameters, Stage, hold_in_flight
 from gpulint_probe.estimator.optimizers import as_on_cuda, optimizer_by_name
 from gpulint_probe.estimator.parallel import STRATEGIES, parallelise
+from gpulint_probe.estimator.performance import Performance, performance
 from gpulint_probe.estimator.simulate import Simulation, simulate
 from gpulint_probe.estimator.step import trace_evaluation, trace_training
 from gpulint_probe.estimator.target import Target, load_target
@@ -101,10 +103,16 @@ class Estimate:
     fits: bool | None
     free_bytes: int | None
     notes: tuple[str, ...]
+    context_source: str = ""
+    performance: Performance | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """A mapping for ``--output-format json``."""
-        return asdict(self)
+        """A mapping for ``--output-format json``; sizes in bytes, times in seconds."""
+        document = asdict(self)
+        del document["performance"]
+        document["peak_bytes"] = self.allocated_bytes or self.device_bytes - self.context_bytes
+        unknown = dict.fromkeys(("step_seconds", "samples_per_second", "gpu_busy", "sm_activity", "limits"))
+        return document | (self.performance.to_json() if self.performance is not None else unknown)
 
 
 def build_job(request: Request) -> Job:
@@ -135,6 +143,11 @@ def build_job(request: Request) -> Job:
         if isinstance(model, LightningStep) and len(specs) == 1:
             make_batch = with_classes(make_batch)
             notes.append("training_step gets (input, class numbers): give an example batch if it takes another")
+    precision = request.precision
+    megatron = isinstance(model, Stage) and precision in ("bf16", "fp16-amp")
+    if megatron:  # half-precision weights with float32 copies in the optimizer, not autocast
+        model.to(torch.bfloat16 if precision == "bf16" else torch.float16)
+        precision = "fp32"
     if request.precision == "bf16-true":
         model.to(torch.bfloat16)
         make_batch = floating_as(make_batch, torch.bfloat16)
@@ -144,6 +157,8 @@ def build_job(request: Request) -> Job:
     if target.optimizer is not None:
         optimizer, fused = target.optimizer, as_on_cuda(target.optimizer)
         notes.append(f"optimizer {type(optimizer).__name__} is the factory's")
+    elif megatron:
+        optimizer, fused = MainParameters(model), False
     else:
         optimizer, fused = optimizer_by_name(request.optimizer, model)
     return Job(
@@ -151,8 +166,8 @@ def build_job(request: Request) -> Job:
         make_batch,
         loss_by_name(request.loss),
         optimizer,
-        request.batch_size,
-        request.precision,
+        model.layout.micro if isinstance(model, Stage) else request.batch_size,
+        precision,
         request.grad_accumulation,
         fused,
         request.gpus,
@@ -181,6 +196,8 @@ def _load(request: Request) -> Target:
 def trace_job(job: Job, batch_size: int, training: bool = True) -> Trace:
     """Trace one size of the job, as one of its GPUs sees it."""
     trace = trace_training(job, batch_size) if training else trace_evaluation(job, batch_size)
+    if training and isinstance(job.model, Stage):
+        hold_in_flight(trace, job.model.layout)
     return parallelise(trace, job) if job.strategy else trace
 
 
@@ -198,7 +215,7 @@ def estimate_job(request: Request, job: Job, on_trace: Callable[[Trace], None] |
         total = baselines.estimate(request.method, job, request.gpumemnet_model)
         fitting = total <= card.total_bytes if card else None
         return _estimate(request, job, card, context, Simulation(0, 0, {}, baselines.NOWHERE), total, fitting, ())
-    trace = trace_job(job, request.batch_size)
+    trace = trace_job(job, job.batch_size)
     if on_trace is not None:
         on_trace(trace)
     fits: bool | None = None
@@ -210,7 +227,8 @@ def estimate_job(request: Request, job: Job, on_trace: Callable[[Trace], None] |
         except OutOfMemory:
             fits = False
     result = result or simulate(trace)
-    return _estimate(request, job, card, context, result, result.reserved + context, fits, trace.notes)
+    found = _estimate(request, job, card, context, result, result.reserved + context, fits, trace.notes)
+    return replace(found, performance=performance(job, trace, card)) if card is not None else found
 
 
 def _estimate(
@@ -240,6 +258,7 @@ def _estimate(
         fits,
         capacity - device if capacity is not None else None,
         (*job.notes, *assumptions),
+        "given" if request.context is not None else default_context(request.cuda)[1],
     )
 
 

@@ -97,6 +97,8 @@ def card_by_name(name: str) -> Card:
     if wanted in known:
         return known[wanted]
     found = [card for key, card in known.items() if wanted and re.match(re.escape(wanted) + r"(\d+)?gb$", key)]
+    if not found and wanted.endswith("pcie") and wanted != "pcie":  # cards that exist in this form alone, or nearly so
+        return card_by_name(wanted.removesuffix("pcie"))
     found = found or [card for key, card in known.items() if wanted and key + "gb" == wanted]
     if not found:
         raise EstimateError(f"--gpu {name!r} is not known; give --memory, or one of {', '.join(cards())}")
@@ -118,4 +120,5 @@ def parse_size(text: str) -> int:
 
 
 def _plain(name: str) -> str:
-    return re.sub(r"nvidia|geforce|tesla|quadro|sxm\d?|hbm\d?e?|[-_ ]", "", name.lower())
+    plain = re.sub(r"nvidia|geforce|tesla|quadro|sxm\d?|hbm\d?e?|[-_ ]", "", name.lower())
+    return plain.replace("pcie", "") + "pcie" if "pcie" in plain else plain

@@ -76,7 +76,7 @@ class _Body(torch.nn.Module):
         self.__dict__["body"] = body
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        return self.body(*args, **kwargs)
+        return self.__dict__["body"](*args, **kwargs)
 
 
 def _checkpointed(forward: Any, selective: bool, *args: Any, **kwargs: Any) -> Any:

@@ -101,7 +101,7 @@ def _communication(trace: Trace, job: Job, call: int) -> None:
 
 
 def _hold(trace: Trace, category: str, sizes: list[int], call: int) -> None:
-    used = sum(1 for key in trace.categories if key >= 10**9)
+    used = sum(1 for key in trace.categories if 10**9 <= key < 2 * 10**9)
     for offset, size in enumerate(sizes):
         key = 10**9 + used + offset
         trace.categories[key] = category

@@ -76,6 +76,8 @@ def _traced(job: Job, train: bool) -> Iterator[tuple[Tracer, Autocast | None]]:
     if job.autocast_dtype is not None:
         cast = Autocast(job.autocast_dtype, lambda copy: tracer.hold((copy,), WEIGHT_COPIES))
     tracer.hold_module(job.model)
+    if job.optimizer is not None:  # copies of the weights that it keeps for itself
+        tracer.hold((p for group in job.optimizer.param_groups for p in group["params"]), "optimizer state")
     try:
         with ExitStack() as active:
             active.enter_context(stack)

@@ -35,6 +35,7 @@ from gpulint_probe.estimator.adapters import (
 )
 from gpulint_probe.estimator.devices import BuildOnMeta
 from gpulint_probe.estimator.errors import EstimateError
+from gpulint_probe.estimator.megatron import Stage, parse_layout
 from gpulint_probe.estimator.optimizers import rebind
 
 
@@ -64,7 +65,7 @@ def load_target(text: str, arguments: Mapping[str, Any] | None = None, program_a
             f"target {text!r} is not FILE.py:FUNCTION, MODULE:FUNCTION, timm:NAME, torchvision:NAME or hf:PATH"
         )
     _repair_torchvision()
-    library = {"timm": _timm, "torchvision": _torchvision, "hf": _hugging_face}.get(kind)
+    library = {"timm": _timm, "torchvision": _torchvision, "hf": _hugging_face, "megatron": _megatron}.get(kind)
     notes: list[str] = []
 
     def note(remark: str) -> None:
@@ -267,6 +268,11 @@ def _hugging_face(place: str) -> tuple[Callable[..., Any], str]:
     if isinstance(image, int) and not hasattr(config, "vocab_size"):
         return build, f"{getattr(config, 'num_channels', 3)}x{image}x{image}"
     return build, f"tokens:{min(512, longest)}"
+
+
+def _megatron(text: str) -> tuple[Callable[..., Any], str]:
+    layout = parse_layout(text)
+    return lambda **_: Stage(layout), f"tokens:{layout.seq}"
 
 
 def _declared_input(model: torch.nn.Module) -> str:

@@ -16,7 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from gpulint_probe.estimator.errors import CannotSimulate
 from gpulint_probe.estimator.shapes import output_of
 from gpulint_probe.estimator.values import follow, sized_by_value, value_of
-from gpulint_probe.estimator.work import Work, work_of
+from gpulint_probe.estimator.work import Work, pending, work_of
 from gpulint_probe.estimator.workspace import Workspace, cublas_handle, workspaces_of
 
 aten = torch.ops.aten
@@ -187,6 +187,9 @@ class Tracer(TorchDispatchMode):
 
     def _record_work(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any, call: int) -> None:
         work = work_of(func, args, kwargs, out)
+        if pending:
+            work = (*pending, *work)
+            pending.clear()
         if work:
             self.trace.work[call] = work
 

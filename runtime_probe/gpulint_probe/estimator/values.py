@@ -75,7 +75,7 @@ def sized_by_value(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
         stand_in = torch.empty(source.shape[:0] + source.shape, dtype=source.dtype, device="meta")
         places = [_places(index) for index in args[1]]
         return stand_in[tuple(place for group in places for place in group)]
-    if func is aten.masked_select.default:
+    if func is aten.masked_select.default and values[0] is not None:
         count = int(torch.broadcast_to(values[0], torch.broadcast_shapes(source.shape, args[1].shape)).sum())
         return torch.empty(count, dtype=source.dtype, device="meta")
     try:

@@ -58,6 +58,8 @@ def work_of(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) 
         return (Work("fill", moved, itemsize=main.element_size()),)
     moved += _moved(inputs if name not in _COPIES else inputs[-1:] if name == "copy_" else inputs[:1])
     kind = _KINDS.get(name, "pointwise")
+    if kind.startswith(("batch_norm", "pool")) and _channels_last(main):
+        kind = kind.replace(".", "_last.")
     if kind == "copy" and _transposes(inputs, main):
         kind = "transpose"
     return (Work(kind, moved, itemsize=main.element_size()),)
@@ -85,31 +87,38 @@ def _product(kind: str, moved: int, itemsize: int, m: int, n: int, k: int, batch
 
 
 def _convolution(name: str, args: tuple[Any, ...], out: Any) -> tuple[Work, ...]:
-    x, weight, transposed, groups = args[0], args[1], args[6], args[8]
+    x, weight, stride, transposed, groups = args[0], args[1], args[3], args[6], args[8]
     if transposed:
-        return (_conv("dgrad", out, weight, x, groups),)
-    return (_conv("forward", x, weight, out, groups),)
+        return (_conv("dgrad", out, weight, x, groups, max(stride) > 1),)
+    return (_conv("forward", x, weight, out, groups, max(stride) > 1),)
 
 
 def _convolution_backward(name: str, args: tuple[Any, ...], out: Any) -> tuple[Work, ...]:
     grad, x, weight, transposed, groups, mask = args[0], args[1], args[2], args[7], args[9], args[10]
+    strided = max(args[4]) > 1
     small, large = (grad, x) if not transposed else (x, grad)
     found = []
     if mask[0]:
-        found.append(_conv("forward" if transposed else "dgrad", large, weight, small, groups))
+        found.append(_conv("forward" if transposed else "dgrad", large, weight, small, groups, strided))
     if mask[1]:
-        found.append(_conv("wgrad", large, weight, small, groups))
+        found.append(_conv("wgrad", large, weight, small, groups, strided))
     if mask[2]:
         found.append(Work("reduce", _moved([grad]), itemsize=grad.element_size()))
     return tuple(found)
 
 
-def _conv(direction: str, x: torch.Tensor, weight: torch.Tensor, y: torch.Tensor, groups: int) -> Work:
+def _conv(direction: str, x: torch.Tensor, weight: torch.Tensor, y: torch.Tensor, groups: int, strided: bool) -> Work:
     taps = math.prod(weight.shape[2:])
     pixels = y.size(0) * math.prod(y.shape[2:])
     inner, outer = weight.size(1), weight.size(0) // groups
     if groups > 1:
-        kind = "depthwise" if weight.size(1) == 1 else "grouped"
+        # Kernels for groups differ by the taps of the kernel and by the channels of a group.
+        kind = (
+            f"depthwise{_bucket(math.isqrt(taps), 3, 5, 7)}"
+            if inner == 1
+            else f"grouped{_bucket(inner, 8, 16, 32, 64)}"
+        )
+        kind += "s" if strided and inner == 1 else ""
     else:
         kind = "pointwise_conv" if taps == 1 else "conv"
     m, n, k = {
@@ -121,6 +130,10 @@ def _conv(direction: str, x: torch.Tensor, weight: torch.Tensor, y: torch.Tensor
     layout = "" if _channels_last(x) or _channels_last(y) or _channels_last(weight) else "_nchw"
     moved = _moved([x, weight, y])
     return Work(f"{kind}{layout}.{direction}", moved, flops, 1, x.element_size(), m, n, k, groups)
+
+
+def _bucket(value: int, *limits: int) -> int:
+    return next((limit for limit in limits if value <= limit), 2 * limits[-1])
 
 
 def _channels_last(x: torch.Tensor) -> bool:
@@ -138,6 +151,22 @@ def _attention(name: str, args: tuple[Any, ...], out: Any) -> tuple[Work, ...]:
     moved = _moved(tensors) + (2 if backward else 1) * _moved([v])
     kind = "attention.backward" if backward else "attention.forward"
     return (Work(kind, moved, flops, 1, q.element_size(), rows, columns, q.size(-1), batch),)
+
+
+pending: list[Work] = []
+"""Work of what runs as one CUDA operator and as none on meta tensors; the next call takes it along."""
+
+
+def recurrent_work(weights: Iterable[torch.Tensor], steps: int, rows: int, hidden: int, directions: str) -> None:
+    """Add the work of cuDNN's recurrent layers: ``rows`` sequences of ``steps``; backward does twice the forward's."""
+    matrices = [weight for weight in weights if weight.dim() == 2]
+    factor = 2 if directions == "backward" else 1
+    flops = 2 * factor * steps * rows * sum(weight.numel() for weight in matrices)
+    moved = factor * steps * sum(weight.numel() + rows * (hidden + sum(weight.shape)) for weight in matrices)
+    size = matrices[0].element_size()
+    launches = factor * steps * max(1, len(matrices) // 2)
+    wide = matrices[0].size(0)
+    pending.append(Work(f"recurrent.{directions}", moved * size, flops, launches, size, rows, wide, hidden, steps))
 
 
 def _foreach(name: str, args: tuple[Any, ...], outputs: list[torch.Tensor]) -> tuple[Work, ...]:
@@ -187,11 +216,11 @@ _FREE = frozenset(
     "_unsafe_view _reshape_alias sym_size is_pinned _local_scalar_dense resolve_conj resolve_neg".split()
 )
 _OPERATORS = {
-    "copy": "copy_ clone _to_copy cat stack constant_pad_nd split_with_sizes_copy slice_backward select_backward repeat "
-    "unfold_backward as_strided_scatter",
+    "copy": "copy_ clone _to_copy cat stack constant_pad_nd split_with_sizes_copy slice_backward select_backward "
+    "repeat unfold_backward as_strided_scatter",
     "index": "index gather roll index_select flip embedding select_scatter",
-    "scatter": "index_put index_put_ _index_put_impl_ index_add index_add_ scatter_add embedding_dense_backward scatter "
-    "scatter_ scatter_add_",
+    "scatter": "index_put index_put_ _index_put_impl_ index_add index_add_ scatter_add embedding_dense_backward "
+    "scatter scatter_ scatter_add_",
     "reduce": "sum mean amax amin var std var_mean linalg_vector_norm norm argmax max min",
     "batch_norm.forward": "native_batch_norm cudnn_batch_norm",
     "batch_norm.backward": "native_batch_norm_backward cudnn_batch_norm_backward",
