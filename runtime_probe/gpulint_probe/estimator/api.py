@@ -105,6 +105,7 @@ class Estimate:
     notes: tuple[str, ...]
     context_source: str = ""
     performance: Performance | None = None
+    loader: dict[str, Any] | None = None
 
     def to_json(self) -> dict[str, Any]:
         """A mapping for ``--output-format json``; sizes in bytes, times in seconds."""
@@ -218,6 +219,15 @@ def estimate_job(request: Request, job: Job, on_trace: Callable[[Trace], None] |
     trace = trace_job(job, job.batch_size)
     if on_trace is not None:
         on_trace(trace)
+    return estimate_trace(request, job, trace)
+
+
+def estimate_trace(request: Request, job: Job, trace: Trace) -> Estimate:
+    """What a recorded trace of a job needs; its ranks are computed where the job has several."""
+    if job.strategy and job.optimizer is None:  # a script's: the trace is of one replica
+        trace = parallelise(trace, job)
+    card = request.card()
+    context = request.context if request.context is not None else default_context(request.cuda)[0]
     fits: bool | None = None
     result: Simulation | None = None
     if card is not None:
@@ -237,7 +247,7 @@ def _estimate(
 ) -> Estimate:  # fmt: skip
     low = high = device
     if request.method == "simulate":
-        low, high = interval(device, context, request.context is not None, bool(assumptions))
+        low, high = interval(device, context, request.context is not None, any(map(_decides, assumptions)))
     capacity = card.total_bytes if card else None
     return Estimate(
         request.target,
@@ -260,6 +270,11 @@ def _estimate(
         (*job.notes, *assumptions),
         "given" if request.context is not None else default_context(request.cuda)[1],
     )
+
+
+def _decides(note: str) -> bool:
+    """Whether a remark is about an assumption that may change what is allocated."""
+    return note.startswith(("a branch", ".item()"))
 
 
 def _check(request: Request) -> None:

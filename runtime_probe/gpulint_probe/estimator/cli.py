@@ -36,7 +36,8 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     add(
         "target",
         metavar="TARGET",
-        help="train.py:build, package.module:build, timm:resnet50, torchvision:vgg16 or hf:path/config.json",
+        nargs="*",
+        help="train.py:build, package.module:build, timm:resnet50, torchvision:vgg16 or hf:path/config.json; or, after --, the command that trains",
     )
     add(
         "--input",
@@ -122,6 +123,22 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         metavar="FILE",
         help="classifier trained by benchmarks/estimator/train_gpumemnet.py",
     )
+    add(
+        "--loader",
+        choices=("real", "fake", "skip"),
+        default="real",
+        help="batches of a command: real (timed), fake (made-up images for torchvision's datasets) or skip (the first"
+        " batch again and again)",
+    )
+    add(
+        "--steps",
+        type=int,
+        default=3,
+        metavar="N",
+        help="optimizer steps after which a command is stopped (default: 3)",
+    )
+    add("--cpus", type=int, default=0, metavar="N", help="CPU cores that the job gets for its data loader")
+    add("--time-limit", type=float, default=300.0, metavar="SECONDS", help="for a command to take its steps")
     add("--plot", type=Path, metavar="FILE", help="draw the memory over the step to a .png or .svg file")
     add("--output-format", choices=("text", "json"), default="text")
     parser.set_defaults(run=run)
@@ -209,10 +226,17 @@ def batch_sizes(arguments: Sequence[str]) -> BatchSizes:
 
 def _estimate(args: argparse.Namespace, progress: Any) -> tuple[Estimate, Suggestion | None, dict[str, int]]:
     from gpulint_probe.estimator.api import build_job, estimate_job
+    from gpulint_probe.estimator.loader import with_loader
     from gpulint_probe.estimator.plot import plot
+    from gpulint_probe.estimator.script.command import estimate_command, is_command
     from gpulint_probe.estimator.search import suggest_for_job
 
     request = _request(args)
+    if is_command(args.target):
+        progress(f"running {' '.join(args.target)[:60]} on fake tensors")
+        outcome = estimate_command(request, args.target, args.loader, args.steps, args.time_limit)
+        assert outcome.estimate is not None
+        return with_loader(outcome.estimate, outcome.recorded, args.cpus), None, {}
     job = build_job(request)
     traces: list[Trace] = []
     progress(f"training step with batch {request.batch_size}")
@@ -257,12 +281,20 @@ def _request(args: argparse.Namespace) -> Request:
 
     precision = _DTYPES.get(args.precision, args.precision)
     return Request(
-        args.target, tuple(args.inputs), args.batch_size, args.optimizer, precision, args.loss,
+        _target(args.target), tuple(args.inputs), args.batch_size, args.optimizer, precision, args.loss,
         args.grad_accumulation, args.activation_checkpointing, args.channels_last, args.data_parallel, args.gpus,
         _model_arguments(args.model_arg), args.gpu, parse_size(args.memory) if args.memory else None,
         _context(args.context), args.method, args.gpumemnet_model, tuple(shlex.split(args.program_args)),
         args.fsdp_wrap, args.cuda, args.image_size,
     )  # fmt: skip
+
+
+def _target(words: list[str]) -> str:
+    if not words:
+        raise EstimateError("what to estimate is missing: a target such as train.py:build, or -- and a command")
+    if len(words) > 1 and words[0] not in ("python", "python3") and not words[0].endswith(".py"):
+        return " ".join(words)
+    return words[0]
 
 
 def _context(text: str | None) -> int | None:

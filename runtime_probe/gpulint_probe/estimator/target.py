@@ -64,7 +64,7 @@ def load_target(text: str, arguments: Mapping[str, Any] | None = None, program_a
         raise EstimateError(
             f"target {text!r} is not FILE.py:FUNCTION, MODULE:FUNCTION, timm:NAME, torchvision:NAME or hf:PATH"
         )
-    _repair_torchvision()
+    repair_torchvision()
     library = {"timm": _timm, "torchvision": _torchvision, "hf": _hugging_face, "megatron": _megatron}.get(kind)
     notes: list[str] = []
 
@@ -280,7 +280,7 @@ def _declared_input(model: torch.nn.Module) -> str:
     return "x".join(str(n) for n in size) if size else ""
 
 
-def _repair_torchvision() -> None:
+def repair_torchvision() -> None:
     """Make torchvision importable where its compiled operators were built for another torch.
 
     Its import fails over the shape functions of two operators that are then missing. Models for classification need
