@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import os
 import pickle
 import runpy
 import sys
 import traceback
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ from gpulint_probe.estimator.job import Job
 from gpulint_probe.estimator.optimizers import as_on_cuda
 from gpulint_probe.estimator.script import datasets, fake_cuda, guards, wrappers
 from gpulint_probe.estimator.script.mode import ScriptMode, ScriptTracer
+from gpulint_probe.estimator.target import repair_torchvision
 from gpulint_probe.estimator.trace import ModuleStack
 
 
@@ -80,6 +81,7 @@ class Run:
         note = self.tracer.trace.note
         # Optimizers import it lazily, and it refuses to begin among patched functions.
         importlib.import_module("torch._dynamo")
+        repair_torchvision()
         with contextlib.ExitStack() as active:
             active.enter_context(fake_cuda.install(card, self.spec.gpus))
             wrappers.distributed(self.recorded, self.spec.gpus, active)
@@ -221,6 +223,7 @@ def _attempt(run: Run, spec: Spec) -> str:
     except KeyboardInterrupt:
         return "interrupted"
     except Exception as error:
-        caller: Callable[..., str] = failure
-        return caller(error, spec.script)
+        if os.environ.get("GPULINT_DEBUG"):
+            traceback.print_exc()
+        return failure(error, spec.script)
     return ""

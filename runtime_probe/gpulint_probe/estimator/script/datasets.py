@@ -22,9 +22,6 @@ _IMAGES = {
 
 def install(stack: contextlib.ExitStack) -> None:
     """Replace torchvision's image datasets until ``stack`` is closed."""
-    from gpulint_probe.estimator.target import repair_torchvision
-
-    repair_torchvision()
     try:
         datasets = importlib.import_module("torchvision.datasets")
     except ImportError:

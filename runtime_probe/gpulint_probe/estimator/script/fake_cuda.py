@@ -95,7 +95,9 @@ def install(card: Card, gpus: int) -> contextlib.ExitStack:
         (torch.accelerator, "is_available", lambda *_, **__: True),
         (torch.accelerator, "device_count", lambda: gpus),
         (torch.accelerator, "current_accelerator", lambda *_, **__: torch.device("cuda")),
-        (torch.accelerator, "synchronize", lambda *_: None),
+        *((torch.accelerator, name, lambda *_, **__: None) for name in ("synchronize", "set_stream", "empty_cache")),
+        *((torch.accelerator, name, lambda *_: 0) for name in ("current_device_index", "current_device_idx")),
+        (torch.accelerator, "current_stream", lambda *_: _Nothing()),
     ):
         if hasattr(owner, name):
             stack.enter_context(mock.patch.object(owner, name, answer))

@@ -53,6 +53,8 @@ class ScriptMode(CudaPaths):
         self, func: Any, types: Iterable[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
+        if func is torch.device:
+            return func(*args, **kwargs)
         name = getattr(func, "__name__", "")
         first = args[0] if args else None
         on_meta = isinstance(first, torch.Tensor) and first.device.type == "meta"

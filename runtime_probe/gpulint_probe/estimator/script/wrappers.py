@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,6 +14,8 @@ from unittest import mock
 
 import torch
 import torch.distributed as dist
+
+from gpulint_probe.estimator.optimizers import rebind
 
 
 @dataclass(slots=True)
@@ -135,8 +138,9 @@ def loaders(found: Recorded, how: str, steps: int, stack: contextlib.ExitStack, 
                     except StopIteration:
                         return
                 found.seconds.append(time.perf_counter() - began)
-                found.batch_size = getattr(self, "batch_size", None) or found.batch_size
-                found.batch_bytes = sum(t.numel() * t.element_size() for t in _tensors(batch))
+                tensors = [tensor for tensor in _tensors(batch) if tensor.dim()]
+                found.batch_size = getattr(self, "batch_size", None) or (tensors[0].size(0) if tensors else 0)
+                found.batch_bytes = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
             yield batch
 
     stack.enter_context(mock.patch.object(loader, "__init__", init))
@@ -152,21 +156,31 @@ def _tensors(value: Any) -> list[torch.Tensor]:
 
 def tied_moves(stack: contextlib.ExitStack) -> None:
     """Keep tied weights tied, and optimizers' parameters theirs, when a module moves to the device."""
-    real = torch.nn.Module._apply
+    real, real_init = torch.nn.Module._apply, torch.optim.Optimizer.__init__
+    optimizers: weakref.WeakSet[torch.optim.Optimizer] = weakref.WeakSet()
+
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        real_init(self, *args, **kwargs)
+        optimizers.add(self)
 
     def apply(self: Any, function: Any, recurse: bool = True) -> Any:
         shared: dict[int, list[tuple[torch.nn.Module, str]]] = {}
-        kept = []
+        kept = []  # so that no new parameter gets the id of an old one
         for module in self.modules():
             for name, parameter in module._parameters.items():
                 if parameter is not None:
                     kept.append(parameter)
                     shared.setdefault(id(parameter), []).append((module, name))
         result = real(self, function, recurse)
-        for places in shared.values():
+        renewed: dict[int, Any] = {}
+        for identity, places in shared.items():
             first, name = places[0]
+            renewed[identity] = first._parameters[name]
             for module, other in places[1:]:
                 module._parameters[other] = first._parameters[name]
+        for optimizer in optimizers:
+            rebind(optimizer, renewed)
         return result
 
     stack.enter_context(mock.patch.object(torch.nn.Module, "_apply", apply))
+    stack.enter_context(mock.patch.object(torch.optim.Optimizer, "__init__", init))
