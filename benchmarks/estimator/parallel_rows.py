@@ -42,7 +42,7 @@ def vtrain(path: Path) -> list[tuple[Layout, float]]:
 
 
 def neusight(path: Path) -> list[tuple[str, str, Layout, float]]:
-    """(device, workload, layout, seconds) of the NVIDIA rows that train; workloads are MODEL-train-SEQ-BATCH[-SPLIT]."""
+    """(device, workload, layout, seconds) of NVIDIA rows that train; workloads are MODEL-train-SEQ-BATCH[-SPLIT]."""
     found = []
     with path.open(newline="") as file:
         for line in csv.DictReader(file):

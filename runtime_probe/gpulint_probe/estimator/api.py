@@ -16,6 +16,7 @@ from gpulint_probe.estimator.cards import Card, card_by_name, card_of_memory, de
 from gpulint_probe.estimator.checkpointing import enable_checkpointing
 from gpulint_probe.estimator.errors import EstimateError
 from gpulint_probe.estimator.inputs import (
+    Batch,
     batch_from_example,
     batch_from_specs,
     channels_last,
@@ -128,22 +129,7 @@ def build_job(request: Request) -> Job:
     if request.activation_checkpointing:
         mode = request.activation_checkpointing
         enable_checkpointing(model, mode if isinstance(mode, str) else "full")
-    if target.example is not None and not request.inputs:
-        make_batch = batch_from_example(target.example)
-    else:
-        size = request.image_size
-        specs = request.inputs or ((f"3x{size}x{size}",) if size else ())
-        specs = specs or ((target.default_input,) if target.default_input else ())
-        if not specs:
-            raise EstimateError(
-                "the shape of one sample is needed: --input 3x224x224, --input tokens:512, or an example batch"
-            )
-        if not request.inputs and not size:
-            notes.append(f"no --input given: assuming {target.default_input}")
-        make_batch = batch_from_specs([parse_input(spec) for spec in specs], model)
-        if isinstance(model, LightningStep) and len(specs) == 1:
-            make_batch = with_classes(make_batch)
-            notes.append("training_step gets (input, class numbers): give an example batch if it takes another")
+    make_batch = _batches(request, target, notes)
     precision = request.precision
     megatron = isinstance(model, Stage) and precision in ("bf16", "fp16-amp")
     if megatron:  # half-precision weights with float32 copies in the optimizer, not autocast
@@ -162,20 +148,32 @@ def build_job(request: Request) -> Job:
         optimizer, fused = MainParameters(model), False
     else:
         optimizer, fused = optimizer_by_name(request.optimizer, model)
+    size = model.layout.micro if isinstance(model, Stage) else request.batch_size
     return Job(
-        model,
-        make_batch,
-        loss_by_name(request.loss),
-        optimizer,
-        model.layout.micro if isinstance(model, Stage) else request.batch_size,
-        precision,
-        request.grad_accumulation,
-        fused,
-        request.gpus,
-        request.data_parallel,
-        request.fsdp_wrap,
-        notes,
-    )
+        model, make_batch, loss_by_name(request.loss), optimizer, size, precision, request.grad_accumulation, fused,
+        request.gpus, request.data_parallel, request.fsdp_wrap, notes,
+    )  # fmt: skip
+
+
+def _batches(request: Request, target: Target, notes: list[str]) -> Callable[[int], Batch]:
+    """Batches like the factory's example, or of the inputs that the request names or the library's model declares."""
+    model = target.model
+    if target.example is not None and not request.inputs:
+        return batch_from_example(target.example)
+    size = request.image_size
+    specs = request.inputs or ((f"3x{size}x{size}",) if size else ())
+    specs = specs or ((target.default_input,) if target.default_input else ())
+    if not specs:
+        raise EstimateError(
+            "the shape of one sample is needed: --input 3x224x224, --input tokens:512, or an example batch"
+        )
+    if not request.inputs and not size:
+        notes.append(f"no --input given: assuming {target.default_input}")
+    make_batch = batch_from_specs([parse_input(spec) for spec in specs], model)
+    if isinstance(model, LightningStep) and len(specs) == 1:
+        make_batch = with_classes(make_batch)
+        notes.append("training_step gets (input, class numbers): give an example batch if it takes another")
+    return make_batch
 
 
 def _load(request: Request) -> Target:

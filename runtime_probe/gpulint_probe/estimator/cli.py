@@ -37,7 +37,8 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         "target",
         metavar="TARGET",
         nargs="*",
-        help="train.py:build, package.module:build, timm:resnet50, torchvision:vgg16 or hf:path/config.json; or, after --, the command that trains",
+        help="train.py:build, package.module:build, timm:resnet50, torchvision:vgg16, hf:path/config.json or"
+        " megatron:hidden=1024,layers=24,...; or, after --, the command that trains",
     )
     add(
         "--input",
@@ -236,7 +237,8 @@ def _estimate(args: argparse.Namespace, progress: Any) -> tuple[Estimate, Sugges
         progress(f"running {' '.join(args.target)[:60]} on fake tensors")
         outcome = estimate_command(request, args.target, args.loader, args.steps, args.time_limit)
         assert outcome.estimate is not None
-        return with_loader(outcome.estimate, outcome.recorded, args.cpus), None, {}
+        timed = args.loader == "real"
+        return with_loader(outcome.estimate, outcome.recorded, args.cpus) if timed else outcome.estimate, None, {}
     job = build_job(request)
     traces: list[Trace] = []
     progress(f"training step with batch {request.batch_size}")

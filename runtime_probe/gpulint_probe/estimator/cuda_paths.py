@@ -98,7 +98,7 @@ class CudaPaths(TorchFunctionMode):
             args, kwargs = self._cast(name, args, kwargs)
         path = _PATHS.get(name)
         if path is not None and args and isinstance(args[0], torch.Tensor) and args[0].device.type == "meta":
-            return path(self, func, args, kwargs)
+            return getattr(self, path.__name__)(func, args, kwargs)
         return func(*args, **kwargs)
 
     def dropout(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

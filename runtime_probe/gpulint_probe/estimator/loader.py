@@ -13,13 +13,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Balance:
-    """Seconds per batch of the loader with ``workers`` processes on ``cpus`` cores, and the workers that would do."""
+    """Seconds per batch of the loader with ``workers`` processes on ``cpus`` cores, and the workers that would do.
+
+    ``step_seconds`` is a step with its wait for the loader.
+    """
 
     batch_seconds: float
     workers: int
     cpus: int
     needed: int
     waits: bool
+    step_seconds: float
 
     def sentence(self, busy: float, step: float) -> str:
         """What a user reads about it."""
@@ -31,7 +35,10 @@ class Balance:
 
 
 def with_loader(estimate: Estimate, recorded: Recorded, cpus: int = 0) -> Estimate:
-    """The estimate of a script with its GPU waiting for the loader; unchanged where neither speed is known."""
+    """The estimate of a script with its GPU waiting for the loader; unchanged where a speed is not known.
+
+    The step stays that of the GPU; its utilization is that beside the loader.
+    """
     found = estimate.performance
     if found is None or not recorded.seconds:
         return estimate
@@ -45,17 +52,17 @@ def with_loader(estimate: Estimate, recorded: Recorded, cpus: int = 0) -> Estima
     # Without workers the batch is made between the steps; with them beside the step.
     whole = step + one if recorded.workers == 0 else max(step, batch)
     needed = max(1, -(-int(1e6 * one) // max(1, int(1e6 * step))))
-    balance = Balance(batch, recorded.workers, cores, needed, whole > 1.02 * step)
+    balance = Balance(batch, recorded.workers, cores, needed, whole > 1.02 * step, whole)
     slower = whole / step
-    busy = found.busy / slower
-    changed = replace(
+    waiting = replace(
         found,
-        low=found.low * slower, mid=whole, high=found.high * slower, busy=busy,
+        busy=found.busy / slower,
         sm_activity=found.sm_activity / slower,
         limits={name: share / slower for name, share in found.limits.items()} | {"loader": 1 - 1 / slower},
-    )  # fmt: skip
-    note = balance.sentence(busy, step) + f"; loading was timed on this machine, {len(seconds)} batches in one process"
-    return replace(estimate, performance=changed, notes=(*estimate.notes, note), loader=_as_json(balance))
+    )
+    note = balance.sentence(waiting.busy, step)
+    note += f"; loading was timed on this machine, {len(seconds)} batches in one process"
+    return replace(estimate, performance=waiting, notes=(*estimate.notes, note), loader=_as_json(balance))
 
 
 def _as_json(balance: Balance) -> dict[str, Any]:
@@ -65,4 +72,5 @@ def _as_json(balance: Balance) -> dict[str, Any]:
         "cpus": balance.cpus,
         "workers_needed": balance.needed,
         "gpu_waits": balance.waits,
+        "step_seconds": balance.step_seconds,
     }

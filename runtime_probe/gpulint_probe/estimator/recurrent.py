@@ -28,7 +28,7 @@ class _Recurrent(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, spec: tuple[Any, ...], x: torch.Tensor, *tensors: torch.Tensor) -> Any:
         output_shape, state_shapes, reserve, training, shape = spec
-        recurrent_work(tensors, *shape, "forward")
+        recurrent_work(tensors, shape, "forward")
         ctx.shape = shape
         output = x.new_empty(output_shape)
         states = tuple(x.new_empty(shape) for shape in state_shapes)
@@ -39,7 +39,7 @@ class _Recurrent(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor) -> Any:
         x, _, _, *tensors = ctx.saved_tensors
-        recurrent_work(tensors, *ctx.shape, "backward")
+        recurrent_work(tensors, ctx.shape, "backward")
         return (None, torch.empty_like(x), *(torch.empty_like(tensor) for tensor in tensors))
 
 

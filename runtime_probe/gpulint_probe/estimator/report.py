@@ -76,8 +76,8 @@ def print_table(console: Console, estimate: Estimate, suggestion: Suggestion | N
 def _print_performance(console: Console, found: Performance) -> None:
     rate = found.samples / found.mid
     console.print(
-        f"Step: {_ms(found.mid)} ({_ms(found.low)} to {_ms(found.high)}), {rate:.4g} samples/s; GPU busy {found.busy:.0%},"
-        f" SM activity about {found.sm_activity:.0%}",
+        f"Step: {_ms(found.mid)} ({_ms(found.low)} to {_ms(found.high)}), {rate:.4g} samples/s; "
+        f"GPU busy {found.busy:.0%}, SM activity about {found.sm_activity:.0%}",
         highlight=False,
     )
     limits = sorted(found.limits.items(), key=lambda item: -item[1])

@@ -1,9 +1,9 @@
 """Seconds of a step on a card, from the work of its calls.
 
-Each call takes the longer of computing and moving its bytes, each at a share of the card's peak that depends on the kind
-of operator, and the start of its kernels. Matrix products and convolutions are cut into tiles, which fill the card's
-multiprocessors in waves: the last wave may be nearly empty. The shares were fitted to measured steps
-(benchmarks/estimator/fit_steps.py; steptime.json says on which and when).
+Each call takes the longer of computing and moving its bytes, each at a share of the card's peak that depends on the
+kind of operator, and the start of its kernels. Matrix products and convolutions are cut into tiles, which fill the
+card's multiprocessors in waves: the last wave may be nearly empty. The shares were fitted to measured steps
+(benchmarks/estimator/fit_steps.py and fit_parallel.py; steptime.json says on which and when).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class StepTime:
     """Seconds of a step: ``device`` for the GPU's kernels, ``host`` for launching them, ``by_kind`` of the device's.
 
     ``sm_share`` of the multiprocessors have blocks while the device runs; ``computing`` is the share of its time that
-    is limited by arithmetic; ``starting`` are the seconds between kernels that follow each other directly.
+    is limited by arithmetic.
     """
 
     device: float
@@ -53,7 +53,6 @@ class StepTime:
     by_kind: Mapping[str, float]
     sm_share: float
     computing: float = 0.0
-    starting: float = 0.0
 
     @property
     def seconds(self) -> float:
@@ -119,7 +118,8 @@ def step_time(
 ) -> StepTime:
     """The time of calls (with how often each runs) on one GPU, without communication.
 
-    ``host``: seconds that the program takes to start one kernel. ``fused``: the elementwise operators are fused as Megatron's kernels are.
+    ``host``: seconds that the program takes to start one kernel.
+    ``fused``: the elementwise operators are fused as Megatron's kernels are.
     """
     table = coefficients()
     by_kind: dict[str, float] = {}
@@ -134,9 +134,8 @@ def step_time(
         computing += seconds if item.compute > item.memory else 0.0
     device = sum(by_kind.values())
     share = occupied / device if device else 0.0
-    return StepTime(
-        device, launches * host, by_kind, share, computing / device if device else 0.0, launches * table["launch"]
-    )
+    limited = computing / device if device else 0.0
+    return StepTime(device, launches * host, by_kind, share, limited)
 
 
 def _on_card(item: Terms, work: Work, card: Card, table: Mapping[str, Any], fused: bool) -> Terms:

@@ -157,16 +157,20 @@ pending: list[Work] = []
 """Work of what runs as one CUDA operator and as none on meta tensors; the next call takes it along."""
 
 
-def recurrent_work(weights: Iterable[torch.Tensor], steps: int, rows: int, hidden: int, directions: str) -> None:
-    """Add the work of cuDNN's recurrent layers: ``rows`` sequences of ``steps``; backward does twice the forward's."""
+def recurrent_work(weights: Iterable[torch.Tensor], shape: tuple[int, int, int], direction: str) -> None:
+    """Add the work of cuDNN's recurrent layers; ``shape`` is (steps, sequences, hidden size).
+
+    ``direction`` is "forward" or "backward", which does twice as much.
+    """
+    steps, rows, hidden = shape
     matrices = [weight for weight in weights if weight.dim() == 2]
-    factor = 2 if directions == "backward" else 1
+    factor = 2 if direction == "backward" else 1
     flops = 2 * factor * steps * rows * sum(weight.numel() for weight in matrices)
     moved = factor * steps * sum(weight.numel() + rows * (hidden + sum(weight.shape)) for weight in matrices)
     size = matrices[0].element_size()
     launches = factor * steps * max(1, len(matrices) // 2)
     wide = matrices[0].size(0)
-    pending.append(Work(f"recurrent.{directions}", moved * size, flops, launches, size, rows, wide, hidden, steps))
+    pending.append(Work(f"recurrent.{direction}", moved * size, flops, launches, size, rows, wide, hidden, steps))
 
 
 def _foreach(name: str, args: tuple[Any, ...], outputs: list[torch.Tensor]) -> tuple[Work, ...]:

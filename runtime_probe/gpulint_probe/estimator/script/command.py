@@ -45,7 +45,7 @@ def is_command(words: Sequence[str]) -> bool:
 
 
 def parse_command(words: Sequence[str]) -> Command:
-    """Read ``[NAME=VALUE] [python|torchrun|accelerate launch|...] [options] SCRIPT arguments``. Raises EstimateError."""
+    """Read ``[NAME=VALUE] [python|torchrun|...] [options] SCRIPT arguments``. Raises EstimateError."""
     processes, position = 0, 0
     while position < len(words):
         word = words[position]
@@ -79,10 +79,11 @@ def estimate_command(
         given.write_bytes(pickle.dumps(spec))
         run = [sys.executable, "-P", "-c", _CHILD, str(given), str(answer)]
         try:
-            ended = subprocess.run(run, timeout=seconds, stdout=sys.stderr, stdin=subprocess.DEVNULL, check=False)
+            ended = subprocess.run(run, timeout=seconds, stdout=sys.stderr, check=False)
         except subprocess.TimeoutExpired:
             raise EstimateError(
-                f"{command.script} took no {steps} optimizer steps on a CUDA device within {seconds:.0f} s (--time-limit)"
+                f"{command.script} took no {steps} optimizer steps on a CUDA device within {seconds:.0f} s"
+                " (--time-limit)"
             ) from None
         if not answer.is_file():
             raise EstimateError(f"{command.script} ended its process with exit code {ended.returncode}")

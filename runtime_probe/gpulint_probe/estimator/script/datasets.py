@@ -35,13 +35,15 @@ def install(stack: contextlib.ExitStack) -> None:
 
 
 def _made(name: str, mode: str, size: int, classes: int, samples: int) -> type:
-    class Made(torch.utils.data.Dataset):
+    class Made(torch.utils.data.Dataset[Any]):
         def __init__(self, root: Any = "", *_: Any, **options: Any) -> None:
             self.transform = options.get("transform")
             self.target_transform = options.get("target_transform")
             self.classes = [str(number) for number in range(classes)]
             self.class_to_idx = {label: index for index, label in enumerate(self.classes)}
             self.targets = [index % classes for index in range(samples)]
+            channels = (samples, size, size) if mode == "L" else (samples, size, size, 3)
+            self.data = torch.zeros((), dtype=torch.uint8).expand(channels)
             self.samples = self.imgs = [("made-up", target) for target in self.targets]
 
         def __len__(self) -> int:

@@ -56,7 +56,7 @@ class ScriptMode(CudaPaths):
         if func is torch.device:
             return func(*args, **kwargs)
         name = getattr(func, "__name__", "")
-        first = args[0] if args else None
+        first: Any = args[0] if args else None
         on_meta = isinstance(first, torch.Tensor) and first.device.type == "meta"
         if name == "__get__" and on_meta:
             return self._property(func, first)
