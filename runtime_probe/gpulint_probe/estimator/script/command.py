@@ -26,6 +26,7 @@ _VALUED = re.compile(
 )
 _PROCESSES = re.compile(r"--(?:nproc[-_]per[-_]node|num[-_]processes|num[-_]gpus)=?(\d+)?")
 _CHILD = "import sys; from gpulint_probe.estimator.script.child import main; sys.exit(main(sys.argv[1:]))"
+_SETTING = re.compile(r"\w+=")
 DEFAULT_CARD = "A100-40GB"
 
 
@@ -41,7 +42,9 @@ class Command:
 
 def is_command(words: Sequence[str]) -> bool:
     """Whether words are a command that runs Python, and not a target."""
-    return bool(words) and (Path(words[0]).name in _LAUNCHERS or words[0].endswith(".py") or "=" in words[0])
+    return bool(words) and (
+        Path(words[0]).name in _LAUNCHERS or words[0].endswith(".py") or bool(_SETTING.match(words[0]))
+    )
 
 
 def parse_command(words: Sequence[str]) -> Command:
@@ -78,8 +81,8 @@ def estimate_command(
         given, answer = Path(folder, "spec"), Path(folder, "result")
         given.write_bytes(pickle.dumps(spec))
         run = [sys.executable, "-P", "-c", _CHILD, str(given), str(answer)]
-        try:
-            ended = subprocess.run(run, timeout=seconds, stdout=sys.stderr, check=False)
+        try:  # standard output is for the answer alone
+            ended = subprocess.run(run, timeout=seconds, stdout=2, check=False)
         except subprocess.TimeoutExpired:
             raise EstimateError(
                 f"{command.script} took no {steps} optimizer steps on a CUDA device within {seconds:.0f} s"

@@ -41,10 +41,11 @@ def _made(name: str, mode: str, size: int, classes: int, samples: int) -> type:
             self.target_transform = options.get("target_transform")
             self.classes = [str(number) for number in range(classes)]
             self.class_to_idx = {label: index for index, label in enumerate(self.classes)}
-            self.targets = [index % classes for index in range(samples)]
+            labels = [index % classes for index in range(samples)]
+            self.targets: Any = torch.tensor(labels) if mode == "L" else labels
             channels = (samples, size, size) if mode == "L" else (samples, size, size, 3)
             self.data = torch.zeros((), dtype=torch.uint8).expand(channels)
-            self.samples = self.imgs = [("made-up", target) for target in self.targets]
+            self.samples = self.imgs = [("made-up", target) for target in labels]
 
         def __len__(self) -> int:
             return samples

@@ -70,7 +70,7 @@ class ScriptMode(CudaPaths):
         if name in ("to", "_parse_to"):
             args, kwargs, back = _moved(name, args, kwargs)
             if back and on_meta:
-                return self._read("cpu", first)
+                return func(self._read("cpu", first), *args[1:], **kwargs)
             if on_meta and name == "to" and not _names_something(args[1:], kwargs):
                 return first
             return func(*args, **kwargs)
