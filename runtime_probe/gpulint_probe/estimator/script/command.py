@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import re
 import subprocess
@@ -81,8 +82,12 @@ def estimate_command(
         given, answer = Path(folder, "spec"), Path(folder, "result")
         given.write_bytes(pickle.dumps(spec))
         run = [sys.executable, "-P", "-c", _CHILD, str(given), str(answer)]
+        environment = dict(os.environ)
+        if gpus > 1 or Path(words[0]).name == "torchrun":  # what a launcher tells the first of its processes
+            environment |= {"WORLD_SIZE": str(gpus), "RANK": "0", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": str(gpus)}
+            environment |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}
         try:  # standard output is for the answer alone
-            ended = subprocess.run(run, timeout=seconds, stdout=2, check=False)
+            ended = subprocess.run(run, timeout=seconds, stdout=2, env=environment, check=False)
         except subprocess.TimeoutExpired:
             raise EstimateError(
                 f"{command.script} took no {steps} optimizer steps on a CUDA device within {seconds:.0f} s"
