@@ -2,26 +2,38 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import torch
 
 from gpulint_probe.estimator import baselines
+from gpulint_probe.estimator.adapters import LightningStep
 from gpulint_probe.estimator.allocator import OutOfMemory
-from gpulint_probe.estimator.cards import Card, card_by_name, card_of_memory
+from gpulint_probe.estimator.cards import Card, card_by_name, card_of_memory, default_context
 from gpulint_probe.estimator.checkpointing import enable_checkpointing
 from gpulint_probe.estimator.errors import EstimateError
-from gpulint_probe.estimator.inputs import batch_from_example, batch_from_specs, channels_last, floating_as, parse_input
+from gpulint_probe.estimator.inputs import (
+    Batch,
+    batch_from_example,
+    batch_from_specs,
+    channels_last,
+    floating_as,
+    parse_input,
+    with_classes,
+)
 from gpulint_probe.estimator.interval import interval
 from gpulint_probe.estimator.job import PRECISIONS, Job
 from gpulint_probe.estimator.losses import loss_by_name
+from gpulint_probe.estimator.megatron import MainParameters, Stage, hold_in_flight
 from gpulint_probe.estimator.optimizers import as_on_cuda, optimizer_by_name
 from gpulint_probe.estimator.parallel import STRATEGIES, parallelise
+from gpulint_probe.estimator.performance import Performance, performance
 from gpulint_probe.estimator.simulate import Simulation, simulate
 from gpulint_probe.estimator.step import trace_evaluation, trace_training
-from gpulint_probe.estimator.target import load_target
+from gpulint_probe.estimator.target import Target, load_target
 from gpulint_probe.estimator.trace import Trace
 
 METHODS = ("simulate", "horus", "deepspeed", "faketensor", "gpumemnet")
@@ -38,7 +50,7 @@ class Request:
     precision: str = "fp32"
     loss: str = "auto"
     grad_accumulation: int = 1
-    activation_checkpointing: bool = False
+    activation_checkpointing: str | bool = ""
     channels_last: bool = False
     data_parallel: str = ""
     gpus: int = 1
@@ -50,15 +62,19 @@ class Request:
     gpumemnet_model: str = ""
     program_args: tuple[str, ...] = ()
     """What the program that holds the factory finds in ``sys.argv`` after its own name."""
+    fsdp_wrap: str = ""
+    cuda: str = ""
+    image_size: int = 0
 
     def card(self) -> Card | None:
         """The card that the job shall fit on, with the context measured on the user's machine if one was given."""
         if self.gpu and self.memory:
             raise EstimateError("--gpu and --memory exclude each other")
         card = card_by_name(self.gpu) if self.gpu else card_of_memory(self.memory) if self.memory else None
-        if card is None or self.context is None:
+        if card is None:
             return card
-        return Card(card.name, card.total_bytes, self.context, "given")
+        context, source = (self.context, "given") if self.context is not None else default_context(self.cuda)
+        return replace(card, context_bytes=context, source=source)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,34 +104,37 @@ class Estimate:
     fits: bool | None
     free_bytes: int | None
     notes: tuple[str, ...]
+    context_source: str = ""
+    performance: Performance | None = None
+    loader: dict[str, Any] | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """A mapping for ``--output-format json``."""
-        return asdict(self)
+        """A mapping for ``--output-format json``; sizes in bytes, times in seconds."""
+        document = asdict(self)
+        del document["performance"]
+        document["peak_bytes"] = self.allocated_bytes or self.device_bytes - self.context_bytes
+        unknown = dict.fromkeys(("step_seconds", "samples_per_second", "gpu_busy", "sm_activity", "limits"))
+        return document | (self.performance.to_json() if self.performance is not None else unknown)
 
 
 def build_job(request: Request) -> Job:
     """Load the target and make the job that a request describes. Raises EstimateError."""
     _check(request)
-    target = load_target(request.target, request.model_args, request.program_args)
+    target = _load(request)
     model = target.model
-    notes: list[str] = []
+    notes = list(target.notes)
     if request.target.startswith("hf:"):
         # Without "architectures" in the configuration that is the bare model, which has no head.
         notes.append(f"built {type(model).__name__} from the configuration")
     if request.activation_checkpointing:
-        enable_checkpointing(model)
-    if target.example is not None and not request.inputs:
-        make_batch = batch_from_example(target.example)
-    else:
-        specs = request.inputs or ((target.default_input,) if target.default_input else ())
-        if not specs:
-            raise EstimateError(
-                "the shape of one sample is needed: --input 3x224x224, --input tokens:512, or an example batch"
-            )
-        if not request.inputs:
-            notes.append(f"no --input given: assuming {target.default_input}")
-        make_batch = batch_from_specs([parse_input(spec) for spec in specs], model)
+        mode = request.activation_checkpointing
+        enable_checkpointing(model, mode if isinstance(mode, str) else "full")
+    make_batch = _batches(request, target, notes)
+    precision = request.precision
+    megatron = isinstance(model, Stage) and precision in ("bf16", "fp16-amp")
+    if megatron:  # half-precision weights with float32 copies in the optimizer, not autocast
+        model.to(torch.bfloat16 if precision == "bf16" else torch.float16)
+        precision = "fp32"
     if request.precision == "bf16-true":
         model.to(torch.bfloat16)
         make_batch = floating_as(make_batch, torch.bfloat16)
@@ -125,27 +144,60 @@ def build_job(request: Request) -> Job:
     if target.optimizer is not None:
         optimizer, fused = target.optimizer, as_on_cuda(target.optimizer)
         notes.append(f"optimizer {type(optimizer).__name__} is the factory's")
+    elif megatron:
+        optimizer, fused = MainParameters(model), False
     else:
         optimizer, fused = optimizer_by_name(request.optimizer, model)
+    size = model.layout.micro if isinstance(model, Stage) else request.batch_size
     return Job(
-        model,
-        make_batch,
-        loss_by_name(request.loss),
-        optimizer,
-        request.batch_size,
-        request.precision,
-        request.grad_accumulation,
-        fused,
-        request.gpus,
-        request.data_parallel,
-        notes,
+        model, make_batch, loss_by_name(request.loss), optimizer, size, precision, request.grad_accumulation, fused,
+        request.gpus, request.data_parallel, request.fsdp_wrap, notes,
+    )  # fmt: skip
+
+
+def _batches(request: Request, target: Target, notes: list[str]) -> Callable[[int], Batch]:
+    """Batches like the factory's example, or of the inputs that the request names or the library's model declares."""
+    model = target.model
+    if target.example is not None and not request.inputs:
+        return batch_from_example(target.example)
+    size = request.image_size
+    specs = request.inputs or ((f"3x{size}x{size}",) if size else ())
+    specs = specs or ((target.default_input,) if target.default_input else ())
+    if not specs:
+        raise EstimateError(
+            "the shape of one sample is needed: --input 3x224x224, --input tokens:512, or an example batch"
+        )
+    if not request.inputs and not size:
+        notes.append(f"no --input given: assuming {target.default_input}")
+    make_batch = batch_from_specs([parse_input(spec) for spec in specs], model)
+    if isinstance(model, LightningStep) and len(specs) == 1:
+        make_batch = with_classes(make_batch)
+        notes.append("training_step gets (input, class numbers): give an example batch if it takes another")
+    return make_batch
+
+
+def _load(request: Request) -> Target:
+    """The target, with its image size set where the model is made for one (timm's transformers)."""
+    target = load_target(request.target, request.model_args, request.program_args)
+    wanted = next((parse_input(spec).shape for spec in request.inputs if spec), ())
+    size = request.image_size or (wanted[-1] if len(wanted) == 3 and wanted[-1] == wanted[-2] else 0)
+    made = getattr(getattr(target.model, "patch_embed", None), "img_size", None) or getattr(
+        target.model, "img_size", None
     )
+    made = made if isinstance(made, int) else made[0] if isinstance(made, tuple | list) else 0
+    if request.target.startswith("timm:") and size and made and made != size and "img_size" not in request.model_args:
+        arguments = {**request.model_args, "img_size": size}
+        with contextlib.suppress(EstimateError):
+            return load_target(request.target, arguments, request.program_args)
+    return target
 
 
 def trace_job(job: Job, batch_size: int, training: bool = True) -> Trace:
     """Trace one size of the job, as one of its GPUs sees it."""
     trace = trace_training(job, batch_size) if training else trace_evaluation(job, batch_size)
-    return parallelise(trace, job.model, job.strategy, job.gpus) if job.strategy else trace
+    if training and isinstance(job.model, Stage):
+        hold_in_flight(trace, job.model.layout)
+    return parallelise(trace, job) if job.strategy else trace
 
 
 def estimate(target: str | Request, **options: Any) -> Estimate:
@@ -157,14 +209,23 @@ def estimate(target: str | Request, **options: Any) -> Estimate:
 def estimate_job(request: Request, job: Job, on_trace: Callable[[Trace], None] | None = None) -> Estimate:
     """As estimate, for a job already built; ``on_trace`` receives the trace (method "simulate")."""
     card = request.card()
-    context = request.context if request.context is not None else (card or card_of_memory(1)).context_bytes
+    context = request.context if request.context is not None else default_context(request.cuda)[0]
     if request.method != "simulate":
         total = baselines.estimate(request.method, job, request.gpumemnet_model)
         fitting = total <= card.total_bytes if card else None
         return _estimate(request, job, card, context, Simulation(0, 0, {}, baselines.NOWHERE), total, fitting, ())
-    trace = trace_job(job, request.batch_size)
+    trace = trace_job(job, job.batch_size)
     if on_trace is not None:
         on_trace(trace)
+    return estimate_trace(request, job, trace)
+
+
+def estimate_trace(request: Request, job: Job, trace: Trace) -> Estimate:
+    """What a recorded trace of a job needs; its ranks are computed where the job has several."""
+    if job.strategy and job.optimizer is None:  # a script's: the trace is of one replica
+        trace = parallelise(trace, job)
+    card = request.card()
+    context = request.context if request.context is not None else default_context(request.cuda)[0]
     fits: bool | None = None
     result: Simulation | None = None
     if card is not None:
@@ -174,7 +235,8 @@ def estimate_job(request: Request, job: Job, on_trace: Callable[[Trace], None] |
         except OutOfMemory:
             fits = False
     result = result or simulate(trace)
-    return _estimate(request, job, card, context, result, result.reserved + context, fits, trace.notes)
+    found = _estimate(request, job, card, context, result, result.reserved + context, fits, trace.notes)
+    return replace(found, performance=performance(job, trace, card)) if card is not None else found
 
 
 def _estimate(
@@ -183,7 +245,7 @@ def _estimate(
 ) -> Estimate:  # fmt: skip
     low = high = device
     if request.method == "simulate":
-        low, high = interval(device, context, request.context is not None, bool(assumptions))
+        low, high = interval(device, context, request.context is not None, any(map(_decides, assumptions)))
     capacity = card.total_bytes if card else None
     return Estimate(
         request.target,
@@ -204,7 +266,13 @@ def _estimate(
         fits,
         capacity - device if capacity is not None else None,
         (*job.notes, *assumptions),
+        "given" if request.context is not None else default_context(request.cuda)[1],
     )
+
+
+def _decides(note: str) -> bool:
+    """Whether a remark is about an assumption that may change what is allocated."""
+    return note.startswith(("a branch", ".item()"))
 
 
 def _check(request: Request) -> None:

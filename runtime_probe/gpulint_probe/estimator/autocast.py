@@ -7,6 +7,7 @@ that can autocast to ..." in PyTorch's "Automatic Mixed Precision" reference.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -24,7 +25,8 @@ FLOAT32 = frozenset(
     "hinge_embedding_loss kl_div l1_loss layer_norm log log10 log1p log2 log_softmax logsumexp "
     "margin_ranking_loss mse_loss multilabel_margin_loss multi_margin_loss nll_loss nll_loss_nd norm nuclear_norm "
     "poisson_nll_loss pow prod reciprocal rsqrt sinh smooth_l1_loss soft_margin_loss softmax softmin softplus sum "
-    "renorm tan triplet_margin_loss".split()
+    "renorm tan triplet_margin_loss rms_norm huber_loss pdist upsample_nearest1d upsample_nearest2d upsample_nearest3d "
+    "upsample_linear1d upsample_bilinear2d upsample_bicubic2d upsample_trilinear3d".split()
 )
 # Of these only inputs of different types matter: autocast widens them to the widest. Torch does the same by type
 # promotion for all but these, which would raise.
@@ -37,11 +39,12 @@ class Autocast:
     """Callable that maps a call to the arguments which CUDA autocast would pass on.
 
     Casts of float32 leaves that require gradients are cached until ``clear()``, as autocast does until the context
-    ends.
+    ends. ``on_copy`` receives each such copy of a weight.
     """
 
-    def __init__(self, dtype: torch.dtype) -> None:
+    def __init__(self, dtype: torch.dtype, on_copy: Callable[[torch.Tensor], None] = lambda _: None) -> None:
         self.dtype = dtype
+        self._on_copy = on_copy
         self._cache: dict[int, torch.Tensor] = {}
 
     def clear(self) -> None:
@@ -77,4 +80,5 @@ class Autocast:
             return value.to(dtype)
         if id(value) not in self._cache:
             self._cache[id(value)] = value.to(dtype)
+            self._on_copy(self._cache[id(value)])
         return self._cache[id(value)]

@@ -1,16 +1,18 @@
-"""GPUs by name: usable memory and what a process holds before the first tensor.
+"""GPUs by name: memory, speed, and what a process holds before the first tensor.
 
-``total`` is what nvidia-smi reports as memory.total (vendors' gigabytes less the ECC and firmware reserve).
-``context`` is the memory of the CUDA context with PyTorch's kernels and cuBLAS/cuDNN handles after a first training
-step. It depends on driver, CUDA version and lazy loading as much as on the card: four public sets of runs on one A100
-model fit 548, 1430, 1740 and 1880 MiB. So every figure here is a fall-back with its source, and ``--context`` with a
-measurement on the real machine replaces it.
+The cards are in cards.toml. The memory of the CUDA context, with PyTorch's kernels and the handles of cuBLAS and
+cuDNN after a first training step, depends on driver, CUDA version and lazy loading more than on the card. So every
+figure here is a fall-back with its source, and ``--context`` with a measurement on the real machine replaces it.
 """
 
 from __future__ import annotations
 
+import functools
 import re
-from dataclasses import dataclass
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import resources
 
 from gpulint_probe.estimator.errors import EstimateError
 
@@ -28,57 +30,85 @@ _UNITS = {
     "g": GIB,
     "m": MIB,
 }
+# Published memory of a process outside the allocator on A100s, in MiB, by what is known of the stack.
+_LAZY = (571, "middle of 524 and 618 MiB, two re-measurements with recent drivers and lazy loading (CUDA 12)")
+_EAGER = (1343, "1343 MiB, measured with an older driver, which loads every kernel at once (before CUDA 11.7)")
+# The runs of Table 6.2 (PyTorch 2.4, CUDA 12.2) show 1475 to 1870 MiB, with whatever else was resident on their GPUs.
+_LAZY_LOADING_SINCE = (11, 7)
 
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """``total_bytes`` of the card; ``context_bytes`` that a process holds outside the allocator, and their source."""
+    """A GPU. ``context_bytes`` is what a process holds outside the allocator, and ``source`` where that comes from.
+
+    ``tflops`` are dense peaks by type, ``bandwidth`` (memory), ``pcie`` and ``nvlink`` (one direction) GB/s; a card of
+    which only the memory is known has none of them.
+    """
 
     name: str
     total_bytes: int
     context_bytes: int
     source: str
+    kind: str = ""
+    sms: int = 0
+    bandwidth: float = 0.0
+    pcie: float = 12.0
+    nvlink: float = 0.0
+    watts: int = 0
+    tflops: Mapping[str, float] = field(default_factory=dict)
+
+    def peak(self, itemsize: int, tf32: bool = False) -> float:
+        """Operations per second of matrix products on elements of that many bytes."""
+        if itemsize <= 2:
+            name = "fp16"
+        else:
+            name = "tf32" if tf32 else "fp32"
+        return 1e12 * self.tflops.get(name, self.tflops.get("fp32", 0.0))
 
 
-_FITTED = "upper middle of four public sets of A100 runs (PyTorch 2.4, CUDA 12.2): 548, 1430, 1740, 1880 MiB"
-_ASSUMED = "not measured on this card: the middle of what public A100 runs show, 548 to 1880 MiB"
-_A100_CONTEXT = 1740
-_DEFAULT_CONTEXT = 1200
-_TABLE: tuple[tuple[str, int, int, str], ...] = (
-    ("A100-40GB", 40960, _A100_CONTEXT, _FITTED),
-    ("A100-80GB", 81920, _A100_CONTEXT, _FITTED),
-    ("A30", 24576, _DEFAULT_CONTEXT, _ASSUMED),
-    ("A10", 23028, _DEFAULT_CONTEXT, _ASSUMED),
-    ("A40", 46068, _DEFAULT_CONTEXT, _ASSUMED),
-    ("A6000", 49140, _DEFAULT_CONTEXT, _ASSUMED),
-    ("H100-80GB", 81559, _DEFAULT_CONTEXT, _ASSUMED),
-    ("H100-94GB", 95830, _DEFAULT_CONTEXT, _ASSUMED),
-    ("H200", 143771, _DEFAULT_CONTEXT, _ASSUMED),
-    ("B200", 183359, _DEFAULT_CONTEXT, _ASSUMED),
-    ("L4", 23034, _DEFAULT_CONTEXT, _ASSUMED),
-    ("L40S", 46068, _DEFAULT_CONTEXT, _ASSUMED),
-    ("T4", 15360, _DEFAULT_CONTEXT, _ASSUMED),
-    ("V100-16GB", 16384, _DEFAULT_CONTEXT, _ASSUMED),
-    ("V100-32GB", 32768, _DEFAULT_CONTEXT, _ASSUMED),
-    ("RTX3090", 24576, _DEFAULT_CONTEXT, _ASSUMED),
-    ("RTX4090", 24564, _DEFAULT_CONTEXT, _ASSUMED),
-    ("RTX5090", 32607, _DEFAULT_CONTEXT, _ASSUMED),
-)
-CARDS = {name: Card(name, total * MIB, context * MIB, source) for name, total, context, source in _TABLE}
+def default_context(cuda: str = "") -> tuple[int, str]:
+    """Bytes of the context for a CUDA version ("12.4"; "" for a recent one), and their source. Raises EstimateError."""
+    if cuda and not re.fullmatch(r"\d+(\.\d+)*", cuda):
+        raise EstimateError(f"--cuda {cuda!r} is not a version such as 12.4")
+    version = tuple(int(part) for part in cuda.split(".")[:2]) if cuda else ()
+    size, source = _EAGER if version and version < _LAZY_LOADING_SINCE else _LAZY
+    return size * MIB, source
+
+
+@functools.cache
+def cards() -> dict[str, Card]:
+    """The known cards by name."""
+    text = resources.files("gpulint_probe.estimator").joinpath("cards.toml").read_text(encoding="utf-8")
+    context, source = default_context()
+    found = {}
+    for name, values in tomllib.loads(text).items():
+        memory = values.pop("memory") * MIB
+        found[name] = Card(name, memory, context, source, **values)
+    return found
 
 
 def card_by_name(name: str) -> Card:
-    """The card of that name, however its letters are cased and joined. Raises EstimateError with the known names."""
+    """The card of that name, however its letters are cased and joined. Raises EstimateError with the known names.
+
+    A name without the memory, such as "A100", is the first card that begins with it.
+    """
     wanted = _plain(name)
-    found = [card for key, card in CARDS.items() if _plain(key) == wanted]
+    known = {_plain(key): card for key, card in cards().items()}
+    if wanted in known:
+        return known[wanted]
+    found = [card for key, card in known.items() if wanted and re.match(re.escape(wanted) + r"(\d+)?gb$", key)]
+    if not found and wanted.endswith("pcie") and wanted != "pcie":  # cards that exist in this form alone, or nearly so
+        return card_by_name(wanted.removesuffix("pcie"))
+    found = found or [card for key, card in known.items() if wanted and key + "gb" == wanted]
     if not found:
-        raise EstimateError(f"--gpu {name!r} is not known; give --memory, or one of {', '.join(CARDS)}")
+        raise EstimateError(f"--gpu {name!r} is not known; give --memory, or one of {', '.join(cards())}")
     return found[0]
 
 
 def card_of_memory(total_bytes: int) -> Card:
     """An unnamed card with that much memory."""
-    return Card(f"{total_bytes / GIB:.4g} GiB", total_bytes, _DEFAULT_CONTEXT * MIB, _ASSUMED)
+    context, source = default_context()
+    return Card(f"{total_bytes / GIB:.4g} GiB", total_bytes, context, source)
 
 
 def parse_size(text: str) -> int:
@@ -90,4 +120,5 @@ def parse_size(text: str) -> int:
 
 
 def _plain(name: str) -> str:
-    return re.sub(r"nvidia|geforce|pcie|sxm\d?|[-_ ]", "", name.lower())
+    plain = re.sub(r"nvidia|geforce|tesla|quadro|sxm\d?|hbm\d?e?|[-_ ]", "", name.lower())
+    return plain.replace("pcie", "") + "pcie" if "pcie" in plain else plain

@@ -36,7 +36,9 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     add(
         "target",
         metavar="TARGET",
-        help="train.py:build, package.module:build, timm:resnet50, torchvision:vgg16 or hf:path/config.json",
+        nargs="*",
+        help="train.py:build, package.module:build, timm:resnet50, torchvision:vgg16, hf:path/config.json or"
+        " megatron:hidden=1024,layers=24,...; or, after --, the command that trains",
     )
     add(
         "--input",
@@ -47,6 +49,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         help="shape of a sample: 3x224x224, tokens:512, mask=bool:512",
     )
     add("--batch-size", type=int, default=8)
+    add("--image-size", type=int, default=0, metavar="N", help="width and height of the images, for 3xNxN")
     add(
         "--optimizer",
         default="adamw",
@@ -59,9 +62,28 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     )
     add("--loss", default="auto", help="auto, cross-entropy, mse, bce, mean, output (default: auto)")
     add("--grad-accumulation", type=int, default=1, metavar="N")
-    add("--activation-checkpointing", action="store_true", help="recompute activations of the repeated blocks")
+    add(
+        "--activation-checkpointing",
+        action="store_const",
+        const="full",
+        default="",
+        help="recompute activations of the repeated blocks",
+    )
+    add(
+        "--checkpointing",
+        dest="activation_checkpointing",
+        metavar="MODE",
+        help="as --activation-checkpointing: full, selective (keeps attention and every second matrix product) or N,"
+        " every N-th block",
+    )
     add("--channels-last", action="store_true", help="model and images in channels_last layout")
     add("--data-parallel", default="", help="ddp, fsdp, zero1, zero2 or zero3; needs --gpus")
+    add(
+        "--fsdp-wrap",
+        default="",
+        metavar="UNIT",
+        help="what FSDP gathers at once: blocks, model, or names of module classes (default: blocks and single layers)",
+    )
     add("--gpus", type=int, default=1, metavar="N")
     add(
         "--model-arg",
@@ -78,6 +100,12 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     )
     add("--gpu", default="", help="card to fit, such as A100-40GB")
     add("--memory", metavar="SIZE", help="memory of the card to fit, such as 24GiB")
+    add(
+        "--cuda",
+        default="",
+        metavar="VERSION",
+        help="CUDA version of the job's driver, which decides the size of the context (default: 12 or newer)",
+    )
     add("--context", metavar="SIZE", help="memory of the CUDA context, or the word measure: on the GPU of this machine")
     add(
         "--suggest-batch",
@@ -96,6 +124,22 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         metavar="FILE",
         help="classifier trained by benchmarks/estimator/train_gpumemnet.py",
     )
+    add(
+        "--loader",
+        choices=("real", "fake", "skip"),
+        default="real",
+        help="batches of a command: real (timed), fake (made-up images for torchvision's datasets) or skip (the first"
+        " batch again and again)",
+    )
+    add(
+        "--steps",
+        type=int,
+        default=3,
+        metavar="N",
+        help="optimizer steps after which a command is stopped (default: 3)",
+    )
+    add("--cpus", type=int, default=0, metavar="N", help="CPU cores that the job gets for its data loader")
+    add("--time-limit", type=float, default=300.0, metavar="SECONDS", help="for a command to take its steps")
     add("--plot", type=Path, metavar="FILE", help="draw the memory over the step to a .png or .svg file")
     add("--output-format", choices=("text", "json"), default="text")
     parser.set_defaults(run=run)
@@ -177,16 +221,24 @@ def batch_sizes(arguments: Sequence[str]) -> BatchSizes:
     recomputed = 0
     if not request.activation_checkpointing:
         with contextlib.suppress(EstimateError):
-            recomputed = suggest_batch(dataclasses.replace(request, activation_checkpointing=True)).train_batch
+            recomputed = suggest_batch(dataclasses.replace(request, activation_checkpointing="full")).train_batch
     return BatchSizes(found.train_batch, found.eval_batch, card.name, request.target, recomputed)
 
 
 def _estimate(args: argparse.Namespace, progress: Any) -> tuple[Estimate, Suggestion | None, dict[str, int]]:
     from gpulint_probe.estimator.api import build_job, estimate_job
+    from gpulint_probe.estimator.loader import with_loader
     from gpulint_probe.estimator.plot import plot
+    from gpulint_probe.estimator.script.command import estimate_command, is_command
     from gpulint_probe.estimator.search import suggest_for_job
 
     request = _request(args)
+    if is_command(args.target):
+        progress(f"running {' '.join(args.target)[:60]} on fake tensors")
+        outcome = estimate_command(request, args.target, args.loader, args.steps, args.time_limit)
+        assert outcome.estimate is not None
+        timed = args.loader == "real"
+        return with_loader(outcome.estimate, outcome.recorded, args.cpus) if timed else outcome.estimate, None, {}
     job = build_job(request)
     traces: list[Trace] = []
     progress(f"training step with batch {request.batch_size}")
@@ -212,7 +264,7 @@ def _savings(request: Request, estimate: Estimate) -> dict[str, int]:
     if request.precision in ("fp32", "tf32"):
         variants["bf16"] = replace(request, precision="bf16")
     if not request.activation_checkpointing:
-        variants["activation checkpointing"] = replace(request, activation_checkpointing=True)
+        variants["activation checkpointing"] = replace(request, activation_checkpointing="full")
     for name, variant in variants.items():
         try:
             savings[name] = estimate.reserved_bytes - estimate_request(variant).reserved_bytes
@@ -231,11 +283,20 @@ def _request(args: argparse.Namespace) -> Request:
 
     precision = _DTYPES.get(args.precision, args.precision)
     return Request(
-        args.target, tuple(args.inputs), args.batch_size, args.optimizer, precision, args.loss,
+        _target(args.target), tuple(args.inputs), args.batch_size, args.optimizer, precision, args.loss,
         args.grad_accumulation, args.activation_checkpointing, args.channels_last, args.data_parallel, args.gpus,
         _model_arguments(args.model_arg), args.gpu, parse_size(args.memory) if args.memory else None,
         _context(args.context), args.method, args.gpumemnet_model, tuple(shlex.split(args.program_args)),
+        args.fsdp_wrap, args.cuda, args.image_size,
     )  # fmt: skip
+
+
+def _target(words: list[str]) -> str:
+    if not words:
+        raise EstimateError("what to estimate is missing: a target such as train.py:build, or -- and a command")
+    if len(words) > 1 and words[0] not in ("python", "python3") and not words[0].endswith(".py"):
+        return " ".join(words)
+    return words[0]
 
 
 def _context(text: str | None) -> int | None:

@@ -21,7 +21,9 @@ from torch.overrides import TorchFunctionMode
 from gpulint_probe.estimator.autocast import Autocast
 from gpulint_probe.estimator.devices import stay_on_meta
 from gpulint_probe.estimator.errors import CannotSimulate
+from gpulint_probe.estimator.fused import keep_fused
 from gpulint_probe.estimator.recurrent import recurrent
+from gpulint_probe.estimator.values import value_of
 
 aten = torch.ops.aten
 
@@ -57,6 +59,7 @@ class CudaPaths(TorchFunctionMode):
             register.register_module_forward_pre_hook(self._enter_recomputation),
             register.register_module_forward_hook(self._leave_recomputation, always_call=True),
         ]
+        keep_fused()
         super().__enter__()
         return self
 
@@ -95,7 +98,7 @@ class CudaPaths(TorchFunctionMode):
             args, kwargs = self._cast(name, args, kwargs)
         path = _PATHS.get(name)
         if path is not None and args and isinstance(args[0], torch.Tensor) and args[0].device.type == "meta":
-            return path(self, func, args, kwargs)
+            return getattr(self, path.__name__)(func, args, kwargs)
         return func(*args, **kwargs)
 
     def dropout(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -125,6 +128,9 @@ class CudaPaths(TorchFunctionMode):
 
     def value(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         name = func.__name__
+        known = [value_of(arg) if isinstance(arg, torch.Tensor) else arg for arg in args]
+        if all(value is not None for value in known):
+            return func(*known, **kwargs)
         module = self._module()
         where = f" in module '{module}'" if module else ""
         if name in ("__bool__", "is_nonzero", "equal", "allclose"):

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from gpulint_probe.estimator.errors import EstimateError
+from gpulint_probe.estimator.values import LARGEST, keep_value
 
 _SHAPE = re.compile(r"\d+(x\d+)*")
 _DTYPES = {"int": torch.long, "tokens": torch.long, "bool": torch.bool, "half": torch.float16, "bf16": torch.bfloat16}
@@ -26,7 +27,8 @@ class InputSpec:
 
     def make(self, batch_size: int) -> torch.Tensor:
         """A meta tensor of shape (batch_size, *shape)."""
-        return torch.empty((batch_size, *self.shape), dtype=self.dtype, device="meta")
+        tensor = torch.empty((batch_size, *self.shape), dtype=self.dtype, device="meta")
+        return tensor if tensor.is_floating_point() else assumed(tensor)
 
 
 def parse_input(text: str) -> InputSpec:
@@ -63,14 +65,31 @@ def batch_from_specs(specs: list[InputSpec], model: torch.nn.Module) -> Callable
             first = positional.pop(0)
             named[getattr(model, "main_input_name", "input_ids")] = first
             if first.dtype == torch.long:
-                named.setdefault("attention_mask", torch.empty(first.shape, dtype=torch.long, device="meta"))
+                named.setdefault("attention_mask", _mask(first.shape))
         main = next(iter(named.values()))
         if labels:
             shape = {"sequence": tuple(main.shape[:2]), "sample": (size,)}[labels]
-            named.setdefault("labels", torch.empty(shape, dtype=torch.long, device="meta"))
+            named.setdefault("labels", assumed(torch.empty(shape, dtype=torch.long, device="meta")))
         return tuple(positional), named, None
 
     return make
+
+
+def assumed(tensor: torch.Tensor) -> torch.Tensor:
+    """Give an integer or boolean meta tensor plausible values, for checks that the model makes on its batch.
+
+    Token and class numbers are small (0 to 2 are special tokens in most vocabularies); masks keep everything.
+    """
+    if tensor.numel() > LARGEST:
+        return tensor
+    if tensor.dtype == torch.bool:
+        return keep_value(tensor, torch.ones(tensor.shape, dtype=torch.bool))
+    values = torch.arange(tensor.numel()).remainder_(97).add_(3).reshape(tensor.shape)
+    return keep_value(tensor, values.to(tensor.dtype))
+
+
+def _mask(shape: torch.Size) -> torch.Tensor:
+    return keep_value(torch.empty(shape, dtype=torch.long, device="meta"), torch.ones(shape, dtype=torch.long))
 
 
 def hugging_face_labels(model: torch.nn.Module) -> str | None:
@@ -101,7 +120,10 @@ def batch_from_example(example: Any) -> Callable[[int], Batch]:
         if isinstance(value, torch.Tensor):
             batched = value.dim() > 0 and value.size(0) == example_size
             shape = (size, *value.shape[1:]) if batched else tuple(value.shape)
-            return torch.empty(shape, dtype=value.dtype, device="meta")
+            made = torch.empty(shape, dtype=value.dtype, device="meta")
+            if value.is_floating_point() or value.is_complex():
+                return made
+            return _repeated(made, value) if value.device.type != "meta" else assumed(made)
         if isinstance(value, dict):
             return {key: resize(item, size) for key, item in value.items()}
         if isinstance(value, tuple | list):
@@ -116,6 +138,25 @@ def batch_from_example(example: Any) -> Callable[[int], Batch]:
             return (), batch, None
         *inputs, target = batch
         return tuple(inputs), {}, target
+
+    return make
+
+
+def _repeated(tensor: torch.Tensor, example: torch.Tensor) -> torch.Tensor:
+    if tensor.numel() > LARGEST or not example.numel():
+        return tensor
+    if tensor.shape == example.shape:
+        return keep_value(tensor, example.clone())
+    rows = torch.arange(tensor.size(0)).remainder_(example.size(0))
+    return keep_value(tensor, example[rows])
+
+
+def with_classes(make_batch: Callable[[int], Batch]) -> Callable[[int], Batch]:
+    """The same batches with one class number for each sample as a second input."""
+
+    def make(size: int) -> Batch:
+        inputs, named, target = make_batch(size)
+        return (*inputs, assumed(torch.empty(size, dtype=torch.long, device="meta"))), named, target
 
     return make
 

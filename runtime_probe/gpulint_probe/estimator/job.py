@@ -30,6 +30,7 @@ class Job:
     fused: bool = False
     gpus: int = 1
     strategy: str = ""
+    wrap: str = ""
     notes: list[str] = field(default_factory=list)
 
     @property

@@ -13,6 +13,8 @@ from typing import Any
 
 import torch
 
+from gpulint_probe.estimator.work import recurrent_work
+
 # Values that cuDNN keeps per time step, sample and hidden unit for the backward: the activated gates and the cell or
 # hidden state of every layer. Its exact size is not public (cudnnGetRNNTempSpaceSizes); this counts what the equations
 # need.
@@ -25,7 +27,9 @@ class _Recurrent(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, spec: tuple[Any, ...], x: torch.Tensor, *tensors: torch.Tensor) -> Any:
-        output_shape, state_shapes, reserve, training = spec
+        output_shape, state_shapes, reserve, training, shape = spec
+        recurrent_work(tensors, shape, "forward")
+        ctx.shape = shape
         output = x.new_empty(output_shape)
         states = tuple(x.new_empty(shape) for shape in state_shapes)
         kept = (x.new_empty(reserve),) if training else ()
@@ -35,6 +39,7 @@ class _Recurrent(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor) -> Any:
         x, _, _, *tensors = ctx.saved_tensors
+        recurrent_work(tensors, ctx.shape, "backward")
         return (None, torch.empty_like(x), *(torch.empty_like(tensor) for tensor in tensors))
 
 
@@ -52,5 +57,5 @@ def recurrent(mode: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     per_unit = _GATES[mode] + _KEPT_STATES[mode] + (1 if bound["dropout"] > 0 else 0)
     reserve = layers * directions * steps * batch * size * per_unit
     training = torch.is_grad_enabled() and (x.requires_grad or any(weight.requires_grad for weight in weights))
-    spec = (output_shape, [tuple(state.shape) for state in states], reserve, training)
+    spec = (output_shape, [tuple(state.shape) for state in states], reserve, training, (steps, batch, size))
     return _Recurrent.apply(spec, x, *states, *weights)

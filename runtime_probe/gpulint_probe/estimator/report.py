@@ -10,6 +10,7 @@ from rich.table import Table
 
 from gpulint.escaping import printable
 from gpulint_probe.estimator.api import Estimate
+from gpulint_probe.estimator.performance import Performance
 from gpulint_probe.estimator.search import MARGIN, Suggestion
 
 GIB = 1 << 30
@@ -58,6 +59,8 @@ def print_table(console: Console, estimate: Estimate, suggestion: Suggestion | N
             console.print(f"Fits {estimate.card}: {side}", highlight=False)
         else:
             console.print(f"Does not fit {estimate.card}: {_gib(-estimate.free_bytes)} GiB too much", highlight=False)
+    if estimate.performance is not None:
+        _print_performance(console, estimate.performance)
     if suggestion is not None:
         console.print(
             f"Largest batch with {MARGIN:.0%} of the card free: {suggestion.train_batch} for training, "
@@ -68,6 +71,22 @@ def print_table(console: Console, estimate: Estimate, suggestion: Suggestion | N
         console.print(
             f"{name} would free {_gib(size)} GiB" if size > 0 else f"{name} would free nothing", highlight=False
         )
+
+
+def _print_performance(console: Console, found: Performance) -> None:
+    rate = found.samples / found.mid
+    console.print(
+        f"Step: {_ms(found.mid)} ({_ms(found.low)} to {_ms(found.high)}), {rate:.4g} samples/s; "
+        f"GPU busy {found.busy:.0%}, SM activity about {found.sm_activity:.0%}",
+        highlight=False,
+    )
+    limits = sorted(found.limits.items(), key=lambda item: -item[1])
+    shown = ", ".join(f"{name} {share:.0%}" for name, share in limits if share >= 0.01)
+    console.print(f"Limited by: {shown}", highlight=False)
+
+
+def _ms(seconds: float) -> str:
+    return f"{1e3 * seconds:.3g} ms" if seconds < 1 else f"{seconds:.3g} s"
 
 
 def _gib(size: int) -> str:

@@ -28,11 +28,25 @@ def output_of(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple
         if name != "aten::_foreach_norm":
             return True, [torch.empty_like(tensor) for tensor in tensors]
         return True, [tensor.new_empty(()) for tensor in tensors]
+    if func is aten._grouped_mm.default and args[0].device.type == "meta":
+        return True, _grouped_product(*args, **kwargs)
     kernel = _KERNELS.get(func)
     if kernel is None or kwargs or args[0].device.type != "meta":
         return False, None
     out = kernel(*args)
     return out is not None, out
+
+
+def _grouped_product(
+    a: torch.Tensor, b: torch.Tensor, offs: Any = None, bias: Any = None, out_dtype: Any = None
+) -> torch.Tensor:
+    """The products of experts. The meta kernel takes bfloat16 alone; CUDA falls back to one product an expert."""
+    if a.dim() == 2 and b.dim() == 2:
+        shape: tuple[int, ...] = (offs.size(0), a.size(0), b.size(1))
+    else:
+        shape = (a.size(0), b.size(-1)) if a.dim() == 2 else (a.size(-2), b.size(1))
+        shape = shape if a.dim() == 2 or b.dim() == 2 else (a.size(0), a.size(1), b.size(-1))
+    return a.new_empty(shape, dtype=out_dtype or a.dtype)
 
 
 def _like_first(x: torch.Tensor, *_: Any) -> Any:

@@ -9,6 +9,7 @@ from gpulint_probe.estimator.allocator import BLOCK_ROUNDING, Replay, replay
 from gpulint_probe.estimator.trace import Call, Trace
 from gpulint_probe.estimator.workspace import conv_workspace
 
+WEIGHT_COPIES = "autocast copies of weights"
 CATEGORIES = (
     "parameters",
     "buffers",
@@ -16,6 +17,7 @@ CATEGORIES = (
     "optimizer state",
     "batch",
     "activations",
+    WEIGHT_COPIES,
     "temporaries",
     "workspace",
     "communication",

@@ -13,6 +13,7 @@ from gpulint_probe.estimator.cuda_paths import CudaPaths
 from gpulint_probe.estimator.errors import CannotSimulate, EstimateError
 from gpulint_probe.estimator.inputs import Batch, tensors_in
 from gpulint_probe.estimator.job import Job
+from gpulint_probe.estimator.simulate import WEIGHT_COPIES
 from gpulint_probe.estimator.trace import ModuleStack, Trace, Tracer
 
 
@@ -30,6 +31,7 @@ def trace_training(job: Job, batch_size: int, iterations: int = 2) -> Trace:
         loss: Any = None
         for _ in range(iterations):
             tracer.phase = "optimizer"
+            tracer.begin_step()
             job.optimizer.zero_grad()
             for _ in range(min(job.accumulation, 2)):
                 batch = _batch(job, batch_size, tracer)
@@ -52,6 +54,7 @@ def trace_evaluation(job: Job, batch_size: int) -> Trace:
     with _traced(job, train=False) as (tracer, cast), torch.no_grad():
         output: Any = None
         for _ in range(2):
+            tracer.begin_step()
             args, kwargs, target = _batch(job, batch_size, tracer)
             tracer.phase = "forward"
             output = job.model(*args, **kwargs)
@@ -69,8 +72,12 @@ def _traced(job: Job, train: bool) -> Iterator[tuple[Tracer, Autocast | None]]:
         job.optimizer.state.clear()
     stack = ModuleStack(job.model)
     tracer = Tracer(stack.current)
-    cast = Autocast(job.autocast_dtype) if job.autocast_dtype is not None else None
+    cast = None
+    if job.autocast_dtype is not None:
+        cast = Autocast(job.autocast_dtype, lambda copy: tracer.hold((copy,), WEIGHT_COPIES))
     tracer.hold_module(job.model)
+    if job.optimizer is not None:  # copies of the weights that it keeps for itself
+        tracer.hold((p for group in job.optimizer.param_groups for p in group["params"]), "optimizer state")
     try:
         with ExitStack() as active:
             active.enter_context(stack)

@@ -8,14 +8,16 @@ A factory is the user's code and runs because the user named it; weights are nev
 
 from __future__ import annotations
 
+import ast
 import importlib
 import importlib.util
 import inspect
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -23,8 +25,17 @@ from unittest import mock
 import torch
 
 from gpulint.suggestions import suggestion
+from gpulint_probe.estimator.adapters import (
+    LightningStep,
+    Several,
+    compiling_recorded,
+    downloads_asked_for,
+    is_lightning,
+    lightning_optimizer,
+)
 from gpulint_probe.estimator.devices import BuildOnMeta
 from gpulint_probe.estimator.errors import EstimateError
+from gpulint_probe.estimator.megatron import Stage, parse_layout
 from gpulint_probe.estimator.optimizers import rebind
 
 
@@ -39,6 +50,7 @@ class Target:
     example: Any = None
     optimizer: torch.optim.Optimizer | None = None
     default_input: str = ""
+    notes: list[str] = field(default_factory=list)
 
 
 def load_target(text: str, arguments: Mapping[str, Any] | None = None, program_args: Sequence[str] = ()) -> Target:
@@ -52,12 +64,20 @@ def load_target(text: str, arguments: Mapping[str, Any] | None = None, program_a
         raise EstimateError(
             f"target {text!r} is not FILE.py:FUNCTION, MODULE:FUNCTION, timm:NAME, torchvision:NAME or hf:PATH"
         )
-    _repair_torchvision()
-    library = {"timm": _timm, "torchvision": _torchvision, "hf": _hugging_face}.get(kind)
-    with _no_downloads(), mock.patch.object(sys, "argv", [kind, *program_args]):
+    repair_torchvision()
+    library = {"timm": _timm, "torchvision": _torchvision, "hf": _hugging_face, "megatron": _megatron}.get(kind)
+    notes: list[str] = []
+
+    def note(remark: str) -> None:
+        if remark not in notes:
+            notes.append(remark)
+
+    patched_argv = mock.patch.object(sys, "argv", [kind, *program_args])
+    with _no_downloads(), patched_argv, compiling_recorded(note):
         factory, default_input = library(name) if library is not None else (_factory(kind, name), "")
-        result = _build(text, factory, dict(arguments or {}))
-    target = _unpack(text, result)
+        result = _build(text, factory, _resolved(factory, arguments or {}))
+        target = _unpack(text, result)
+    target.notes = notes + target.notes
     target.default_input = default_input or _declared_input(target.model)
     return target
 
@@ -78,25 +98,90 @@ def _build(text: str, factory: Callable[..., Any], arguments: dict[str, Any]) ->
         raise EstimateError(f"{text} can be built neither on the meta device nor in this machine's memory") from None
     except Exception as error:
         line = next((line for line in str(error).splitlines() if line.strip()), "")
+        if downloads_asked_for(str(error)):
+            raise EstimateError(
+                f"{text} asks for pretrained weights, and nothing is downloaded; their values do not matter here:"
+                " build the model from its configuration, as in AutoModel.from_config(AutoConfig.from_pretrained(DIR))"
+            ) from error
         raise EstimateError(f"{text} raises {type(error).__name__}: {line}") from error
+
+
+def _resolved(factory: Callable[..., Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments with names of the factory's module (``GPTConfig``, ``GPTConfig(n_layer=2)``) evaluated."""
+    known = getattr(factory, "__globals__", None) or vars(sys.modules.get(getattr(factory, "__module__", ""), object))
+
+    def value(text: Any) -> Any:
+        if not isinstance(text, str):
+            return text
+        try:
+            tree = ast.parse(text, mode="eval").body
+            called = isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) and not tree.args
+            if isinstance(tree, ast.Name) and callable(known.get(tree.id)):
+                return known[tree.id]
+            if called and callable(known.get(tree.func.id)):  # type: ignore[attr-defined]
+                options = {item.arg: ast.literal_eval(item.value) for item in tree.keywords}  # type: ignore[attr-defined]
+                return known[tree.func.id](**options)  # type: ignore[attr-defined]
+        except (SyntaxError, ValueError, TypeError):
+            pass
+        return text
+
+    return {name: value(given) for name, given in arguments.items()}
 
 
 def _unpack(text: str, result: Any) -> Target:
     parts = result if isinstance(result, tuple) else (result,)
-    model, *rest = parts or (None,)
-    if not isinstance(model, torch.nn.Module) or len(rest) > 2:
+    count = next((i for i, part in enumerate(parts) if not isinstance(part, torch.nn.Module)), len(parts))
+    models, rest = parts[:count], parts[count:]
+    if not models or len(rest) > 2:
         shown = ", ".join(type(part).__name__ for part in parts)
         raise EstimateError(f"{text} returns {shown}; expected a model, or (model, example batch[, optimizer])")
+    notes = []
+    model: torch.nn.Module = models[0]
+    if len(models) > 1:
+        names = ", ".join(type(part).__name__ for part in models)
+        notes.append(f"{len(models)} models ({names}) are trained in one step and their memory is added up")
+        model = Several(models)
     example = rest[0] if rest else None
     optimizer = rest[1] if len(rest) > 1 else None
     if optimizer is not None and not isinstance(optimizer, torch.optim.Optimizer):
         raise EstimateError(f"{text} returns {type(optimizer).__name__} where an optimizer is expected")
-    before = list(model.named_parameters(remove_duplicate=False))
+    renewed = to_meta(model)
+    if is_lightning(model):
+        if optimizer is None:
+            optimizer = lightning_optimizer(model)
+            notes.append("optimizer and loss are the LightningModule's own")
+        model = LightningStep(model)
+    elif optimizer is not None:
+        rebind(optimizer, renewed)
+    return Target(model, example, optimizer, notes=notes)
+
+
+def to_meta(model: torch.nn.Module) -> dict[int, torch.nn.Parameter]:
+    """Move a model to the meta device with its tied weights tied, which ``Module.to`` unties.
+
+    Returns the parameters that replaced others, by the id of the old one.
+    """
+    shared: dict[int, list[tuple[torch.nn.Module, str]]] = {}
+    before: dict[int, torch.nn.Parameter] = {}
+    for module in model.modules():
+        for name, parameter in module._parameters.items():
+            if parameter is not None:
+                shared.setdefault(id(parameter), []).append((module, name))
+                before[id(parameter)] = parameter
     model.to("meta")
-    after = dict(model.named_parameters(remove_duplicate=False))
-    if optimizer is not None:
-        rebind(optimizer, {id(old): after[name] for name, old in before})
-    return Target(model, example, optimizer)
+    renewed = {}
+    for identity, places in shared.items():
+        first, name = places[0]
+        moved = first._parameters[name]
+        assert moved is not None
+        for module, other in places[1:]:
+            module._parameters[other] = moved
+        renewed[identity] = moved
+    _kept.extend(before.values())  # so that no other parameter gets one of these ids
+    return renewed
+
+
+_kept: list[torch.nn.Parameter] = []
 
 
 def _factory(place: str, name: str) -> Callable[..., Any]:
@@ -140,7 +225,17 @@ def _timm(name: str) -> tuple[Callable[..., Any], str]:
     timm = _import("timm", lambda: importlib.import_module("timm"))
     if not timm.is_model(name):
         raise EstimateError(f"timm has no model {name!r}{suggestion(name, timm.list_models())}")
-    return lambda **arguments: timm.create_model(name, pretrained=False, **arguments), ""
+
+    def build(**arguments: Any) -> Any:
+        try:
+            return timm.create_model(name, pretrained=False, **arguments)
+        except RuntimeError as error:  # an old name whose weights are gone; the architecture is still there
+            old = re.match(r"Invalid pretrained tag \(.*?\) for (\w+)", str(error))
+            if old is None:
+                raise
+            return timm.create_model(old[1], pretrained=False, **arguments)
+
+    return build, ""
 
 
 def _torchvision(name: str) -> tuple[Callable[..., Any], str]:
@@ -175,12 +270,17 @@ def _hugging_face(place: str) -> tuple[Callable[..., Any], str]:
     return build, f"tokens:{min(512, longest)}"
 
 
+def _megatron(text: str) -> tuple[Callable[..., Any], str]:
+    layout = parse_layout(text)
+    return lambda **_: Stage(layout), f"tokens:{layout.seq}"
+
+
 def _declared_input(model: torch.nn.Module) -> str:
     size = getattr(model, "default_cfg", {}).get("input_size") if hasattr(model, "default_cfg") else None
     return "x".join(str(n) for n in size) if size else ""
 
 
-def _repair_torchvision() -> None:
+def repair_torchvision() -> None:
     """Make torchvision importable where its compiled operators were built for another torch.
 
     Its import fails over the shape functions of two operators that are then missing. Models for classification need

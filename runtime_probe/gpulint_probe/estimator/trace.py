@@ -15,6 +15,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from gpulint_probe.estimator.errors import CannotSimulate
 from gpulint_probe.estimator.shapes import output_of
+from gpulint_probe.estimator.values import follow, sized_by_value, value_of
+from gpulint_probe.estimator.work import Work, pending, work_of
 from gpulint_probe.estimator.workspace import Workspace, cublas_handle, workspaces_of
 
 aten = torch.ops.aten
@@ -48,6 +50,8 @@ class Trace:
 
     A negative key is scratch memory that lives within one call: ``workspaces[-key - 1]`` says of what, bytes is 0 until
     a workspace model fills it in. ``categories`` names what a key holds where that is more than a passing tensor.
+    ``work`` says what each call that runs kernels does, by its index; ``steps`` are the calls at which optimizer steps
+    of the program begin.
     """
 
     events: list[tuple[int, int, int]] = field(default_factory=list)
@@ -55,6 +59,13 @@ class Trace:
     workspaces: list[Workspace] = field(default_factory=list)
     categories: dict[int, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    work: dict[int, tuple[Work, ...]] = field(default_factory=dict)
+    steps: list[int] = field(default_factory=list)
+
+    def last_step(self) -> dict[int, tuple[Work, ...]]:
+        """The work of the last step: the one that the rest of the job repeats."""
+        start = self.steps[-1] if self.steps else 0
+        return {call: work for call, work in self.work.items() if call >= start}
 
     def note(self, text: str) -> None:
         """Keep a remark for the report, once."""
@@ -89,15 +100,11 @@ class Tracer(TorchDispatchMode):
         if self.paused:
             return func(*args, **kwargs)
         module = self._current_module()
-        self._refuse_data_dependent(func, args, module)
-        known, out = output_of(func, args, kwargs)
-        if not known:
-            try:
-                out = func(*args, **kwargs)
-            except NotImplementedError as error:
-                raise CannotSimulate("it has no kernel for shapes alone (a meta kernel)", str(func), module) from error
+        out = self._output(func, args, kwargs, module)
+        follow(func, args, kwargs, out)
         call = len(self.trace.calls)
         self.trace.calls.append(Call(str(func), module, self.phase))
+        self._record_work(func, args, kwargs, out, call)
         self._cublas_workspace(func, call)
         after = workspaces_of(func, args, out)
         outputs = (out,) if isinstance(out, torch.Tensor) else out if isinstance(out, tuple | list) else ()
@@ -110,6 +117,24 @@ class Tracer(TorchDispatchMode):
             if position in after:
                 self._scratch(after[position], call)
         return out
+
+    def _output(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], module: str) -> Any:
+        if func in _DATA_DEPENDENT or func is aten.index.Tensor:
+            out: Any = sized_by_value(func, args, kwargs)
+            if out is not None:
+                return out
+        self._refuse_data_dependent(func, args, module)
+        known, out = output_of(func, args, kwargs)
+        if known:
+            return out
+        try:
+            return func(*args, **kwargs)
+        except NotImplementedError as error:
+            raise CannotSimulate("it has no kernel for shapes alone (a meta kernel)", str(func), module) from error
+
+    def begin_step(self) -> None:
+        """Mark where a step begins."""
+        self.trace.steps.append(len(self.trace.calls))
 
     def hold(self, tensors: Iterable[torch.Tensor], category: str) -> None:
         """Name what storages hold, allocating those that were made before the trace began."""
@@ -154,11 +179,19 @@ class Tracer(TorchDispatchMode):
         if func in _INDEXING and args[0].device.type == "meta":
             for index in args[1]:
                 if index is not None and index.dtype in (torch.bool, torch.uint8):
-                    if func is not aten.index.Tensor and len(args[2].shape) == 0:
+                    if func is not aten.index.Tensor and (len(args[2].shape) == 0 or value_of(index) is not None):
                         continue
                     raise CannotSimulate(
                         "boolean indexing selects a number of elements that depends on values", str(func), module
                     )
+
+    def _record_work(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any, call: int) -> None:
+        work = work_of(func, args, kwargs, out)
+        if pending:
+            work = (*pending, *work)
+            pending.clear()
+        if work:
+            self.trace.work[call] = work
 
     def _cublas_workspace(self, func: Any, call: int) -> None:
         """cuBLAS keeps a workspace per thread's handle: one for the forward, one for the autograd thread."""

@@ -1,0 +1,63 @@
+"""Made-up data in the shapes of well-known datasets, for ``--loader fake``."""
+
+# mypy: disable-error-code="misc, no-untyped-call, no-any-return"
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import sys
+from typing import Any
+from unittest import mock
+
+import torch
+
+# Class of torchvision.datasets: mode, size, classes and samples.
+_IMAGES = {
+    "MNIST": ("L", 28, 10, 60000), "FashionMNIST": ("L", 28, 10, 60000), "CIFAR10": ("RGB", 32, 10, 50000),
+    "CIFAR100": ("RGB", 32, 100, 50000), "SVHN": ("RGB", 32, 10, 73257), "ImageFolder": ("RGB", 500, 1000, 1281167),
+    "ImageNet": ("RGB", 500, 1000, 1281167), "STL10": ("RGB", 96, 10, 5000),
+}  # fmt: skip
+
+
+def install(stack: contextlib.ExitStack) -> None:
+    """Replace torchvision's image datasets until ``stack`` is closed."""
+    try:
+        datasets = importlib.import_module("torchvision.datasets")
+    except ImportError:
+        return
+    for name, shape in _IMAGES.items():
+        made = _made(name, *shape)
+        stack.enter_context(mock.patch.object(datasets, name, made))
+        for module in list(sys.modules.values()):
+            if getattr(module, name, None) is not None and getattr(module, "__name__", "").startswith("timm"):
+                stack.enter_context(mock.patch.object(module, name, made))
+
+
+def _made(name: str, mode: str, size: int, classes: int, samples: int) -> type:
+    class Made(torch.utils.data.Dataset[Any]):
+        def __init__(self, root: Any = "", *_: Any, **options: Any) -> None:
+            self.transform = options.get("transform")
+            self.target_transform = options.get("target_transform")
+            self.classes = [str(number) for number in range(classes)]
+            self.class_to_idx = {label: index for index, label in enumerate(self.classes)}
+            labels = [index % classes for index in range(samples)]
+            self.targets: Any = torch.tensor(labels) if mode == "L" else labels
+            channels = (samples, size, size) if mode == "L" else (samples, size, size, 3)
+            self.data = torch.zeros((), dtype=torch.uint8).expand(channels)
+            self.samples = self.imgs = [("made-up", target) for target in labels]
+
+        def __len__(self) -> int:
+            return samples
+
+        def __getitem__(self, index: int) -> Any:
+            from PIL import Image
+
+            image: Any = Image.new(mode, (size, size))
+            target = index % classes
+            if self.transform is not None:
+                image = self.transform(image)
+            return image, self.target_transform(target) if self.target_transform is not None else target
+
+    Made.__name__ = Made.__qualname__ = name
+    return Made

@@ -1,0 +1,152 @@
+"""Tensors on ``cuda`` as meta tensors: the function mode and the tracer that a script runs under."""
+
+# mypy: disable-error-code="misc, no-untyped-call, no-any-return"
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from gpulint_probe.estimator.autocast import Autocast
+from gpulint_probe.estimator.cuda_paths import CudaPaths
+from gpulint_probe.estimator.trace import Tracer
+from gpulint_probe.estimator.values import value_of
+
+_LARGEST_READ = 1 << 24
+_META = torch.device("meta")
+
+
+class ScriptTracer(Tracer):
+    """A tracer that finds the phase itself: nobody tells it where forward and backward begin."""
+
+    def __init__(self, module: Callable[[], str]) -> None:
+        self.stage = "setup"
+        super().__init__(module)
+
+    @property
+    def phase(self) -> str:
+        """ "optimizer" and "ended" are set from outside; the autograd engine runs the backward."""
+        if self.stage not in ("optimizer", "ended") and torch._C._current_autograd_node() is not None:
+            return "backward"
+        return self.stage
+
+    @phase.setter
+    def phase(self, value: str) -> None:
+        self.stage = value
+
+
+class ScriptMode(CudaPaths):
+    """CudaPaths for whole scripts: device "cuda" is meta, tensors there say that they are on CUDA, values can be read.
+
+    A value that only a GPU would know is assumed (1.0, 0, zeros), and the line that reads it is noted.
+    """
+
+    def __init__(self, note: Callable[[str], None], module: Callable[[], str], script: str) -> None:
+        super().__init__(note, module)
+        self._script = str(Path(script).resolve().parent)
+
+    def __torch_function__(
+        self, func: Any, types: Iterable[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if func is torch.device:
+            return func(*args, **kwargs)
+        name = getattr(func, "__name__", "")
+        first: Any = args[0] if args else None
+        on_meta = isinstance(first, torch.Tensor) and first.device.type == "meta"
+        if name == "__get__" and on_meta:
+            return self._property(func, first)
+        self._follow_autocast()
+        if name == "cuda" and isinstance(first, torch.Tensor):
+            return first if on_meta else first.to(_META)
+        if name in ("cpu", "numpy", "tolist", "item", "__array__") and on_meta:
+            return self._read(name, first)
+        if name == "pin_memory" and isinstance(first, torch.Tensor):
+            return first
+        if name in ("to", "_parse_to"):
+            args, kwargs, back = _moved(name, args, kwargs)
+            if back and on_meta:
+                return func(self._read("cpu", first), *args[1:], **kwargs)
+            if on_meta and name == "to" and not _names_something(args[1:], kwargs):
+                return first
+            return func(*args, **kwargs)
+        if isinstance(kwargs.get("device"), int) and not isinstance(kwargs["device"], bool):
+            kwargs = {**kwargs, "device": _META}
+        return super().__torch_function__(func, types, args, kwargs)
+
+    def value(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        name = func.__name__
+        known = [value_of(arg) if isinstance(arg, torch.Tensor) else arg for arg in args]
+        if all(value is not None for value in known):
+            return func(*known, **kwargs)
+        if name in ("__bool__", "is_nonzero", "equal", "allclose"):
+            self._note(f"a branch on a tensor's value is taken as False{self._line()}")
+            return False
+        return self._read("item", args[0])
+
+    def _property(self, func: Any, tensor: torch.Tensor) -> Any:
+        owner = getattr(getattr(func, "__self__", None), "__name__", "")
+        answers: dict[str, Any] = {"device": torch.device("cuda", 0), "is_cuda": True, "is_meta": False}
+        return answers[owner] if owner in answers else func(tensor)
+
+    def _follow_autocast(self) -> None:
+        enabled = torch.is_autocast_enabled("cuda")
+        if not enabled:
+            self._cast = None
+        elif self._cast is None or self._cast.dtype != torch.get_autocast_dtype("cuda"):
+            self._cast = Autocast(torch.get_autocast_dtype("cuda"))
+
+    def _read(self, name: str, tensor: torch.Tensor) -> Any:
+        known = value_of(tensor)
+        if known is None:
+            if tensor.numel() > _LARGEST_READ:
+                return tensor
+            if name != "cpu":
+                self._note(f"values read from the GPU are assumed (floats 1.0, integers 0){self._line()}")
+            fill = 1 if tensor.is_floating_point() else 0
+            known = torch.full(tensor.shape, fill, dtype=tensor.dtype, device="cpu")
+        if name == "cpu":
+            return known
+        if name in ("numpy", "__array__"):
+            return known.detach().numpy()
+        return known.tolist() if name == "tolist" else known.item()
+
+    def _line(self) -> str:
+        frame = sys._getframe(1)
+        while frame is not None:
+            file = frame.f_code.co_filename
+            if file.startswith(self._script) and "site-packages" not in file:
+                return f" ({Path(file).name}:{frame.f_lineno})"
+            frame = frame.f_back  # type: ignore[assignment]
+        return ""
+
+
+def _moved(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any], bool]:
+    """The arguments of ``to`` with CUDA as meta, and whether it is a move to the host."""
+    back = False
+
+    def replace(value: Any, position: int) -> Any:
+        nonlocal back
+        if isinstance(value, bool):
+            return value
+        if isinstance(value, int) and position == (0 if name == "_parse_to" else 1):
+            return _META
+        kind = value.partition(":")[0] if isinstance(value, str) else getattr(value, "type", None)
+        if isinstance(value, torch.Tensor) or not isinstance(kind, str):
+            return value
+        back = back or kind == "cpu"
+        return _META if kind == "cuda" else value
+
+    changed = tuple(replace(value, index) for index, value in enumerate(args))
+    named = {key: replace(value, 1 if key == "device" else -1) for key, value in kwargs.items()}
+    return changed, {k: _META if k == "device" and isinstance(v, int) else v for k, v in named.items()}, back
+
+
+def _names_something(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether ``to`` is asked for more than the device that a tensor is on already."""
+    wanted = [value for value in (*args, *kwargs.values()) if value is not None and not isinstance(value, bool)]
+    return any(value != _META for value in wanted)
