@@ -15,12 +15,20 @@ SAME = 0.8
 MAX_NAMESAKES = 40
 """Most files of one name that are compared."""
 LEAST_LINES = 15
+SHORT = 8
+"""Characters up to which a line says little."""
 
 
 def original(project: Project, path: Path) -> Path | None:
     """The first file of the tree that a file is a copy of, by its lines; None if there is none before it."""
     found = _original(project, path)
     return Path(found) if found else None
+
+
+def has_line(project: Project, path: Path, line: str) -> bool:
+    """Whether a file has a line of another one, indented or not; short lines say little and count as there."""
+    text = line.strip().encode("utf-8", "surrogateescape")
+    return len(text) <= SHORT or text in _lines(project, path)
 
 
 @stored("copies")
@@ -53,4 +61,4 @@ def _namesakes(project: Project, name: str) -> tuple[Path, ...]:
 @query
 def _lines(project: Project, path: Path) -> frozenset[bytes]:
     """The lines of a file without indentation; short ones say little."""
-    return frozenset(line for line in map(bytes.strip, project.data(path).splitlines()) if len(line) > 8)
+    return frozenset(line for line in map(bytes.strip, project.data(path).splitlines()) if len(line) > SHORT)

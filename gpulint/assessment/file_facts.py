@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpulint import regex
-from gpulint.assessment.copies import original
+from gpulint.assessment.copies import has_line, original
 from gpulint.finding import Severity
 from gpulint.query import query, stored
 from gpulint.training.guards import is_benchmark
@@ -108,7 +108,12 @@ def _says_adapted(module: ModuleIndex) -> bool:
 
 
 def is_copy(subject: Subject) -> bool:
-    return original(subject.project, subject.path) is not None
+    """Is the file a copy of another one, which has the finding's line as well?"""
+    other = original(subject.project, subject.path)
+    if other is None or subject.is_notebook:
+        return other is not None
+    document = subject.project.document(subject.path)
+    return document is not None and has_line(subject.project, other, document.source.line(subject.finding.span.line))
 
 
 def measures(subject: Subject) -> bool:

@@ -47,7 +47,7 @@ MISTAKES = [
     ("completion bsh", "SHELL: unknown value 'bsh'; did you mean 'bash'?"),
     ("config shw", "unknown command 'config shw'; did you mean 'show'?"),
     ("help scna", "unknown command 'scna'; did you mean 'scan'?"),
-    ("estimate", "missing TARGET; see 'gpulint estimate --help'"),
+    ("estimate", "what to estimate is missing: a target such as train.py:build, or -- and a command"),
     ("estimate a.py:build --inptu 3", "unknown option '--inptu'; did you mean '--input'?"),
     ("probe --intervall 1 -- true", "unknown option '--intervall'; did you mean '--interval'?"),
     ("probe report", "missing FILE: gpulint probe report FILE"),

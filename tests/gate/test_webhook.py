@@ -152,10 +152,12 @@ async def test_a_body_that_is_too_large_is_declined(client: Any) -> None:
 
 
 async def test_what_takes_too_long_is_allowed(tmp_path: Path, policy_file: Path) -> None:
-    policy_file.write_text(f'mode = "enforce"\ntime-budget = 0.000001\nlog = "{tmp_path}/log.jsonl"\n')
+    policy_file.write_text(f'mode = "enforce"\ntime-budget = 0.05\nlog = "{tmp_path}/log.jsonl"\n')
     webhook = Webhook(load(policy_file), tmp_path, workers=1)
+    large = copy.deepcopy(POD)
+    large["spec"]["containers"] *= 3000
     async with TestClient(TestServer(webhook.application())) as client:
-        assert (await _ask(client, _review(POD)))["allowed"] is True
+        assert (await _ask(client, _review(large)))["allowed"] is True
         metrics = await (await client.get("/metrics")).text()
     assert "longer than" in json.loads((tmp_path / "log.jsonl").read_text())["failure"]
     assert "gpulint_gate_unjudged_total 1.0" in metrics

@@ -42,7 +42,7 @@ async def test_a_diagnostic_says_what_where_why_and_what_else(editor, program, t
     found = (await editor.diagnostics(uri))[0]
     assert found.code == "GPU301"
     assert found.source == "gpulint"
-    assert found.severity == types.DiagnosticSeverity.Warning
+    assert found.severity == types.DiagnosticSeverity.Hint  # as its impact is low
     assert found.range == place(WASTEFUL, "DataLoader(torch.zeros(9), num_workers=2, persistent_workers=True)")
     assert "does not pin memory" in found.message
     assert found.code_description.href.endswith("/gpu301-dataloader-not-pinned/")

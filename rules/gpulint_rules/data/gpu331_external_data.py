@@ -35,22 +35,18 @@ https://huggingface.co/docs/transformers/installation#offline-mode
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from gpulint import regex
 from gpulint.documents.base import Document
 from gpulint.documents.jobspec import JobSpecDocument
 from gpulint.documents.python import walk
 from gpulint.documents.shell import ArgWord, Command
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
-from gpulint.gate import Gate
 from gpulint.impact import Cost
 from gpulint.launch.gpu_counts import BATCH
 from gpulint.launch.transfer_commands import download_tool
-from gpulint.libraries import Models
 from gpulint.libraries.downloads import HUB
 from gpulint.programs.gpu_jobs import GpuJobCommand, GpuJobs, tests_existence
 from gpulint.programs.gpu_programs import GpuPrograms
@@ -60,13 +56,13 @@ from gpulint.semantic.path_conditions import conditions, ends_after_repair
 from gpulint.semantic.unused_symbols import is_unused
 from gpulint.training.guards import Guards
 from gpulint.transfers import notebook_downloads
-from gpulint.transfers.download_table import DownloadTable
 from gpulint.transfers.downloads import Download, Downloads
 from gpulint.transfers.opt_in import requires_opt_in
 from gpulint.transfers.prefetching import Prefetching
 from gpulint.values.constants import Constants
 from gpulint.workspace.index_builder import index_module
 from gpulint.workspace.module_index import ModuleIndex, last_name
+from gpulint_rules.data.download_gate import may_fetch
 
 _FROM_HUB = """download it before the job, and forbid downloads in the job:
 hf download {}  # on the login node or in the image, with HF_HOME on storage that the job sees
@@ -293,44 +289,6 @@ def _command(document: Document, command: Command, tool: str, holder: str, *evid
     )
 
 
-_FETCHING = ("ownload", "fetch", "Fetch")
-_FETCHES = regex.compile(rb"download|fetch", re.IGNORECASE)
-_DOWNLOADS = regex.compile(rb"\bdownload\s*=[^=]")
-_ASKS = regex.compile(rb"\b(?:pretrained|weights|encoder_weights)\s*=[^=]")
-_OWNERS = ("torchvision", "timm", "segmentation_models_pytorch", "torchaudio", "keras")
-_GENERAL = {
-    "load": ("hub", "clip", "gensim", "tensorflow_datasets", "tensorflow_hub", "evaluate"),
-    "get": ("requests", "httpx"),
-    "stream": ("httpx",),
-    **dict.fromkeys(("run", "call", "check_call", "check_output", "Popen"), ("subprocess",)),
-    **dict.fromkeys(("system", "popen"), ("os",)),
-}
-"""Names that many things have -> the libraries of which they fetch something."""
-
-
-def _special(models: Models) -> frozenset[str]:
-    """Names of calls that fetch something, without those that many things have."""
-    return models.derived(DownloadTable).last_names.difference(_GENERAL)
-
-
-def _may_fire(gate: Gate) -> bool:
-    if gate.path.suffix == ".ipynb" and gate.matches(notebook_downloads.TOOLS):
-        return True
-    if gate.calls(gate.models.derived(_special)) or gate.has_any(gate.models.derived(DownloadTable).packages):
-        return True
-    if gate.has_any(_FETCHING) and gate.calls_like(_FETCHES):
-        return True
-    if gate.has_word("download") and gate.matches(_DOWNLOADS):
-        return True
-    present = filter(gate.has_word, _GENERAL)
-    if any(any(map(gate.has_word, _GENERAL[name])) and gate.calls((name,)) for name in present):
-        return True
-    if gate.has("check_") and (gate.tree_has("download=True") or gate.tree_has("download: bool = True")):
-        return True
-    owned = gate.has_any(_OWNERS) or any(owner in gate.path.parts for owner in _OWNERS)
-    return owned and gate.matches(_ASKS)
-
-
 RULE = Rule(
     code="GPU331",
     name="external-data",
@@ -339,7 +297,7 @@ RULE = Rule(
     severity=Severity.WARNING,
     kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK, Kind.SHELL, Kind.JOBSPEC, Kind.WORKFLOW}),
     reads=("download", "hub-download", "sdk-download", "data-sets", "downloader", "hub-program"),
-    may_fire=_may_fire,
+    may_fire=may_fetch,
     summary="GPU job downloads data or weights",
     why="data or weights are downloaded while GPUs are allocated, often once per rank",
     evidence=(Evidence("External Data Usage is one of 15 categories in 706 issues of 400 jobs"),),

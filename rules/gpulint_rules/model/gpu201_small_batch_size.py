@@ -4,8 +4,7 @@ batches, an option's default, the command line of a launcher, a container's envi
 
 Knows programs of PyTorch, TensorFlow, Keras, JAX, Flax, Lightning, transformers, Accelerate, SpeechBrain, fastai,
 PaddlePaddle, MXNet and PyG, DeepSpeed's configuration (a dictionary or a JSON file), launchers, and job specs of
-Kubernetes (with Kubeflow's and Volcano's jobs), Ray, SkyPilot, dstack, Azure ML, SageMaker, Determined, Lightning
-workflows and docker-compose.
+Kubernetes (with Kubeflow's and Volcano's jobs), Ray, SkyPilot, dstack, Azure ML, SageMaker, Determined, Lightning and compose.
 
 Why it costs GPU time
 A small batch cannot fill the GPU's cores, and launching kernels dominates. Improper batch size makes 25.6% of the
