@@ -150,7 +150,7 @@ def _write(folder: Path, files: Mapping[str | bytes, bytes]) -> None:
 
 def _scan(capsys: pytest.CaptureFixture[str], *arguments: str) -> Outcome:
     capsys.readouterr()
-    code = main(["scan", "--no-cache", "--output-format", "json", "--show-notes", *arguments])
+    code = main(["scan", "--no-cache", "--impact", "low", "--output-format", "json", "--show-notes", *arguments])
     out, err = capsys.readouterr()
     assert "Traceback" not in err
     return code, json.loads(out) if out else [], err.splitlines()
@@ -363,7 +363,7 @@ def test_no_pattern_takes_long(scan: Scan, tmp_path: Path, pattern: str, file: s
     (tmp_path / file).write_text(pattern if file == ".gitignore" else f"extend-exclude = ['{pattern}']\n")
     limited = (
         "import resource, sys; resource.setrlimit(resource.RLIMIT_CPU, (20, 20))\n"
-        "from gpulint.cli import main; sys.exit(main(['scan', '--no-cache', '--quiet', '--output-format', 'json']))"
+        "from gpulint.cli import main; sys.exit(main(['scan', '--impact=low', '--no-cache', '--quiet', '--output-format', 'json']))"
     )
     ran = subprocess.run([sys.executable, "-c", limited], capture_output=True, check=False)
     assert ran.returncode == 1, ran.stderr

@@ -249,7 +249,7 @@ def test_a_log_with_a_broken_line_is_named(gate: Gate, work: Path) -> None:
 
 def test_control_characters_of_a_script_reach_no_terminal(gate: Gate, work: Path) -> None:
     (work / "wasteful.sh").write_text(
-        "#!/bin/bash\n#SBATCH --gres=gpu:1\npython -m trainer\nsleep infinity\n# \x1b[31m\n"
+        "#!/bin/bash\n#SBATCH --gres=gpu:4\npython -m trainer\nsleep infinity\n# \x1b[31m\n"
     )
     (work / "esc\x1b[31m.sh").write_text((work / "wasteful.sh").read_text())
     code, _, err = gate("esc\x1b[31m.sh")

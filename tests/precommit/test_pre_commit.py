@@ -120,7 +120,7 @@ def test_a_commit_is_blocked_repaired_and_passes(with_hooks: Callable[..., Path]
     assert "files were modified by this hook" in said
     assert (project / "train.py").read_text() == TRAIN.replace("torch.autograd.set_detect_anomaly(True)\n", "")
     # The launcher is not part of the commit, but the program is judged with it.
-    assert "GPU413 missing-data-parallel (error): 4 GPUs are held" in said
+    assert "GPU413 missing-data-parallel (error, high impact): 4 GPUs are held" in said
 
     (project / "launch").write_text(LAUNCHER.replace("gpu:4", "gpu:1"))
     git(project, home, "add", "-A")

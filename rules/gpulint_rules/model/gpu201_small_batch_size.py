@@ -4,7 +4,7 @@ batches, an option's default, the command line of a launcher, a container's envi
 
 Knows programs of PyTorch, TensorFlow, Keras, JAX, Flax, Lightning, transformers, Accelerate, SpeechBrain, fastai,
 PaddlePaddle, MXNet and PyG, DeepSpeed's configuration (a dictionary or a JSON file), launchers, and job specs of
-Kubernetes (with Kubeflow's and Volcano's jobs), Ray, SkyPilot, dstack, Azure ML, SageMaker, Determined, Lightning and compose.
+Kubernetes (with Kubeflow's and Volcano's jobs), Ray, SkyPilot, dstack, Azure ML, SageMaker, Determined and compose.
 
 Why it costs GPU time
 A small batch cannot fill the GPU's cores, and launching kernels dominates. Improper batch size makes 25.6% of the
@@ -75,10 +75,8 @@ from gpulint.workload.small_batches import (
 from gpulint.workspace.module_index import ModuleIndex
 
 _FRAMEWORKS = frozenset(
-    (
-        "torch tensorflow keras jax flax lightning pytorch_lightning transformers accelerate speechbrain fastai "
-        "fastbook paddle mxnet torch_geometric deepspeed"
-    ).split()
+    "torch tensorflow keras jax flax lightning pytorch_lightning transformers accelerate speechbrain fastai fastbook"
+    " paddle mxnet torch_geometric deepspeed".split()
 )
 _BOUND_BY_MEMORY = 8
 """A configuration file that asks for fewer was tuned to a model that fills the memory."""
