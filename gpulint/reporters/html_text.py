@@ -13,7 +13,7 @@ _CODE = regex.compile(r"`([^`]+)`")
 
 def text(value: str) -> str:
     """``value`` as text of HTML, with escapes for what would be hidden or reorder what is around it."""
-    return escape(printable(value, keep="\n\t"))
+    return escape(printable(value.expandtabs(4), keep="\n"))
 
 
 def code(value: str) -> str:
