@@ -114,7 +114,9 @@ def scanned(size: int, files: Files, command: Sequence[str], limits: Limits) -> 
 
     with tempfile.TemporaryDirectory() as folder:
         for name, text in files.items():
-            (Path(folder) / name).write_text(text)
+            path = Path(folder) / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
         with tempfile.TemporaryFile() as errors:
             process = subprocess.Popen(
                 [*command, "."],

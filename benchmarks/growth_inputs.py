@@ -91,6 +91,11 @@ def _docker(unit: str, head: str = "FROM pytorch/pytorch\n", tail: str = 'CMD ["
     return Kind("Dockerfile", head, unit, tail, _LAUNCHED)
 
 
+def _workflow(file: str, unit: str, head: str = "", tail: str = "") -> Kind:
+    """A workflow or job file of another tool, beside the program that its steps start."""
+    return Kind(file, head, unit, tail, _LAUNCHED)
+
+
 def _notebook(source: str, size: int) -> tuple[int, Files]:
     def cell(code: str) -> dict[str, object]:
         return {
@@ -294,6 +299,37 @@ _KINDS: dict[str, Kind] = {
     "ENV of one": _docker("ENV PATH=/opt/{n}:$PATH\n"),
     "COPY": _docker("COPY a{n} /b\n"),
     "stages": _docker("FROM a AS s{n}\nRUN echo {n}\n"),
+    # Workflow and job files of other tools
+    "make targets": _workflow("Makefile", "t{n}: t{m}\n\tpip install p{n} && python train.py\n"),
+    "make variables": _workflow("Makefile", "V{n} = $(V{m}) -{n}\n", tail="train:\n\tpython train.py $(V0)\n"),
+    "snakemake rules": _workflow(
+        "Snakefile",
+        'rule r{n}:\n    output: "o{n}"\n    resources: gpu=1\n    shell: "pip install p{n} && python train.py"\n',
+    ),
+    "nextflow processes": _workflow(
+        "main.nf",
+        'process P{n} {\n    accelerator 1\n    script:\n    """\n'
+        '    pip install p{n}\n    python train.py\n    """\n}\n',
+    ),
+    "condor jobs": _workflow("train.sub", "arguments = {n}\nqueue\n", "executable = job.sbatch\nrequest_gpus = 2\n"),
+    "terraform machines": _workflow(
+        "main.tf",
+        'resource "aws_instance" "m{n}" {\n  instance_type = "p3.8xlarge"\n  user_data = "pip install p{n}"\n}\n',
+    ),
+    "workflow steps": _workflow(
+        ".github/workflows/train.yml",
+        "      - run: pip install p{n} && python train.py\n",
+        "on: push\njobs:\n  train:\n    runs-on: [self-hosted, gpu]\n    steps:\n",
+    ),
+    "compose services": _workflow(
+        "compose.yaml",
+        "  s{n}:\n    image: pytorch\n    command: pip install p{n}\n    depends_on: [s{m}]\n"
+        "    deploy: {resources: {reservations: {devices: [{capabilities: [gpu]}]}}}\n",
+        "services:\n",
+    ),
+    "programs in here-documents": _shell("python - <<EOF\nimport torch\nx{n} = torch.ones(1).cuda().item()\nEOF\n"),
+    "manifests in here-documents": _shell("kubectl apply -f - <<EOF\n" + _JOB + _CONTAINER + "EOF\n", "#!/bin/bash\n"),
+    "wrapped commands": _shell('sbatch --gres=gpu:2 --wrap "pip install p{n} && python train.py"\n', "#!/bin/bash\n"),
 }
 INPUTS: dict[str, Callable[[int], tuple[int, Files]]] = {
     **{name: kind.files for name, kind in _KINDS.items()},

@@ -8,7 +8,7 @@ from gpulint.assessment.amounts import Batch, batch_of, in_words
 from gpulint.assessment.circumstances import circumstances
 from gpulint.assessment.constants import Kind, figure, kind, middle
 from gpulint.assessment.frequency import Frequency, frequency
-from gpulint.assessment.jobs import gpus_of
+from gpulint.assessment.jobs import most_gpus
 from gpulint.assessment.subject import Subject
 from gpulint.finding import Severity
 from gpulint.impact import Cost, Impact, Level, Range
@@ -36,29 +36,24 @@ def assess(finding: Finding, project: Project) -> Impact:
     cost = finding.cost if finding.cost is not None else finding.rule.cost
     subject = Subject(finding, project, cost)
     parts: list[str] = []
+    gpus = most_gpus(project, subject.path)
     if cost is None:
         level, often, loss = _BY_SEVERITY[finding.severity], None, Loss(None, None)
     else:
         row = kind(cost.kind)
         often = frequency(subject, row)
         loss = _loss(subject, cost, row)
-        level = _level(loss, often, _gpus(subject))
+        level = _level(loss, often, gpus)
         parts += [often.phrase, *([loss.phrase] if loss.phrase else [])]
     if finding.severity is Severity.INFO:
         level = min(level, Level.MEDIUM)
-    if (gpus := _gpus(subject)) is not None:
+    if gpus is not None:
         parts.append("1 GPU" if gpus == 1 else f"{gpus} GPUs")
     lowered = list(circumstances(subject)) if level > Level.LOW else []
     for row_ in lowered:
         level = Level(max(Level.LOW, level - row_.levels))
     parts += [row_.phrase for row_ in lowered[:2]]
     return Impact(level, ", ".join(parts), _share(cost, often), _hours(cost, loss, often, gpus))
-
-
-def _gpus(subject: Subject) -> int | None:
-    """Most GPUs of a job that runs the file."""
-    known = [count for job in subject.jobs if (count := gpus_of(job)) is not None and count > 0]
-    return max(known, default=None)
 
 
 def _loss(subject: Subject, cost: Cost, row: Kind) -> Loss:

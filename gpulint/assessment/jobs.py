@@ -46,6 +46,13 @@ def jobs_running(project: Project, path: Path) -> tuple[Job, ...]:
     return tuple(dict.fromkeys(started))
 
 
+@query
+def most_gpus(project: Project, path: Path) -> int | None:
+    """Most GPUs of a job that runs a file; None if none says how many it holds."""
+    known = [count for job in jobs_running(project, path) if (count := gpus_of(job)) is not None and count > 0]
+    return max(known, default=None)
+
+
 def gpus_of(job: Job) -> int | None:
     """GPUs of all nodes of a job; None if it does not say."""
     if job.gpus is None or job.gpus.value is None or job.task.resources.fractional:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -162,7 +163,7 @@ def _is_orphan(project: Project, module: ModuleIndex) -> bool:
         return False
     if any(True for _ in project.fact(GpuPrograms).users(module.path)):
         return False
-    return not project.is_in_other_files(module.path.stem.encode())
+    return not project.is_in_other_files(os.fsencode(module.path.stem))
 
 
 def _calls(part: ast.stmt) -> bool:

@@ -90,14 +90,17 @@ def sections(report: Report, context: Context) -> list[Section]:
     of_job = defaultdict[int, list[Result]](list)
     rest: list[Result] = []
     others = defaultdict[int, set[int]](set)
+    shown_with: dict[Path, int] = {}
     for result in report.results:
         path = result.finding.path
         if path in leader_of:
             continue
-        if jobs_of[path]:
-            best, *more = sorted(jobs_of[path], key=lambda number: _nearness(report.jobs[number], path, number))
-            of_job[best].append(result)
-            others[best] |= set(more)
+        if path not in shown_with and path in jobs_of:
+            best = min(jobs_of[path], key=lambda number: _nearness(report.jobs[number], path, number))
+            others[best].update(number for number in jobs_of[path] if number != best)
+            shown_with[path] = best
+        if path in shown_with:
+            of_job[shown_with[path]].append(result)
         else:
             rest.append(result)
     found = [

@@ -62,7 +62,12 @@ FILES: dict[str, Mapping[str | bytes, bytes]] = {
         )
     },
     "impossible names": {"a.sh": JOB + b"python $'a\\0b'\npython $'\\ud800'\npython $'\\xff'\n"},
-    "names that are no text": {b"a\xff.py": LOOP, b"b\xff.sh": JOB + b"python $'a\\xff.py'\n", b"p\xff/__init__.py": LOOP},
+    "names that are no text": {
+        b"a\xff.py": LOOP,
+        b"b\xff.sh": JOB + b"python $'a\\xff.py'\n",
+        b"p\xff/__init__.py": LOOP,
+        b"uncalled\xff.py": b"import torch\ndef f():\n    model.eval()\n    for x in loader: model(x).item\n",
+    },
     "nested JSON in an image": {"Dockerfile": b"FROM x\nCMD " + b"[" * 1500, "Dockerfile.b": b"FROM x\nCMD " + b'{"a":' * 3000},
     "nested notebook": {"a.ipynb": b"[" * 100_000},
     "surrogates in a notebook": {
