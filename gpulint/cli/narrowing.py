@@ -59,7 +59,8 @@ class Narrowing:
         self._jobs: int | None = args.jobs
         self._inputs = inputs
         self._known = 0
-        self._stale: list[Entry] = []
+        self.stale: list[Entry] = []
+        """Entries of the baseline whose finding is gone; known once the report was narrowed."""
         self._elsewhere = 0
         self.impact = ImpactFilter(inputs.project.config)
         self._baseline = None if args.no_baseline else load(args.baseline, inputs)
@@ -75,7 +76,7 @@ class Narrowing:
         if self._baseline is not None:
             split = self._baseline.split(report.results, inputs.project)
             report.results, self._known = split.new, len(split.known)
-            self._stale = stale(split.unmatched, self._baseline, inputs, report)
+            self.stale = stale(split.unmatched, self._baseline, inputs, report)
         if self._diff is not None:
             everything = len(report.results)
             report.results = self._diff.new(
@@ -90,6 +91,11 @@ class Narrowing:
             ]
         report.results = self.impact.shown(report.results)
 
+    @property
+    def new_only(self) -> bool:
+        """Are findings left out that were there before?"""
+        return self._baseline is not None or self._diff is not None
+
     def print_notes(self) -> None:
         """Say on standard error what was left out, and which entries of the baseline are no longer needed."""
         if self._quiet:
@@ -98,11 +104,11 @@ class Narrowing:
             say(f"{counted(self._known, 'finding')} hidden by {os.path.relpath(self._baseline.path)}")
         if self._elsewhere:
             say(f"{counted(self._elsewhere, 'existing finding')} hidden (not introduced by these changes)")
-        if self._stale and self._baseline is not None:
-            these = "1 entry is" if len(self._stale) == 1 else f"{len(self._stale)} entries are"
+        if self.stale and self._baseline is not None:
+            these = "1 entry is" if len(self.stale) == 1 else f"{len(self.stale)} entries are"
             name = shown_path(self._baseline.path)
             say(f"{name}: {these} no longer found; 'gpulint baseline update' removes them:")
-            for entry in self._stale:
+            for entry in self.stale:
                 times = f" ({entry.count} times)" if entry.count > 1 else ""
                 say(f"  {path_first(entry.path)}: {entry.code} {entry.message}{times}")
 

@@ -59,8 +59,8 @@ def add_arguments(group: Any) -> None:
     """Declare the two options, which may be repeated in pairs."""
     group.add_argument(
         "--output-format", action=_Pieces, choices=FORMATS, dest="outputs",
-        help="default: full, or by the suffix of --output-file (.html, .json, .sarif, .xml); may be repeated, with an"
-        " --output-file for each but one",
+        help="default: full, or by the suffix of --output-file (.html, .json, .md, .sarif, .xml); may be repeated, with"
+        " an --output-file for each but one",
     )  # fmt: skip
     group.add_argument(
         "--output-file", action=_Pieces, type=Path, metavar="FILE", dest="outputs",
@@ -68,7 +68,7 @@ def add_arguments(group: Any) -> None:
     )  # fmt: skip
 
 
-_BY_SUFFIX = {".html": "html", ".json": "json", ".sarif": "sarif", ".xml": "junit"}
+_BY_SUFFIX = {".html": "html", ".json": "json", ".md": "markdown", ".sarif": "sarif", ".xml": "junit"}
 
 
 def _paired(pieces: Sequence[str | Path]) -> list[Output]:

@@ -83,7 +83,7 @@ def scan(args: argparse.Namespace) -> int:
     add_troubles(report, given)
     print_troubles(args, report, given)
     narrowing.print_notes()
-    _print_findings(args, report, given, wanted, narrowing.impact.note)
+    _print_findings(args, report, given, wanted, narrowing)
     if report.errors or given.plugins.failures:
         return INTERNAL
     troubled = report.results or any(problem.is_error for problem in report.problems)
@@ -131,7 +131,10 @@ def _scanned(args: argparse.Namespace, wanted: list[Output]) -> tuple[Inputs, Na
     return given, narrowing, report
 
 
-def _print_findings(args: argparse.Namespace, report: Report, given: Inputs, wanted: list[Output], hidden: str) -> None:
+def _print_findings(
+    args: argparse.Namespace, report: Report, given: Inputs, wanted: list[Output], narrowing: Narrowing
+) -> None:
+    hidden = narrowing.impact.note
     table = _statistics(report) if args.statistics else ""
     if not any(output.format in FOR_PEOPLE for output in wanted):
         sys.stderr.write(table)
@@ -150,6 +153,8 @@ def _print_findings(args: argparse.Namespace, report: Report, given: Inputs, wan
             verbose=args.verbose,
             links=shown and hyperlinks(args.color),
             hidden=hidden,
+            new_only=narrowing.new_only,
+            fixed=narrowing.stale,
         )
         text = render(output.format, report, context)
         output.write(text + table if output.format in FOR_PEOPLE else text)

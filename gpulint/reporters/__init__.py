@@ -16,12 +16,13 @@ from gpulint.records import dataclass, field
 from gpulint.source import Fragment, SourceText, Span
 
 if TYPE_CHECKING:
+    from gpulint.baseline import Entry
     from gpulint.project import Project
     from gpulint.report import Report
     from gpulint.rule import Rule
 
-FORMATS = ("full", "concise", "html", "json", "sarif", "github", "gitlab", "junit", "rdjson")
-WITHOUT_FIXES = frozenset({"github", "gitlab", "junit"})
+FORMATS = ("full", "concise", "html", "json", "sarif", "github", "gitlab", "junit", "rdjson", "markdown", "badge")
+WITHOUT_FIXES = frozenset({"github", "gitlab", "junit", "badge"})
 """Formats that show no fixes, so that none need be computed."""
 
 
@@ -46,6 +47,10 @@ class Context:
     """Does the terminal show hyperlinks (OSC 8)?"""
     hidden: str = ""
     """What was left out of the report, as a sentence."""
+    new_only: bool = False
+    """Were findings left out that a baseline knows, or that changes did not introduce?"""
+    fixed: Sequence[Entry] = ()
+    """Entries of the baseline whose finding is gone."""
     _names: dict[Path, str] = field(default_factory=dict, repr=False, compare=False)
     _cells: dict[Path, list[tuple[Fragment, SourceText]]] = field(default_factory=dict, repr=False, compare=False)
 

@@ -12,9 +12,10 @@ if TYPE_CHECKING:
 
 @hookimpl
 def gpulint_commands(subparsers: argparse._SubParsersAction[Any]) -> None:
-    """Add ``gpulint gate``, ``gpulint submit`` and ``gpulint webhook``."""
-    from gpulint_gate import cli, submit, webhook_cli
+    """Add ``gpulint comment``, ``gpulint gate``, ``gpulint submit`` and ``gpulint webhook``."""
+    from gpulint_gate import cli, comment, submit, webhook_cli
 
     cli.add(subparsers)
     submit.add(subparsers)
     webhook_cli.add(subparsers)
+    comment.add(subparsers)

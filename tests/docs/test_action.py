@@ -45,13 +45,29 @@ def scan(tmp_path: Path) -> Scan:
         given = {name: inputs.get(name, ACTION["inputs"][name]["default"]) for name in ("paths", "select", "args")}
         env = {name.upper(): value for name, value in given.items()}
         env |= {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "RUNNER_TEMP": str(temp)}
+        env |= {"GITHUB_WORKSPACE": str(project), "GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md"), "BASELINE": ""}
         outputs = tmp_path / "outputs"
-        outputs.touch()
+        outputs.write_text("")
+        if base := inputs.get("base"):
+            done = run("Record the findings of the base", project, GITHUB_OUTPUT=str(outputs), BASE=base, **env)
+            if done.returncode != 0:
+                return done.returncode, done.stdout, {}
+            env["BASELINE"] = _outputs(outputs)["baseline"]
         done = run("Scan", project, GITHUB_OUTPUT=str(outputs), **env)
-        found = dict(line.split("=", 1) for line in outputs.read_text().splitlines())
-        return done.returncode, done.stdout, found
+        return done.returncode, done.stdout, _outputs(outputs)
 
     return call
+
+
+def _outputs(path: Path) -> dict[str, str]:
+    return dict(line.split("=", 1) for line in path.read_text().splitlines())
+
+
+def _commit(project: Path) -> str:
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@example.org", "-C", str(project)]
+    subprocess.run([*git, "add", "-A"], check=True)
+    subprocess.run([*git, "commit", "-qm", "change"], check=True)
+    return subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True).stdout.strip()
 
 
 def test_a_scan_annotates_fails_and_leaves_sarif(scan: Scan) -> None:
@@ -68,6 +84,23 @@ def test_inputs_become_arguments(scan: Scan) -> None:
     code, out, _ = scan(paths="a folder\n\n")
     assert (code, out.count("::warning")) == (1, 1)
     assert scan(paths="a folder\ntrain.py\n")[1].count("::warning") == 2
+
+
+def test_a_pull_request_is_compared_with_its_base(scan: Scan, tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    subprocess.run(["git", "init", "-q", str(project)], check=True)
+    base = _commit(project)
+    (project / "train.py").write_text("import torch\n")
+    (project / "new.py").write_text(WASTE)
+    _commit(project)
+    code, out, _ = scan(base=base)
+    assert code == 1
+    assert re.findall(r"^::warning file=([^,]+),", out, re.MULTILINE) == ["new.py"]
+    assert "1 new finding, 1 fixed" in (tmp_path / "summary.md").read_text()
+    status = ["git", "-C", str(project), "status", "--porcelain"]
+    assert subprocess.run(status, check=True, capture_output=True, text=True).stdout == ""
+    code, out, _ = scan(base="0" * 40)
+    assert (code, "fetch-depth: 0" in out) == (2, True)
 
 
 def test_wrong_inputs_fail_without_a_file(scan: Scan) -> None:
@@ -91,7 +124,7 @@ def test_it_installs_itself_or_the_version_that_is_asked_for(tmp_path: Path) -> 
 def test_scripts_take_inputs_from_the_environment_only_and_please_shellcheck() -> None:
     shellcheck = shutil.which("shellcheck", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     scripts = [step["run"] for step in STEPS.values() if "run" in step]
-    assert len(scripts) == 2
+    assert len(scripts) == 4
     assert not any("${{" in script for script in scripts)
     if shellcheck is None:
         pytest.skip("shellcheck is not installed")
@@ -102,7 +135,7 @@ def test_scripts_take_inputs_from_the_environment_only_and_please_shellcheck() -
 
 def test_the_documentation_lists_every_input_and_its_examples_use_no_other() -> None:
     text = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| `(\w+)` \| .* \|", text, re.MULTILINE)
+    rows = re.findall(r"^\| `([\w-]+)` \| .* \|", text, re.MULTILINE)
     assert rows == list(ACTION["inputs"])
     blocks = re.findall(r"^```yaml.*?\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     given = [step["with"] for block in blocks for step in _steps(yaml.safe_load(block)) if "gpulint" in step["uses"]]
