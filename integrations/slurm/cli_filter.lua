@@ -4,6 +4,7 @@
 --   GPULINT_GATE_COMMAND   the gpulint executable        (default: gpulint)
 --   GPULINT_GATE_POLICY    the policy file               (default: /etc/slurm/gpulint-gate.toml)
 --   GPULINT_GATE_TIMEOUT   seconds after which a job is let through whatever gpulint does (default: 10)
+--   GPULINT_GATE_STAMP     1: leave "gpulint:checked=passed" in the job's comment, for job_submit.lua (default: 0)
 --
 -- Whatever fails here lets the job through.
 
@@ -82,6 +83,13 @@ local function submission(options)
     return object(fields)
 end
 
+-- Leave word for job_submit.lua in the comment of a job.
+local function stamp(options, get, word)
+    if get("GPULINT_GATE_STAMP", "0") ~= "1" then return end
+    local comment = given(options["comment"])
+    options["comment"] = (comment and comment .. " " or "") .. "gpulint:checked=" .. word
+end
+
 local function judge(options)
     local text = submission(options)
     if text == nil then return slurm.SUCCESS end
@@ -107,11 +115,15 @@ local function judge(options)
         pipe:close()
     end
     os.remove(name)
-    if code ~= 0 and code ~= 1 then return slurm.SUCCESS end -- missing, timed out, crashed or misconfigured
+    if code ~= 0 and code ~= 1 then -- missing, timed out, crashed or misconfigured
+        stamp(options, get, "unjudged")
+        return slurm.SUCCESS
+    end
     for _, line in ipairs(lines) do
         slurm.log_error("%s", line)
     end
     if code == 1 then return slurm.ERROR end
+    stamp(options, get, "passed")
     return slurm.SUCCESS
 end
 

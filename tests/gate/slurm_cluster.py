@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 PROGRAMS = ("slurmctld", "slurmd", "munged", "sbatch", "squeue")
-FILTER = Path(__file__).parents[2] / "integrations/slurm/cli_filter.lua"
+PLUGINS = Path(__file__).parents[2] / "integrations/slurm"
 
 
 def missing() -> str:
@@ -97,6 +97,7 @@ SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
 GresTypes=gpu,shard
 CliFilterPlugins=lua
+JobSubmitPlugins=lua
 MpiDefault=none
 ReturnToService=2
 NodeName={host} NodeAddr=127.0.0.1 CPUs={os.cpu_count()} RealMemory=2000 Gres=gpu:a100:4,shard:16 State=UNKNOWN
@@ -106,7 +107,8 @@ PartitionName=main Nodes={host} Default=YES MaxTime=INFINITE State=UP
         (folder / "gres.conf").write_text(
             "".join(f"Name=gpu Type=a100 File={card}\n" for card in cards) + "Name=shard Count=16\n"
         )
-        shutil.copy(FILTER, folder / "cli_filter.lua")
+        for name in ("cli_filter.lua", "job_submit.lua"):
+            shutil.copy(PLUGINS / name, folder / name)
 
     def _munge(self) -> None:
         folder = self.folder

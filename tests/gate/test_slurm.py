@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import time
 from collections.abc import Iterator
@@ -43,6 +44,7 @@ def submit(cluster: Cluster, work: Path, tmp_path: Path) -> object:
         "GPULINT_GATE_COMMAND": str(gpulint),
         "GPULINT_GATE_POLICY": str(tmp_path / "policy.toml"),
         "GPULINT_GATE_TIMEOUT": "60",
+        "GPULINT_GATE_STAMP": "1",
     }
 
     def run(program: str, *words: str, **env: str) -> tuple[int, str, str]:
@@ -132,3 +134,40 @@ def test_srun_and_salloc_are_left_alone(submit) -> None:  # type: ignore[no-unty
         code, out, err = submit(program, "--gres=gpu:1", "hostname")
         assert (code, "gpulint" in err) == (0, False), err
         assert out.strip()
+
+
+def _comments(cluster: Cluster, out: str) -> dict[str, str]:
+    """``Comment`` and ``AdminComment`` of the job that sbatch printed the number of."""
+    shown = cluster.run("scontrol", "show", "job", out.strip()).stdout
+    return {name: value.strip() for name, value in re.findall(r"^\s*(Comment|AdminComment)=(.*)$", shown, re.MULTILINE)}
+
+
+def test_the_controller_knows_what_was_checked(submit, cluster: Cluster) -> None:  # type: ignore[no-untyped-def]
+    _, out, err = submit("sbatch", "--hold", "--parsable", "--comment=mine", "quick.sh")
+    assert (_comments(cluster, out), err) == (
+        {"Comment": "mine gpulint:checked=passed", "AdminComment": "gpulint:checked=passed"}, "",
+    )  # fmt: skip
+    _, out, err = submit("sbatch", "--hold", "--parsable", "quick.sh", GPULINT_GATE_COMMAND="/no/such/gpulint")
+    assert (_comments(cluster, out)["AdminComment"], err) == ("gpulint:checked=unjudged", "")
+
+
+def test_a_job_that_was_not_checked_is_named(submit, cluster: Cluster) -> None:  # type: ignore[no-untyped-def]
+    _, out, err = submit("sbatch", "--hold", "--parsable", "quick.sh", GPULINT_GATE_STAMP="0")
+    assert _comments(cluster, out)["AdminComment"] == "gpulint:checked=no"
+    assert "this job holds GPUs and was not checked by gpulint" in err
+    _, out, err = submit("sbatch", "--hold", "--parsable", "--wrap=hostname", GPULINT_GATE_STAMP="0")
+    assert ("AdminComment" in _comments(cluster, out), err) == (False, "")
+
+
+def test_a_site_may_require_the_check(submit, cluster: Cluster) -> None:  # type: ignore[no-untyped-def]
+    plugin = cluster.folder / "job_submit.lua"
+    text = plugin.read_text()
+    plugin.write_text(text.replace("local REQUIRED = false", "local REQUIRED = true"))
+    try:
+        cluster.run("scontrol", "reconfigure")
+        code, out, err = submit("sbatch", "--hold", "quick.sh", GPULINT_GATE_STAMP="0")
+        assert (code != 0, out, "submit it with sbatch on a login node" in err) == (True, "", True)
+        assert submit("sbatch", "--hold", "quick.sh")[0] == 0
+    finally:
+        plugin.write_text(text)
+        cluster.run("scontrol", "reconfigure")
