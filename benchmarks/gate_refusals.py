@@ -3,9 +3,9 @@
     python benchmarks/gate_refusals.py --checkouts FOLDER [--list]
 
 Submits each job file of the sets in ``benchmarks/verdicts`` (scripts and manifests; ``run.py`` there makes the
-checkouts) to ``gpulint gate`` under a policy that enforces everything it may. A file is *clean* if no reader labelled an
-issue in it; the programs that it starts may have some, and a refusal for those is listed with its findings. Exits with 1 if a
-clean file is refused for a finding in itself.
+checkouts) to ``gpulint gate`` under a policy that enforces everything it may. A file is *clean* if no reader labelled
+an issue in it; the programs that it starts may have some, and a refusal for those is listed with its findings. Exits
+with 1 if a clean file is refused for a finding in itself.
 """
 
 from __future__ import annotations
