@@ -45,7 +45,9 @@ _MEASURES = regex.compile(
 _TOY_DATA = regex.compile(
     r"\b(Fashion|K|E|Q)?MNIST\w*\(|mnist\.load_data|load_(iris|digits|boston|diabetes|breast_cancer|wine)\b|make_(moons|blobs"
     r"|classification|regression|circles)\(|\b(Fake|Dummy|Toy|Synthetic|Random)\w*(Dataset|Data|Loader)\(|TUDataset\("
-    r"|Planetoid\(|PennFudan|\bMedNIST|load_dataset\(\s*[\"'](mnist|fashion_mnist|imdb|glue|rotten_tomatoes|yelp_polarity)[\"']"
+    r"|Planetoid\(|PennFudan"
+    r"|[\"'](CartPole|LunarLander|Pendulum|MountainCar|Acrobot|FrozenLake|Taxi|CliffWalking)\w*-v\d"
+    r"|\bMedNIST|load_dataset\(\s*[\"'](mnist|fashion_mnist|imdb|glue|rotten_tomatoes|yelp_polarity)[\"']"
 )
 _FEW = regex.compile(
     r"""split\s*=\s*["'][^"']*\[:\s*\d{1,5}\]|\.select\(\s*range\(\s*\d{1,4}\s*\)"""
@@ -74,6 +76,11 @@ _SETTINGS = frozenset({".yaml", ".yml", ".json", ".toml", ".sh", ".sbatch", ".sl
 
 def is_demo(subject: Subject) -> bool:
     return bool(_DEMO.search(subject.place)) and not subject.is_launcher and not subject.jobs
+
+
+def is_example_launcher(subject: Subject) -> bool:
+    """Is it the specification of a job that starts nothing of the tree, in a folder of examples?"""
+    return subject.is_launcher and bool(_DEMO.search(subject.place)) and not any(job.programs for job in subject.jobs)
 
 
 def is_notebook(subject: Subject) -> bool:
