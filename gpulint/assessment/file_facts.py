@@ -34,6 +34,8 @@ _VENDORED = regex.compile(
     r"|node_modules|forks?)/",
     re.IGNORECASE,
 )
+_PUBLISHED = ("CONTRIBUTING", "CITATION", "SETUP.PY", "PYPROJECT.TOML", "MANIFEST.IN", "MODEL_ZOO", "CHANGELOG")
+"""What a folder holds, besides its own licence, that is a project which somebody else publishes."""
 _ADAPTED = regex.compile(
     r"\b(code|copied|adapted|taken|borrowed|ported|derived|modified|based|copy|adaptation|implementation)\b[^\n]{0,60}"
     r"\b(from|on|of|by)\b[^\n]*\n?[^\n]*(github\.com|https?://|\brepo\b)",
@@ -96,10 +98,18 @@ def is_vendored(subject: Subject) -> bool:
         return True
     root, folder = subject.project.root, subject.path.parent
     while folder != root and folder.is_relative_to(root):
-        if any(name.upper().startswith(("LICENSE", "LICENCE", "COPYING")) for name in subject.project.entries(folder)):
-            return any(name.upper().startswith("LICEN") for name in subject.project.entries(root))
+        names = [name.upper() for name in subject.project.entries(folder)]
+        if any(name.startswith(("LICENSE", "LICENCE", "COPYING")) for name in names):
+            if any(name.upper().startswith("LICEN") for name in subject.project.entries(root)):
+                return True
+            return any(name.startswith(_PUBLISHED) for name in names) and _has_files_beside(subject.project, folder)
         folder = folder.parent
     return False
+
+
+@stored("files beside a folder")
+def _has_files_beside(project: Project, folder: Path) -> bool:
+    return any(not path.is_relative_to(folder) for path in project.files)
 
 
 def is_adapted(subject: Subject) -> bool:

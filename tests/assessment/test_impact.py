@@ -343,3 +343,15 @@ def test_the_best_so_far_is_not_saved_in_every_step(tmp_path: Path, condition: s
     text = HEAD + IMAGES + "model = Net().cuda()\n" + SAVING.format(condition=condition)
     (impact,) = impacts(tmp_path, {"net.py": "", "train.py": text})["GPU211"]
     assert impact.basis.startswith(often)
+
+
+@pytest.mark.parametrize(("beside", "level"), [("setup.py", "low"), ("notes.txt", "high")])
+def test_a_project_of_somebody_else_inside_the_tree_costs_little(tmp_path: Path, beside: str, level: str) -> None:
+    files = {
+        "prepare.py": "import os\n",
+        "detector/LICENSE": "GPL",
+        f"detector/{beside}": "",
+        "detector/net.py": "",
+        "detector/train.py": HEAD + IMAGES + TRAINING,
+    }
+    assert levels(tmp_path, files, "GPU303") == [level]

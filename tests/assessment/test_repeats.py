@@ -76,4 +76,4 @@ def test_other_code_with_the_same_line_is_no_copy(tree: Path, capsys: pytest.Cap
     other = (tree / "train_b.py").read_text().replace("optimizer.step()", "optimizer.step()\n    running_norm += 1")
     (tree / "train_b.py").write_text(other)
     found = waits(tree, capsys)
-    assert [name for name, _, _ in found] == ["train_a.py", "train_a.py", "train_b.py"]
+    assert [name for name, _, _ in found] == ["train_a.py", "train_a.py", "train_b.py", "train_b.py"]
