@@ -27,7 +27,10 @@ if TYPE_CHECKING:
     from gpulint.training.loader_calls import Loader
     from gpulint.workspace.module_index import ModuleIndex
 
-_BEST = regex.compile(r"(^|_)(best|lowest|highest|record|minimum|maximum|min|max)(_|$)", re.IGNORECASE)
+_BEST = regex.compile(
+    r"(^|_)(best|lowest|highest)(_|$)|^(min|max)(imum)?_(\w+_)?(loss|acc(uracy)?|score|error|dice|m?iou|f1|auc|psnr|bleu)",
+    re.IGNORECASE,
+)
 """Names of the best value so far."""
 SHORT = 0.1
 """Seconds up to which what happens at an unknown place is taken to happen in every step, else in every epoch."""
