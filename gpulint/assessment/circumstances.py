@@ -43,6 +43,8 @@ def circumstances(subject: Subject) -> Iterator[Circumstance]:
 
 _BATCH = frozenset({"small-batch", "small-evaluation-batch", "single-sample-evaluation"})
 _EXCHANGE = frozenset({"gradient-exchange"})
+_BETWEEN_GPUS = frozenset({"data-parallel", "gradient-exchange", "parameter-search", "collective", "slow-exchange"})
+_HELD = frozenset({"interactive"})
 _LOADING = frozenset({"in-process-loading"})
 _START = frozenset({"install", "data-copy", "idle-gpus", "interactive", "pause", "idle-host-phase"})
 
@@ -65,6 +67,9 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("off by default", TO_LOW, place_facts.is_off),
     Circumstance("a choice that is not the default", TO_LOW, place_facts.is_choice),
     Circumstance("loaded above already", TO_LOW, place_facts.repeats_call, kinds=frozenset({"download"})),
+    Circumstance("one GPU", TO_LOW, place_facts.has_one_gpu, kinds=_BETWEEN_GPUS),
+    Circumstance("DDP is another option here", TO_LOW, place_facts.is_beside_ddp, kinds=frozenset({"data-parallel"})),
+    Circumstance("an example that holds a place", TO_LOW, file_facts.is_example_launcher, kinds=_HELD),
     Circumstance("inference only", TO_LOW, place_facts.only_infers, kinds=frozenset({"data-parallel"})),
     Circumstance("for people, by its name", 1, file_facts.is_for_people, kinds=frozenset({"interactive"})),
     Circumstance(

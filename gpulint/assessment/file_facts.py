@@ -34,6 +34,8 @@ _VENDORED = regex.compile(
     r"|node_modules|forks?)/",
     re.IGNORECASE,
 )
+_PUBLISHED = ("CONTRIBUTING", "CITATION", "SETUP.PY", "PYPROJECT.TOML", "MANIFEST.IN", "MODEL_ZOO", "CHANGELOG")
+"""What a folder holds, besides its own licence, that is a project which somebody else publishes."""
 _ADAPTED = regex.compile(
     r"\b(code|copied|adapted|taken|borrowed|ported|derived|modified|based|copy|adaptation|implementation)\b[^\n]{0,60}"
     r"\b(from|on|of|by)\b[^\n]*\n?[^\n]*(github\.com|https?://|\brepo\b)",
@@ -45,7 +47,9 @@ _MEASURES = regex.compile(
 _TOY_DATA = regex.compile(
     r"\b(Fashion|K|E|Q)?MNIST\w*\(|mnist\.load_data|load_(iris|digits|boston|diabetes|breast_cancer|wine)\b|make_(moons|blobs"
     r"|classification|regression|circles)\(|\b(Fake|Dummy|Toy|Synthetic|Random)\w*(Dataset|Data|Loader)\(|TUDataset\("
-    r"|Planetoid\(|PennFudan|\bMedNIST|load_dataset\(\s*[\"'](mnist|fashion_mnist|imdb|glue|rotten_tomatoes|yelp_polarity)[\"']"
+    r"|Planetoid\(|PennFudan"
+    r"|[\"'](CartPole|LunarLander|Pendulum|MountainCar|Acrobot|FrozenLake|Taxi|CliffWalking)\w*-v\d"
+    r"|\bMedNIST|load_dataset\(\s*[\"'](mnist|fashion_mnist|imdb|glue|rotten_tomatoes|yelp_polarity)[\"']"
 )
 _FEW = regex.compile(
     r"""split\s*=\s*["'][^"']*\[:\s*\d{1,5}\]|\.select\(\s*range\(\s*\d{1,4}\s*\)"""
@@ -76,6 +80,11 @@ def is_demo(subject: Subject) -> bool:
     return bool(_DEMO.search(subject.place)) and not subject.is_launcher and not subject.jobs
 
 
+def is_example_launcher(subject: Subject) -> bool:
+    """Is it the specification of a job that starts nothing of the tree, in a folder of examples?"""
+    return subject.is_launcher and bool(_DEMO.search(subject.place)) and not any(job.programs for job in subject.jobs)
+
+
 def is_notebook(subject: Subject) -> bool:
     return subject.is_notebook and not subject.jobs
 
@@ -89,10 +98,18 @@ def is_vendored(subject: Subject) -> bool:
         return True
     root, folder = subject.project.root, subject.path.parent
     while folder != root and folder.is_relative_to(root):
-        if any(name.upper().startswith(("LICENSE", "LICENCE", "COPYING")) for name in subject.project.entries(folder)):
-            return any(name.upper().startswith("LICEN") for name in subject.project.entries(root))
+        names = [name.upper() for name in subject.project.entries(folder)]
+        if any(name.startswith(("LICENSE", "LICENCE", "COPYING")) for name in names):
+            if any(name.upper().startswith("LICEN") for name in subject.project.entries(root)):
+                return True
+            return any(name.startswith(_PUBLISHED) for name in names) and _has_files_beside(subject.project, folder)
         folder = folder.parent
     return False
+
+
+@stored("files beside a folder")
+def _has_files_beside(project: Project, folder: Path) -> bool:
+    return any(not path.is_relative_to(folder) for path in project.files)
 
 
 def is_adapted(subject: Subject) -> bool:

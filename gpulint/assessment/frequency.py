@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import re
 from typing import TYPE_CHECKING
 
+from gpulint import regex
 from gpulint.assessment.constants import figure, middle
 from gpulint.documents.python import walk
 from gpulint.placement.batch_flow import BatchFlow
@@ -16,6 +18,7 @@ from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
 from gpulint.values.constants import Constants
 from gpulint.workload.sample_preprocessing import is_held_out
+from gpulint.workspace.module_index import last_name
 
 if TYPE_CHECKING:
     from gpulint.assessment.constants import Kind
@@ -24,6 +27,11 @@ if TYPE_CHECKING:
     from gpulint.training.loader_calls import Loader
     from gpulint.workspace.module_index import ModuleIndex
 
+_BEST = regex.compile(
+    r"(^|_)(best|lowest|highest)(_|$)|^(min|max)(imum)?_(\w+_)?(loss|acc(uracy)?|score|error|dice|m?iou|f1|auc|psnr|bleu)",
+    re.IGNORECASE,
+)
+"""Names of the best value so far."""
 SHORT = 0.1
 """Seconds up to which what happens at an unknown place is taken to happen in every step, else in every epoch."""
 
@@ -76,7 +84,7 @@ def _around(subject: Subject) -> Frequency | None:
             continue
         guards = subject.project.fact(Guards)
         ways = [[(module, node), *((site.module, site.node) for site in context.calls)] for context in contexts]
-        seldom = [[place for place in way if guards.is_periodic(*place)] for way in ways]
+        seldom = [[place for place in way if guards.is_periodic(*place) or _is_of_best(*place)] for way in ways]
         if not all(seldom):
             return Frequency(per)
         stated = [number for way in seldom for place in way if (number := _stated(subject, *place)) is not None]
@@ -84,6 +92,17 @@ def _around(subject: Subject) -> Frequency | None:
             return Frequency(per, min(stated), True)
         return Frequency(per, figure("assumed", "every_epochs" if per == "epoch" else "every"))
     return None
+
+
+def _is_of_best(module: ModuleIndex, node: ast.AST) -> bool:
+    """Is the place only reached by the best so far (``if score > best_score``)?"""
+    return any(
+        holds
+        and isinstance(test, ast.Compare)
+        and isinstance(test.ops[0], ast.Lt | ast.LtE | ast.Gt | ast.GtE)
+        and any(_BEST.search(last_name(side)) for side in (test.left, *test.comparators))
+        for test, holds in conditions(module, node)
+    )
 
 
 def _stated(subject: Subject, module: ModuleIndex, node: ast.AST) -> float | None:

@@ -10,17 +10,19 @@ from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.assessment.choices import is_other_choice
+from gpulint.assessment.jobs import gpus_of
 from gpulint.assessment.subject import node_at
 from gpulint.documents.python import walk
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.query import asked_once, query
 from gpulint.semantic.path_conditions import conditions
 from gpulint.semantic.unused_symbols import is_unused
+from gpulint.training.collectives import WRAPPERS, wraps_itself
 from gpulint.training.guards import Guards
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.repetition import training_contexts
 from gpulint.values.constants import Constants
-from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, source_text
+from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, last_name, source_text
 
 if TYPE_CHECKING:
     from gpulint.assessment.subject import Subject
@@ -112,6 +114,29 @@ def _only_infers(project: Project, module: ModuleIndex) -> bool:
     others = (project.module_at(user) for user in users)
     loops = project.fact(LoopContexts)
     return not any(other is not None and loops.has_training_step(other) for other in others)
+
+
+def has_one_gpu(subject: Subject) -> bool:
+    """Does every job that runs the file hold one GPU?"""
+    return bool(subject.jobs) and all(gpus_of(job) == 1 for job in subject.jobs)
+
+
+def is_beside_ddp(subject: Subject) -> bool:
+    """Does another branch of a test around the place wrap the model in DDP or FSDP?"""
+    module, node = subject.module, subject.node
+    if module is None or node is None or not wraps_itself(module, subject.project):
+        return False
+    inner = node
+    for up in module.syntax.ancestors(node):
+        if isinstance(up, FUNCTIONS):
+            break
+        if isinstance(up, ast.If):
+            other = up.orelse if inner in up.body else up.body
+            calls = (part for one in other for part in walk(one) if isinstance(part, ast.Call))
+            if any(last_name(call.func) in WRAPPERS for call in calls):
+                return True
+        inner = up
+    return False
 
 
 def has_few_repetitions(subject: Subject) -> bool:

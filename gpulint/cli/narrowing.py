@@ -16,6 +16,7 @@ from gpulint.counting import counted
 from gpulint.escaping import path_first, say, shown_path
 from gpulint.finding import Severity
 from gpulint.impact_filter import ImpactFilter
+from gpulint.impact_repeats import fold_repeats
 
 if TYPE_CHECKING:
     from gpulint.baseline import Baseline, Entry
@@ -89,7 +90,7 @@ class Narrowing:
                 else dataclasses.replace(problem, is_error=False, is_warning=False)
                 for problem in report.problems
             ]
-        report.results = self.impact.shown(report.results)
+        report.results = self.impact.shown(fold_repeats(report.results, inputs.project))
 
     @property
     def new_only(self) -> bool:

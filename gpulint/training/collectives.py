@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from gpulint.libraries import Models
 from gpulint.libraries.operations import Collective
+from gpulint.query import query
 from gpulint.semantic.points_to import Resolver
 from gpulint.workspace.module_index import ModuleIndex, last_name
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 WRAPPERS = frozenset({"DistributedDataParallel", "DDP", "FullyShardedDataParallel", "FSDP", "fully_shard"})
 """What makes a model exchange its gradients."""
+_ASKS = ("isinstance", "issubclass")
 _WRAPPERS = frozenset(name.encode() for name in WRAPPERS)
 
 
@@ -48,7 +50,24 @@ def collective(module: ModuleIndex, call: ast.Call, project: Project) -> str:
 
 def wraps_itself(module: ModuleIndex, project: Project) -> bool:
     """Does the module name DDP or FSDP?"""
-    return bool(project.word_index.of(module.path) & _WRAPPERS)
+    return bool(project.word_index.of(module.path) & _WRAPPERS) and not _only_asks(module)
+
+
+@query
+def _only_asks(module: ModuleIndex) -> bool:
+    """Does the module name DDP and FSDP only to ask what a model is (``type(model) in (DataParallel, DDP)``)?"""
+    named = [
+        node
+        for node in module.syntax.nodes
+        if isinstance(node, ast.Name | ast.Attribute) and last_name(node) in WRAPPERS
+    ]
+    return bool(named) and all(
+        any(
+            isinstance(up, ast.Compare) or (isinstance(up, ast.Call) and last_name(up.func) in _ASKS)
+            for up in module.syntax.ancestors(node)
+        )
+        for node in named
+    )
 
 
 def wraps_in_ddp(module: ModuleIndex, project: Project) -> bool:
@@ -59,6 +78,8 @@ def wraps_in_ddp(module: ModuleIndex, project: Project) -> bool:
         target = project.absolute(binding.target, module.path)
         path = project.module_path(target, module.path) or project.module_path(target.rpartition(".")[0], module.path)
         if path is not None and project.word_index.of(path) & _WRAPPERS:
-            return True
+            other = project.module_at(path)
+            if other is None or not _only_asks(other):
+                return True
     names = [definition.name for definition in (*module.functions[:40], *module.classes[:40])]
-    return any(project.word_index.of(user.path) & _WRAPPERS for user in project.users_of(module, names))
+    return any(wraps_itself(user, project) for user in project.users_of(module, names))

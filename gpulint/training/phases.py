@@ -16,7 +16,7 @@ from gpulint.workspace.module_index import BindingKind, ModuleIndex, NodeRef, la
 if TYPE_CHECKING:
     from gpulint.project import Project
 
-_TRAINING = regex.compile(r"^\W*(is_)?train(ing)?\W*$", re.IGNORECASE)
+_TRAINING = regex.compile(r"^\W*(is_)?train(ing|able)?\W*$", re.IGNORECASE)
 _EVALUATING = regex.compile(r"^\W*(is_)?(val|valid|validation|eval|evaluate|test|predict)\W*$", re.IGNORECASE)
 _OPTIMIZER = regex.compile(r"(^|_)optim(izer)?s?$", re.IGNORECASE)
 

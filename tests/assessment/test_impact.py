@@ -271,3 +271,87 @@ def test_every_rule_names_a_kind_of_cost_that_is_known() -> None:
     for rule in plugins.load().rules:
         assert rule.cost is not None, rule.code
         assert constants.kind(rule.cost.kind).source
+
+
+PARALLEL = """\
+import torch
+from torch import nn
+
+from net import Net
+
+model = Net()
+{wrapped}
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for images, labels in loader:
+    loss = nn.functional.cross_entropy(model(images.cuda()), labels.cuda())
+    loss.backward()
+    optimizer.step()
+"""
+EITHER = """\
+if args.distributed:
+    model = nn.parallel.DistributedDataParallel(model.cuda())
+else:
+    model = nn.DataParallel(model).cuda()"""
+ONLY = "model = nn.DataParallel(model).cuda()"
+
+
+@pytest.mark.parametrize(
+    ("gpus", "wrapped", "level"),
+    [("4", ONLY, "high"), ("1", ONLY, "low"), ("4", EITHER, "low")],
+)
+def test_data_parallel_costs_little_on_one_gpu_or_beside_ddp(
+    tmp_path: Path, gpus: str, wrapped: str, level: str
+) -> None:
+    job = f"#!/bin/bash\n#SBATCH --gres=gpu:{gpus}\npython train.py\n"
+    files = {"net.py": "", "train.py": PARALLEL.format(wrapped=wrapped), "job.sh": job}
+    assert levels(tmp_path, files, "GPU352") == [level]
+
+
+POD = """\
+apiVersion: v1
+kind: Pod
+metadata: {name: gpu-pod}
+spec:
+  containers:
+    - name: main
+      image: ubuntu:22.04
+      command: ["sleep", "infinity"]
+      resources: {limits: {nvidia.com/gpu: 4}}
+"""
+
+
+@pytest.mark.parametrize(("path", "level"), [("deploy/pod.yaml", "high"), ("examples/pod.yaml", "low")])
+def test_a_pod_that_only_shows_how_to_ask_for_gpus_costs_little(tmp_path: Path, path: str, level: str) -> None:
+    assert levels(tmp_path, {path: POD}, "GPU101") == [level]
+
+
+SAVING = """\
+for epoch in range(90):
+    for images, labels in loader:
+        loss = nn.functional.cross_entropy(model(images.cuda()), labels.cuda())
+        loss.backward()
+        optimizer.step()
+        {condition}
+            torch.save(model.state_dict(), "/mnt/bucket/model.pt")
+"""
+
+
+@pytest.mark.parametrize(
+    ("condition", "often"), [("if loss < 10:", "every step"), ("if loss < best_loss:", "not in every step")]
+)
+def test_the_best_so_far_is_not_saved_in_every_step(tmp_path: Path, condition: str, often: str) -> None:
+    text = HEAD + IMAGES + "model = Net().cuda()\n" + SAVING.format(condition=condition)
+    (impact,) = impacts(tmp_path, {"net.py": "", "train.py": text})["GPU211"]
+    assert impact.basis.startswith(often)
+
+
+@pytest.mark.parametrize(("beside", "level"), [("setup.py", "low"), ("notes.txt", "high")])
+def test_a_project_of_somebody_else_inside_the_tree_costs_little(tmp_path: Path, beside: str, level: str) -> None:
+    files = {
+        "prepare.py": "import os\n",
+        "detector/LICENSE": "GPL",
+        f"detector/{beside}": "",
+        "detector/net.py": "",
+        "detector/train.py": HEAD + IMAGES + TRAINING,
+    }
+    assert levels(tmp_path, files, "GPU303") == [level]

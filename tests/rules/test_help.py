@@ -138,6 +138,8 @@ for epoch in range(90):
     ("code", "program", "text"),
     [
         ("GPU305", STEP.format("total += loss.item()"), "accumulate with `.detach()`"),
+        ("GPU305", STEP.format("boxes = nms(net.boxes.cpu())"), "do this work on the GPU, or copy all that it needs"),
+        ("GPU305", STEP.format("kept.append(loss.cpu())"), "accumulate with `.detach()`"),
         ("GPU305", STEP.format("if loss.item() > best: best = 1"), "decide on the GPU"),
         ("GPU305", STEP.format("n = int(loss.item()); rows = torch.zeros(n)"), "take the size from the host"),
         ("GPU302", COPY, "pass `non_blocking=True` to these copies"),

@@ -260,6 +260,8 @@ def _help(module: ModuleIndex, sync: SyncPoint, context: LoopContext) -> str:
         return "decide on the GPU (`torch.where`, a mask), or test every N iterations"
     if use == "sizes":
         return "take the size from the host: keep lengths on the CPU when the batch is made, or pad to a fixed size"
+    if use == "computes":
+        return "do this work on the GPU, or copy all that it needs in one transfer before its loop"
     return "accumulate with `.detach()` on the GPU and read the sum every N iterations or after the epoch"
 
 

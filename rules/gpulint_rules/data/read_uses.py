@@ -1,18 +1,23 @@
-"""What a program does with a number that it reads from the GPU: decide, size something, or only keep it."""
+"""What a program does with what it reads from the GPU: decide, size something, compute on the host, or only keep it."""
 
 from __future__ import annotations
 
 import ast
+import re
 from typing import Literal
 
+from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, last_name
 
-Use = Literal["decides", "sizes", "kept"]
+Use = Literal["decides", "sizes", "computes", "kept"]
 _SIZED = frozenset(
     {"range", "zeros", "ones", "empty", "full", "arange", "narrow", "split", "view", "reshape", "expand", "repeat"}
 )
 """Calls whose arguments are counts or sizes."""
+_COLLECTS = frozenset({"append", "extend", "update", "add", "log", "print", "format", "add_scalar", "array", "asarray"})
+"""Calls that only keep or show what they are given."""
+_LOSS = regex.compile(r"loss|err", re.IGNORECASE)
 
 
 def use_of_read(module: ModuleIndex, node: ast.expr) -> Use:
@@ -21,6 +26,8 @@ def use_of_read(module: ModuleIndex, node: ast.expr) -> Use:
     if use != "kept":
         return use
     statement = next((up for up in module.syntax.ancestors(node) if isinstance(up, ast.stmt)), None)
+    if _is_copied(node) and not _LOSS.search(module.syntax.text(node)) and _is_argument(module, node):
+        return "computes"
     if not isinstance(statement, ast.Assign) or statement.value is not _whole(module, node):
         return "kept"
     names = {target.id for target in statement.targets if isinstance(target, ast.Name)}
@@ -31,6 +38,26 @@ def use_of_read(module: ModuleIndex, node: ast.expr) -> Use:
         if isinstance(part, ast.Name) and part.id in names and isinstance(part.ctx, ast.Load)
     ]
     return next((use for use in ("decides", "sizes") if use in uses), "kept")
+
+
+def _is_copied(node: ast.expr) -> bool:
+    """Is it a whole tensor (``x.cpu()``), not a number?"""
+    return isinstance(node, ast.Call) and last_name(node.func) in ("cpu", "numpy", "tolist")
+
+
+def _is_argument(module: ModuleIndex, node: ast.expr) -> bool:
+    """Does an operation, a loop or a function, other than one that collects, work on the copy or what is made of it?"""
+    below: ast.AST = node
+    for up in module.syntax.ancestors(node):
+        match up:
+            case ast.Call(func=function) if below is not function:
+                return last_name(function) not in _COLLECTS
+            case ast.BinOp() | ast.Compare() | ast.comprehension() | ast.For():
+                return True
+            case ast.stmt():
+                return False
+        below = up
+    return False
 
 
 def _whole(module: ModuleIndex, node: ast.expr) -> ast.expr:

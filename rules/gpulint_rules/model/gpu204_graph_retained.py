@@ -41,6 +41,8 @@ from gpulint.training.loop_roles import Role
 from gpulint.workspace.module_index import LoopNode, ModuleIndex, dotted, last_name
 
 _DETACHING = frozenset({"item", "detach", "detach_", "float", "tolist", "cpu", "numpy", "data"})
+_RECORDING = frozenset({"mxnet"})
+"""Libraries with a ``backward`` whose tensors only have a graph where it is recorded (``autograd.record()``)."""
 _PASSING = frozenset({"mean", "sum", "clone", "float", "squeeze", "view", "reshape"})
 """Methods whose result still carries the graph."""
 
@@ -55,7 +57,7 @@ class RetainedGraph:
 
 def check(document: Document, project: Project) -> Iterator[Finding]:
     module = project.module(document)
-    if module is None:
+    if module is None or any(binding.target.partition(".")[0] in _RECORDING for binding in module.imports):
         return
     for loop in module.loops:
         losses = _differentiated(project, module, loop)

@@ -1,0 +1,79 @@
+"""Code that several files share is one finding in the default view."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from gpulint.cli import main
+
+SCRIPT = """\
+import torch
+from torch import nn
+from net import {net}
+
+model = {net}().cuda()
+optimizer = torch.optim.{optimizer}(model.parameters(), lr=0.1)
+running_loss = 0.0
+for images, labels in loader:
+    loss = nn.functional.cross_entropy(model(images.cuda()), labels.cuda())
+    loss.backward()
+    optimizer.step()
+    running_loss += loss.item()
+    running_norm += nn.utils.clip_grad_norm_(model.parameters(), 1.0).item()
+print(running_loss / len(loader))
+print(running_norm / len(loader))
+{end}
+"""
+
+
+def waits(folder: Path, capsys: pytest.CaptureFixture[str], impact: str = "medium") -> list[tuple[str, str, str]]:
+    """(file, level, basis) of the findings on waits."""
+    main(
+        [
+            "scan",
+            "--isolated",
+            "--no-cache",
+            "--select",
+            "GPU305",
+            "--output-format",
+            "json",
+            "--impact",
+            impact,
+            str(folder),
+        ]
+    )
+    found = json.loads(capsys.readouterr().out)
+    return [(Path(one["path"]).name, one["impact"]["level"], one["impact"]["basis"]) for one in found]
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    (tmp_path / "net.py").write_text("")
+    for name, net, optimizer in (("a", "Small", "SGD"), ("b", "Large", "Adam"), ("c", "Huge", "AdamW")):
+        end = f"print('{name}')\n" * 12
+        (tmp_path / f"train_{name}.py").write_text(SCRIPT.format(net=net, optimizer=optimizer, end=end))
+    return tmp_path
+
+
+def test_scripts_copied_under_other_names_are_shown_once(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = waits(tree, capsys)
+    assert {(name, level) for name, level, _ in found} == {("train_a.py", "medium")}
+    assert all(basis.endswith("also in train_b.py and 1 more") for _, _, basis in found)
+
+
+def test_all_places_are_there_at_low_impact(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = waits(tree, capsys, "low")
+    assert len(found) == 6
+    copies = [(name, basis) for name, level, basis in found if level == "low"]
+    assert {name for name, _ in copies} == {"train_b.py", "train_c.py"}
+    assert all("the same code as train_a.py:" in basis for _, basis in copies)
+
+
+def test_other_code_with_the_same_line_is_no_copy(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    other = (tree / "train_b.py").read_text().replace("optimizer.step()", "optimizer.step()\n    running_norm += 1")
+    (tree / "train_b.py").write_text(other)
+    found = waits(tree, capsys)
+    assert [name for name, _, _ in found] == ["train_a.py", "train_a.py", "train_b.py", "train_b.py"]
