@@ -57,6 +57,8 @@ class Finding:
     """What it costs; the engine fills this in."""
     cost: Cost | None = field(default=None, compare=False)
     """What the rule knows of the cost here; None: what it says of all its findings (``Rule.cost``)."""
+    cause: Place | None = field(default=None, compare=False)
+    """What several findings of the rule have in common, such as the loop that they are in; people see these as one."""
 
     @property
     def sort_key(self) -> tuple[str, int, Span, str]:

@@ -179,7 +179,8 @@ class Rule:
         payload: object = None,
         related: tuple[Place, ...] = (),
         cost: Cost | None = None,
+        cause: Place | None = None,
     ) -> Finding:
         """A finding of this rule, at the rule's own severity and cost unless others are given."""
         level = severity or self.severity
-        return Finding(self, path, span, message, help, level, payload, related, cost=cost)
+        return Finding(self, path, span, message, help, level, payload, related, cost=cost, cause=cause)

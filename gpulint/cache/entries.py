@@ -132,6 +132,8 @@ def _result_out(result: Any) -> dict[str, Any]:
         "related": [_place_out(place) for place in found.related],
         "impact": [impact.level.value, impact.basis, impact.gpu_share, impact.gpu_hours],
     }
+    if found.cause is not None:
+        made["cause"] = _place_out(found.cause)
     if isinstance(fix, Declined):
         made["declined"] = fix.reason
     elif isinstance(fix, Fix):
@@ -174,6 +176,7 @@ def report_in(entry: dict[str, Any], rules: Mapping[str, Rule]) -> Report:
             None,
             tuple(map(_place, made["related"])),
             _impact(made["impact"]),
+            cause=_place(made["cause"]) if "cause" in made else None,
         )
         results.append(Result(finding, fix))
     problems = [Problem(Path(path), *rest) for path, *rest in entry["problems"]]

@@ -168,8 +168,10 @@ def _causes(
 
 
 def _cause(found: Finding) -> object:
-    """What findings of one cause share: a command is the cause itself, but names and numbers in a program only tell its
-    places apart."""
+    """What findings of one cause share: what their rule says it is, else their text. A command is the cause itself, but
+    names and numbers in a program only tell its places apart."""
+    if found.cause is not None:
+        return found.rule.code, found.cause.path, found.cause.span
     pattern = _DETAILS if found.path.suffix in _PROGRAMS else _NAMES
     return found.rule.code, found.severity, found.impact.level, pattern.sub("'", found.message)
 

@@ -88,7 +88,13 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             severity=Severity.INFO if sync.kind is SyncKind.TEST else None,
             related=_way(context),
             cost=_cost(sync, context, in_loop[context.loop.node]),
+            cause=_loop(context),
         )
+
+
+def _loop(context: LoopContext) -> Place | None:
+    module, node = context.loop.module, context.loop.node
+    return Place(module.path, module.syntax.span(node)) if isinstance(node, ast.stmt | ast.expr) else None
 
 
 def _cost(sync: SyncPoint, context: LoopContext, waits: int) -> Cost:
