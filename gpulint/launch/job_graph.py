@@ -264,12 +264,12 @@ class JobLinker:
         return found[0] if found is not None else None
 
     def _carried(self, launch: Launch, document: Document) -> PythonModule | None:
-        """The Python that the spec itself carries under the program's file name."""
-        if launch.program is None or document.kind is not Kind.JOBSPEC:
+        """The Python that the document itself carries: the program's text, or a file of its name."""
+        if document.inline is None:
             return None
-        modules: tuple[PythonModule, ...] = getattr(document, "modules", ())
-        name = launch.program.rpartition("/")[2]
-        return next((module for module in modules if module.path.name == name), None)
+        if launch.program is None:
+            return document.inline.given_to(launch.command)
+        return document.inline.named(launch.program.rpartition("/")[2])
 
     def _hook(self, document: Document) -> Document | None:
         """The script beside an experiment that Determined runs first in every container of its tasks."""

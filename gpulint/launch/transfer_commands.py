@@ -81,7 +81,7 @@ def install_tool(models: Models, command: Command) -> str:
 
 
 def _install_tool(tools: Tools, command: Command) -> str:
-    name, rest = _program(command)
+    name, rest = program_of(command)
     if "--help" in rest or "--dry-run" in rest:
         return ""
     if _PYTHON.fullmatch(name) and "setup.py" in [part.rpartition("/")[2] for part in rest[:1]]:
@@ -97,7 +97,7 @@ def _install_tool(tools: Tools, command: Command) -> str:
     return ""
 
 
-def _program(command: Command) -> tuple[str, list[str]]:
+def program_of(command: Command) -> tuple[str, list[str]]:
     """Name and arguments of what a command runs, also as ``python -m NAME``."""
     words = words_of(command)
     if not words:
@@ -146,7 +146,7 @@ def download_tool(models: Models, command: Command) -> str:
 
 
 def _download_tool(tools: Tools, command: Command) -> str:
-    name, rest = _program(command)
+    name, rest = program_of(command)
     if not name or command.in_substitution:
         return ""
     text = " ".join(rest)

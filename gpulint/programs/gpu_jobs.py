@@ -7,12 +7,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpulint import regex
+from gpulint.documents.base import LAUNCHERS
 from gpulint.finding import Place
 from gpulint.launch.gpu_counts import BATCH
 from gpulint.launch.job_index import JobIndex
 from gpulint.launch.program_launches import is_uncalled
-from gpulint.launch.transfer_commands import only_prepares
+from gpulint.launch.transfer_commands import install_tool, only_prepares
+from gpulint.libraries.gpu_libraries import PLAIN_COMMANDS
+from gpulint.programs.foreign_programs import asks_for_gpus, runs_known_program
 from gpulint.programs.gpu_programs import GpuPrograms
+from gpulint.programs.multi_gpu_use import MultiGpuUse, Use
 from gpulint.query import query
 from gpulint.records import dataclass
 from gpulint.rule import Kind
@@ -57,6 +61,16 @@ def may_skip(job: Job, document: Document, command: Command) -> bool:
     calls = [item.launch.command for item in job.calls.get(document.path, ())]
     return any(
         _is_stage(block) or _is_off(block, around) for around in (command, *calls) for block in around.conditions
+    )
+
+
+def _is_aside(command: Command) -> bool:
+    """Does a command of a script that installs something only print, copy or test, or call what is listed as well?"""
+    return (
+        command.in_substitution
+        or command.name in PLAIN_COMMANDS
+        or command.name in command.script.functions
+        or command.script.nested(command) is not None
     )
 
 
@@ -111,8 +125,17 @@ class GpuJobs:
                 return evidence
         return None
 
+    def holding_document(self, launcher: Path) -> Place | None:
+        """What says that a job which runs the commands of a launcher holds GPUs, so that Python within it does."""
+        for job in self._project.fact(JobIndex).jobs_with(launcher):
+            if job.task.role != "session" and (evidence := self.evidence(job)) is not None:
+                return evidence
+        return None
+
     def holding_part(self, file: Path) -> Place | None:
         """The same for a module, which may be the program or one that the program imports, also through others."""
+        if self._project.kind(file) in LAUNCHERS:
+            return self.holding_document(file)
         if (held := self.holding(file)) is not None or self._project.is_test(file):
             return held
         users = (self.holding(user) for user in self._project.fact(GpuPrograms).users(file))
@@ -124,8 +147,12 @@ class GpuJobs:
         if job.document.kind is not Kind.SHELL:
             return False
         known = {id(item.launch.command) for items in job.calls.values() for item in items}
+        installs = any(install_tool(self._project.models, item.command) for item in job.commands)
         return all(
-            id(item.command) in known or only_prepares(self._project.models, item.command) for item in job.commands
+            id(item.command) in known
+            or only_prepares(self._project.models, item.command)
+            or (installs and _is_aside(item.command))
+            for item in job.commands
         )
 
     @query
@@ -167,7 +194,11 @@ class GpuJobs:
         if job.task.system not in ("", "docker") and not _is_set_up_for_gpus(job):
             return None  # scripts and images do not say what machine they are for
         start = next((start for start in job.launches if self.uses_gpu(start)), None)
-        return Place(start.document.path, start.launch.span, "the GPU program that it starts") if start else None
+        if start is not None:
+            return Place(start.document.path, start.launch.span, "the GPU program that it starts")
+        rows = self._project.models.rows("gpu-program")
+        known = next((item for item in job.commands if runs_known_program(rows, item)), None)
+        return Place(known.place.path, known.place.span, "the GPU program that it runs") if known else None
 
     def uses_gpu(self, start: JobLaunch) -> bool:
         """Does a launch start a program that runs on GPUs?"""
@@ -178,4 +209,9 @@ class GpuJobs:
         if start.program is not None:
             module = self._project.module_at(start.program)
             return module is not None and self._project.fact(GpuPrograms).runs_on_gpu(module)
-        return start.launch.launcher in _DISTRIBUTED
+        if start.module is not None:
+            text = start.module.source.text.encode("utf-8", "replace")
+            program = self._project.fact(MultiGpuUse).started(start)
+            computes = self._project.fact(GpuPrograms).words.computes_on_gpu(text)
+            return computes and program is not None and program.use is not Use.NO
+        return start.launch.launcher in _DISTRIBUTED or asks_for_gpus(start.launch)
