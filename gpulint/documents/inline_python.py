@@ -1,4 +1,4 @@
-"""Python within other documents: ``python - <<EOF``, ``python -c '...'``, ``cat > train.py <<EOF``, files in ConfigMaps.
+"""Python within other documents: ``python - <<EOF``, ``python -c '...'``, ``cat > train.py <<EOF``, ConfigMaps.
 
 All programs of one document make up one module, in order, so that what is asked of Python files can be asked of them.
 """

@@ -54,6 +54,8 @@ class Submitter(Program):
 
     gpus: tuple[str, ...] = ()
     """Options whose value holds the number of GPUs per node (``4``, ``gpu:4``, ``A100:4``, ``gpu=4``)."""
+    machine: tuple[str, ...] = ()
+    """Options whose value names the kind of machine."""
     command: tuple[str, ...] = ()
     """Options whose value is the command, as shell text."""
     last: bool = False
@@ -69,5 +71,25 @@ class GpuProgram(Program):
     """A program that computes on GPUs: a script that runs it is a job on a machine with some."""
 
 
+@dataclass(frozen=True, slots=True)
+class TaskRunner(Program):
+    """A program that runs tasks which a file of the tree describes."""
 
-KINDS = {"gpu-program": GpuProgram, "installer": Tool, "downloader": Tool, "hub-program": HubProgram, "submitter": Submitter}
+    files: tuple[str, ...] = ()
+    """Names of that file."""
+    folder: tuple[str, ...] = ()
+    """Options whose value is the file's folder."""
+    all: bool = False
+    """Without the name of a task it runs all of them, not the first."""
+
+
+KINDS = {
+    "task-runner": TaskRunner,
+    "gpu-program": GpuProgram,
+    "copier": Tool,
+    "preparer": Program,
+    "installer": Tool,
+    "downloader": Tool,
+    "hub-program": HubProgram,
+    "submitter": Submitter,
+}

@@ -46,6 +46,14 @@ class GpuJobCommand:
     evidence: Place
 
 
+def runs_file_of_tree(held: GpuJobCommand) -> bool:
+    """Does a command run a file of the tree, in which what it does is reported?"""
+    return any(
+        item.launch.command is held.command and (item.program is not None or item.script is not None)
+        for item in held.job.launches
+    )
+
+
 def tests_existence(command: Command) -> bool:
     """Does a command only run where some file is missing (``[ ! -d data ]``)?"""
     return any(f" {flag} " in f" {block.text} " for block in command.conditions for flag in ("-d", "-e", "-f", "-s"))

@@ -15,7 +15,7 @@ from gpulint.documents.shell.argword import ArgWord, Atom, Value, Values, as_def
 from gpulint.documents.shell.arithmetic import evaluate
 from gpulint.documents.shell.flow import TooMany, reaching, sets_default
 from gpulint.documents.shell.script import Assignment, Block, Command, Script
-from gpulint.documents.shell.substitution import ALL_GPUS, SCRIPT_DIR, START_DIR, known_output
+from gpulint.documents.shell.substitution import ALL_GPUS, SCRIPT_DIR, START_DIR, known_output, printed_text
 from gpulint.documents.shell.words import Arithmetic, Literal, Part, Substitution, Variable, Word
 from gpulint.numerals import whole
 from gpulint.source import Fragment
@@ -175,6 +175,10 @@ class Expander:
         return -value if value is not None and text.strip().startswith("-") else value
 
     def _substitution(self, part: Substitution, position: int, blocks: tuple[Block, ...], fragment: Fragment) -> Value:
+        if (printed := printed_text(part.command)) is not None:
+            body, start = printed
+            return (Atom(body, fragment, part.offset + len("$(") + start),)
+
         def variable(name: str) -> str | None:
             found = self._variable(Variable(name, "", part.offset), position, blocks, fragment)
             return "".join(atom.text for atom in found) if all(atom.known for atom in found) else None

@@ -39,7 +39,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from gpulint.documents.base import Document
-from gpulint.documents.jobspec import JobSpecDocument
 from gpulint.documents.python import walk
 from gpulint.documents.shell import ArgWord, Command
 from gpulint.finding import Finding, Place, Severity
@@ -48,7 +47,7 @@ from gpulint.impact import Cost
 from gpulint.launch.gpu_counts import BATCH
 from gpulint.launch.transfer_commands import download_tool
 from gpulint.libraries.downloads import HUB
-from gpulint.programs.gpu_jobs import GpuJobCommand, GpuJobs, tests_existence
+from gpulint.programs.gpu_jobs import GpuJobCommand, GpuJobs, runs_file_of_tree, tests_existence
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
@@ -60,7 +59,6 @@ from gpulint.transfers.downloads import Download, Downloads
 from gpulint.transfers.opt_in import requires_opt_in
 from gpulint.transfers.prefetching import Prefetching
 from gpulint.values.constants import Constants
-from gpulint.workspace.index_builder import index_module
 from gpulint.workspace.module_index import ModuleIndex, last_name
 from gpulint_rules.data.download_gate import may_fetch
 
@@ -80,8 +78,6 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             yield from _python(document, module, project, ())
         elif (held := project.fact(GpuJobs).holding_part(document.path)) is not None:
             yield from _python(document, module, project, (held,))
-    if isinstance(document, JobSpecDocument):
-        yield from _embedded(document, project)
     if document.kind is not Kind.NOTEBOOK:
         yield from _commands(document, project)
     else:
@@ -189,16 +185,6 @@ _MANY = 3
 """Other classes that a function picks from."""
 
 
-def _embedded(document: JobSpecDocument, project: Project) -> Iterator[Finding]:
-    """Python that a job spec carries (a ConfigMap's files), if one of its tasks asks for GPUs."""
-    if not project.fact(GpuJobs).held_in(document.path):
-        return
-    for syntax in document.modules:
-        module = index_module(syntax, syntax.path.stem)
-        for item in project.fact(Downloads).in_module(module):
-            yield _finding(document, module, item)
-
-
 def _finding(document: Document, module: ModuleIndex, item: Download, *held: Place) -> Finding:
     what = f" {item.what!r}" if item.what and item.what != item.name else ""
     origin = f" {item.origin}" if item.origin else ""
@@ -237,20 +223,12 @@ def _advice(module: ModuleIndex, item: Download) -> str:
 def _commands(document: Document, project: Project) -> Iterator[Finding]:
     for held in project.fact(GpuJobs).commands_of(document):
         tool = download_tool(project.models, held.command)
-        if tool and not tests_existence(held.command) and not _is_followed(held):
+        if tool and not tests_existence(held.command) and not runs_file_of_tree(held):
             yield _command(document, held.command, tool, "job", held.evidence)
         elif held.job.task.system in BATCH and (model := project.fact(Prefetching).served(held)) is not None:
             yield _served(document, held, model)
-        elif not tool and (loaded := project.fact(Prefetching).loaded(held)) and not _is_followed(held):
+        elif not tool and (loaded := project.fact(Prefetching).loaded(held)) and not runs_file_of_tree(held):
             yield _loaded(document, held, loaded)
-
-
-def _is_followed(held: GpuJobCommand) -> bool:
-    """Does the command run a file of the tree, whose own downloads are reported?"""
-    return any(
-        item.launch.command is held.command and (item.program is not None or item.script is not None)
-        for item in held.job.launches
-    )
 
 
 def _loaded(document: Document, held: GpuJobCommand, words: list[ArgWord]) -> Finding:

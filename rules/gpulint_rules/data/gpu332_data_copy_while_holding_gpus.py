@@ -50,7 +50,7 @@ _PREPARES = regex.compile(
 
 def check(document: Document, project: Project) -> Iterator[Finding]:
     for held in project.fact(GpuJobs).commands_of(document):
-        tool = copy_tool(held.command)
+        tool = copy_tool(project.models, held.command)
         if tool and not held.command.background and not _is_code(held) and _trains_later(held):
             yield RULE.finding(
                 document.path,
@@ -70,7 +70,7 @@ def _on_own_disk(document: Document, project: Project) -> Iterator[Finding]:
     """Archives and folders that the job lays out on its own disk before it trains."""
     commands = project.fact(GpuJobs).commands_of(document)
     jobs = {id(held.job): held.job for held in commands}
-    staged = {id(command): text for job in jobs.values() for command, text in stages(job)}
+    staged = {id(command): text for job in jobs.values() for command, text in stages(project.models, job)}
     for held in commands:
         text = staged.get(id(held.command))
         if text is not None and _trains_later(held) and not tests_existence(held.command):
