@@ -10,6 +10,8 @@ from gpulint.launch.option_parser import passed_option
 from gpulint.launch.program_launches import innermost, launch
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from gpulint.documents.shell import ArgWord, Command, Script
 
 _SERVERS = (("vllm", "serve"), ("trl", "vllm-serve"), ("text-generation-launcher",), ("lmdeploy", "serve"))
@@ -20,9 +22,9 @@ _ENDS = frozenset({"kill", "pkill", "killall", "scancel", "trap"})
 """Commands by which a script may end its servers."""
 
 
-def server(command: Command) -> tuple[str, tuple[ArgWord, ...]] | None:
-    """(how it is called, its arguments) of a server that a command starts."""
-    words = innermost(command.argv)
+def server(command: Command, env: Mapping[str, str] | None = None) -> tuple[str, tuple[ArgWord, ...]] | None:
+    """(how it is called, its arguments) of a server that a command starts, with the variables of a job's ``env``."""
+    words = innermost(command.script.argv(command, env))
     texts = tuple(word.text for word in words[:3])
     name = texts[0].rpartition("/")[2] if texts else ""
     if _PYTHON.fullmatch(name) and texts[1:2] == ("-m",) and texts[2:] and texts[2] in _MODULES:
@@ -33,9 +35,9 @@ def server(command: Command) -> tuple[str, tuple[ArgWord, ...]] | None:
     return None
 
 
-def served_model(command: Command) -> ArgWord | None:
+def served_model(command: Command, env: Mapping[str, str] | None = None) -> ArgWord | None:
     """The model that a server loads, if it is known."""
-    found = server(command)
+    found = server(command, env)
     if found is None:
         return None
     name, args = found

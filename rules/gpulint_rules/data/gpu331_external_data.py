@@ -44,7 +44,6 @@ from gpulint.documents.shell import ArgWord, Command
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.impact import Cost
-from gpulint.launch.gpu_counts import BATCH
 from gpulint.launch.transfer_commands import download_tool
 from gpulint.libraries.downloads import HUB
 from gpulint.programs.gpu_jobs import GpuJobCommand, GpuJobs, runs_file_of_tree, tests_existence
@@ -53,9 +52,11 @@ from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 from gpulint.semantic.path_conditions import conditions, ends_after_repair
 from gpulint.semantic.unused_symbols import is_unused
+from gpulint.source import Span
 from gpulint.training.guards import Guards
 from gpulint.transfers import notebook_downloads
 from gpulint.transfers.downloads import Download, Downloads
+from gpulint.transfers.launched_ids import LaunchedIds
 from gpulint.transfers.opt_in import requires_opt_in
 from gpulint.transfers.prefetching import Prefetching
 from gpulint.values.constants import Constants
@@ -225,10 +226,17 @@ def _commands(document: Document, project: Project) -> Iterator[Finding]:
         tool = download_tool(project.models, held.command)
         if tool and not tests_existence(held.command) and not runs_file_of_tree(held):
             yield _command(document, held.command, tool, "job", held.evidence)
-        elif held.job.task.system in BATCH and (model := project.fact(Prefetching).served(held)) is not None:
+        elif (model := project.fact(Prefetching).served(held)) is not None:
             yield _served(document, held, model)
-        elif not tool and (loaded := project.fact(Prefetching).loaded(held)) and not runs_file_of_tree(held):
-            yield _loaded(document, held, loaded)
+        elif not tool and not runs_file_of_tree(held):
+            if loaded := project.fact(Prefetching).loaded(held):
+                yield _loaded(document, held, loaded)
+        elif not project.fact(Prefetching).is_switched_off(held):
+            for text, place in project.fact(LaunchedIds).of(held, document.path):
+                yield _named_id(document, text, place.span, held.evidence)
+    for job, evidence in project.fact(GpuJobs).held_in(document.path):
+        for text, span in job.task.named_models:
+            yield _named_id(document, text, span, evidence)
 
 
 def _loaded(document: Document, held: GpuJobCommand, words: list[ArgWord]) -> Finding:
@@ -240,6 +248,17 @@ def _loaded(document: Document, held: GpuJobCommand, words: list[ArgWord]) -> Fi
         f"{'is' if len(words) == 1 else 'are'} downloaded while the job holds its GPUs",
         help=_FROM_HUB.format(name),
         related=(held.evidence,),
+    )
+
+
+def _named_id(document: Document, text: str, span: Span, evidence: Place) -> Finding:
+    return RULE.finding(
+        document.path,
+        span,
+        f"{text!r} of the Hugging Face hub is downloaded while the job holds its GPUs",
+        help=_FROM_HUB.format(text),
+        cost=Cost("download", items=(text,)),
+        related=(evidence,),
     )
 
 
