@@ -18,6 +18,8 @@ _SERVERS = (("vllm", "serve"), ("trl", "vllm-serve"), ("text-generation-launcher
 _MODULES = frozenset({"vllm.entrypoints.openai.api_server", "vllm.entrypoints.api_server", "sglang.launch_server"})
 _PYTHON = regex.compile(r"python[\d.]*$")
 _MODEL = ("--model", "--model-path", "--model-id")
+_OWN_FORMATS = frozenset({"tensorizer", "runai_streamer", "dummy"})
+"""Ways to load weights that come from elsewhere than the hub."""
 _ENDS = frozenset({"kill", "pkill", "killall", "scancel", "trap"})
 """Commands by which a script may end its servers."""
 
@@ -41,6 +43,8 @@ def served_model(command: Command, env: Mapping[str, str] | None = None) -> ArgW
     if found is None:
         return None
     name, args = found
+    if any(word.text.rpartition("=")[2] in _OWN_FORMATS for word in args):
+        return None
     if name == "vllm serve" and args and not args[0].text.startswith("-"):
         return args[0] if args[0].known else None
     return next((word for text, word in passed_option(args, _MODEL) if text is not None), None)

@@ -18,7 +18,7 @@ FILES = {
     "format": "jobs",
     "library": "programs",
     **dict.fromkeys(
-        ("gpu-program", "task-runner", "copier", "preparer", "installer", "downloader", "hub-program", "submitter"),
+        ("gpu-program", "task-runner", "copier", "installer", "downloader", "hub-program", "submitter"),
         "commands",
     ),
     **dict.fromkeys(

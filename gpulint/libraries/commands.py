@@ -87,7 +87,6 @@ KINDS = {
     "task-runner": TaskRunner,
     "gpu-program": GpuProgram,
     "copier": Tool,
-    "preparer": Program,
     "installer": Tool,
     "downloader": Tool,
     "hub-program": HubProgram,

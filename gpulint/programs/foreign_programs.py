@@ -48,9 +48,9 @@ def asks_for_gpus(launch: Launch) -> bool:
 
 def runs_known_program(rows: Sequence[GpuProgram], item: JobCommand) -> bool:
     """Does a command run a program that computes on GPUs wherever it is started?"""
-    if is_uncalled(item.command):
-        return False
     name, rest = program_of(item.command)
+    if is_uncalled(item.command) or "cpu" in rest:
+        return False
     told = [part for part in rest if not part.startswith("-")]
     for row in rows:
         if matches(row.programs, (name,)) and (

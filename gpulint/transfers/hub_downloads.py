@@ -51,6 +51,8 @@ class HubDownloads:
             if self._is_id(text, row, near):
                 place = value.place if value.place.path != module.path or value.source != "literal" else None
                 return Download(NodeRef(module, call), callee(call), text, f"from {tables.HUB}", kind, place)
+        if name == "snapshot_download" and known.unknown and not known.values and not _is_parameter(known):
+            return Download(NodeRef(module, call), callee(call), "", f"from {tables.HUB}", kind)
         if name == "from_pretrained" and (adapter := self._adapter(module, call, known, row)) is not None:
             what = f"the base model of {adapter.what}"
             return Download(NodeRef(module, call), callee(call), "", f"{what} from {tables.HUB}", kind, adapter.place)
@@ -162,3 +164,8 @@ class HubDownloads:
         return any(
             self._project.fact(Constants).of(module, save.args[0]).any(lambda value: value == text) for save in saves
         )
+
+
+def _is_parameter(known: ConstantSet) -> bool:
+    """Is a value up to the callers of a function?"""
+    return any(isinstance(ref.node, ast.arg) for ref in known.unknown)

@@ -34,7 +34,9 @@ class LaunchedIds:
 
     def of(self, held: GpuJobCommand, path: Path) -> list[tuple[str, Place]]:
         """Identifiers that a command in a GPU job hands to a program of the tree which loads them, each with its place
-        in the command."""
+        in the command. A plain script asks for no GPUs: there the program's own lines say enough."""
+        if held.job.gpus is None:
+            return []
         found: dict[Span, tuple[str, Place]] = {}
         for start in held.job.launches:
             if start.launch.command is held.command and start.program is not None:
