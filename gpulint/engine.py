@@ -21,6 +21,7 @@ from gpulint.failures import Failure, PluginError
 from gpulint.finding import Finding, Place, Problem
 from gpulint.fix import Declined, Fix, Fixer
 from gpulint.gate import Gate
+from gpulint.inline_findings import holds_no_gpus, is_inline
 from gpulint.misspelt import may_hold_suppressions, misspelt
 from gpulint.reads import Raised, StoredQuery, followed
 from gpulint.records import dataclass, field
@@ -169,7 +170,7 @@ class Run:
         try:
             with self.timed(rule.code):
                 for finding in rule.check(subject, self.project):
-                    if self.is_optional(finding):
+                    if self.is_optional(finding) or holds_no_gpus(finding, self.project):
                         continue
                     finding = self.sure(finding, report)
                     fix = self.fix(finding, report)
@@ -206,15 +207,10 @@ class Run:
                 return True
         return False
 
-    def is_inline(self, finding: Finding) -> bool:
-        """Is the finding in Python within a launcher, whose lines have an indentation and quotes of their own?"""
-        document = self.project.document(finding.path)
-        return document is not None and document.inline is not None and document.inline.covers(finding.span)
-
     def fix(self, finding: Finding, report: Report) -> Fix | Declined | None:
         """The fix of a finding, if there is a fixer for it."""
         fixer = self.fixers.get(finding.rule.code)
-        if fixer is None or self.is_inline(finding):
+        if fixer is None or is_inline(finding, self.project):
             return None
         try:
             return fixer.fix(finding, self.project)

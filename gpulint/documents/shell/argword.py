@@ -140,3 +140,8 @@ def size_of(value: Values | None) -> int:
         return 0
     elements = value if isinstance(value, list) else [value]
     return len(elements) + sum(size(atom.text) for element in elements for atom in element)
+
+
+def splitting(value: Value, splits: bool) -> Value:
+    """The value, split at white space or not."""
+    return tuple(atom if atom.splits == splits else replace(atom, splits=splits) for atom in value)

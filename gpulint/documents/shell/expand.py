@@ -11,7 +11,17 @@ from functools import cached_property
 from itertools import islice
 
 from gpulint.budget import longest_value
-from gpulint.documents.shell.argword import ArgWord, Atom, Value, Values, as_default, distinct, joined, size_of
+from gpulint.documents.shell.argword import (
+    ArgWord,
+    Atom,
+    Value,
+    Values,
+    as_default,
+    distinct,
+    joined,
+    size_of,
+    splitting,
+)
 from gpulint.documents.shell.arithmetic import evaluate
 from gpulint.documents.shell.flow import TooMany, reaching, sets_default
 from gpulint.documents.shell.script import Assignment, Block, Command, Script
@@ -224,7 +234,7 @@ class Expander:
         value = values[0]
         if isinstance(value, list):
             return self._from_array(part, value) or hole
-        return _splitting(value, not part.quoted)
+        return splitting(value, not part.quoted)
 
     def _alternative(
         self,
@@ -246,10 +256,10 @@ class Expander:
             joined = list[Atom]()
             for number, element in enumerate(elements):
                 joined += [Atom(" ", None, 0, splits=not part.quoted)] if number else []
-                joined += _splitting(element, not part.quoted)
+                joined += splitting(element, not part.quoted)
             return tuple(joined)
         if (at := whole(index)) is not None and at < len(elements):
-            return _splitting(elements[at], not part.quoted)
+            return splitting(elements[at], not part.quoted)
         return None
 
     def _only_default(self, name: str) -> bool:
@@ -348,7 +358,3 @@ class Expander:
         if assignment.value is None:
             return [None]
         return [self._bounded(self._atoms(assignment.value.parts, *place, assignment.fragment), assignment)]
-
-
-def _splitting(value: Value, splits: bool) -> Value:
-    return tuple(atom if atom.splits == splits else replace(atom, splits=splits) for atom in value)
