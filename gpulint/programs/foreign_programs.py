@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from gpulint import regex
@@ -14,6 +15,7 @@ from gpulint.libraries.names import matches
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from gpulint.documents.base import Document
     from gpulint.launch.job import JobCommand
     from gpulint.launch.program_launches import Launch
     from gpulint.libraries.commands import GpuProgram
@@ -25,6 +27,13 @@ _COUNTS = frozenset({"--gpus", "--num-gpus", "--n-gpu", "--n-gpus", "--ngpus", "
 """Options whose value is a number of GPUs, or numbers of some."""
 _FLAGS = frozenset({"--fp16", "--bf16", "--use-gpu", "--cuda", "--use-cuda", "--gpu"})
 _HALF = frozenset({"fp16", "bf16"})
+_TRAINS = regex.compile(r"(?:^|[._-])(?:(?:pre)?train|fine_?tune|sft|grpo|dpo)(?:$|[._-])", re.IGNORECASE)
+_GPU_MACHINE = regex.compile(
+    r"^[^#\n]*(?:\bnvidia-smi\b|\brunpod|\bvast\.?ai\b|whl/(?:nightly/)?cu1\d\d|\+cu1\d\d|bitsandbytes|flash[-_]attn|unsloth"
+    r"|torch\.cuda\.is_available)",
+    re.MULTILINE | re.IGNORECASE,
+)
+"""What only a script for a machine with GPUs calls or installs."""
 _NONE = frozenset({"", "-1", "none"})
 
 
@@ -44,6 +53,12 @@ def asks_for_gpus(launch: Launch) -> bool:
             return True
     visible = launch.env.get("CUDA_VISIBLE_DEVICES")
     return visible is not None and (visible.value or "").lower() not in _NONE
+
+
+def trains_where_gpus_are(launch: Launch, document: Document) -> bool:
+    """Does a script that speaks of CUDA, or of GPUs for rent, start a program that is named for training?"""
+    named = launch.module or PurePosixPath(launch.program or "").stem
+    return _TRAINS.search(named) is not None and document.matches(_GPU_MACHINE)
 
 
 def runs_known_program(rows: Sequence[GpuProgram], item: JobCommand) -> bool:

@@ -14,7 +14,7 @@ from gpulint.launch.job_index import JobIndex
 from gpulint.launch.program_launches import is_uncalled
 from gpulint.launch.transfer_commands import install_tool, only_prepares
 from gpulint.libraries.gpu_libraries import PLAIN_COMMANDS
-from gpulint.programs.foreign_programs import asks_for_gpus, runs_known_program
+from gpulint.programs.foreign_programs import asks_for_gpus, runs_known_program, trains_where_gpus_are
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.programs.multi_gpu_use import MultiGpuUse, Use
 from gpulint.query import query
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from gpulint.documents.base import Document
     from gpulint.documents.shell import Command
     from gpulint.documents.shell.script import Block
-    from gpulint.launch.job import Job, JobLaunch
+    from gpulint.launch.job import Job, JobCommand, JobLaunch
     from gpulint.project import Project
 
 _STAGE = regex.compile(r"\$\{?(start_?|stop_?)?stage\b")
@@ -33,6 +33,9 @@ _IS_ON = regex.compile(r"""\[\[?\s+["']?\$\{?(\w+)\}?["']?\s+(?:==?|-eq)\s+["']?
 _SETS_UP = regex.compile(
     r"^[ \t]*(?:export[ \t]+NCCL_\w+=|(?:module|ml)[ \t]+(?:load|add)[ \t][^#\n]*\bcuda)", re.MULTILINE
 )
+_ARGUMENT = regex.compile(r"[\"']?\$\{?([1-9])(?:[:?-][^}]*)?\}?[\"']? in (.+)", re.DOTALL)
+MAX_CALLS = 20
+"""Calls of one function or script that are looked at."""
 _OFF = frozenset({"false", "0", "no", "n", ""})
 _DISTRIBUTED = frozenset({"torchrun", "accelerate", "deepspeed", "horovodrun", "composer", "fabric"})
 
@@ -80,6 +83,37 @@ def _is_aside(command: Command) -> bool:
         or command.name in command.script.functions
         or command.script.nested(command) is not None
     )
+
+
+def _ways_to(command: Command) -> list[tuple[Block, ...]]:
+    """The blocks that a command stands in; of a function's, with those of each of its calls."""
+    function = command.in_function
+    calls = command.script.calls(function)[:MAX_CALLS] if function else ()
+    return [(*command.blocks, *call.blocks) for call in calls] or [command.blocks]
+
+
+def _is_not_chosen(job: Job, item: JobCommand) -> bool:
+    """Does a script that a job calls run a command only for another argument (``case $1 in cpu)``, called with gpu)?"""
+    calls = job.calls.get(item.document.path, ()) if item.document is not job.document else ()
+    return bool(calls) and all(
+        any(_is_for_others(block, calls) for block in blocks if block.kind == "case")
+        for blocks in _ways_to(item.command)
+    )
+
+
+def _is_for_others(block: Block, calls: tuple[JobLaunch, ...]) -> bool:
+    asked = _ARGUMENT.fullmatch(block.text)
+    if asked is None:
+        return False
+    number, patterns = int(asked[1]), [text.strip().strip("\"'") for text in asked[2].split("|")]
+    if any(mark in text for text in patterns for mark in "*?[$"):
+        return False
+    for call in calls[:MAX_CALLS]:
+        args = call.launch.args
+        given = args[number - 1].value if len(args) >= number else None
+        if given is None or given in patterns:
+            return False
+    return True
 
 
 def _is_set_up_for_gpus(job: Job) -> bool:
@@ -181,11 +215,46 @@ class GpuJobs:
                         continue
                     if item.document.path != document.path or may_skip(job, item.document, item.command):
                         continue
+                    if (item.command.blocks or item.command.in_function) and (
+                        _is_not_chosen(job, item) or self._excludes_training(job, item)
+                    ):
+                        continue
                     if not (own and is_uncalled(item.command)):
                         assert evidence is not None
                         span = item.command.span
                         found.setdefault((span.line, span.column), GpuJobCommand(item.command, job, evidence))
         return sorted(found.values(), key=lambda item: (item.command.span.line, item.command.span.column))
+
+    def _excludes_training(self, job: Job, item: JobCommand) -> bool:
+        """Does a command of a plain script run in another branch than all that uses GPUs (``case $1 in setup)``)?"""
+        if job.gpus is not None or job.task.system:
+            return False
+        total, branches = self._training_branches(job, item.document.path)
+        return total > 0 and all(
+            any(
+                sum(held.values()) == total and block.branch not in held
+                for block in blocks
+                if block.kind in ("if", "case") and (held := branches.get(block.key)) is not None
+            )
+            for blocks in _ways_to(item.command)
+        )
+
+    @query
+    def _training_branches(self, job: Job, path: Path) -> tuple[int, dict[int, dict[int, int]]]:
+        """How many commands of a document start programs that use GPUs, and how many of them each branch of a choice
+        holds."""
+        total, branches = 0, dict[int, dict[int, int]]()
+        for start in job.launches:
+            command = start.launch.command
+            if start.document.path != path or not self.uses_gpu(start):
+                continue
+            calls = command.script.calls(command.in_function)[:1] if command.in_function else ()
+            total += 1
+            for block in dict.fromkeys((*command.blocks, *(block for call in calls for block in call.blocks))):
+                if block.kind in ("if", "case"):
+                    held = branches.setdefault(block.key, {})
+                    held[block.branch] = held.get(block.branch, 0) + 1
+        return total, branches
 
     def _evidence(self, job: Job) -> Place | None:
         """The GPUs that the job asks for; for a plain script or an image, the GPU program that it launches."""
@@ -222,4 +291,8 @@ class GpuJobs:
             program = self._project.fact(MultiGpuUse).started(start)
             computes = self._project.fact(GpuPrograms).words.computes_on_gpu(text)
             return computes and program is not None and program.use is not Use.NO
-        return start.launch.launcher in _DISTRIBUTED or asks_for_gpus(start.launch)
+        return (
+            start.launch.launcher in _DISTRIBUTED
+            or asks_for_gpus(start.launch)
+            or trains_where_gpus_are(start.launch, start.document)
+        )
