@@ -18,6 +18,10 @@ _SERVERS = (("vllm", "serve"), ("trl", "vllm-serve"), ("text-generation-launcher
 _MODULES = frozenset({"vllm.entrypoints.openai.api_server", "vllm.entrypoints.api_server", "sglang.launch_server"})
 _PYTHON = regex.compile(r"python[\d.]*$")
 _MODEL = ("--model", "--model-path", "--model-id")
+_IMAGES = regex.compile(
+    r"vllm-openai|text-generation-inference|text-embeddings-inference|sglang|lmdeploy|(?:^|/)vllm\b"
+)
+"""Images whose entry point is such a server."""
 _OWN_FORMATS = frozenset({"tensorizer", "runai_streamer", "dummy"})
 """Ways to load weights that come from elsewhere than the hub."""
 _ENDS = frozenset({"kill", "pkill", "killall", "scancel", "trap"})
@@ -47,6 +51,15 @@ def served_model(command: Command, env: Mapping[str, str] | None = None) -> ArgW
         return None
     if name == "vllm serve" and args and not args[0].text.startswith("-"):
         return args[0] if args[0].known else None
+    return next((word for text, word in passed_option(args, _MODEL) if text is not None), None)
+
+
+def model_of_image(image: str, args: tuple[ArgWord, ...]) -> ArgWord | None:
+    """The model that the server of an image is told to load, where a job gives arguments alone."""
+    if not args or not args[0].text.startswith("-") or not _IMAGES.search(image):
+        return None
+    if any(word.text.rpartition("=")[2] in _OWN_FORMATS for word in args):
+        return None
     return next((word for text, word in passed_option(args, _MODEL) if text is not None), None)
 
 

@@ -13,7 +13,7 @@ from gpulint.finding import Place
 from gpulint.launch.gpu_counts import BATCH
 from gpulint.launch.hub_programs import hub_words
 from gpulint.launch.job_index import JobIndex
-from gpulint.launch.model_servers import served_model
+from gpulint.launch.model_servers import model_of_image, served_model
 from gpulint.libraries.hub_ids import is_model_id
 from gpulint.query import query
 from gpulint.source import SourceText
@@ -59,15 +59,17 @@ class Prefetching:
                     return True
         return False
 
-    def served(self, held: GpuJobCommand) -> str | None:
+    def served(self, held: GpuJobCommand) -> ArgWord | None:
         """The model of a hub that a server in a job fetches when it starts, unless the job switches the hub off or has
         a volume that outlives it, where the model may be."""
         if held.job.task.system not in BATCH and held.job.document.matches(_VOLUME):
             return None
         word = served_model(held.command, _values(held))
+        if word is None and held.job.task.image is not None:
+            word = model_of_image(held.job.task.image, held.command.script.argv(held.command, _values(held)))
         if word is None or word.value is None or not is_model_id(word.value, (), self._project.is_dir):
             return None
-        return None if self.is_switched_off(held) else word.value
+        return None if self.is_switched_off(held) else word
 
     def loaded(self, held: GpuJobCommand) -> list[ArgWord]:
         """Identifiers of the hub that a known program in a job is given, unless the job switches the hub off."""

@@ -262,12 +262,12 @@ def _named_id(document: Document, text: str, span: Span, evidence: Place) -> Fin
     )
 
 
-def _served(document: Document, held: GpuJobCommand, model: str) -> Finding:
+def _served(document: Document, held: GpuJobCommand, model: ArgWord) -> Finding:
     return RULE.finding(
         document.path,
-        held.command.span,
-        f"the server downloads {model!r} from the Hugging Face hub while the job holds its GPUs",
-        help=_FROM_HUB.format(model),
+        model.word.span,
+        f"the server downloads {model.text!r} from the Hugging Face hub while the job holds its GPUs",
+        help=_FROM_HUB.format(model.text),
         related=(held.evidence,),
     )
 
