@@ -19,6 +19,7 @@ from gpulint.documents.shell.argword import (
     as_default,
     distinct,
     joined,
+    of_array,
     size_of,
     splitting,
 )
@@ -233,7 +234,7 @@ class Expander:
             return hole
         value = values[0]
         if isinstance(value, list):
-            return self._from_array(part, value) or hole
+            return of_array(part.index or "0", value, not part.quoted) or hole
         return splitting(value, not part.quoted)
 
     def _alternative(
@@ -248,19 +249,6 @@ class Expander:
             return None
         atoms = self._atoms(part.argument, position, blocks, fragment)
         return tuple(replace(atom, splits=not part.quoted) for atom in atoms)
-
-    def _from_array(self, part: Variable, elements: list[Value]) -> Value | None:
-        """``$A``/``${A[1]}`` of an array, or all of it within a longer word."""
-        index = part.index or "0"
-        if index in ("@", "*"):
-            joined = list[Atom]()
-            for number, element in enumerate(elements):
-                joined += [Atom(" ", None, 0, splits=not part.quoted)] if number else []
-                joined += splitting(element, not part.quoted)
-            return tuple(joined)
-        if (at := whole(index)) is not None and at < len(elements):
-            return splitting(elements[at], not part.quoted)
-        return None
 
     def _only_default(self, name: str) -> bool:
         """Whether every assignment of the variable is of the kind ``A=${A:-4}``."""
