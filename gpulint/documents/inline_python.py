@@ -49,7 +49,7 @@ class InlineProgram:
 
 def may_hold_python(data: bytes) -> bool:
     """May a document hold Python, as far as its bytes tell?"""
-    return _MAY_HOLD.search(data) is not None
+    return (b"python" in data or b".py" in data or b"source:" in data) and _MAY_HOLD.search(data) is not None
 
 
 def in_scripts(scripts: Iterable[Script]) -> Iterator[InlineProgram]:
@@ -101,6 +101,7 @@ class InlinePython:
     def __init__(self, path: Path, programs: Iterable[InlineProgram]) -> None:
         self.path = path
         self.programs: list[InlineProgram] = []
+        self._named: dict[str, PythonModule | None] = {}
         left = MAX_CHARACTERS
         for program in islice(programs, MAX_PROGRAMS):
             left -= len(program.text.text)
@@ -135,10 +136,12 @@ class InlinePython:
         """The program that the document writes to a file of this name."""
         from gpulint.documents.python import PythonModule
 
-        for program in reversed(self.programs):
-            if program.name is not None and program.name.rpartition("/")[2] == name:
-                return PythonModule(self.path.with_name(name), program.text.text, program.text.span)
-        return None
+        if name not in self._named:
+            of_name = (one for one in reversed(self.programs) if (one.name or "").rpartition("/")[2] == name)
+            found = next(of_name, None)
+            path = self.path.with_name(name)
+            self._named[name] = None if found is None else PythonModule(path, found.text.text, found.text.span)
+        return self._named[name]
 
     def given_to(self, command: Command) -> PythonModule | None:
         """The program whose text a command hands to an interpreter."""

@@ -30,6 +30,7 @@ def tasks(
     rows: tuple[TaskRunner, ...] = project.models.rows("task-runner")
     if not any(word in script.fragment.text for row in rows for word in row.words):
         return
+    by_name: dict[Path, dict[str, list[Task]]] = {}
     for command in script.walk():
         words = words_of(command)
         row = next((row for row in rows if words and matches(row.programs, words[:1])), None)
@@ -39,7 +40,12 @@ def tasks(
         found = _document(project, locator, document, command, row, words, start) if asked is not None else None
         if found is None or asked is None or found is document:
             continue
-        named = [task for task in found.tasks if task.name in asked]
+        known = by_name.get(found.path)
+        if known is None:
+            known = by_name[found.path] = {}
+            for task in found.tasks:
+                known.setdefault(task.name, []).append(task)
+        named = [task for name in asked[:MAX_TASKS] for task in known.get(name, ())]
         yield from ((found, task) for task in (named or ([] if asked else _default(row, found)))[:MAX_TASKS])
 
 

@@ -51,10 +51,8 @@ class GpuJobCommand:
 
 def runs_file_of_tree(held: GpuJobCommand) -> bool:
     """Does a command run a file of the tree, in which what it does is reported?"""
-    return any(
-        item.launch.command is held.command and (item.program is not None or item.script is not None)
-        for item in held.job.launches
-    )
+    starts = held.job.started_by.get(id(held.command), ())
+    return any(item.program is not None or item.script is not None for item in starts)
 
 
 def tests_existence(command: Command) -> bool:

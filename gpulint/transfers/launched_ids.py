@@ -38,26 +38,25 @@ class LaunchedIds:
         if held.job.gpus is None:
             return []
         found: dict[Span, tuple[str, Place]] = {}
-        for start in held.job.launches:
-            if start.launch.command is held.command and start.program is not None:
-                for text, place, node in self._known(start.program, path):
-                    if _within(place.span, held.command.span) and not _is_excluded(node, start.launch):
+        span = held.command.span
+        for start in held.job.started_by.get(id(held.command), ()):
+            table = self._table(start.program) if start.program is not None else {}
+            for line in range(span.line, span.end_line + 1) if table else ():
+                for text, place, site in table.get((path, line), ()):
+                    if _within(place.span, span) and not _is_excluded(site, start.launch):
                         found.setdefault(place.span, (text, place))
-        return [found[span] for span in sorted(found)]
-
-    def _known(self, program: Path, launcher: Path) -> list[tuple[str, Place, tuple[ModuleIndex, ast.Call]]]:
-        return self._table(program).get(launcher, [])
+        return [found[at] for at in sorted(found)]
 
     @query
-    def _table(self, program: Path) -> dict[Path, list[tuple[str, Place, tuple[ModuleIndex, ast.Call]]]]:
-        """Launcher -> the identifiers that it gives a program, and the calls that load them."""
-        found: dict[Path, list[tuple[str, Place, tuple[ModuleIndex, ast.Call]]]] = {}
+    def _table(self, program: Path) -> dict[tuple[Path, int], list[tuple[str, Place, tuple[ModuleIndex, ast.Call]]]]:
+        """File and line of launchers -> the identifiers given to a program there, and the calls that load them."""
+        found: dict[tuple[Path, int], list[tuple[str, Place, tuple[ModuleIndex, ast.Call]]]] = {}
         table = self._project.models.derived(DownloadTable)
         for module in self._project.fact(MultiGpuUse).of(program).modules:
             for name in table.hub.keys() & module.calls_by_name.keys():
                 for call in module.calls_by_name[name]:
                     for text, place in self._hub.launched(module, call, table.hub[name]):
-                        found.setdefault(place.path, []).append((text, place, (module, call)))
+                        found.setdefault((place.path, place.span.line), []).append((text, place, (module, call)))
         return found
 
 
