@@ -15,10 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from gpulint.documents import kind_of, undecodable
+from gpulint.documents.base import LAUNCHERS
+from gpulint.documents.inline_python import may_hold_python
 from gpulint.failures import Failure, PluginError
 from gpulint.finding import Finding, Place, Problem
 from gpulint.fix import Declined, Fix, Fixer
 from gpulint.gate import Gate
+from gpulint.inline_findings import holds_no_gpus, is_inline
 from gpulint.misspelt import may_hold_suppressions, misspelt
 from gpulint.reads import Raised, StoredQuery, followed
 from gpulint.records import dataclass, field
@@ -84,7 +87,7 @@ class Run:
             if kind is None:
                 return report
             report.problems += self.misspelt(path, data)
-            rules = self.rules_for(path, kind, report)
+            rules = self.rules_for(path, kind, report, carries_python=kind in LAUNCHERS and may_hold_python(data))
             if not rules and kind is Kind.PYTHON and not self.project.is_named(path) and self.project.use_byte_gate:
                 report.problems += undecodable(path, data)
                 return report
@@ -98,7 +101,8 @@ class Run:
             report.record(Failure(path, "reader", error))
             return report
         for rule in rules:
-            self.check(rule, document, path, report)
+            if kind in rule.kinds or document.python is not None:
+                self.check(rule, document, path, report)
         report.problems += document.problems
         for failure in document.failures:
             report.record(failure)
@@ -111,18 +115,19 @@ class Run:
         document = self.project.document(path)
         return [] if document is None else list(misspelt(document, self.project.rule_names))
 
-    def rules_for(self, path: Path, kind: Kind, report: Report) -> list[Rule]:
+    def rules_for(self, path: Path, kind: Kind, report: Report, *, carries_python: bool = False) -> list[Rule]:
         """The rules that may fire in a file, without those whose plugin cannot say."""
         if self.skips(path):
             return []
-        rules = [rule for rule in self.rules if rule.scope is Scope.DOCUMENT and kind in rule.kinds]
+        kinds = {kind, Kind.PYTHON} if carries_python else {kind}
+        rules = [rule for rule in self.rules if rule.scope is Scope.DOCUMENT and not kinds.isdisjoint(rule.kinds)]
         if not self.project.use_byte_gate:
             return rules
-        gate = Gate(self.project, path, kind)
+        gates = [Gate(self.project, path, kind) for kind in kinds]
         passed = []
         for rule in rules:
             try:
-                if gate.admits(rule):
+                if any(gate.admits(rule) for gate in gates):
                     passed.append(rule)
             except PluginError as error:
                 report.record(Failure(path, rule.code, error))
@@ -165,7 +170,7 @@ class Run:
         try:
             with self.timed(rule.code):
                 for finding in rule.check(subject, self.project):
-                    if self.is_optional(finding):
+                    if self.is_optional(finding) or holds_no_gpus(finding, self.project):
                         continue
                     finding = self.sure(finding, report)
                     fix = self.fix(finding, report)
@@ -205,7 +210,7 @@ class Run:
     def fix(self, finding: Finding, report: Report) -> Fix | Declined | None:
         """The fix of a finding, if there is a fixer for it."""
         fixer = self.fixers.get(finding.rule.code)
-        if fixer is None:
+        if fixer is None or is_inline(finding, self.project):
             return None
         try:
             return fixer.fix(finding, self.project)

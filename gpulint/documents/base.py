@@ -20,11 +20,15 @@ from gpulint.rule import Kind
 from gpulint.source import SourceText, Span
 
 if TYPE_CHECKING:
+    from gpulint.documents.inline_python import InlineProgram, InlinePython
     from gpulint.documents.python import PythonModule
     from gpulint.documents.shell import Script
     from gpulint.documents.tasks import Task
 
 T = TypeVar("T")
+
+LAUNCHERS = frozenset({Kind.SHELL, Kind.JOBSPEC, Kind.WORKFLOW})
+"""Kinds of documents that may carry programs."""
 
 _CODING = regex.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
 _BLANK = regex.compile(rb"^[ \t\f]*(#|$)")
@@ -141,8 +145,17 @@ class Document:
 
     @cached_property
     def python(self) -> PythonModule | None:
-        """The Python module of a Python file or of a notebook's code cells."""
+        """The Python module of a Python file, of a notebook's code cells, or of programs within a launcher."""
         return self._contained(self.read_python, None)
+
+    @cached_property
+    def inline(self) -> InlinePython | None:
+        """Python within a launcher, if it holds any."""
+        from gpulint.documents.inline_python import InlinePython, may_hold_python
+
+        if self.kind not in LAUNCHERS or not may_hold_python(self.source.text.encode("utf-8", "replace")):
+            return None
+        return self._contained(lambda: InlinePython(self.path, self.read_inline()), None)
 
     @cached_property
     def scripts(self) -> tuple[Script, ...]:
@@ -161,7 +174,13 @@ class Document:
 
     def read_python(self) -> PythonModule | None:
         """Read ``python``; called once."""
-        return None
+        return self.inline.module() if self.inline is not None else None
+
+    def read_inline(self) -> Iterable[InlineProgram]:
+        """Read the programs of ``inline``; called once."""
+        from gpulint.documents.inline_python import in_scripts
+
+        return in_scripts(self.scripts)
 
     def read_scripts(self) -> tuple[Script, ...]:
         """Read ``scripts``; called once."""

@@ -14,6 +14,9 @@ from gpulint.rule import Kind
 from gpulint.source import Fragment
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from gpulint.documents.inline_python import InlineProgram
     from gpulint.documents.python import PythonModule
     from gpulint.documents.shell import Script
     from gpulint.documents.tasks import Count, Task
@@ -183,6 +186,13 @@ class JobSpecDocument(Document):
                     ]
             files += [("script.py", node.fragment) for node in kubernetes.python_sources(root)]
         return tuple(files)
+
+    def read_inline(self) -> Iterable[InlineProgram]:
+        """Files of ConfigMaps, sources of Argo's templates, and what commands hand to an interpreter."""
+        from gpulint.documents.inline_python import InlineProgram, in_scripts
+
+        files = (InlineProgram(part, name) for name, part in self.embedded if name.endswith(".py"))
+        return (*files, *in_scripts(self.scripts))
 
     @cached_property
     def modules(self) -> tuple[PythonModule, ...]:

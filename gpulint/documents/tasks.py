@@ -82,6 +82,8 @@ class Task:
     """(name, kinds) of the object that has its resources where it gives none itself."""
     carries_configuration: bool = False
     """The program's own configuration is in the same document."""
+    named_models: tuple[tuple[str, Span], ...] = ()
+    """Identifiers of the Hugging Face hub in that configuration."""
     only_if_training: bool = False
     """Tests and builds run in the same way: GPUs count only if a program that uses them is started."""
     system: str = ""

@@ -162,6 +162,14 @@ class Job:
         return frozenset(id(item.launch.command) for item in self.launches)
 
     @cached_property
+    def started_by(self) -> Mapping[int, tuple[JobLaunch, ...]]:
+        """Launches by the identity of their command."""
+        found: dict[int, list[JobLaunch]] = {}
+        for item in self.launches:
+            found.setdefault(id(item.launch.command), []).append(item)
+        return {command: tuple(items) for command, items in found.items()}
+
+    @cached_property
     def programs(self) -> tuple[Path, ...]:
         """Python files of the tree that the job starts, each once."""
         return tuple(dict.fromkeys(item.program for item in self.launches if item.program is not None))

@@ -13,6 +13,7 @@ from gpulint.budget import Budget
 from gpulint.documents.base import Document
 from gpulint.documents.tasks import Count, Task
 from gpulint.finding import Place
+from gpulint.launch import task_runners
 from gpulint.launch.command_environment import Layered
 from gpulint.launch.job import DeclaredCount, Job, JobCommand, JobLaunch, Setting
 from gpulint.launch.job_settings import (
@@ -48,7 +49,8 @@ MAX_LINKED, MAX_LINKED_PER_FILE = 20_000, 100
 _RUNS = regex.compile(
     rb"python|torchrun|accelerate|deepspeed|horovodrun|mpirun|mpiexec|srun|jsrun|\.py\b|\.sh\b|jupyter|code-server"
     rb"|sleep|tail -f|#SBATCH|#PBS|#BSUB|#\$ |CUDA_VISIBLE|docker|singularity|apptainer|composer|salloc|colossalai"
-    rb"|sshd|bash|source |sbatch|kubectl|runai|oarsub|commandline|eval "
+    rb"|sshd|bash|source |sbatch|kubectl|runai|oarsub|commandline|eval |make |dvc |vesslctl|vllm|llamafactory|axolotl"
+    rb"|nnUNet|lm_eval|tune run|trl |yolo "
 )
 """A shell script without any of these starts nothing that a rule asks about."""
 _CONCERNS = regex.compile(
@@ -187,6 +189,7 @@ class JobLinker:
                     walk.budget.spend(len(env))
                     env = {**env, **sourced_settings(sourced, known)}
                     known = {name: item.value for name, item in env.items() if item.value is not None}
+        self._run_tasks(walk, document, script, env, start, depth)
         for launch in launches(script, known):
             found = self._file(launch, document, start, folder)
             own = Layered(SettingValues(launch, document), env)
@@ -227,6 +230,29 @@ class JobLinker:
             self.project.fail(called.path, LINKING, error)
         walk.active.discard(called.path)
 
+    def _run_tasks(
+        self,
+        walk: _Walk,
+        document: Document,
+        script: Script,
+        env: Mapping[str, Setting],
+        start: Path | None,
+        depth: int,
+    ) -> None:
+        """The commands of tasks that the script has a runner such as ``make`` run."""
+        if depth <= 0:
+            return
+        for described, task in task_runners.tasks(self.project, self.locator, document, script, start):
+            if described.path in walk.active or len(walk.scripts) > MAX_SCRIPTS or not self._affords(walk, described):
+                continue
+            walk.active.add(described.path)
+            walk.scripts.append(described)
+            own = {**env, **declared_settings(described, task)}
+            walk.budget.spend(len(own))
+            for inner in task.scripts:
+                self.script(walk, described, inner, own, start, None, depth - 1)
+            walk.active.discard(described.path)
+
     def _affords(self, walk: _Walk, called: Document) -> bool:
         """Whether a job may take up the commands of one more script; where it may not, a note says so."""
         cost = 10 + sum(len(script.commands) + len(script.assignments) for script in called.scripts)
@@ -264,12 +290,12 @@ class JobLinker:
         return found[0] if found is not None else None
 
     def _carried(self, launch: Launch, document: Document) -> PythonModule | None:
-        """The Python that the spec itself carries under the program's file name."""
-        if launch.program is None or document.kind is not Kind.JOBSPEC:
+        """The Python that the document itself carries: the program's text, or a file of its name."""
+        if document.inline is None:
             return None
-        modules: tuple[PythonModule, ...] = getattr(document, "modules", ())
-        name = launch.program.rpartition("/")[2]
-        return next((module for module in modules if module.path.name == name), None)
+        if launch.program is None:
+            return document.inline.given_to(launch.command)
+        return document.inline.named(launch.program.rpartition("/")[2])
 
     def _hook(self, document: Document) -> Document | None:
         """The script beside an experiment that Determined runs first in every container of its tasks."""

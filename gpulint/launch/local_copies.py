@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 from gpulint import regex
 from gpulint.launch.transfer_commands import copy_tool, words_of
-from gpulint.query import asked_once
 
 if TYPE_CHECKING:
     from gpulint.documents.shell import Command
     from gpulint.launch.job import Job
+    from gpulint.libraries import Models
 
 _LOCAL = regex.compile(
     r"TMPDIR|LOCAL_?SCRATCH|JOBFS|(?:SLURM|PBS|LSB)_?JOB|JOB_?ID|(?:^|/)(?:dev/shm|tmp|lscratch|local|nvme)(?:/|$)",
@@ -36,19 +37,32 @@ _ARCHIVE = regex.compile(r"\.(?:tar|zip|tgz|tar\.\w+)$")
 _FILE = regex.compile(r"\.\w{1,5}$")
 
 
-@asked_once
-def stages(job: Job) -> list[tuple[Command, str]]:
+class _Staged:
+    """What was asked of jobs."""
+
+    def __init__(self, models: Models) -> None:
+        self.of: WeakKeyDictionary[Job, list[tuple[Command, str]]] = WeakKeyDictionary()
+
+
+def stages(models: Models, job: Job) -> list[tuple[Command, str]]:
     """Commands of a job that fill its own disk with data, each with what it does, where they are of weight.
 
     One archive may hold anything; several, a loop of them, or a public data set of known size take minutes.
     """
+    known = models.derived(_Staged).of
+    if job not in known:
+        known[job] = _stages_of(models, job)
+    return known[job]
+
+
+def _stages_of(models: Models, job: Job) -> list[tuple[Command, str]]:
     entered = {name for item in job.commands if item.command.name in ("cd", "pushd") for name in _names(item.command)}
     found = [
         (item.command, text)
         for item in job.commands
         if (text := _stages(item.command)) and not (text == _COPIES and entered & set(_names(item.command)[:1]))
     ]
-    before = any(copy_tool(item.command) or _brings_archive(item.command) for item in job.commands)
+    before = any(copy_tool(models, item.command) or _brings_archive(item.command) for item in job.commands)
     weight = sum(2 if command.in_loop else 1 for command, _ in found) + before
     large = any(_LARGE.search(" ".join(_all_words(command))) for command, _ in found)
     return found if weight > 1 or large else []

@@ -10,19 +10,27 @@ from gpulint.launch.option_parser import passed_option
 from gpulint.launch.program_launches import innermost, launch
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from gpulint.documents.shell import ArgWord, Command, Script
 
 _SERVERS = (("vllm", "serve"), ("trl", "vllm-serve"), ("text-generation-launcher",), ("lmdeploy", "serve"))
 _MODULES = frozenset({"vllm.entrypoints.openai.api_server", "vllm.entrypoints.api_server", "sglang.launch_server"})
 _PYTHON = regex.compile(r"python[\d.]*$")
 _MODEL = ("--model", "--model-path", "--model-id")
+_IMAGES = regex.compile(
+    r"vllm-openai|text-generation-inference|text-embeddings-inference|sglang|lmdeploy|(?:^|/)vllm\b"
+)
+"""Images whose entry point is such a server."""
+_OWN_FORMATS = frozenset({"tensorizer", "runai_streamer", "dummy"})
+"""Ways to load weights that come from elsewhere than the hub."""
 _ENDS = frozenset({"kill", "pkill", "killall", "scancel", "trap"})
 """Commands by which a script may end its servers."""
 
 
-def server(command: Command) -> tuple[str, tuple[ArgWord, ...]] | None:
-    """(how it is called, its arguments) of a server that a command starts."""
-    words = innermost(command.argv)
+def server(command: Command, env: Mapping[str, str] | None = None) -> tuple[str, tuple[ArgWord, ...]] | None:
+    """(how it is called, its arguments) of a server that a command starts, with the variables of a job's ``env``."""
+    words = innermost(command.script.argv(command, env))
     texts = tuple(word.text for word in words[:3])
     name = texts[0].rpartition("/")[2] if texts else ""
     if _PYTHON.fullmatch(name) and texts[1:2] == ("-m",) and texts[2:] and texts[2] in _MODULES:
@@ -33,14 +41,25 @@ def server(command: Command) -> tuple[str, tuple[ArgWord, ...]] | None:
     return None
 
 
-def served_model(command: Command) -> ArgWord | None:
+def served_model(command: Command, env: Mapping[str, str] | None = None) -> ArgWord | None:
     """The model that a server loads, if it is known."""
-    found = server(command)
+    found = server(command, env)
     if found is None:
         return None
     name, args = found
+    if any(word.text.rpartition("=")[2] in _OWN_FORMATS for word in args):
+        return None
     if name == "vllm serve" and args and not args[0].text.startswith("-"):
         return args[0] if args[0].known else None
+    return next((word for text, word in passed_option(args, _MODEL) if text is not None), None)
+
+
+def model_of_image(image: str, args: tuple[ArgWord, ...]) -> ArgWord | None:
+    """The model that the server of an image is told to load, where a job gives arguments alone."""
+    if not args or not args[0].text.startswith("-") or not _IMAGES.search(image):
+        return None
+    if any(word.text.rpartition("=")[2] in _OWN_FORMATS for word in args):
+        return None
     return next((word for text, word in passed_option(args, _MODEL) if text is not None), None)
 
 

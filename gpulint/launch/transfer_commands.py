@@ -41,10 +41,6 @@ _BULK = regex.compile(
     re.IGNORECASE,
 )
 _CODE = regex.compile(r"github\.com/[^/]+/[^/]+/archive/|\.(whl|deb|sh)(\?|$)")
-_FETCHING_CALL = regex.compile(
-    r"\b(snapshot_download|hf_hub_download|load_dataset|from_pretrained|nltk\.download|gdown\.download|urlretrieve)\("
-)
-"""What a line of Python after ``-c`` fetches with."""
 _SHELLS = frozenset({"sh", "bash", "zsh"})
 _PREPARES = frozenset(
     "module ml source . export unset set cd pushd popd mkdir rm ls pwd date echo printf which hash ulimit nvidia-smi"
@@ -68,7 +64,9 @@ class Tools:
     def __init__(self, models: Models) -> None:
         self.installers: tuple[Tool, ...] = models.rows("installer")
         self.downloaders: tuple[Tool, ...] = models.rows("downloader")
+        self.copiers: tuple[Tool, ...] = models.rows("copier")
         self.installed: WeakKeyDictionary[Command, str] = WeakKeyDictionary()
+        self.copied: WeakKeyDictionary[Command, str] = WeakKeyDictionary()
         self.downloaded: WeakKeyDictionary[Command, str] = WeakKeyDictionary()
 
 
@@ -81,14 +79,14 @@ def install_tool(models: Models, command: Command) -> str:
 
 
 def _install_tool(tools: Tools, command: Command) -> str:
-    name, rest = _program(command)
+    name, rest = program_of(command)
     if "--help" in rest or "--dry-run" in rest:
         return ""
     if _PYTHON.fullmatch(name) and "setup.py" in [part.rpartition("/")[2] for part in rest[:1]]:
         builds = {"install", "develop", "bdist_wheel", "build_ext", "build"}
         return "setup.py" if builds & set(rest) else ""
-    if _PIP.fullmatch(name) and _upgrades_itself([part for part in rest if not part.startswith("-")]):
-        return ""
+    if name in _SHELLS and rest and not rest[0].startswith("-"):
+        name, rest = rest[0].rpartition("/")[2], rest[1:]
     if found := _tool(tools.installers, name, rest):
         return found
     piped = command.piped_to
@@ -97,7 +95,7 @@ def _install_tool(tools: Tools, command: Command) -> str:
     return ""
 
 
-def _program(command: Command) -> tuple[str, list[str]]:
+def program_of(command: Command) -> tuple[str, list[str]]:
     """Name and arguments of what a command runs, also as ``python -m NAME``."""
     words = words_of(command)
     if not words:
@@ -132,11 +130,6 @@ def only_prepares(models: Models, command: Command) -> bool:
     return words[1:2] in (("-c",), ("-V",), ("--version",)) or words[1:3] in (("-m", "venv"), ("-m", "pip"))
 
 
-def _upgrades_itself(verbs: list[str]) -> bool:
-    """``pip install --upgrade pip`` takes a second and is no library."""
-    return len(verbs) > 1 and all(re.match(r"(pip|uv)\b", name) for name in verbs[1:])
-
-
 def download_tool(models: Models, command: Command) -> str:
     """Name of the downloader that a command fetches data or weights with, else ""."""
     tools = models.derived(Tools)
@@ -146,15 +139,12 @@ def download_tool(models: Models, command: Command) -> str:
 
 
 def _download_tool(tools: Tools, command: Command) -> str:
-    name, rest = _program(command)
+    name, rest = program_of(command)
     if not name or command.in_substitution:
         return ""
     text = " ".join(rest)
     if found := _tool(tools.downloaders, name, rest):
         return found
-    if _PYTHON.fullmatch(name) and rest[:1] == ["-c"]:
-        called = _FETCHING_CALL.search(text)
-        return called[1] if called else ""
     if (_PYTHON.fullmatch(name) or name in _SHELLS) and rest and (script := rest[0].rpartition("/")[2]):
         return _tool(tools.downloaders, script, rest[1:])
     if name == "git" and rest[:1] == ["clone"] and "huggingface.co" in text:
@@ -191,9 +181,15 @@ def is_bulk(command: Command) -> bool:
     return any(_BULK.search(url.strip("'\"")) and not _CODE.search(url) for url in urls)
 
 
-@asked_once
-def copy_tool(command: Command) -> str:
+def copy_tool(models: Models, command: Command) -> str:
     """Name of the tool that copies from an object store or another host onto this machine, else ""."""
+    tools = models.derived(Tools)
+    if command not in tools.copied:
+        tools.copied[command] = _tool(tools.copiers, *program_of(command)) or _copies(command)
+    return tools.copied[command]
+
+
+def _copies(command: Command) -> str:
     words = words_of(command)
     if not words:
         return ""

@@ -17,7 +17,10 @@ Made = TypeVar("Made")
 FILES = {
     "format": "jobs",
     "library": "programs",
-    **dict.fromkeys(("installer", "downloader", "hub-program", "submitter"), "commands"),
+    **dict.fromkeys(
+        ("gpu-program", "task-runner", "copier", "installer", "downloader", "hub-program", "submitter"),
+        "commands",
+    ),
     **dict.fromkeys(
         ("download", "hub-download", "sdk-download", "data-sets", "upload", "saver", "collective", "sync", "reader"),
         "operations",

@@ -7,17 +7,13 @@ from gpulint.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Tool:
-    """A program that installs packages, or fetches data or weights."""
+class Program:
+    """A program, perhaps with what it is told to do."""
 
     programs: tuple[str, ...]
     """Patterns of its name; ``python -m NAME`` counts as well."""
     verbs: tuple[str, ...] = ()
-    """What it has to be told, options aside: ``install``, ``env create``."""
-    anywhere: str = ""
-    """A text that has to be in one of the arguments."""
-    shown: str = ""
-    """Its name in messages, if that is another."""
+    """What it has to be told, options aside: ``install``, ``env create``, ``jobs launch``."""
 
     @property
     def label(self) -> str:
@@ -31,13 +27,19 @@ class Tool:
 
 
 @dataclass(frozen=True, slots=True)
-class HubProgram:
+class Tool(Program):
+    """A program that installs packages, or fetches data or weights."""
+
+    anywhere: str = ""
+    """A text that has to be in one of the arguments."""
+    shown: str = ""
+    """Its name in messages, if that is another."""
+
+
+@dataclass(frozen=True, slots=True)
+class HubProgram(Program):
     """A program that loads a model or data set, of the Hugging Face hub if it is given an identifier of it."""
 
-    programs: tuple[str, ...]
-    """Patterns of its name; ``python -m NAME`` counts as well."""
-    verbs: tuple[str, ...] = ()
-    """What it has to be told, options aside."""
     models: tuple[str, ...] = ()
     """Options whose value is a model, or, with ``=`` at their end, what precedes one in a list (``pretrained=``)."""
     data: tuple[str, ...] = ()
@@ -45,27 +47,15 @@ class HubProgram:
     position: int | None = None
     """Place of the model among the plain arguments after the verb."""
 
-    @property
-    def label(self) -> str:
-        """What tells the row from others of its kind."""
-        return " ".join((*self.programs[:1], *self.verbs[:1]))
-
-    @property
-    def words(self) -> frozenset[str]:
-        """A file that runs the program has one of these words."""
-        return words(self.programs)
-
 
 @dataclass(frozen=True, slots=True)
-class Submitter:
+class Submitter(Program):
     """A program that submits a command as a job, with the GPUs that it asks for."""
 
-    programs: tuple[str, ...]
-    """Patterns of its name."""
-    verbs: tuple[str, ...] = ()
-    """What it has to be told, options aside: ``launch``, ``jobs launch``."""
     gpus: tuple[str, ...] = ()
     """Options whose value holds the number of GPUs per node (``4``, ``gpu:4``, ``A100:4``, ``gpu=4``)."""
+    machine: tuple[str, ...] = ()
+    """Options whose value names the kind of machine."""
     command: tuple[str, ...] = ()
     """Options whose value is the command, as shell text."""
     last: bool = False
@@ -75,15 +65,30 @@ class Submitter:
     system: str = ""
     """What the job is for; the program's name if nothing is given."""
 
-    @property
-    def label(self) -> str:
-        """What tells the row from others of its kind."""
-        return " ".join((*self.programs[:1], *self.verbs[:1]))
 
-    @property
-    def words(self) -> frozenset[str]:
-        """A file that runs the program has one of these words."""
-        return words(self.programs)
+@dataclass(frozen=True, slots=True)
+class GpuProgram(Program):
+    """A program that computes on GPUs: a script that runs it is a job on a machine with some."""
 
 
-KINDS = {"installer": Tool, "downloader": Tool, "hub-program": HubProgram, "submitter": Submitter}
+@dataclass(frozen=True, slots=True)
+class TaskRunner(Program):
+    """A program that runs tasks which a file of the tree describes."""
+
+    files: tuple[str, ...] = ()
+    """Names of that file."""
+    folder: tuple[str, ...] = ()
+    """Options whose value is the file's folder."""
+    all: bool = False
+    """Without the name of a task it runs all of them, not the first."""
+
+
+KINDS = {
+    "task-runner": TaskRunner,
+    "gpu-program": GpuProgram,
+    "copier": Tool,
+    "installer": Tool,
+    "downloader": Tool,
+    "hub-program": HubProgram,
+    "submitter": Submitter,
+}

@@ -7,12 +7,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpulint import regex
+from gpulint.documents.base import LAUNCHERS
 from gpulint.finding import Place
 from gpulint.launch.gpu_counts import BATCH
 from gpulint.launch.job_index import JobIndex
 from gpulint.launch.program_launches import is_uncalled
-from gpulint.launch.transfer_commands import only_prepares
+from gpulint.launch.transfer_commands import install_tool, only_prepares
+from gpulint.libraries.gpu_libraries import PLAIN_COMMANDS
+from gpulint.programs.foreign_programs import asks_for_gpus, runs_known_program, trains_where_gpus_are
 from gpulint.programs.gpu_programs import GpuPrograms
+from gpulint.programs.multi_gpu_use import MultiGpuUse, Use
 from gpulint.query import query
 from gpulint.records import dataclass
 from gpulint.rule import Kind
@@ -21,7 +25,7 @@ if TYPE_CHECKING:
     from gpulint.documents.base import Document
     from gpulint.documents.shell import Command
     from gpulint.documents.shell.script import Block
-    from gpulint.launch.job import Job, JobLaunch
+    from gpulint.launch.job import Job, JobCommand, JobLaunch
     from gpulint.project import Project
 
 _STAGE = regex.compile(r"\$\{?(start_?|stop_?)?stage\b")
@@ -29,6 +33,9 @@ _IS_ON = regex.compile(r"""\[\[?\s+["']?\$\{?(\w+)\}?["']?\s+(?:==?|-eq)\s+["']?
 _SETS_UP = regex.compile(
     r"^[ \t]*(?:export[ \t]+NCCL_\w+=|(?:module|ml)[ \t]+(?:load|add)[ \t][^#\n]*\bcuda)", re.MULTILINE
 )
+_ARGUMENT = regex.compile(r"[\"']?\$\{?([1-9])(?:[:?-][^}]*)?\}?[\"']? in (.+)", re.DOTALL)
+MAX_CALLS = 20
+"""Calls of one function or script that are looked at."""
 _OFF = frozenset({"false", "0", "no", "n", ""})
 _DISTRIBUTED = frozenset({"torchrun", "accelerate", "deepspeed", "horovodrun", "composer", "fabric"})
 
@@ -40,6 +47,12 @@ class GpuJobCommand:
     command: Command
     job: Job
     evidence: Place
+
+
+def runs_file_of_tree(held: GpuJobCommand) -> bool:
+    """Does a command run a file of the tree, in which what it does is reported?"""
+    starts = held.job.started_by.get(id(held.command), ())
+    return any(item.program is not None or item.script is not None for item in starts)
 
 
 def tests_existence(command: Command) -> bool:
@@ -58,6 +71,47 @@ def may_skip(job: Job, document: Document, command: Command) -> bool:
     return any(
         _is_stage(block) or _is_off(block, around) for around in (command, *calls) for block in around.conditions
     )
+
+
+def _is_aside(command: Command) -> bool:
+    """Does a command of a script that installs something only print, copy or test, or call what is listed as well?"""
+    return (
+        command.in_substitution
+        or command.name in PLAIN_COMMANDS
+        or command.name in command.script.functions
+        or command.script.nested(command) is not None
+    )
+
+
+def _ways_to(command: Command) -> list[tuple[Block, ...]]:
+    """The blocks that a command stands in; of a function's, with those of each of its calls."""
+    function = command.in_function
+    calls = command.script.calls(function)[:MAX_CALLS] if function else ()
+    return [(*command.blocks, *call.blocks) for call in calls] or [command.blocks]
+
+
+def _is_not_chosen(job: Job, item: JobCommand) -> bool:
+    """Does a script that a job calls run a command only for another argument (``case $1 in cpu)``, called with gpu)?"""
+    calls = job.calls.get(item.document.path, ()) if item.document is not job.document else ()
+    return bool(calls) and all(
+        any(_is_for_others(block, calls) for block in blocks if block.kind == "case")
+        for blocks in _ways_to(item.command)
+    )
+
+
+def _is_for_others(block: Block, calls: tuple[JobLaunch, ...]) -> bool:
+    asked = _ARGUMENT.fullmatch(block.text)
+    if asked is None:
+        return False
+    number, patterns = int(asked[1]), [text.strip().strip("\"'") for text in asked[2].split("|")]
+    if any(mark in text for text in patterns for mark in "*?[$"):
+        return False
+    for call in calls[:MAX_CALLS]:
+        args = call.launch.args
+        given = args[number - 1].value if len(args) >= number else None
+        if given is None or given in patterns:
+            return False
+    return True
 
 
 def _is_set_up_for_gpus(job: Job) -> bool:
@@ -111,8 +165,17 @@ class GpuJobs:
                 return evidence
         return None
 
+    def holding_document(self, launcher: Path) -> Place | None:
+        """What says that a job which runs the commands of a launcher holds GPUs, so that Python within it does."""
+        for job in self._project.fact(JobIndex).jobs_with(launcher):
+            if job.task.role != "session" and (evidence := self.evidence(job)) is not None:
+                return evidence
+        return None
+
     def holding_part(self, file: Path) -> Place | None:
         """The same for a module, which may be the program or one that the program imports, also through others."""
+        if self._project.kind(file) in LAUNCHERS:
+            return self.holding_document(file)
         if (held := self.holding(file)) is not None or self._project.is_test(file):
             return held
         users = (self.holding(user) for user in self._project.fact(GpuPrograms).users(file))
@@ -124,8 +187,12 @@ class GpuJobs:
         if job.document.kind is not Kind.SHELL:
             return False
         known = {id(item.launch.command) for items in job.calls.values() for item in items}
+        installs = any(install_tool(self._project.models, item.command) for item in job.commands)
         return all(
-            id(item.command) in known or only_prepares(self._project.models, item.command) for item in job.commands
+            id(item.command) in known
+            or only_prepares(self._project.models, item.command)
+            or (installs and _is_aside(item.command))
+            for item in job.commands
         )
 
     @query
@@ -146,11 +213,46 @@ class GpuJobs:
                         continue
                     if item.document.path != document.path or may_skip(job, item.document, item.command):
                         continue
+                    if (item.command.blocks or item.command.in_function) and (
+                        _is_not_chosen(job, item) or self._excludes_training(job, item)
+                    ):
+                        continue
                     if not (own and is_uncalled(item.command)):
                         assert evidence is not None
                         span = item.command.span
                         found.setdefault((span.line, span.column), GpuJobCommand(item.command, job, evidence))
         return sorted(found.values(), key=lambda item: (item.command.span.line, item.command.span.column))
+
+    def _excludes_training(self, job: Job, item: JobCommand) -> bool:
+        """Does a command of a plain script run in another branch than all that uses GPUs (``case $1 in setup)``)?"""
+        if job.gpus is not None or job.task.system:
+            return False
+        total, branches = self._training_branches(job, item.document.path)
+        return total > 0 and all(
+            any(
+                sum(held.values()) == total and block.branch not in held
+                for block in blocks
+                if block.kind in ("if", "case") and (held := branches.get(block.key)) is not None
+            )
+            for blocks in _ways_to(item.command)
+        )
+
+    @query
+    def _training_branches(self, job: Job, path: Path) -> tuple[int, dict[int, dict[int, int]]]:
+        """How many commands of a document start programs that use GPUs, and how many of them each branch of a choice
+        holds."""
+        total, branches = 0, dict[int, dict[int, int]]()
+        for start in job.launches:
+            command = start.launch.command
+            if start.document.path != path or not self.uses_gpu(start):
+                continue
+            calls = command.script.calls(command.in_function)[:1] if command.in_function else ()
+            total += 1
+            for block in dict.fromkeys((*command.blocks, *(block for call in calls for block in call.blocks))):
+                if block.kind in ("if", "case"):
+                    held = branches.setdefault(block.key, {})
+                    held[block.branch] = held.get(block.branch, 0) + 1
+        return total, branches
 
     def _evidence(self, job: Job) -> Place | None:
         """The GPUs that the job asks for; for a plain script or an image, the GPU program that it launches."""
@@ -167,7 +269,11 @@ class GpuJobs:
         if job.task.system not in ("", "docker") and not _is_set_up_for_gpus(job):
             return None  # scripts and images do not say what machine they are for
         start = next((start for start in job.launches if self.uses_gpu(start)), None)
-        return Place(start.document.path, start.launch.span, "the GPU program that it starts") if start else None
+        if start is not None:
+            return Place(start.document.path, start.launch.span, "the GPU program that it starts")
+        rows = self._project.models.rows("gpu-program")
+        known = next((item for item in job.commands if runs_known_program(rows, item)), None)
+        return Place(known.place.path, known.place.span, "the GPU program that it runs") if known else None
 
     def uses_gpu(self, start: JobLaunch) -> bool:
         """Does a launch start a program that runs on GPUs?"""
@@ -178,4 +284,13 @@ class GpuJobs:
         if start.program is not None:
             module = self._project.module_at(start.program)
             return module is not None and self._project.fact(GpuPrograms).runs_on_gpu(module)
-        return start.launch.launcher in _DISTRIBUTED
+        if start.module is not None:
+            text = start.module.source.text.encode("utf-8", "replace")
+            program = self._project.fact(MultiGpuUse).started(start)
+            computes = self._project.fact(GpuPrograms).words.computes_on_gpu(text)
+            return computes and program is not None and program.use is not Use.NO
+        return (
+            start.launch.launcher in _DISTRIBUTED
+            or asks_for_gpus(start.launch)
+            or trains_where_gpus_are(start.launch, start.document)
+        )

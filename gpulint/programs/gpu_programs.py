@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpulint import regex
+from gpulint.documents.base import LAUNCHERS
 from gpulint.programs import cpu_workers
 from gpulint.query import query
 from gpulint.semantic.hardware_words import GpuWords, is_for_tpu, runs_on_other_hardware
@@ -55,6 +56,8 @@ class GpuPrograms:
     @query
     def runs_on_gpu(self, module: ModuleIndex) -> bool:
         """Does the module run in a program that computes on a GPU?"""
+        if self._project.kind(module.path) in LAUNCHERS:
+            return self._runs_inline(module)
         return (
             not self._project.is_test(module.path)
             and module.path.name not in _INSTALLED
@@ -90,6 +93,16 @@ class GpuPrograms:
     def module_computes(self, module: ModuleIndex) -> bool:
         """The same of a module's words."""
         return self.words.text_computes(module.syntax.source.text.encode("utf-8", "replace"))
+
+    def _runs_inline(self, module: ModuleIndex) -> bool:
+        """Does Python within a launcher compute on a GPU that a job holds?"""
+        from gpulint.programs.gpu_jobs import GpuJobs
+
+        return (
+            self.module_computes(module)
+            and not self.is_elsewhere(module)
+            and self._project.fact(GpuJobs).holding_document(module.path) is not None
+        )
 
     def _runs(self, module: ModuleIndex) -> bool:
         text = module.syntax.source.text.encode("utf-8", "replace")

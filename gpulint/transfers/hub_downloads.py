@@ -6,6 +6,7 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
+from gpulint.documents.base import LAUNCHERS
 from gpulint.libraries import downloads as tables
 from gpulint.libraries.hub_ids import is_data_set_id, is_model_id
 from gpulint.libraries.operations import HubDownload
@@ -16,6 +17,10 @@ from gpulint.values.constants import Constants
 from gpulint.workspace.module_index import ModuleIndex, NodeRef, last_name
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from gpulint.finding import Place
     from gpulint.project import Project
     from gpulint.values.constants import ConstantSet
 
@@ -27,23 +32,15 @@ class HubDownloads:
         self._project = project
 
     def of(self, module: ModuleIndex, call: ast.Call, row: HubDownload) -> Download | None:
-        name, parameter, position, kind = row.name, row.argument, row.position, row.what
-        names = self._project.fact(Resolver).call_names(module, call)
-        if not any(full.startswith(row.modules) for full in names) and "" not in row.modules:
-            return None
-        if not row.modules[0] and not self._is_hub_class(module, call):
-            return None
-        if self._project.fact(Arguments).value(module, call, "local_files_only").any(bool):
+        name, kind = row.name, row.what
+        if not self._asks_hub(module, call, row):
             return None
         file = self._project.fact(Arguments).value(module, call, "filename", 1) if name == "hf_hub_download" else None
         if file is not None and file.every(lambda value: tables.LABELS.search(str(value)) is not None):
             return None
         given = self._project.fact(Arguments).of(module, call, "data_files")
         files = name == "load_dataset" and not given.is_absent
-        owner = last_name(getattr(call.func, "value", call.func))
-        if name == "from_pretrained" and owner.startswith("Peft") and not owner.endswith("Config"):
-            parameter, position = "model_id", 1
-        known = self._identifier(module, call, parameter, position)
+        known = self._identifier(module, call, row)
         near = (self._project.root, module.path.parent)
         for value in known.values:
             text = value.value
@@ -51,19 +48,42 @@ class HubDownloads:
                 continue
             if files and "/" not in text:
                 continue  # a builder that reads the files
-            if kind == "weights":
-                hit = is_model_id(text, near, self._project.exists) or (
-                    name == "SentenceTransformer" and bool(re.fullmatch(r"[\w.-]*-[\w.-]+", text))
-                )
-            else:
-                hit = text not in tables.LOCAL_BUILDERS and is_data_set_id(text, near, self._project.exists)
-            if hit:
+            if self._is_id(text, row, near):
                 place = value.place if value.place.path != module.path or value.source != "literal" else None
                 return Download(NodeRef(module, call), callee(call), text, f"from {tables.HUB}", kind, place)
+        if name == "snapshot_download" and known.unknown and not known.values and not _is_parameter(known):
+            return Download(NodeRef(module, call), callee(call), "", f"from {tables.HUB}", kind)
         if name == "from_pretrained" and (adapter := self._adapter(module, call, known, row)) is not None:
             what = f"the base model of {adapter.what}"
             return Download(NodeRef(module, call), callee(call), "", f"{what} from {tables.HUB}", kind, adapter.place)
         return None
+
+    def launched(self, module: ModuleIndex, call: ast.Call, row: HubDownload) -> Iterator[tuple[str, Place]]:
+        """Identifiers that launchers of the tree give a call of the hub, each with its place in the launcher."""
+        if not self._asks_hub(module, call, row):
+            return
+        for value in self._identifier(module, call, row).values:
+            text, place = value.value, value.place
+            if not isinstance(text, str) or self._project.kind(place.path) not in LAUNCHERS:
+                continue
+            if place.path != module.path and self._is_id(text, row, (self._project.root, module.path.parent)):
+                yield text, place
+
+    def _asks_hub(self, module: ModuleIndex, call: ast.Call, row: HubDownload) -> bool:
+        names = self._project.fact(Resolver).call_names(module, call)
+        if not any(full.startswith(row.modules) for full in names) and "" not in row.modules:
+            return False
+        if not row.modules[0] and not self._is_hub_class(module, call):
+            return False
+        return not self._project.fact(Arguments).value(module, call, "local_files_only").any(bool)
+
+    def _is_id(self, text: str, row: HubDownload, near: tuple[Path, ...]) -> bool:
+        """Does a text name a model or data set of the hub, as a call takes it?"""
+        if row.what != "weights":
+            return text not in tables.LOCAL_BUILDERS and is_data_set_id(text, near, self._project.exists)
+        return is_model_id(text, near, self._project.exists) or (
+            row.name == "SentenceTransformer" and bool(re.fullmatch(r"[\w.-]*-[\w.-]+", text))
+        )
 
     def artifact(self, module: ModuleIndex, call: ast.Call) -> Download | None:
         """``wandb.use_artifact("team/project/data:v0").download()``."""
@@ -95,8 +115,11 @@ class HubDownloads:
                     return self.of(made.module, made.node, row)
         return None
 
-    def _identifier(self, module: ModuleIndex, call: ast.Call, parameter: str, position: int | None) -> ConstantSet:
-        arguments = self._project.fact(Arguments)
+    def _identifier(self, module: ModuleIndex, call: ast.Call, row: HubDownload) -> ConstantSet:
+        arguments, parameter, position = self._project.fact(Arguments), row.argument, row.position
+        owner = last_name(getattr(call.func, "value", call.func))
+        if row.name == "from_pretrained" and owner.startswith("Peft") and not owner.endswith("Config"):
+            parameter, position = "model_id", 1
         names = (parameter, *tables.PRETRAINED_PARAMETERS)
         name = next((name for name in names if not arguments.of(module, call, name, position).is_absent), parameter)
         known = arguments.value(module, call, name, position)
@@ -141,3 +164,8 @@ class HubDownloads:
         return any(
             self._project.fact(Constants).of(module, save.args[0]).any(lambda value: value == text) for save in saves
         )
+
+
+def _is_parameter(known: ConstantSet) -> bool:
+    """Is a value up to the callers of a function?"""
+    return any(isinstance(ref.node, ast.arg) for ref in known.unknown)

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.finding import Place
+from gpulint.launch.gpu_counts import BATCH
 from gpulint.launch.hub_programs import hub_words
 from gpulint.launch.job_index import JobIndex
-from gpulint.launch.model_servers import served_model
+from gpulint.launch.model_servers import model_of_image, served_model
 from gpulint.libraries.hub_ids import is_model_id
 from gpulint.query import query
 from gpulint.source import SourceText
@@ -29,6 +30,12 @@ _FETCHES = regex.compile(
 )
 _BUILDS = regex.compile(r"^\s*RUN\b(?:[^\n]*\\\n)*[^\n]*python[\d.]*\s+(?:-c|-m)\s[^\n]*", re.MULTILINE)
 """What the build of an image runs by Python."""
+_VOLUME = regex.compile(
+    r"persistentVolumeClaim|claimName|volumeClaimTemplates|hostPath:|\bnfs:|\bcsi:|file_mounts:"
+    r"|^\s*volumes:\s*\n\s*- [\w./~$-]+:",
+    re.MULTILINE,
+)
+"""Storage of a service that outlives it."""
 _OFF = frozenset({"", "0", "false", "no", "off"})
 
 
@@ -52,17 +59,26 @@ class Prefetching:
                     return True
         return False
 
-    def served(self, held: GpuJobCommand) -> str | None:
-        """The model of a hub that a server in a job fetches when it starts, unless the job switches the hub off."""
-        word = served_model(held.command)
+    def served(self, held: GpuJobCommand) -> ArgWord | None:
+        """The model of a hub that a server in a job fetches when it starts, unless the job switches the hub off or has
+        a volume that outlives it, where the model may be."""
+        if held.job.task.system not in BATCH and held.job.document.matches(_VOLUME):
+            return None
+        word = served_model(held.command, _values(held))
+        if word is None and held.job.task.image is not None:
+            word = model_of_image(held.job.task.image, held.command.script.argv(held.command, _values(held)))
         if word is None or word.value is None or not is_model_id(word.value, (), self._project.is_dir):
             return None
-        return None if _is_offline(held) else word.value
+        return None if self.is_switched_off(held) else word
 
     def loaded(self, held: GpuJobCommand) -> list[ArgWord]:
         """Identifiers of the hub that a known program in a job is given, unless the job switches the hub off."""
         words = hub_words(self._project.models, held.command, self._project.is_dir)
-        return [] if words and _is_offline(held) else words
+        return [] if words and self.is_switched_off(held) else words
+
+    def is_switched_off(self, held: GpuJobCommand) -> bool:
+        """Does a job switch the hub off?"""
+        return any(item.name in OFFLINE_VARIABLES and (item.value or "").lower() not in _OFF for item in held.job.env)
 
     def _separate_step(self, download: Download) -> Place | None:
         """A program of the same folder, named for it, that makes the same call."""
@@ -115,8 +131,8 @@ class Prefetching:
         return None
 
 
-def _is_offline(held: GpuJobCommand) -> bool:
-    return any(item.name in OFFLINE_VARIABLES and (item.value or "").lower() not in _OFF for item in held.job.env)
+def _values(held: GpuJobCommand) -> dict[str, str]:
+    return {item.name: item.value for item in held.job.env if item.value is not None}
 
 
 def _plain(text: str) -> str:

@@ -7,6 +7,7 @@ from functools import cached_property
 
 from gpulint.budget import size
 from gpulint.documents.shell.words import Word
+from gpulint.numerals import whole
 from gpulint.records import dataclass
 from gpulint.source import Fragment, Span
 
@@ -140,3 +141,21 @@ def size_of(value: Values | None) -> int:
         return 0
     elements = value if isinstance(value, list) else [value]
     return len(elements) + sum(size(atom.text) for element in elements for atom in element)
+
+
+def splitting(value: Value, splits: bool) -> Value:
+    """The value, split at white space or not."""
+    return tuple(atom if atom.splits == splits else replace(atom, splits=splits) for atom in value)
+
+
+def of_array(index: str, elements: list[Value], splits: bool) -> Value | None:
+    """``$A``/``${A[1]}`` of an array, or all of it within a longer word."""
+    if index in ("@", "*"):
+        joined = list[Atom]()
+        for number, element in enumerate(elements):
+            joined += [Atom(" ", None, 0, splits=splits)] if number else []
+            joined += splitting(element, splits)
+        return tuple(joined)
+    if (at := whole(index)) is not None and at < len(elements):
+        return splitting(elements[at], splits)
+    return None

@@ -11,11 +11,22 @@ from functools import cached_property
 from itertools import islice
 
 from gpulint.budget import longest_value
-from gpulint.documents.shell.argword import ArgWord, Atom, Value, Values, as_default, distinct, joined, size_of
+from gpulint.documents.shell.argword import (
+    ArgWord,
+    Atom,
+    Value,
+    Values,
+    as_default,
+    distinct,
+    joined,
+    of_array,
+    size_of,
+    splitting,
+)
 from gpulint.documents.shell.arithmetic import evaluate
 from gpulint.documents.shell.flow import TooMany, reaching, sets_default
 from gpulint.documents.shell.script import Assignment, Block, Command, Script
-from gpulint.documents.shell.substitution import ALL_GPUS, SCRIPT_DIR, START_DIR, known_output
+from gpulint.documents.shell.substitution import ALL_GPUS, SCRIPT_DIR, START_DIR, known_output, printed_text
 from gpulint.documents.shell.words import Arithmetic, Literal, Part, Substitution, Variable, Word
 from gpulint.numerals import whole
 from gpulint.source import Fragment
@@ -175,6 +186,10 @@ class Expander:
         return -value if value is not None and text.strip().startswith("-") else value
 
     def _substitution(self, part: Substitution, position: int, blocks: tuple[Block, ...], fragment: Fragment) -> Value:
+        if (printed := printed_text(part.command)) is not None:
+            body, start = printed
+            return (Atom(body, fragment, part.offset + len("$(") + start),)
+
         def variable(name: str) -> str | None:
             found = self._variable(Variable(name, "", part.offset), position, blocks, fragment)
             return "".join(atom.text for atom in found) if all(atom.known for atom in found) else None
@@ -219,8 +234,8 @@ class Expander:
             return hole
         value = values[0]
         if isinstance(value, list):
-            return self._from_array(part, value) or hole
-        return _splitting(value, not part.quoted)
+            return of_array(part.index or "0", value, not part.quoted) or hole
+        return splitting(value, not part.quoted)
 
     def _alternative(
         self,
@@ -234,19 +249,6 @@ class Expander:
             return None
         atoms = self._atoms(part.argument, position, blocks, fragment)
         return tuple(replace(atom, splits=not part.quoted) for atom in atoms)
-
-    def _from_array(self, part: Variable, elements: list[Value]) -> Value | None:
-        """``$A``/``${A[1]}`` of an array, or all of it within a longer word."""
-        index = part.index or "0"
-        if index in ("@", "*"):
-            joined = list[Atom]()
-            for number, element in enumerate(elements):
-                joined += [Atom(" ", None, 0, splits=not part.quoted)] if number else []
-                joined += _splitting(element, not part.quoted)
-            return tuple(joined)
-        if (at := whole(index)) is not None and at < len(elements):
-            return _splitting(elements[at], not part.quoted)
-        return None
 
     def _only_default(self, name: str) -> bool:
         """Whether every assignment of the variable is of the kind ``A=${A:-4}``."""
@@ -344,7 +346,3 @@ class Expander:
         if assignment.value is None:
             return [None]
         return [self._bounded(self._atoms(assignment.value.parts, *place, assignment.fragment), assignment)]
-
-
-def _splitting(value: Value, splits: bool) -> Value:
-    return tuple(atom if atom.splits == splits else replace(atom, splits=splits) for atom in value)

@@ -14,7 +14,7 @@ from gpulint.documents.shell.scheduler_directives import request
 from gpulint.documents.tasks import Count, Resources, Task
 from gpulint.libraries.names import matches
 from gpulint.numerals import whole
-from gpulint.source import Fragment
+from gpulint.source import Fragment, Span
 
 if TYPE_CHECKING:
     from gpulint.documents.shell.script import Command, Script
@@ -76,26 +76,60 @@ def _is_told(row: Submitter, command: Command) -> bool:
 
 
 def _with_options(row: Submitter, command: Command) -> Task | None:
-    """The job of a command that names GPUs and holds what the job runs."""
-    gpus, script = _gpus(row, command), _script(row, command)
-    if gpus is None or script is None:
+    """The job of a command that names GPUs, or a machine, and holds what the job runs.
+
+    On a machine whose name says nothing, what runs tells whether there are GPUs, as for a plain script.
+    """
+    gpus, system = _gpus(row, command), row.system or command.name
+    if gpus is None:
+        machine = _machine(row, command)
+        if machine is None:
+            return None
+        gpus = machine if machine.value != 0 else None
+        system = system if gpus is not None else ""
+    script = _script(row, command)
+    if script is None:
         return None
-    resources = Resources(gpus=gpus)
-    return Task(command.name, command.span, resources=resources, scripts=(script,), system=row.system or command.name)
+    return Task(command.name, command.span, resources=Resources(gpus=gpus), scripts=(script,), system=system)
+
+
+def _given(command: Command, option: str) -> tuple[str, Span] | None:
+    """The value of an option of a command, variables expanded, and where it stands."""
+    found = option_value(command.words, (option,))
+    if found is None:
+        return None
+    word, skip = found
+    expanded = next((one.text for one in command.argv if one.word is word), word.value or word.raw)
+    return expanded[skip:], word.span
 
 
 def _gpus(row: Submitter, command: Command) -> Count | None:
     for option in row.gpus:
-        found = option_value(command.words, (option,))
-        if found is None:
+        given = _given(command, option)
+        if given is None:
             continue
-        word, skip = found
-        text = (word.value or word.raw)[skip:]
+        text, span = given
         match = _NUMBER.search(text)
         if match is None and "gpu" not in text and "$" not in text:
             continue
         number = whole(next(group for group in match.groups() if group)) if match is not None else None
-        return Count(number, word.span, f"{option} {text}")
+        return Count(number, span, f"{option} {text}")
+    return None
+
+
+def _machine(row: Submitter, command: Command) -> Count | None:
+    """The GPUs of the machine that a command names; 0 if its name does not tell, None for one without GPUs."""
+    from gpulint.documents.specs.accelerators import machine_gpus
+    from gpulint.documents.specs.gpu_syntax import is_named_for_gpus
+
+    for option in row.machine:
+        if (given := _given(command, option)) is not None:
+            text, span = given
+            if "cpu" in text.lower():
+                return None
+            known = machine_gpus(text)
+            number = known[0] if known is not None else None
+            return Count(number if known or is_named_for_gpus(text) else 0, span, f"{option} {text}")
     return None
 
 

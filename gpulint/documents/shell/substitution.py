@@ -41,6 +41,20 @@ _COUNT_LIST = regex.compile(
 _TOOLS = regex.compile(r"(?:which|command\s+-v|type\s+-p)\s+([\w.-]+)")
 
 
+_PRINTS = regex.compile(r"\s*cat\s*<<-?\s*(['\"]?)(\w+)\1[ \t]*\n")
+
+
+def printed_text(command: str) -> tuple[str, int] | None:
+    """The here-document that ``cat <<EOF`` prints, and where in the command it starts; variables stay as written."""
+    opens = _PRINTS.match(command)
+    if opens is None:
+        return None
+    end = command.rfind("\n", 0, len(command.rstrip()))
+    if end < opens.end() or command[end:].strip() != opens[2]:
+        return None
+    return command[opens.end() : end], opens.end()
+
+
 def known_output(command: str, variable: Callable[[str], str | None], *, moved: bool) -> str | None:
     """Output of ``command`` if it is of a common shape. ``moved``: a ``cd`` came before, so ``pwd`` is unknown."""
     text = command.strip()

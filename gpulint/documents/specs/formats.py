@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from gpulint import regex
 from gpulint.documents.specs import kubernetes
 from gpulint.documents.specs.accelerators import GpuRequest
 from gpulint.documents.specs.common import argv, cpus, env_list, env_map, items_with_spans, join, pair_span, shell
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from gpulint.documents.shell import Script
     from gpulint.documents.yamltree import Node
     from gpulint.libraries.jobs import Command, Format
+
+_MODEL_KEY = regex.compile(r"(?:model|tokenizer)(?:_name|_id|_name_or_path)$|^(?:hf_|pretrained_)model$")
+"""Keys of a configuration whose value is a model."""
 
 
 def read(row: Format, root: Node) -> list[Task]:
@@ -50,6 +54,7 @@ def _tasks(row: Format, item: Found) -> Iterator[Task]:
         component=_text(item, row.component).removeprefix(row.component_prefix) or None,
         resources_of=(named, row.resource_kinds) if (named := _text(item, row.resources_of)) else None,
         carries_configuration=row.parameters is not None and first(item, row.parameters) is not None,
+        named_models=tuple(_named_models(item, row.parameters)) if row.parameters is not None else (),
         only_if_training=row.only_if_training,
         system=row.system or row.name,
     )
@@ -58,6 +63,17 @@ def _tasks(row: Format, item: Found) -> Iterator[Task]:
         yield replace(task, span=span, role=command.role, scripts=_scripts(command, places))
     if not found:
         yield task
+
+
+def _named_models(item: Found, path: str) -> Iterator[tuple[str, Span]]:
+    """Values ``org/name`` of keys such as ``model_name``, wherever they are in a program's configuration."""
+    from gpulint.libraries.hub_ids import is_model_id
+
+    found = first(item, path)
+    for node in found.node.walk() if found is not None else ():
+        for key, value in node.pairs():
+            if _MODEL_KEY.search(key.text) and "/" in value.text and is_model_id(value.text):
+                yield value.text, value.span
 
 
 def _places(command: Command, item: Found) -> list[Found]:

@@ -16,7 +16,7 @@ from gpulint.numerals import whole
 _MEMORY = regex.compile(r"[\d.]*\s*[KMGT]B?|\d*[KMGT]?B?\s*\.\.\s*[\d.]*\s*[KMGT]B", re.IGNORECASE)
 _NUMBERS = regex.compile(r"\d+|\d*\.\.\d*")
 _NAMED_FOR_GPUS = regex.compile(
-    r"(?<![a-z])(?:gpus?|cuda|[ahv]100|h200|b200|gh200|t4|k80|p100|l40?s?|a10g?|mi[23]\d\dx?|[rg]tx|n[cd]\d+\w*)(?![a-z])",
+    r"(?<![a-z])(?:gpus?|cuda|[ahv]100|h200|b200|gh200|t4|k80|p100|l40?s?|a10g?|mi[23]\d\dx?|[rg]tx|n[cd]\d+\w*)(?:x\d+)?(?![a-z])",
     re.IGNORECASE,
 )
 _LIGHTNING_MACHINE = regex.compile(r"(T4|L4|L40S|A10G|V100|A100|H100|H200|B200)(?:_SMALL)?(?:_X_(\d+))?")
@@ -55,7 +55,12 @@ def _named(found: Found) -> GpuRequest | None:
     """Unknown many GPUs where a cluster, a preset or a runner's label is named for them (``azureml:gpu-cluster``)."""
     nodes = found.node.elements or [value for _, value in found.node.pairs()] or [found.node]
     labels = [label.text for node in nodes for label in (node.elements or [node])]
-    return _some(found) if any(map(_NAMED_FOR_GPUS.search, labels)) else None
+    return _some(found) if any(map(is_named_for_gpus, labels)) else None
+
+
+def is_named_for_gpus(name: str) -> bool:
+    """Does the name of a cluster, a preset or a runner's label speak of GPUs?"""
+    return _NAMED_FOR_GPUS.search(name) is not None
 
 
 def _lightning(found: Found) -> GpuRequest | None:

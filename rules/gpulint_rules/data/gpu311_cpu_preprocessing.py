@@ -2,7 +2,9 @@
 Heavy work on the CPU in the training input path of a GPU program: images decoded and transformed one by one
 (``__getitem__``, ``ImageFolder`` with resizing transforms, webdataset, Keras' ``ImageDataGenerator``), audio resampled
 or turned into features, text tokenised in ``__getitem__``, a stream's ``__iter__`` or a collate function, and
-``datasets.map`` or a loop of the tokeniser over the whole set in one process before training.
+``datasets.map`` or a loop of the tokeniser over the whole set in one process before training. In job files: a program
+that preprocesses or tokenises the data (``python preprocess.py``, ``python -m tool.preprocess``) in a GPU job, before
+the program that uses the GPUs.
 
 Knows PyTorch data sets and collate functions, torchvision's data sets, webdataset, MONAI's ``Dataset``, SpeechBrain's
 dynamic items, Keras' ``ImageDataGenerator`` and ``Sequence``, and Hugging Face ``datasets``; PIL, OpenCV, imageio,
@@ -32,11 +34,12 @@ import re
 from collections.abc import Iterator
 
 from gpulint import regex
-from gpulint.documents.base import Document
+from gpulint.documents.base import LAUNCHERS, Document
 from gpulint.documents.python import walk
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.impact import Cost
+from gpulint.programs import preparation
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.project import Project
 from gpulint.records import dataclass
@@ -82,8 +85,15 @@ class Preprocessing:
 _FEW = regex.compile(r"^\w+\[:\d{1,3}\]$")
 _STAND_IN = regex.compile(r"fake|dummy|mock|synthetic", re.IGNORECASE)
 
+_PREPARES = regex.compile(
+    r"(prepare|preprocess|tokeni[sz]e)_?\w*|\w+_(prep|preprocess|preprocessing|prepare)", re.IGNORECASE
+)
+"""Names of programs of the tree that may do nothing but prepare data."""
+
 
 def check(document: Document, project: Project) -> Iterator[Finding]:
+    if document.kind in LAUNCHERS:
+        yield from _steps(document, project)
     module = project.module(document)
     if module is None:
         return
@@ -95,6 +105,19 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
     ]
     if found and project.fact(GpuPrograms).runs_on_gpu(module):
         yield from found
+
+
+def _steps(document: Document, project: Project) -> Iterator[Finding]:
+    """Programs that a job has prepare data before the one that uses its GPUs."""
+    for step in preparation.steps(project, document, _PREPARES, preparation.FOREIGN):
+        yield RULE.finding(
+            document.path,
+            step.span,
+            f"{step.name} prepares data on the CPU while the job holds its GPUs",
+            help=f"run {step.name} in a job without GPUs and make this one depend on it",
+            severity=Severity.WARNING,
+            related=(step.evidence,),
+        )
 
 
 def _per_item(module: ModuleIndex, project: Project) -> Iterator[Finding]:
@@ -225,8 +248,8 @@ RULE = Rule(
     category=Category.DATA_PREPROCESSING,
     dimension=Dimension.DATA,
     severity=Severity.INFO,
-    kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK}),
-    tokens=(
+    kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK, Kind.SHELL, Kind.JOBSPEC, Kind.WORKFLOW}),
+    code_tokens=(
         (
             "__getitem__",
             "collate",

@@ -28,8 +28,7 @@ import re
 from collections.abc import Iterator
 
 from gpulint import regex
-from gpulint.documents.base import Document
-from gpulint.documents.jobspec import JobSpecDocument
+from gpulint.documents.base import LAUNCHERS, Document
 from gpulint.finding import Finding, Severity
 from gpulint.fix import Safety
 from gpulint.gate import Gate
@@ -41,7 +40,6 @@ from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.transfers.storage import StorageLocations
-from gpulint.workspace.index_builder import index_module
 from gpulint.workspace.module_index import ModuleIndex, last_name
 
 _BUCKETS = ("s3://", "s3a://", "gs://", "gcs://", "wasb", "abfs", "hdfs://")
@@ -68,11 +66,8 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         found = [*_ray(document, module, project), *_per_item(document, module, project)]
         if found and project.fact(GpuPrograms).runs_on_gpu(module):
             yield from found
-        return
-    if isinstance(document, JobSpecDocument) and project.fact(GpuJobs).held_in(document.path):
-        for syntax in document.modules:
-            yield from _ray(document, index_module(syntax, syntax.path.stem), project)
-    yield from _arguments(document, project)
+    if document.kind in LAUNCHERS:
+        yield from _arguments(document, project)
 
 
 def _ray(document: Document, module: ModuleIndex, project: Project) -> Iterator[Finding]:

@@ -39,28 +39,27 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from gpulint.documents.base import Document
-from gpulint.documents.jobspec import JobSpecDocument
 from gpulint.documents.python import walk
 from gpulint.documents.shell import ArgWord, Command
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.impact import Cost
-from gpulint.launch.gpu_counts import BATCH
 from gpulint.launch.transfer_commands import download_tool
 from gpulint.libraries.downloads import HUB
-from gpulint.programs.gpu_jobs import GpuJobCommand, GpuJobs, tests_existence
+from gpulint.programs.gpu_jobs import GpuJobCommand, GpuJobs, runs_file_of_tree, tests_existence
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 from gpulint.semantic.path_conditions import conditions, ends_after_repair
 from gpulint.semantic.unused_symbols import is_unused
+from gpulint.source import Span
 from gpulint.training.guards import Guards
 from gpulint.transfers import notebook_downloads
 from gpulint.transfers.downloads import Download, Downloads
+from gpulint.transfers.launched_ids import LaunchedIds
 from gpulint.transfers.opt_in import requires_opt_in
 from gpulint.transfers.prefetching import Prefetching
 from gpulint.values.constants import Constants
-from gpulint.workspace.index_builder import index_module
 from gpulint.workspace.module_index import ModuleIndex, last_name
 from gpulint_rules.data.download_gate import may_fetch
 
@@ -80,8 +79,6 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             yield from _python(document, module, project, ())
         elif (held := project.fact(GpuJobs).holding_part(document.path)) is not None:
             yield from _python(document, module, project, (held,))
-    if isinstance(document, JobSpecDocument):
-        yield from _embedded(document, project)
     if document.kind is not Kind.NOTEBOOK:
         yield from _commands(document, project)
     else:
@@ -189,16 +186,6 @@ _MANY = 3
 """Other classes that a function picks from."""
 
 
-def _embedded(document: JobSpecDocument, project: Project) -> Iterator[Finding]:
-    """Python that a job spec carries (a ConfigMap's files), if one of its tasks asks for GPUs."""
-    if not project.fact(GpuJobs).held_in(document.path):
-        return
-    for syntax in document.modules:
-        module = index_module(syntax, syntax.path.stem)
-        for item in project.fact(Downloads).in_module(module):
-            yield _finding(document, module, item)
-
-
 def _finding(document: Document, module: ModuleIndex, item: Download, *held: Place) -> Finding:
     what = f" {item.what!r}" if item.what and item.what != item.name else ""
     origin = f" {item.origin}" if item.origin else ""
@@ -237,20 +224,19 @@ def _advice(module: ModuleIndex, item: Download) -> str:
 def _commands(document: Document, project: Project) -> Iterator[Finding]:
     for held in project.fact(GpuJobs).commands_of(document):
         tool = download_tool(project.models, held.command)
-        if tool and not tests_existence(held.command) and not _is_followed(held):
+        if tool and not tests_existence(held.command) and not runs_file_of_tree(held):
             yield _command(document, held.command, tool, "job", held.evidence)
-        elif held.job.task.system in BATCH and (model := project.fact(Prefetching).served(held)) is not None:
+        elif (model := project.fact(Prefetching).served(held)) is not None:
             yield _served(document, held, model)
-        elif not tool and (loaded := project.fact(Prefetching).loaded(held)) and not _is_followed(held):
-            yield _loaded(document, held, loaded)
-
-
-def _is_followed(held: GpuJobCommand) -> bool:
-    """Does the command run a file of the tree, whose own downloads are reported?"""
-    return any(
-        item.launch.command is held.command and (item.program is not None or item.script is not None)
-        for item in held.job.launches
-    )
+        elif not tool and not runs_file_of_tree(held):
+            if loaded := project.fact(Prefetching).loaded(held):
+                yield _loaded(document, held, loaded)
+        elif not project.fact(Prefetching).is_switched_off(held):
+            for text, place in project.fact(LaunchedIds).of(held, document.path):
+                yield _named_id(document, text, place.span, held.evidence)
+    for job, evidence in project.fact(GpuJobs).held_in(document.path):
+        for text, span in job.task.named_models:
+            yield _named_id(document, text, span, evidence)
 
 
 def _loaded(document: Document, held: GpuJobCommand, words: list[ArgWord]) -> Finding:
@@ -265,12 +251,23 @@ def _loaded(document: Document, held: GpuJobCommand, words: list[ArgWord]) -> Fi
     )
 
 
-def _served(document: Document, held: GpuJobCommand, model: str) -> Finding:
+def _named_id(document: Document, text: str, span: Span, evidence: Place) -> Finding:
     return RULE.finding(
         document.path,
-        held.command.span,
-        f"the server downloads {model!r} from the Hugging Face hub while the job holds its GPUs",
-        help=_FROM_HUB.format(model),
+        span,
+        f"{text!r} of the Hugging Face hub is downloaded while the job holds its GPUs",
+        help=_FROM_HUB.format(text),
+        cost=Cost("download", items=(text,)),
+        related=(evidence,),
+    )
+
+
+def _served(document: Document, held: GpuJobCommand, model: ArgWord) -> Finding:
+    return RULE.finding(
+        document.path,
+        model.word.span,
+        f"the server downloads {model.text!r} from the Hugging Face hub while the job holds its GPUs",
+        help=_FROM_HUB.format(model.text),
         related=(held.evidence,),
     )
 

@@ -33,24 +33,20 @@ from gpulint.documents.base import Document
 from gpulint.finding import Finding, Severity
 from gpulint.fix import Safety
 from gpulint.impact import Cost
-from gpulint.launch.job import Job, JobLaunch
-from gpulint.launch.job_index import JobIndex
 from gpulint.launch.local_copies import stages
 from gpulint.launch.transfer_commands import copy_tool
-from gpulint.programs.gpu_jobs import GpuJobCommand, GpuJobs, may_skip, tests_existence
+from gpulint.programs import preparation
+from gpulint.programs.gpu_jobs import GpuJobCommand, GpuJobs, tests_existence
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
-from gpulint.training.loop_contexts import LoopContexts
 
 _CODE = regex.compile(r"\.(py|sh|ya?ml|json|txt|toml|cfg|whl|deb)\b|/(code|src|scripts?|configs?)/?$")
-_PREPARES = regex.compile(
-    r"(prepare|preprocess|stage|download|extract|unpack)_?\w*|\w+_(prep|preprocess|prepare)$", re.IGNORECASE
-)
+_BRINGS = regex.compile(r"(stage|download|unpack)_?\w*", re.IGNORECASE)
 
 
 def check(document: Document, project: Project) -> Iterator[Finding]:
     for held in project.fact(GpuJobs).commands_of(document):
-        tool = copy_tool(held.command)
+        tool = copy_tool(project.models, held.command)
         if tool and not held.command.background and not _is_code(held) and _trains_later(held):
             yield RULE.finding(
                 document.path,
@@ -63,14 +59,14 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
                 related=(held.evidence,),
             )
     yield from _on_own_disk(document, project)
-    yield from _preparations(document, project)
+    yield from _fetchers(document, project)
 
 
 def _on_own_disk(document: Document, project: Project) -> Iterator[Finding]:
     """Archives and folders that the job lays out on its own disk before it trains."""
     commands = project.fact(GpuJobs).commands_of(document)
     jobs = {id(held.job): held.job for held in commands}
-    staged = {id(command): text for job in jobs.values() for command, text in stages(job)}
+    staged = {id(command): text for job in jobs.values() for command, text in stages(project.models, job)}
     for held in commands:
         text = staged.get(id(held.command))
         if text is not None and _trains_later(held) and not tests_existence(held.command):
@@ -97,40 +93,16 @@ def _trains_later(held: GpuJobCommand) -> bool:
     return not job.launches or job.starts_elsewhere or (job.last_start is not None and job.last_start > here)
 
 
-def _preparations(document: Document, project: Project) -> Iterator[Finding]:
-    """A program that only prepares data, started by the job before the program that uses the GPUs."""
-    seen: set[tuple[int, int]] = set()
-    for launched in project.fact(JobIndex).launches_in(document.path):
-        job, start = launched.job, launched.start
-        span = start.launch.span
-        evidence = project.fact(GpuJobs).evidence(job)
-        if evidence is None or (span.line, span.column) in seen or not _prepares(start, job, project):
-            continue
-        if may_skip(job, document, start.launch.command) or tests_existence(start.launch.command):
-            continue
-        seen.add((span.line, span.column))
-        assert start.program is not None
+def _fetchers(document: Document, project: Project) -> Iterator[Finding]:
+    """A program that only brings data onto the machine, started by the job before the one that uses the GPUs."""
+    for step in preparation.steps(project, document, _BRINGS):
         yield RULE.finding(
             document.path,
-            span,
-            f"{start.program.name} prepares data while the job holds its GPUs",
-            help=f"run {start.program.name} in a job without GPUs and make this one depend on it",
-            related=(evidence,),
+            step.span,
+            f"{step.name} brings data while the job holds its GPUs",
+            help=f"run {step.name} in a job without GPUs and make this one depend on it",
+            related=(step.evidence,),
         )
-
-
-def _prepares(start: JobLaunch, job: Job, project: Project) -> bool:
-    if start.program is None or not _PREPARES.fullmatch(start.program.stem):
-        return False
-    module = project.module_at(start.program)
-    if (
-        module is None
-        or b"cuda" in project.word_index.of(start.program)
-        or project.fact(LoopContexts).has_training_step(module)
-    ):
-        return False
-    last = project.fact(GpuJobs).last_uses(job)
-    return any(number > job.numbers[start] for program, number in last.items() if program != start.program)
 
 
 RULE = Rule(

@@ -106,9 +106,10 @@ def _idle(job: Job, project: Project) -> str | None:
             return None
         builds = any(_is_build(item) for item in job.commands)
         return "the job only builds software" if builds else "its commands compute nothing on one"
-    if project.fact(MultiGpuUse).uses(job) is Use.NO and job.programs:
+    inline = [start for start in job.launches if start.module is not None]
+    if (job.programs or inline) and project.fact(MultiGpuUse).uses(job) is Use.NO:
         names = ", ".join(path.name for path in job.programs[:3])
-        return f"{names} uses no GPU library"
+        return f"{names or 'the Python in its commands'} uses no GPU library"
     return None
 
 

@@ -40,7 +40,7 @@ from gpulint.finding import Finding, Severity
 from gpulint.fix import Safety
 from gpulint.impact import Cost
 from gpulint.launch.transfer_commands import install_tool
-from gpulint.programs.gpu_jobs import GpuJobCommand, GpuJobs
+from gpulint.programs.gpu_jobs import GpuJobCommand, GpuJobs, runs_file_of_tree
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.programs.remote_functions import packages
 from gpulint.project import Project
@@ -89,7 +89,12 @@ def installs(document: Document, project: Project) -> Iterator[tuple[GpuJobComma
     """Commands of a document that install packages in a GPU job, with the name of the installer."""
     for held in project.fact(GpuJobs).commands_of(document):
         tool = install_tool(project.models, held.command)
-        if tool and not _only_if_missing(held) and not project.fact(GpuJobs).only_sets_up(held.job):
+        if (
+            tool
+            and not _only_if_missing(held)
+            and not runs_file_of_tree(held)
+            and not project.fact(GpuJobs).only_sets_up(held.job)
+        ):
             yield held, tool
 
 
