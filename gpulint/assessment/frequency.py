@@ -6,15 +6,12 @@ import ast
 from typing import TYPE_CHECKING
 
 from gpulint.assessment.constants import figure, middle
-from gpulint.documents.python import walk
 from gpulint.placement.batch_flow import BatchFlow
 from gpulint.query import query
 from gpulint.records import dataclass
-from gpulint.semantic.path_conditions import conditions
 from gpulint.training.guards import Guards
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
-from gpulint.values.constants import Constants
 from gpulint.workload.sample_preprocessing import is_held_out
 
 if TYPE_CHECKING:
@@ -22,7 +19,6 @@ if TYPE_CHECKING:
     from gpulint.assessment.subject import Subject
     from gpulint.project import Project
     from gpulint.training.loader_calls import Loader
-    from gpulint.workspace.module_index import ModuleIndex
 
 SHORT = 0.1
 """Seconds up to which what happens at an unknown place is taken to happen in every step, else in every epoch."""
@@ -79,25 +75,11 @@ def _around(subject: Subject) -> Frequency | None:
         seldom = [[place for place in way if guards.is_periodic(*place)] for way in ways]
         if not all(seldom):
             return Frequency(per)
-        stated = [number for way in seldom for place in way if (number := _stated(subject, *place)) is not None]
+        known = (guards.interval(*place) for way in seldom for place in way)
+        stated = [found[0] for found in known if found is not None and found[0] > 1]
         if stated:
             return Frequency(per, min(stated), True)
         return Frequency(per, figure("assumed", "every_epochs" if per == "epoch" else "every"))
-    return None
-
-
-def _stated(subject: Subject, module: ModuleIndex, node: ast.AST) -> float | None:
-    """The number of ``if step % 100 == 0``."""
-    for test, _ in conditions(module, node):
-        for part in walk(test):
-            if isinstance(part, ast.BinOp) and isinstance(part.op, ast.Mod):
-                numbers = [
-                    value
-                    for value in subject.project.fact(Constants).of(module, part.right).constants
-                    if isinstance(value, int) and value > 1
-                ]
-                if numbers:
-                    return min(numbers)
     return None
 
 
