@@ -26,7 +26,7 @@ _BOOLEANS = {"true": True, "yes": True, "on": True, "false": False, "no": False,
 
 
 def flatten(source: SourceText) -> dict[str, tuple[Scalar, Span]]:
-    """Value and place of every scalar: ``{"train.batch_size": (64, Span(...))}``; of several documents the first counts.
+    """Value and place of every scalar: ``{"train.batch_size": (64, Span(...))}``; the first of several documents wins.
 
     List elements are keyed by their index (``layers.0``). A HyperPyYAML ``!ref <key>`` has the value it refers to; a
     scalar with any other tag, or a reference that does arithmetic or cannot be found, is left out. Numbers in exponent

@@ -171,9 +171,8 @@ def _python(document: Document, project: Project, module: ModuleIndex) -> Iterat
     made = project.fact(BatchSources).in_module(module) if uses else []
     sources = [source for source in made if source.split in (Split.TRAIN, Split.BOTH)]
     configured = list(deepspeed.in_program(project, module)) if uses else []
-    if not (declared or sources or configured) or project.fact(BatchSizeLimits).reason(module):
-        return
-    if only_evaluates(project, module):
+    reason = project.fact(BatchSizeLimits).reason
+    if not (declared or sources or configured) or reason(module) or only_evaluates(project, module):
         return
     text = " ".join(module.calls_by_name)
     if declared and not (uses and _computes(project, module)):

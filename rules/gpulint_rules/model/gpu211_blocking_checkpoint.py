@@ -57,7 +57,7 @@ from gpulint.workspace.module_index import ModuleIndex, NodeRef
 
 _TPU = regex.compile(r"(^|_|\b)(tpu|xla|xm)(_|\b)", re.IGNORECASE)
 _MANY_EPOCHS = 10
-_MANY_STEPS = 5000
+_MANY_STEPS = 10_000
 """From so many epochs or steps between two writes on, the wait for a local disk is not worth a word."""
 _LONGEST = 120
 """Characters of arguments that a snippet repeats."""
