@@ -2,7 +2,8 @@
 Heavy work on the CPU in the training input path of a GPU program: images decoded and transformed one by one
 (``__getitem__``, ``ImageFolder`` with resizing transforms, webdataset, Keras' ``ImageDataGenerator``), audio resampled
 or turned into features, text tokenised in ``__getitem__``, a stream's ``__iter__`` or a collate function, and
-``datasets.map`` or a loop of the tokeniser over the whole set in one process before training.
+``datasets.map`` or a loop of the tokeniser over the whole set, or a loop over the files of a folder that decodes them,
+in one process before training.
 
 Knows PyTorch data sets and collate functions, torchvision's data sets, webdataset, MONAI's ``Dataset``, SpeechBrain's
 dynamic items, Keras' ``ImageDataGenerator`` and ``Sequence``, and Hugging Face ``datasets``; PIL, OpenCV, imageio,
