@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.assessment.constants import figure, middle
-from gpulint.documents.python import walk
 from gpulint.placement.batch_flow import BatchFlow
 from gpulint.query import query
 from gpulint.records import dataclass
@@ -16,7 +15,6 @@ from gpulint.semantic.path_conditions import conditions
 from gpulint.training.guards import Guards
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
-from gpulint.values.constants import Constants
 from gpulint.workload.sample_preprocessing import is_held_out
 from gpulint.workspace.module_index import last_name
 
@@ -87,7 +85,8 @@ def _around(subject: Subject) -> Frequency | None:
         seldom = [[place for place in way if guards.is_periodic(*place) or _is_of_best(*place)] for way in ways]
         if not all(seldom):
             return Frequency(per)
-        stated = [number for way in seldom for place in way if (number := _stated(subject, *place)) is not None]
+        known = (guards.interval(*place) for way in seldom for place in way)
+        stated = [found[0] for found in known if found is not None and found[0] > 1]
         if stated:
             return Frequency(per, min(stated), True)
         return Frequency(per, figure("assumed", "every_epochs" if per == "epoch" else "every"))
@@ -103,21 +102,6 @@ def _is_of_best(module: ModuleIndex, node: ast.AST) -> bool:
         and any(_BEST.search(last_name(side)) for side in (test.left, *test.comparators))
         for test, holds in conditions(module, node)
     )
-
-
-def _stated(subject: Subject, module: ModuleIndex, node: ast.AST) -> float | None:
-    """The number of ``if step % 100 == 0``."""
-    for test, _ in conditions(module, node):
-        for part in walk(test):
-            if isinstance(part, ast.BinOp) and isinstance(part.op, ast.Mod):
-                numbers = [
-                    value
-                    for value in subject.project.fact(Constants).of(module, part.right).constants
-                    if isinstance(value, int) and value > 1
-                ]
-                if numbers:
-                    return min(numbers)
-    return None
 
 
 @query

@@ -26,7 +26,7 @@ _BOOLEANS = {"true": True, "yes": True, "on": True, "false": False, "no": False,
 
 
 def flatten(source: SourceText) -> dict[str, tuple[Scalar, Span]]:
-    """Value and place of every scalar in the first document: ``{"train.batch_size": (64, Span(...))}``.
+    """Value and place of every scalar: ``{"train.batch_size": (64, Span(...))}``; the first of several documents wins.
 
     List elements are keyed by their index (``layers.0``). A HyperPyYAML ``!ref <key>`` has the value it refers to; a
     scalar with any other tag, or a reference that does arithmetic or cannot be found, is left out. Numbers in exponent
@@ -42,7 +42,9 @@ def flatten(source: SourceText) -> dict[str, tuple[Scalar, Span]]:
         return {}
     if not roots or roots[0].kind != "map":
         return {}
-    nodes = dict(islice(_leaves(roots[0], "", frozenset(), Budget(2 * _MAX_VALUES)), _MAX_VALUES))
+    budget = Budget(2 * _MAX_VALUES)
+    leaves = (leaf for root in reversed(roots) if root.kind == "map" for leaf in _leaves(root, "", frozenset(), budget))
+    nodes = dict(islice(leaves, _MAX_VALUES))
     values: dict[str, tuple[Scalar, Span]] = {}
     for key, node in nodes.items():
         known, value = _value(node, nodes.get, 0)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpulint.placement.array_batches import drawn_in_step, is_few, made_of
 from gpulint.placement.container_helpers import rearranged
 from gpulint.placement.device_iterators import is_device_iterator
 from gpulint.placement.devices import Devices
@@ -48,7 +49,6 @@ _HOST_METHODS = frozenset(
 )  # fmt: skip
 _OF_SEVERAL = frozenset("Variable zip enumerate list tuple stack cat".split())
 """Calls whose result is or holds what they are given."""
-_OF_ARRAYS = frozenset({"from_numpy", "as_tensor", "FloatTensor", "LongTensor", "IntTensor", "Tensor"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,11 +177,8 @@ class BatchFlow:
                 Devices
             ).is_dtype(module, dtype):
                 return self.batch_of(module, base)
-            case ast.Call(args=[made, *_], func=func) if last_name(func) in _OF_ARRAYS and (
-                self._project.fact(Resolver).names(module, func) & {f"torch.{last_name(func)}"}
-            ):
-                batch_read = self.batch_of(module, made) or self._sample(module, made, certain=_is_few(node))
-                return replace(batch_read, arrays=True) if batch_read is not None else None
+            case ast.Call() if (array := made_of(self._project, module, node)) is not None:
+                return self._array_batch(module, node, array)
             case ast.Call(args=args, func=func) if last_name(func) in _OF_SEVERAL:
                 return self._first(self.batch_of(module, arg) for arg in args)
             case ast.List(elts=parts) | ast.Tuple(elts=parts):
@@ -195,6 +192,16 @@ class BatchFlow:
                     or self._sample(module, node)
                 )
         return None
+
+    def _array_batch(self, module: ModuleIndex, made: ast.Call, array: ast.expr) -> BatchRead | None:
+        """The draw of the arrays or numbers of which a tensor is made on the host."""
+        parts = [array, *(array.args if isinstance(array, ast.Call) else ())]
+        found = self._first(self.batch_of(module, part) for part in parts)
+        found = found or self._sample(module, array, certain=is_few(made))
+        if found is not None:
+            return replace(found, arrays=True, prepared=False)
+        step = drawn_in_step(self._project, module, array)
+        return BatchRead(step, arrays=True) if step is not None else None
 
     def _sample(self, module: ModuleIndex, node: ast.expr, certain: bool = True) -> BatchRead | None:
         """The draw of a sample that a loop takes by hand, on the host."""
@@ -326,13 +333,6 @@ def _merged(draws: Iterator[BatchRead | None]) -> BatchRead | None:
     ]
     return replace(
         found[0], loaders=tuple(dict.fromkeys(loader for batch_read in like for loader in batch_read.loaders))
-    )
-
-
-def _is_few(made: ast.Call) -> bool:
-    """``torch.tensor([label])``: a few numbers, as far as can be told, not an array."""
-    return last_name(made.func) in ("tensor", "LongTensor", "IntTensor") and not any(
-        isinstance(part, ast.Slice) for argument in made.args for part in ast.walk(argument)
     )
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from gpulint import regex
 from gpulint.placement.batch_flow import BatchFlow
 from gpulint.placement.device_transfers import DeviceTransfers
+from gpulint.placement.host_results import draws_on_host, gets_host
 from gpulint.query import cyclic
 from gpulint.semantic.argument_binding import argument_of
 from gpulint.semantic.points_to import Resolver
@@ -88,8 +89,10 @@ class TensorLocations:
                         return False
                     if roots == {"torch"} and node.args:
                         return self.is_host(module, node.args[0])
-                    return self.is_host(module, func.value)
-                return last_name(func) in ("float", "int", "len", "sum_of", "range")
+                    return self.is_host(module, func.value) or draws_on_host(
+                        self._project, module, func, self.is_tensor
+                    )
+                return last_name(func) in ("float", "int", "len", "sum_of", "range") or self._gets_host(module, node)
             case ast.Attribute(value=base) | ast.Subscript(value=base):
                 return self.is_host(module, base)
             case ast.Constant():
@@ -101,7 +104,11 @@ class TensorLocations:
             case ast.Name(id=name):
                 bindings = reaching(module, module.scope(node).lookup(name), node)
                 values = [
-                    b.value for b in bindings if b.kind is BindingKind.ASSIGN and b.value is not None and not b.path
+                    b.value
+                    for b in bindings
+                    if b.kind is BindingKind.ASSIGN
+                    and b.value is not None
+                    and (not b.path or (isinstance(b.value, ast.Call) and self._gets_host(module, b.value)))
                 ]
                 # A parameter that is filled on the host where it is absent holds a host tensor where it is not.
                 filled = sum(b.kind is BindingKind.PARAMETER for b in bindings) if len(bindings) > 1 else 0
@@ -111,6 +118,9 @@ class TensorLocations:
                     and all(self.is_host(module, value) for value in values if value is not node)
                 )
         return False
+
+    def _gets_host(self, module: ModuleIndex, call: ast.Call) -> bool:
+        return gets_host(self._project, module, call, self.is_host)
 
     def _is_made_on_host(self, module: ModuleIndex, call: ast.Call) -> bool:
         """Does the call make a tensor without naming a device?"""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
 
 from gpulint.documents.python import walk
 from gpulint.semantic.argument_binding import RECEIVERS
@@ -14,9 +14,6 @@ from gpulint.workspace.module_index import (
     NodeRef,
     last_name,
 )
-
-if TYPE_CHECKING:
-    pass
 
 
 def keeps_keywords(function: NodeRef) -> bool:
@@ -61,3 +58,16 @@ def stored_before(module: ModuleIndex, node: ast.Attribute) -> tuple[list[ast.ex
             found, certain = [], True
         found.append(value)
     return found, certain
+
+
+def stored_where_made(origins: Iterable[NodeRef], node: ast.Attribute) -> Iterator[NodeRef]:
+    """What the function that makes a namespace (``args = parse_args()``) stores into the attribute of it that another
+    function reads."""
+    for made in origins:
+        match made.module.syntax.parents.get(made.node) if isinstance(made.node, ast.Call) else None:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value) as home if value is made.node:
+                function = made.module.function(home)
+                for target, stored, statement in made.module.stored_under(name, node.attr):
+                    same = isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name)
+                    if same and stored is not None and made.module.function(statement) is function:
+                        yield NodeRef(made.module, stored)

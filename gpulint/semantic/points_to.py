@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from gpulint.documents.python import children
 from gpulint.query import cyclic, query
 from gpulint.semantic.argument_binding import RECEIVERS, argument_of, given_by_name, under_name
-from gpulint.semantic.attribute_sources import is_property, item_under, keeps_keywords, stored_before
+from gpulint.semantic.attribute_sources import is_property, item_under, keeps_keywords, stored_before, stored_where_made
 from gpulint.semantic.call_graph import call_sites
 from gpulint.semantic.class_hierarchy import ClassHierarchy
 from gpulint.semantic.qualified_names import BUILTINS
@@ -222,6 +222,8 @@ class Resolver(ClassHierarchy):
                     found = True
                     yield from self._binding_origins(where, there, there.node, path)
         if not found and not self.db.partial:
+            for kept in stored_where_made(self.points_to(module, node.value), node):
+                yield from self.points_to(kept.module, kept.node, path)
             yield NodeRef(module, node, path)
 
     def _wrapped(self, module: ModuleIndex, node: ast.Attribute) -> Iterator[tuple[ModuleIndex, ast.expr]]:

@@ -18,7 +18,7 @@ from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
 from gpulint.values import yacs_defaults
 from gpulint.values.constants import Constants
-from gpulint.values.periodic_tests import is_counter, is_periodic
+from gpulint.values.periodic_tests import interval, is_counter, is_periodic
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, last_name, source_text
 
 if TYPE_CHECKING:
@@ -122,6 +122,12 @@ class Guards:
         """Does ``node`` run only every N iterations (or only on the first or last), N not being one?"""
         tests = chain(conditions(module, node, until), nested_exits(module, node, until))
         return any(is_periodic(self._project, module, test, holds) for test, holds in tests)
+
+    def interval(self, module: ModuleIndex, node: ast.AST) -> tuple[int, str] | None:
+        """The longest known interval at which ``node`` runs, and what counts it: (500, "step")."""
+        tests = conditions(module, node)
+        known = [found for test, holds in tests if (found := interval(self._project, module, test, holds)) is not None]
+        return max(known, default=None)
 
     def is_debugging(self, module: ModuleIndex, node: ast.AST) -> bool:
         """Is ``node`` behind a debug, profile or verbosity switch?"""

@@ -194,6 +194,9 @@ class LoopRoles:
         if isinstance(loop, ast.While):
             return any(last_name(call.func) == "next" for call in self.calls_in(module, loop))
         source = unwrap_iterable(loop.iter)
+        if isinstance(source, ast.List) or last_name(source) in ("range", "trange"):
+            drawn = (call.args[:1] for call in self.calls_in(module, loop) if last_name(call.func) == "next")
+            return any(is_loader_name(last_name(iterator)) for iterators in drawn for iterator in iterators)
         if is_of_parts(source):
             return False
         if is_loader_name(last_name(source)) or self._project.fact(LoaderFlow).loaders_of(module, source):

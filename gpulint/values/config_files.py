@@ -64,7 +64,7 @@ class ConfigFiles:
         """What ``config["train"]["batch_size"]``, ``cfg.train.batch_size`` or ``cfg.get("lr", 1)`` reads."""
         from gpulint.values.constants import Value
 
-        key, base = _step(ref.node)
+        key, base = step(ref.node)
         if base is None:
             return
         for path, prefix in self._sources(ref.module, base):
@@ -79,7 +79,7 @@ class ConfigFiles:
 
     def sections(self, ref: NodeRef) -> Iterator[frozenset[str]]:
         """The keys right below ``cfg.loader`` in each of the files that it may be read from; none if it isn't there."""
-        key, base = _step(ref.node)
+        key, base = step(ref.node)
         for path, prefix in self._sources(ref.module, base) if base is not None else ():
             keys = (*prefix, key)
             names: set[str] = set()
@@ -120,7 +120,7 @@ class ConfigFiles:
             node = origin.node
             if node in seen or len(seen) > MAX_KEYS:
                 continue  # `config = dict(config)` in a loop
-            key, inner = _step(node)
+            key, inner = step(node)
             if trial_config.holds_hyperparameters(origin):
                 yield from (
                     (path, (trial_config.KEY,)) for path in trial_config.experiments(self._project, origin.module)
@@ -214,7 +214,7 @@ class ConfigFiles:
             return {}
 
 
-def _step(node: ast.AST) -> tuple[str, ast.expr | None]:
+def step(node: ast.AST) -> tuple[str, ast.expr | None]:
     """(``"lr"``, ``cfg["train"]``) of ``cfg["train"].lr``; None if the last key is no literal."""
     match node:
         case ast.Attribute(value=base, attr=key):

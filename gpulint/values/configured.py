@@ -23,14 +23,14 @@ def always_overridden(project: Project, name: str, path: Path) -> bool:
     module other than the one in ``path`` set it on an object?"""
     if not name:
         return False
-    values = [value for file in _mentioning(project, name) for value in _in_file(project, file, name)]
+    values = [value for file in mentioning(project, name) for value in _in_file(project, file, name)]
     if values and all(values):
         return True
     return any(_assigns(project, other, name) for other in _modules(project, name) if other != path)
 
 
 @query
-def _mentioning(project: Project, name: str) -> tuple[Path, ...]:
+def mentioning(project: Project, name: str) -> tuple[Path, ...]:
     word = word_of(name)
     found = (path for path in project.files if path.suffix in _SUFFIXES and word in project.data(path))
     return tuple(path for path in found if not project.is_test(path))[:MAX_FILES]

@@ -154,10 +154,12 @@ class Constants:
             case ast.Subscript(slice=ast.Name() | ast.Attribute() | ast.Subscript()):
                 yield from self._texts(strings.held(self._project, module, ref.node))
             case ast.Attribute() | ast.Subscript() | ast.arg():
+                from gpulint.values import tree_settings  # it reads files, whose paths are constants in turn
+
                 found = [*self.options.lookup(ref), *self.configs.lookup(ref)]
                 if not found and isinstance(ref.node, ast.Subscript) and isinstance(ref.node.value, ast.Subscript):
                     found = self._texts(strings.held(self._project, module, ref.node))
-                yield from found or self._of_run(ref)
+                yield from found or list(self._of_run(ref)) or tree_settings.anywhere(self._project, ref)
 
     def _of_run(self, ref: NodeRef) -> Iterator[Value]:
         for given in tracker_config.settings(self._project, ref):

@@ -74,6 +74,32 @@ def is_periodic(project: Project, module: ModuleIndex, test: ast.expr, holds: bo
     return bool(holds and _LAST.search(source_text(module, test)))
 
 
+@query
+def interval(project: Project, module: ModuleIndex, test: ast.expr, holds: bool) -> tuple[int, str] | None:
+    """(500, "step") for ``step % 500 == 0``, where every known value of the number is at least that; None if the test
+    also holds (or fails) at other times."""
+    match test:
+        case ast.UnaryOp(op=ast.Not(), operand=inner):
+            return interval(project, module, inner, not holds)
+        case ast.BoolOp(op=operator, values=parts):
+            found = [interval(project, module, part, holds) for part in parts]
+            known = [one for one in found if one is not None]
+            if isinstance(operator, ast.And) is holds:
+                return max(known, default=None)
+            return min(known) if len(known) == len(found) else None
+        case ast.Name() if (named := _named_test(module, test)) is not None:
+            return interval(project, module, named, holds)
+        case ast.Compare(left=rest, ops=[ast.Eq() | ast.NotEq() as operator]):
+            holds = holds is isinstance(operator, ast.Eq)
+        case _:
+            rest, holds = test, not holds
+    if not holds or not _is_rest(rest):
+        return None
+    numbers = project.fact(Constants).of(module, rest.right).constants
+    whole = [number for number in numbers if isinstance(number, int) and number > 0]
+    return (min(whole), ast.unparse(rest.left)) if whole else None
+
+
 def _is_rest(node: ast.AST) -> TypeGuard[ast.BinOp]:
     """``step % 100``."""
     return isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod)

@@ -185,6 +185,8 @@ def _settings(module: ModuleIndex) -> Iterable[ast.expr]:
                 yield value
             case ast.AnnAssign(target=target, value=ast.expr() as value) if is_accumulation(last_name(target)):
                 yield value
+            case ast.Attribute(attr=name, ctx=ast.Load()) if is_accumulation(name):
+                yield node
 
 
 def _identifiers(module: ModuleIndex) -> set[str]:

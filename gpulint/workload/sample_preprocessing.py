@@ -38,7 +38,7 @@ _CHANGES = regex.compile(
 _AUDIO = regex.compile(
     r"^(librosa\.(load$|resample|feature\.|effects\.|stft|cqt)|torchaudio\.(transforms\.(Resample|"
     r"MelSpectrogram|MFCC|Spectrogram)|"
-    r"functional\.resample|compliance\.kaldi\.)|torch\.stft$|python_speech_features\.|audiomentations\.)"
+    r"functional\.resample|compliance\.kaldi\.)|torch\.stft$|python_speech_features\.|speechpy\.|audiomentations\.)"
 )
 _SPECTROGRAM = regex.compile(r"^_?((get|compute|extract)_)?(log_)?mel_?spec(trogram)?$")
 """Methods that work out a spectrogram, however they do it."""

@@ -2,9 +2,9 @@
 Heavy work on the CPU in the training input path of a GPU program: images decoded and transformed one by one
 (``__getitem__``, ``ImageFolder`` with resizing transforms, webdataset, Keras' ``ImageDataGenerator``), audio resampled
 or turned into features, text tokenised in ``__getitem__``, a stream's ``__iter__`` or a collate function, and
-``datasets.map`` or a loop of the tokeniser over the whole set in one process before training. In job files: a program
-that preprocesses or tokenises the data (``python preprocess.py``, ``python -m tool.preprocess``) in a GPU job, before
-the program that uses the GPUs.
+``datasets.map`` or a loop of the tokeniser over the whole set, or a loop over the files of a folder that decodes them,
+in one process before training. In job files: a program that preprocesses or tokenises the data
+(``python preprocess.py``, ``python -m tool.preprocess``) in a GPU job, before the program that uses the GPUs.
 
 Knows PyTorch data sets and collate functions, torchvision's data sets, webdataset, MONAI's ``Dataset``, SpeechBrain's
 dynamic items, Keras' ``ImageDataGenerator`` and ``Sequence``, and Hugging Face ``datasets``; PIL, OpenCV, imageio,
@@ -48,6 +48,7 @@ from gpulint.semantic.points_to import Resolver
 from gpulint.values.arguments import Arguments
 from gpulint.values.constants import Constants
 from gpulint.workload.corpus_passes import corpus_passes
+from gpulint.workload.folder_passes import folder_passes
 from gpulint.workload.image_datasets import IMAGE_SETS, image_sets
 from gpulint.workload.sample_preprocessing import (
     IMAGES,
@@ -102,6 +103,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         *_sets(module, project),
         *_maps(module, project),
         *_passes(module, project),
+        *_folders(module, project),
     ]
     if found and project.fact(GpuPrograms).runs_on_gpu(module):
         yield from found
@@ -242,6 +244,20 @@ def _passes(module: ModuleIndex, project: Project) -> Iterator[Finding]:
         )
 
 
+def _folders(module: ModuleIndex, project: Project) -> Iterator[Finding]:
+    """``for name in os.listdir(root): signals.append(torchaudio.load(...))`` in the program that then trains."""
+    for found in folder_passes(project, module):
+        yield RULE.finding(
+            module.path,
+            module.syntax.span(found.call),
+            f"{last_name(found.call.func)} {found.work} file by file in one process before training",
+            help="prepare the files once in a CPU step and load the result, or read them in the workers of a loader",
+            payload=Preprocessing(found.work, last_name(found.call.func)),
+            cost=Cost("cpu-pass"),
+            related=(project.fact(Constants).place(found.loop, "the loop over the files"),),
+        )
+
+
 RULE = Rule(
     code="GPU311",
     name="cpu-preprocessing",
@@ -262,6 +278,11 @@ RULE = Rule(
             "IterableDataset",
             "webdataset",
             "LoadImage",
+            "listdir",
+            "glob(",
+            "iterdir",
+            "os.walk",
+            "scandir",
             *sorted(IMAGE_SETS),
         ),
     ),

@@ -140,12 +140,13 @@ def _is_named(project: Project, module: ModuleIndex, item: Download) -> bool:
 
     Data sets are all somebody's choice; of the weights, those of another model than the default are not needed.
     """
+    if item.kind != "weights":
+        return False
     for test, holds in conditions(module, item.node):
         match test:
             case ast.Compare(left=asked, ops=[ast.Eq()], comparators=[ast.Constant(value=name)]) if holds:
                 known = project.fact(Constants).of(module, asked)
-                others = item.kind == "weights" and known.complete and known.values
-                if (name == item.what or others) and name not in [value.value for value in known.values]:
+                if (name == item.what or known.complete) and name not in known.constants:
                     return True
     return False
 

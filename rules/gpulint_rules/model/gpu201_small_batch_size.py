@@ -56,7 +56,7 @@ from gpulint.workload import deepspeed
 from gpulint.workload.batch_size_limits import BatchSizeLimits, declared_sizes
 from gpulint.workload.batch_sources import BatchSource, BatchSources, place_in_call
 from gpulint.workload.data_split import Split
-from gpulint.workload.evaluation_batches import few_graphs
+from gpulint.workload.evaluation_batches import few_graphs, only_evaluates
 from gpulint.workload.set_elsewhere import settings_in
 from gpulint.workload.small_batches import (
     LARGE_GLOBAL,
@@ -171,7 +171,8 @@ def _python(document: Document, project: Project, module: ModuleIndex) -> Iterat
     made = project.fact(BatchSources).in_module(module) if uses else []
     sources = [source for source in made if source.split in (Split.TRAIN, Split.BOTH)]
     configured = list(deepspeed.in_program(project, module)) if uses else []
-    if not (declared or sources or configured) or project.fact(BatchSizeLimits).reason(module):
+    reason = project.fact(BatchSizeLimits).reason
+    if not (declared or sources or configured) or reason(module) or only_evaluates(project, module):
         return
     text = " ".join(module.calls_by_name)
     if declared and not (uses and _computes(project, module)):

@@ -2,7 +2,8 @@
 A checkpoint that the training loop writes and waits for: ``torch.save``, ``save_pretrained``,
 ``accelerator.save_state``, Fabric, DeepSpeed and Keras checkpoints, or a helper that leads to one, in the step or
 epoch loop. A path on remote storage (URL, network mount, a prefix from ``remote-paths``) is a warning, any other path
-that is not known to be local is advice; so is a temporary folder that ``ray.train.report`` copies at once.
+that is not known to be local is advice (not for writes that are ten epochs or ten thousand steps apart); so is a
+temporary folder that ``ray.train.report`` copies at once.
 
 Knows PyTorch (also its distributed checkpoints and torch_xla), safetensors, PaddlePaddle, MindSpore, TensorFlow,
 Keras and Flax, pickles of models, ``save_pretrained``, Accelerate, Fabric and DeepSpeed, the checkpoint callbacks of
@@ -56,6 +57,9 @@ from gpulint.transfers.storage import UNKNOWN, Location, StorageLocations
 from gpulint.workspace.module_index import ModuleIndex, NodeRef
 
 _TPU = regex.compile(r"(^|_|\b)(tpu|xla|xm)(_|\b)", re.IGNORECASE)
+_MANY_EPOCHS = 10
+_MANY_STEPS = 10_000
+"""From so many epochs or steps between two writes on, the wait for a local disk is not worth a word."""
 _LONGEST = 120
 """Characters of arguments that a snippet repeats."""
 
@@ -92,6 +96,10 @@ def _contexts_here(project: Project, module: ModuleIndex, node: ast.AST) -> list
 
 def _report(project: Project, at: NodeRef, save: Save, contexts: list[LoopContext]) -> Iterator[Finding]:
     location = _location(project, save)
+    if not save.is_callback and not location.is_remote:
+        contexts = [context for context in contexts if not _is_seldom(project, at, context)]
+        if not contexts:
+            return
     reported = location.is_local and _is_reported(at)
     if (
         (location.is_local and not reported)
@@ -128,6 +136,16 @@ def _report(project: Project, at: NodeRef, save: Save, contexts: list[LoopContex
         cost=Cost("remote-checkpoint" if location.is_remote else "local-checkpoint"),
         related=tuple(related),
     )
+
+
+def _is_seldom(project: Project, at: NodeRef, context: LoopContext) -> bool:
+    """Is so much trained between two writes that the wait does not count?"""
+    for place in (at, *context.calls):
+        every, counted = project.fact(Guards).interval(place.module, place.node) or (1, "")
+        epochs = context.role is Role.EPOCH or "epoch" in counted
+        if every >= (_MANY_EPOCHS if epochs else _MANY_STEPS):
+            return True
+    return False
 
 
 def _is_off_by_default(project: Project, at: NodeRef, contexts: list[LoopContext]) -> bool:

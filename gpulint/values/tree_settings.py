@@ -1,0 +1,67 @@
+"""What the configuration files of a tree hold for ``cfg.train.batch_size`` where no load of a file leads to it.
+
+Programs hand their configuration around, and merge it from several files. If the object's name says that it is one and
+two keys or more lead to the value, whatever the tree's files hold under these keys is what it may be.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpulint import regex
+from gpulint.finding import Place
+from gpulint.query import query
+from gpulint.values.config_files import step
+from gpulint.values.configured import MAX_FILES, mentioning
+from gpulint.workspace.module_index import NodeRef
+from gpulint.workspace.word_index import word_of
+
+if TYPE_CHECKING:
+    from gpulint.project import Project
+    from gpulint.values.constants import Value
+
+_ROOT = regex.compile(r"^_?(cfg|config|configs|conf|hp|hps|hparams?|hyp|opt|opts|options|params|settings|C)$")
+_PLACE = regex.compile(r"conf|cfg|hparam|setting|param|option|exp|recipe", 2)
+"""Paths of files that hold settings."""
+
+
+def anywhere(project: Project, ref: NodeRef) -> Iterator[Value]:
+    """The values of the tree's files under the keys that lead from a configuration object to ``ref``."""
+    from gpulint.values.constants import Constants, Value
+
+    keys = _keys(ref.node)
+    if len(keys) < 2:
+        return
+    dotted = ".".join(keys)
+    for path in _files(project, keys[-1]):
+        known = project.fact(Constants).configs.read(path).get(dotted)
+        if known is not None and not isinstance(known[0], bool):  # rules report switches in the files themselves
+            yield Value(known[0], Place(path, known[1], "set here"), "config")
+
+
+def _keys(node: ast.AST) -> tuple[str, ...]:
+    """``("train", "lr")`` of ``self.cfg["train"].lr``; empty if nothing on the way is named like a configuration."""
+    keys: list[str] = []
+    while True:
+        if isinstance(node, ast.Name):
+            return tuple(keys) if _ROOT.match(node.id) else ()
+        key, base = step(node)
+        if base is None or (keys and _ROOT.match(key)):
+            return tuple(keys) if base is not None else ()
+        keys.insert(0, key)
+        node = base
+
+
+@query
+def _files(project: Project, key: str) -> tuple[Path, ...]:
+    """The files of settings that mention a key; none if they are too many to be those of one program."""
+    found = list(mentioning(project, key))
+    word = word_of(key)
+    found += [
+        path for path in project.word_index.mentioning(word) if path.suffix == ".py" and not project.is_test(path)
+    ]
+    found = [path for path in found if _PLACE.search(project.place(path))]
+    return tuple(found) if len(found) < MAX_FILES else ()

@@ -1,0 +1,137 @@
+"""Passes over the files of a folder that a training program decodes one by one before it trains."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from gpulint.documents.python import walk
+from gpulint.programs.gpu_programs import GpuPrograms
+from gpulint.query import query
+from gpulint.records import dataclass
+from gpulint.semantic.points_to import Resolver
+from gpulint.semantic.reaching_definitions import reaching
+from gpulint.semantic.unused_symbols import is_unused
+from gpulint.training.guards import Guards
+from gpulint.training.loop_contexts import LoopContexts
+from gpulint.training.sample_draws import Readers
+from gpulint.workload.sample_preprocessing import IMAGES, VIDEO, VOLUMES, is_held_out
+from gpulint.workspace.module_index import COMPREHENSIONS, FUNCTIONS, ModuleIndex, NodeRef, last_name
+
+if TYPE_CHECKING:
+    from gpulint.project import Project
+
+LISTS = frozenset({"listdir", "scandir", "walk", "glob", "iglob", "rglob", "iterdir"})
+"""Functions that list files."""
+MAX_CALLS = 2
+"""How many calls a reader may be away from the loop over the files."""
+MAX_STEPS = 4
+"""Most variables between a loop and the call that lists the files."""
+_WORK = {"image": IMAGES, "video": VIDEO, "volume": VOLUMES, "audio": "computes on audio"}
+_PER_SAMPLE = ("__getitem__", "__iter__", "__call__", "forward")
+_TRAINS = ("fit", "fit_generator", "Trainer", "train")
+
+
+@dataclass(frozen=True, slots=True)
+class FolderPass:
+    """The call that reads a file, what it does, and the loop over the files."""
+
+    call: ast.Call
+    work: str
+    loop: NodeRef
+
+
+def folder_passes(project: Project, module: ModuleIndex) -> Iterator[FolderPass]:
+    """The readers of a module that a loop over files calls, once for each loop."""
+    kinds = project.models.derived(Readers).kinds
+    seen = set[ast.AST]()
+    for name in sorted(project.models.derived(Readers).last_names & module.calls_by_name.keys()):
+        for call in module.calls_by_name[name]:
+            found = {kinds[full] for full in project.fact(Resolver).call_names(module, call) & kinds.keys()}
+            work = next((_WORK[kind] for kind in sorted(found & _WORK.keys())), "")
+            if not work or is_unused(project, module, call):
+                continue
+            loop = _over_files(project, module, call, MAX_CALLS)
+            if loop is None or loop.node in seen or _infers(module, call):
+                continue
+            if _is_before_training(project, loop):
+                seen.add(loop.node)
+                yield FolderPass(call, work, loop)
+
+
+def _over_files(project: Project, module: ModuleIndex, node: ast.AST, calls: int) -> NodeRef | None:
+    """The innermost loop over files that a place runs in, in its function or in a caller's."""
+    for up in module.syntax.ancestors(node):
+        if isinstance(up, ast.For) and _lists_files(module, up.iter, MAX_STEPS):
+            return None if any(isinstance(part, ast.Break) for part in walk(up)) else NodeRef(module, up)
+        if isinstance(up, COMPREHENSIONS) and any(_lists_files(module, part.iter, MAX_STEPS) for part in up.generators):
+            return NodeRef(module, up)
+        if isinstance(up, FUNCTIONS):
+            if up.name in _PER_SAMPLE or is_held_out(up.name) or not calls:
+                return None
+            sites = project.fact(Resolver).first_sites(module, up)
+            found = (_over_files(project, site.module, site.node, calls - 1) for site in sites)
+            return next((loop for loop in found if loop is not None), None)
+    return None
+
+
+def _lists_files(module: ModuleIndex, node: ast.expr, steps: int) -> bool:
+    """Does a value come from a list of files: ``sorted(os.listdir(root))``, or a name for that?"""
+    for part in walk(node):
+        if isinstance(part, ast.Call) and last_name(part.func) in LISTS:
+            return True
+        if isinstance(part, ast.Name) and steps:
+            bindings = reaching(module, module.scope(part).lookup(part.id), part)
+            values = (binding.value for binding in bindings)
+            if any(
+                value is not None and value is not node and _lists_files(module, value, steps - 1) for value in values
+            ):
+                return True
+    return False
+
+
+def _is_before_training(project: Project, loop: NodeRef) -> bool:
+    """Does a program that trains run the loop once, in its only process?"""
+    module, node = loop.module, loop.node
+    if is_held_out(module.path.stem) or project.fact(GpuPrograms).is_separate(module.path):
+        return False
+    if project.fact(LoopContexts).enclosing_loops(module, node) or _runs_model(project, loop):
+        return False
+    if _is_per_sample(project, module, node, MAX_CALLS):
+        return False
+    return any(
+        _trains(project, user)
+        for path in (module.path, *project.fact(GpuPrograms).users(module.path))
+        if (user := project.module_at(path)) is not None
+    )
+
+
+def _is_per_sample(project: Project, module: ModuleIndex, node: ast.AST, calls: int) -> bool:
+    """Is the place a part of what happens to each sample (the frames of one video)?"""
+    function = module.function(node)
+    if function is None or function.name in _PER_SAMPLE or not calls:
+        return function is not None and function.name in _PER_SAMPLE
+    sites = project.fact(Resolver).first_sites(module, function)
+    return any(_is_per_sample(project, site.module, site.node, calls - 1) for site in sites)
+
+
+def _infers(module: ModuleIndex, call: ast.Call) -> bool:
+    """Does the function around a reader run a model on what it reads?"""
+    names = {last_name(other.func) for other in module.calls_of(module.function(call))}
+    return not names.isdisjoint(("no_grad", "inference_mode", "eval"))
+
+
+def _runs_model(project: Project, loop: NodeRef) -> bool:
+    """Does the loop infer, or leave its files to other processes?"""
+    module = loop.module
+    inside = loop.node.body[0] if isinstance(loop.node, ast.For) else loop.node
+    return project.fact(Guards).is_without_gradients(module, inside) or any(
+        isinstance(part, ast.Call) and last_name(part.func) in ("model", "net", "predict", "submit", "apply_async")
+        for part in walk(loop.node)
+    )
+
+
+@query
+def _trains(project: Project, module: ModuleIndex) -> bool:
+    return project.fact(LoopContexts).has_training_step(module) or not module.calls_by_name.keys().isdisjoint(_TRAINS)
