@@ -17,7 +17,9 @@ A bundle of code or a single archive that takes seconds; a copy in the backgroun
 trains.
 
 Fix safety
-Advice only: the copy moves to a job without GPUs or to a data volume, and the two jobs have to be ordered.
+Unsafe: what runs before the program in a Slurm job moves to a new script beside it, which requests no GPUs, and a
+second new script submits both in order. Both jobs have to see the folders that are written. Steps on the node's own
+disk, in functions or behind commands that may make what they need stay, with the reason.
 
 References
 https://slurm.schedmd.com/sbatch.html#OPT_dependency
@@ -30,7 +32,7 @@ from collections.abc import Iterator
 
 from gpulint import regex
 from gpulint.documents.base import Document
-from gpulint.finding import Finding, Severity
+from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.impact import Cost
 from gpulint.launch.job import Job, JobLaunch
@@ -99,6 +101,19 @@ def _trains_later(held: GpuJobCommand) -> bool:
 
 def _preparations(document: Document, project: Project) -> Iterator[Finding]:
     """A program that only prepares data, started by the job before the program that uses the GPUs."""
+    for start, evidence in preparations(document, project):
+        assert start.program is not None
+        yield RULE.finding(
+            document.path,
+            start.launch.span,
+            f"{start.program.name} prepares data while the job holds its GPUs",
+            help=f"run {start.program.name} in a job without GPUs and make this one depend on it",
+            related=(evidence,),
+        )
+
+
+def preparations(document: Document, project: Project) -> Iterator[tuple[JobLaunch, Place]]:
+    """Launches of programs that only prepare data in a job that holds GPUs, with what says that it does."""
     seen: set[tuple[int, int]] = set()
     for launched in project.fact(JobIndex).launches_in(document.path):
         job, start = launched.job, launched.start
@@ -109,14 +124,7 @@ def _preparations(document: Document, project: Project) -> Iterator[Finding]:
         if may_skip(job, document, start.launch.command) or tests_existence(start.launch.command):
             continue
         seen.add((span.line, span.column))
-        assert start.program is not None
-        yield RULE.finding(
-            document.path,
-            span,
-            f"{start.program.name} prepares data while the job holds its GPUs",
-            help=f"run {start.program.name} in a job without GPUs and make this one depend on it",
-            related=(evidence,),
-        )
+        yield start, evidence
 
 
 def _prepares(start: JobLaunch, job: Job, project: Project) -> bool:
@@ -145,7 +153,7 @@ RULE = Rule(
     evidence=(Evidence("Remote Data Read is one of 15 categories in 706 issues of 400 jobs"),),
     check=check,
     cost=Cost("data-copy"),
-    fix=Safety.ADVICE,
+    fix=Safety.UNSAFE,
     bad="""\
 #!/bin/bash
 #SBATCH --gres=gpu:8
