@@ -22,6 +22,7 @@ from gpulint.records import dataclass
 from gpulint.rule import Kind
 from gpulint.source import Span
 from gpulint_fixers.entries import remove_entry
+from gpulint_fixers.stages.split import split
 from gpulint_fixers.statements import remove_lines
 
 _NAME = "Dockerfile.gpulint"
@@ -44,6 +45,8 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     if not isinstance(found, Installed) or found.held is None or document is None:
         return Declined("the packages are not installed by a command of the launcher")
     job = found.held.job
+    if job.task.system == "slurm" and isinstance(staged := split(finding, project), Fix):
+        return staged
     if reason := _stays(_around(project, document, job), found.held, found.tool):
         return Declined(reason)
     return _moved(project, document, job)

@@ -27,7 +27,7 @@ _HELPS = frozenset(
 )
 """File commands that go along with the steps that they stand between."""
 _SYSTEM = frozenset({"apt", "apt-get", "yum", "dnf", "apk", "dpkg", "snap"})
-_CONTAINERS = frozenset("docker podman singularity apptainer enroot shifter nerdctl charliecloud ch-run".split())
+CONTAINERS = frozenset("docker podman singularity apptainer enroot shifter nerdctl charliecloud ch-run".split())
 _PYTHON = re.compile(r"python[\d.]*|pypy3?")
 _NAMED = re.compile(r"\$\{?(SLURM_\w+)")
 _SAME = frozenset(
@@ -82,6 +82,11 @@ def _of_python(words: tuple[str, ...]) -> Role:
     return Role.OTHER
 
 
+def changes_system(command: Command) -> bool:
+    """Whether a command installs packages of the operating system."""
+    return words_of(command)[:1] != () and words_of(command)[0] in _SYSTEM
+
+
 def stays(command: Command, text: str) -> str | None:
     """Why a step has to stay in the job although it needs no GPU; None if it can move. ``text`` is as written."""
     words = words_of(command)
@@ -94,7 +99,7 @@ def stays(command: Command, text: str) -> str | None:
         return f"`{name}` changes the node itself, and the job may get another one; put it into an image"
     runner = re.match(r"\s*(?:sudo\s+)?(\S+)", text)
     start = runner[1].rpartition("/")[2] if runner else ""
-    if start in _CONTAINERS or "--container-" in text:
+    if start in CONTAINERS or "--container-" in text:
         return "it runs in a container, whose files are gone afterwards; put it into the image"
     if start in ("srun", "mpirun", "mpiexec") and re.search(
         r"\s(-n|-N|-G|--ntasks\S*|--nodes\S*|--gpus\S*|--gres\S*)\b", text

@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from gpulint.documents import Document
 from gpulint.launch.job import Job
 from gpulint.launch.local_copies import LOCAL
+from gpulint.launch.transfer_commands import install_tool
 from gpulint.libraries import Models
 from gpulint.records import dataclass, field
 from gpulint.source import Span
-from gpulint_fixers.stages.kinds import Role, differs, role, stays
+from gpulint_fixers.stages.kinds import Role, changes_system, differs, role, stays
 from gpulint_fixers.stages.pieces import Piece, pieces
 
 _VARIES = re.compile(r"(?:\$\(|`)\s*(?:date|mktemp|uuidgen|hostname)\b|\$RANDOM|\$\$")
@@ -29,6 +30,10 @@ class Plan:
     moved: list[Piece] = field(default_factory=list)
     context: list[Piece] = field(default_factory=list)
     """Pieces that stay, and that the stage before the job runs as well."""
+    before: list[Piece] = field(default_factory=list)
+    """Context of the program itself, as far as a step before it could need it."""
+    program: Piece | None = None
+    """The first piece that computes."""
     reasons: dict[Span, str] = field(default_factory=dict)
     """Why a step does not move, by its place."""
 
@@ -44,6 +49,7 @@ def plan(document: Document, job: Job, models: Models, steps: frozenset[Span]) -
         return "some lines of the script could not be attributed to a command"
     made = Plan()
     context, helpers, held = list[Piece](), list[Piece](), ""
+    own_system = any(changes_system(command) for piece in found for command in piece.commands)
     for at, piece in enumerate(found):
         kind, reason = _kind(piece, models, steps)
         if kind is Role.CONTEXT:
@@ -54,6 +60,8 @@ def plan(document: Document, job: Job, models: Models, steps: frozenset[Span]) -
             else:
                 helpers.append(piece)
         elif kind is Role.STEP:
+            if own_system and any(install_tool(models, command) for command in piece.commands):
+                reason = reason or "the job also installs system packages on its node; put both into an image"
             reason = held or reason or _shared(piece, found[at + 1 :]) or _unseen(piece, context) or ""
             if reason:
                 made.reasons.update((command.span, reason) for command in piece.commands)
@@ -66,8 +74,11 @@ def plan(document: Document, job: Job, models: Models, steps: frozenset[Span]) -
             made.reasons.update((command.span, reason or "it computes") for command in piece.commands)
             name = next((command.name for command in piece.commands if command.name), "a command")
             held = held or f"`{name}` runs before it, and may make what it needs"
+            made.program = made.program or piece
     made.moved.sort(key=lambda piece: piece.first)
     made.context = _needed(made.moved, context)
+    if made.program is not None:
+        made.before = _needed([made.program], context, for_text=False)
     return made
 
 
@@ -176,12 +187,15 @@ def _expanded(piece: Piece) -> str:
     return " ".join([piece.text, *(word.text for command in piece.commands for word in command.argv)])
 
 
-def _needed(moved: Sequence[Piece], context: Sequence[Piece]) -> list[Piece]:
-    """The context that pieces need: folders, modules and environments, and the variables that they read."""
+def _needed(moved: Sequence[Piece], context: Sequence[Piece], *, for_text: bool = True) -> list[Piece]:
+    """The context that pieces need: folders, modules and environments, and the variables that they read.
+
+    Without ``for_text`` what the pieces themselves read does not count.
+    """
     if not moved:
         return []
     last = max(piece.first for piece in moved)
-    wanted, kept = [*moved], list[Piece]()
+    wanted, kept = [*(moved if for_text else ())], list[Piece]()
     for piece in reversed([piece for piece in context if piece.first < last]):
         names = [item.name for item in piece.assignments]
         exported = any(item.exported for item in piece.assignments)

@@ -25,7 +25,10 @@ The files are staged before the job and the call only finds them; the job may us
 download is seconds.
 
 Fix safety
-Advice only: where the files are to be kept is for the user to say.
+Unsafe: downloads by the commands of a Slurm job, and what its programs load from the Hugging Face hub by known
+identifiers, move to a new script without GPUs that runs before the job; a second new script submits both in order.
+Programs that no job of the tree starts get a script to run before them. Both have to see the same cache. All else
+has advice only: where the files are to be kept is for the user to say.
 
 References
 https://huggingface.co/docs/huggingface_hub/guides/cli
@@ -303,7 +306,7 @@ RULE = Rule(
     evidence=(Evidence("External Data Usage is one of 15 categories in 706 issues of 400 jobs"),),
     check=check,
     cost=Cost("download"),
-    fix=Safety.ADVICE,
+    fix=Safety.UNSAFE,
     bad="""\
 model = AutoModel.from_pretrained("google/gemma-2b").cuda()
 trainer.train()
