@@ -9,7 +9,6 @@ from itertools import pairwise
 
 from gpulint_rules.library.gpu401_install_at_start import Installed, installs
 
-from gpulint import regex
 from gpulint.documents import Document
 from gpulint.documents.shell.wrappers import unwrap
 from gpulint.finding import Finding, Place
@@ -21,11 +20,11 @@ from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Kind
 from gpulint.source import Span
-from gpulint_fixers.entries import remove_entry
+from gpulint_fixers.entries import remove_block, remove_entry
+from gpulint_fixers.images import NAME, Step, addition, built, dockerfile, find, free_name
 from gpulint_fixers.stages.split import split
 from gpulint_fixers.statements import remove_lines
 
-_NAME = "Dockerfile.gpulint"
 _SYSTEM = {
     "apt": "apt-get update && {} && rm -rf /var/lib/apt/lists/*",
     "apt-get": "apt-get update && {} && rm -rf /var/lib/apt/lists/*",
@@ -36,7 +35,6 @@ _PATHS = frozenset({"PATH", "PYTHONPATH", "PYTHONUSERBASE", "VIRTUAL_ENV", "COND
 _FILES = ("-r", "--requirement", "-c", "--constraint")
 _MAX_MOVED = 100
 _MAX_LINE = 5000
-_IMAGE = regex.compile(r"[\w.:/@-]+")
 
 
 def fix(finding: Finding, project: Project) -> Fix | Declined:
@@ -69,17 +67,27 @@ def _moved(project: Project, document: Document, job: Job) -> Fix | Declined:
     moved = [(held, tool) for held, tool in own if not _stays(around, held, tool)]
     if len(moved) > _MAX_MOVED:
         return Declined(f"the launcher has {len(moved)} installs; more than {_MAX_MOVED} call for a custom image")
-    edits = [edit for held, _ in moved if (edit := _removal(document, held)) is not None]
-    text = _dockerfile(document, job, [_line(document, held, tool) for held, tool in moved])
-    path = document.path.with_name(_NAME)
-    if project.is_file(path):
-        return Declined(f"{path.name} exists already")
+    edits = dict.fromkeys(edit for held, _ in moved if (edit := _whole_block(around, held) or _removal(document, held)))
+    steps = [_step(around, held, tool) for held, tool in moved]
+    target = built(project, job)
+    added = addition(target, steps) if target is not None else None
+    if target is not None and isinstance(added, Edit):
+        name = target.document.path.relative_to(project.root)
+        return Fix(
+            f"move {_count(len(moved))} to {name}, from which the image is built; the packages are missing until you "
+            "have built it again",
+            Safety.UNSAFE,
+            (*edits, added),
+        )
+    path = free_name(project, document)
+    if path is None:
+        return Declined(f"{NAME} exists already")
     return Fix(
-        f"move {_count(len(moved))} to {_NAME}; build an image from it and start the job from that, as the packages "
-        "are missing otherwise",
+        f"move {_count(len(moved))} to {path.name}; build an image from it and start the job from that, as the "
+        "packages are missing otherwise",
         Safety.UNSAFE,
         tuple(edits),
-        (NewFile(path, text),),
+        (NewFile(path, dockerfile(project, document, job, steps, path)),),
     )
 
 
@@ -95,8 +103,6 @@ class _Around:
     document: Document
     uninstalls: bool
     chooses_environment: bool
-    moves: bool
-    """It changes its folder."""
 
 
 @lru_cache(maxsize=1)
@@ -109,12 +115,20 @@ def _around(project: Project, document: Document, job: Job) -> _Around:
         uninstalls=any("uninstall" in other[:4] for other in before),
         chooses_environment=bool(_PATHS & assigned)
         or any(_ENVIRONMENTS & {part.rpartition("/")[2] for part in other[:4]} for other in before),
-        moves=any(other[:1] in (("cd",), ("pushd",)) for other in before),
     )
 
 
 def _stays(around: _Around, held: GpuJobCommand, tool: str) -> str | None:
     """Why an install has to stay where it is; None if it can move."""
+    if reason := _refused(around, held, tool):
+        return reason
+    if _removal(around.document, held) is None and _whole_block(around, held) is None:
+        return "the install shares its line with another command, or is the only command of its block"
+    return None
+
+
+def _refused(around: _Around, held: GpuJobCommand, tool: str) -> str | None:
+    """Why an image could not do the install."""
     document = around.document
     command, words = held.command, words_of(held.command)
     if tool not in _TOOLS or "create" in words or "update" in words:
@@ -130,22 +144,16 @@ def _stays(around: _Around, held: GpuJobCommand, tool: str) -> str | None:
         return "the install runs through a launcher or in a separate container"
     if command.redirects or command.assignments or re.search(r"[$`{}]", text) or _split(text) != _written(held):
         return "the install depends on values that are only known in the job"
-    if local := _local(around, [*words]):
-        return local
-    if _removal(document, held) is None:
-        return "the install shares its line with another command, or is the only command of its block"
-    return None
+    return _local(around, held, [*words])
 
 
-def _local(around: _Around, words: list[str]) -> str | None:
+def _local(around: _Around, held: GpuJobCommand, words: list[str]) -> str | None:
     """Files of the job that the install reads; requirements beside the launcher can be copied into the image."""
     for at, word in enumerate(words[1:], 1):
         value = word
         if words[at - 1] in _FILES:
-            file = around.document.path.parent / value
-            beside = around.project.is_file(file) and ".." not in value and not value.startswith("/")
-            if not beside or around.moves:
-                return f"`{value}` was not found beside the launcher"
+            if find(around.project, held.job, around.document, held.command, value) is None:
+                return f"`{value}` was not found in the tree"
         elif (
             word in ("-e", "--editable") or value.startswith((".", "/", "~")) or value.endswith((".whl", ".gz", ".zip"))
         ):
@@ -187,33 +195,44 @@ def _removal(document: Document, held: GpuJobCommand) -> Edit | None:
     return remove_lines(source, Place(path, span))
 
 
+def _whole_block(around: _Around, held: GpuJobCommand) -> Edit | None:
+    """Remove a set-up section of a job spec (``setup: |``) with its key, if all that it does is install."""
+    document, source, line = around.document, around.document.source, held.command.span.line
+    if document.kind is not Kind.JOBSPEC or (held.job.task.role != "init" and not _is_set_up(held)):
+        return None
+    return remove_block(document.path, source, line, _install_lines(around, held))
+
+
+def _is_set_up(held: GpuJobCommand) -> bool:
+    """Whether a script of the task other than its last one has the command."""
+    scripts = held.job.task.scripts
+    return len(scripts) > 1 and held.command.script in scripts[:-1]
+
+
+def _install_lines(around: _Around, held: GpuJobCommand) -> set[int]:
+    """Lines with installs of the same task that could move."""
+    found = set[int]()
+    for other, tool in _installs(around.project, around.document)[id(held.job.task)]:
+        span = other.command.span
+        if _refused(around, other, tool) is None:
+            found.update(range(span.line, span.end_line + 1))
+    return found
+
+
 def _has_company(document: Document, span: Span) -> bool:
     """Is there another line beside the command in its block of text?"""
     near = [document.source.line(span.line - 1), document.source.line(span.end_line + 1)]
     return any(line.strip() and len(line) - len(line.lstrip()) == span.column - 1 for line in near)
 
 
-def _line(document: Document, held: GpuJobCommand, tool: str) -> list[str]:
-    """The instructions that do the command's work in an image."""
-    text = re.sub(r"^sudo\s+(-\w+\s+)*", "", _text(document, held))
+def _step(around: _Around, held: GpuJobCommand, tool: str) -> Step:
+    """The command for an image's build."""
+    text = re.sub(r"^sudo\s+(-\w+\s+)*", "", _text(around.document, held))
     words = words_of(held.command)
-    files = [value for option, value in pairwise(words) if option in _FILES]
-    copies = [f"COPY {name} {name}" for name in files]
+    named = [value for option, value in pairwise(words) if option in _FILES]
+    files = [(name, find(around.project, held.job, around.document, held.command, name)) for name in named]
     text = re.sub(r"\s--user\b", "", text)
-    return [*copies, f"RUN {_SYSTEM.get(tool, '{}').replace('{}', text)}"]
-
-
-def _dockerfile(document: Document, job: Job, lines: list[list[str]]) -> str:
-    image = job.task.image if job.task.image and _IMAGE.fullmatch(job.task.image) else None
-    head = [
-        f"# What {document.path.name} installed at every start while it held its GPUs. Build it in this folder,",
-        f"# and start the job from the image:  docker build -f {_NAME} -t NAME .",
-    ]
-    if image is None:
-        head.append("# Name an image with the CUDA and Python of the job:  --build-arg BASE_IMAGE=...")
-    base = f"ARG BASE_IMAGE={image}" if image is not None else "ARG BASE_IMAGE"
-    flat = dict.fromkeys(line for group in lines for line in group)
-    return "\n".join([*head, base, "FROM ${BASE_IMAGE}", *flat]) + "\n"
+    return Step(_SYSTEM.get(tool, "{}").replace("{}", text), tuple((name, path) for name, path in files if path))
 
 
 FIXER = Fixer("GPU401", fix)
