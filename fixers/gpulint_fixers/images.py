@@ -58,12 +58,13 @@ def _tails(folder: str) -> Iterator[str]:
         yield "/".join(parts[start:])
 
 
-def free_name(project: Project, document: Document) -> Path | None:
-    """The path of a new Dockerfile beside a launcher; None if both names that it may have are taken."""
+def new_dockerfile(project: Project, document: Document, job: Job, steps: Sequence[Step]) -> tuple[Path, str] | None:
+    """Path and text of a Dockerfile beside a launcher, maybe one that another fix has written; None if none is free."""
     for name in (NAME, f"{NAME}-{document.path.stem}"):
         path = document.path.with_name(name)
-        if not project.exists(path):
-            return path
+        text = dockerfile(project, document, job, steps, path)
+        if not project.exists(path) or (path in project.files and project.data(path) == text.encode()):
+            return path, text
     return None
 
 
@@ -73,8 +74,8 @@ def dockerfile(project: Project, document: Document, job: Job, steps: Sequence[S
     context = _context(project, document, steps)
     here = "this folder" if context == path.parent else f"{_relative(context, project.root)}/"
     head = [
-        f"# What {document.path.name} installed at every start while it held its GPUs. Build it in {here},",
-        f"# and start the job from the image:  docker build -f {_relative(path, context)} -t NAME .",
+        f"# What jobs installed at every start while they held their GPUs. Build it in {here},",
+        f"# and start them from the image:  docker build -f {_relative(path, context)} -t NAME .",
     ]
     if image is None:
         head.append("# Name an image with the CUDA and Python of the job:  --build-arg BASE_IMAGE=...")

@@ -21,9 +21,9 @@ from gpulint.records import dataclass
 from gpulint.rule import Kind
 from gpulint.source import Span
 from gpulint_fixers.entries import remove_block, remove_entry
-from gpulint_fixers.images import NAME, Step, addition, built, dockerfile, find, free_name
+from gpulint_fixers.images import NAME, Step, addition, built, find, new_dockerfile
 from gpulint_fixers.stages.split import split
-from gpulint_fixers.statements import remove_lines
+from gpulint_fixers.statements import remove_lines, without_gaps
 
 _SYSTEM = {
     "apt": "apt-get update && {} && rm -rf /var/lib/apt/lists/*",
@@ -67,7 +67,8 @@ def _moved(project: Project, document: Document, job: Job) -> Fix | Declined:
     moved = [(held, tool) for held, tool in own if not _stays(around, held, tool)]
     if len(moved) > _MAX_MOVED:
         return Declined(f"the launcher has {len(moved)} installs; more than {_MAX_MOVED} call for a custom image")
-    edits = dict.fromkeys(edit for held, _ in moved if (edit := _whole_block(around, held) or _removal(document, held)))
+    found = dict.fromkeys(edit for held, _ in moved if (edit := _whole_block(around, held) or _removal(document, held)))
+    edits = without_gaps(document.source, found)
     steps = [_step(around, held, tool) for held, tool in moved]
     target = built(project, job)
     added = addition(target, steps) if target is not None else None
@@ -79,15 +80,16 @@ def _moved(project: Project, document: Document, job: Job) -> Fix | Declined:
             Safety.UNSAFE,
             (*edits, added),
         )
-    path = free_name(project, document)
-    if path is None:
+    new = new_dockerfile(project, document, job, steps)
+    if new is None:
         return Declined(f"{NAME} exists already")
+    path, text = new
     return Fix(
         f"move {_count(len(moved))} to {path.name}; build an image from it and start the job from that, as the "
         "packages are missing otherwise",
         Safety.UNSAFE,
         tuple(edits),
-        (NewFile(path, dockerfile(project, document, job, steps, path)),),
+        () if project.exists(path) else (NewFile(path, text),),
     )
 
 

@@ -14,6 +14,7 @@ from gpulint_fixers.stages.kinds import CONTAINERS, repeats
 from gpulint_fixers.stages.pieces import Piece
 from gpulint_fixers.stages.plan import Plan
 from gpulint_fixers.stages.prefetch import Prefetch
+from gpulint_fixers.statements import without_gaps
 
 _CACHES = frozenset(
     "HF_HOME HF_HUB_CACHE HUGGINGFACE_HUB_CACHE TRANSFORMERS_CACHE HF_DATASETS_CACHE XDG_CACHE_HOME".split()
@@ -96,18 +97,11 @@ class Stage:
 
     def edits(self) -> list[Edit]:
         """Edits that take the pieces out, and put a note in the place of the first one."""
-        source, moved, path = self.document.source, self.plan.moved, self.document.path
-        gone = {number for piece in moved for number in range(piece.start, piece.last + 1)}
+        moved, path = self.plan.moved, self.document.path
         first = moved[0].start if moved else self.plan.program.start if self.plan.program is not None else 1
-        edits = [Edit(path, Span(first, 1, first, 1), self._note())]
-        for piece in moved:
-            last = piece.last
-            above = next((number for number in range(piece.start - 1, 0, -1) if number not in gone), 0)
-            if above >= first and not source.line(last + 1).strip() and not source.line(above).strip():
-                last += 1
-                gone.add(last)
-            edits.append(Edit(path, Span(piece.start, 1, last + 1, 1), ""))
-        return edits
+        removals = [Edit(path, Span(piece.start, 1, piece.last + 1, 1), "") for piece in moved]
+        note = Edit(path, Span(first, 1, first, 1), self._note())
+        return [note, *removals[:1], *without_gaps(self.document.source, removals)[1:]]
 
     def _note(self) -> str:
         if not self.is_job:
