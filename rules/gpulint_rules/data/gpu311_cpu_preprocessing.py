@@ -18,7 +18,9 @@ A profile shows that the loader keeps up: enough worker processes, small items, 
 epoch.
 
 Fix safety
-Advice: what can move to the GPU or to a step before the job depends on the transforms.
+Unsafe: `Dataset.map` gets `num_proc`, as many processes as the launcher has cores for, or 4; each has its own memory, and
+the function has to work in another process. All else is advice: what can move to the GPU or to a step before the job
+depends on the transforms.
 
 References
 https://docs.nvidia.com/deeplearning/dali/user-guide/docs/
@@ -247,7 +249,7 @@ RULE = Rule(
     evidence=(Evidence("4.0% of 706 issues in 400 jobs with GPU utilization of 50% or less"),),
     check=check,
     cost=Cost("sample-work"),
-    fix=Safety.ADVICE,
+    fix=Safety.UNSAFE,
     bad="""\
 class Images(Dataset):
     def __getitem__(self, index):
