@@ -21,11 +21,8 @@ _SIZES = frozenset({"--ntasks-per-gpu", "--cpus-per-gpu", "--mem-per-gpu"})
 def fix(finding: Finding, project: Project) -> Fix | Declined:
     """Remove the directives for GPUs, whole lines only."""
     document = project.document(finding.path)
-    if (
-        document is None
-        or document.kind is not Kind.SHELL
-        or not document.source.line(finding.span.line).startswith("#SBATCH")
-    ):
+    is_script = document is not None and document.kind is Kind.SHELL
+    if document is None or not is_script or not document.source.line(finding.span.line).startswith("#SBATCH"):
         return Declined("whether the node pool or queue takes jobs without GPUs is not to be seen here")
     (script,) = document.scripts
     edits, partition = list[Edit](), ""
@@ -36,9 +33,8 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         if any(flag.name in _SIZES for flag in asked):
             return Declined("cores, memory or tasks of the job are counted by its GPUs")
         if asked and len(asked) < len(given):
-            edits += [
-                Edit(document.path, _with_blank(document.source.line(flag.span.line), flag.span), "") for flag in asked
-            ]
+            line = document.source.line(item.span.line)
+            edits += [Edit(document.path, _with_blank(line, flag.span), "") for flag in asked]
         elif asked:
             edits.append(Edit(document.path, Span(item.span.line, 1, item.span.line + 1, 1), ""))
     if not edits:

@@ -18,8 +18,8 @@ A profile shows that the loader keeps up: enough worker processes, small items, 
 epoch.
 
 Fix safety
-Unsafe: `Dataset.map` gets `num_proc`, as many processes as the launcher has cores for, or 4; each has its own memory, and
-the function has to work in another process. All else is advice: what can move to the GPU or to a step before the job
+Unsafe: ``Dataset.map`` gets ``num_proc``, as many processes as the launcher has cores for, or 4; each has its own
+memory, and the function has to work in another process. All else is advice: what can move to the GPU or to a step before the job
 depends on the transforms.
 
 References
