@@ -102,6 +102,8 @@ def insert_below(module: PythonModule, statement: ast.stmt, lines: str) -> Edit 
 _OPENS = regex.compile(r"(\b(then|do|else)|[{(])\s*$")
 _GOES_ON = regex.compile(r"^[^#]*(&&|\||\\)\s*$")
 """A line that needs the next one, if only in the shell that a string of this one is for."""
+_YAML_TEXT = regex.compile(r"\s*(- +)*([\w.\"'-]+:\s*)?\|")
+"""``run: |`` and ``- |`` of YAML, below which a text begins."""
 _CLOSES = regex.compile(r"\s*((fi|done|else|elif|esac)\b|[})]|;;)")
 
 
@@ -113,7 +115,8 @@ def remove_lines(source: SourceText, place: Place) -> Edit | None:
     span = place.span
     if _OPENS.search(source.line(span.line - 1)) and _CLOSES.match(source.line(span.end_line + 1)):
         return None
-    if _GOES_ON.search(source.line(span.line - 1)):
+    above = source.line(span.line - 1)
+    if _GOES_ON.search(above) and not _YAML_TEXT.fullmatch(above):
         return None
     before, after = source.line(span.line)[: span.column - 1], source.line(span.end_line)[span.end_column - 1 :]
     if comment := re.match(r"[ \t;]*(?=#)", after):

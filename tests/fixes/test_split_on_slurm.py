@@ -79,8 +79,7 @@ JOBS = {
         "venv=env offline=",
     ),
     "tokens": (
-        "set -e\ncd work\npython prepare_data.py\n\n"
-        "python train.py tokens/train.bin\n",
+        "set -e\ncd work\npython prepare_data.py\n\npython train.py tokens/train.bin\n",
         ["prepare"],
         "venv= offline=",
     ),

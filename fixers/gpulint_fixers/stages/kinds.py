@@ -97,6 +97,8 @@ def stays(command: Command, text: str) -> str | None:
         return "it runs inside another command"
     if name in _SYSTEM:
         return f"`{name}` changes the node itself, and the job may get another one; put it into an image"
+    if "setup.py" in words[:2] or any(word.endswith("/setup.py") for word in words[:2]):
+        return "it may compile for the GPU that it finds"
     runner = re.match(r"\s*(?:sudo\s+)?(\S+)", text)
     start = runner[1].rpartition("/")[2] if runner else ""
     if start in CONTAINERS or "--container-" in text:

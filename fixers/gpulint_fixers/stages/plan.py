@@ -16,6 +16,7 @@ from gpulint_fixers.stages.kinds import Role, changes_system, differs, role, sta
 from gpulint_fixers.stages.pieces import Piece, pieces
 
 _VARIES = re.compile(r"(?:\$\(|`)\s*(?:date|mktemp|uuidgen|hostname)\b|\$RANDOM|\$\$")
+_ASKS_GPU = re.compile(r"nvidia-smi|rocm-smi|cuda\.is_available|CUDA_VISIBLE_DEVICES|device_count|lspci")
 _ONLY_FOR_GPUS = re.compile(
     r"NCCL_|MASTER_|(?:PY)?TORCH_|CUDA_(?:VISIBLE|LAUNCH|DEVICE)|OMP_|WANDB_|GLOO_|WORLD_SIZE|(?:LOCAL_|NODE_)?RANK|FI_"
     r"|UCX_|XLA_|TF_|(?:NUM_)?GPUS?|NPROC|(?:HF_HUB|TRANSFORMERS|HF_DATASETS)_OFFLINE|RDZV_|PYTHON(?:UNBUF|FAULT)"
@@ -96,6 +97,8 @@ def _kind(piece: Piece, models: Models, steps: frozenset[Span]) -> tuple[Role, s
     for command in piece.commands:
         if reason := stays(command, _as_written(piece, command.span)):
             return Role.STEP, reason
+    if any(command.conditional for command in piece.commands) and _ASKS_GPU.search(piece.text):
+        return Role.STEP, "its condition asks for the GPU"
     if Role.OTHER in roles:
         other = piece.commands[roles.index(Role.OTHER)]
         return Role.OTHER if other.name else Role.STEP, f"it shares a block with `{other.name}`"

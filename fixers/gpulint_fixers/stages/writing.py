@@ -83,7 +83,8 @@ class Stage:
         text = ""
         for piece in sorted([*context, *self.plan.moved], key=lambda piece: piece.first):
             if guard and piece in self.plan.moved:
-                text, guard = f"{text}\n{guard}", ""
+                text, guard = f"{text}\n{guard}{_shown(piece)}", ""
+                continue
             text += f"\n{_shown(piece)}" if _gap(piece) else _shown(piece)
         if self.fetch.lines:
             lines = [*self._cache(), *self.fetch.lines]

@@ -19,8 +19,8 @@ epoch.
 
 Fix safety
 Unsafe: ``Dataset.map`` gets ``num_proc``, as many processes as the launcher has cores for, or 4; each has its own
-memory, and the function has to work in another process. All else is advice: what can move to the GPU or to a step before the job
-depends on the transforms.
+memory, and the function has to work in another process. All else is advice: what can move to the GPU or to a step
+before the job depends on the transforms.
 
 References
 https://docs.nvidia.com/deeplearning/dali/user-guide/docs/
