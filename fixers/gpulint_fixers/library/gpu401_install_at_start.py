@@ -20,6 +20,7 @@ from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Kind
 from gpulint.source import Span
+from gpulint_fixers.declared_packages import move
 from gpulint_fixers.entries import remove_block, remove_entry
 from gpulint_fixers.images import NAME, Step, addition, built, find, new_dockerfile
 from gpulint_fixers.stages.split import split
@@ -40,8 +41,10 @@ _MAX_LINE = 5000
 def fix(finding: Finding, project: Project) -> Fix | Declined:
     """Move all the installs of the launcher that can be moved, so that one image serves it."""
     found, document = finding.payload, project.document(finding.path)
-    if not isinstance(found, Installed) or found.held is None or document is None:
+    if not isinstance(found, Installed) or document is None:
         return Declined("the packages are not installed by a command of the launcher")
+    if found.held is None:
+        return move(finding, project, document)
     job = found.held.job
     if job.task.system == "slurm" and isinstance(staged := split(finding, project), Fix):
         return staged

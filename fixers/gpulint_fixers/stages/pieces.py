@@ -33,13 +33,14 @@ class Piece:
 
     @cached_property
     def comments(self) -> str:
-        """The comment lines right above."""
+        """The comment lines right above, unless they are the head of the file."""
         lines = list[str]()
         number = self.first - 1
         while (line := self.source.line(number).strip()).startswith("#") and not is_directive(line):
             lines.insert(0, self.source.line(number))
             number -= 1
-        return "".join(f"{line}\n" for line in lines)
+        is_head = number == 0 or (number == 1 and self.source.line(1).startswith("#!"))
+        return "" if is_head else "".join(f"{line}\n" for line in lines)
 
     @property
     def start(self) -> int:

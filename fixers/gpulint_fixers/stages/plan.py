@@ -6,7 +6,6 @@ import re
 from collections.abc import Sequence
 
 from gpulint.documents import Document
-from gpulint.launch.job import Job
 from gpulint.launch.local_copies import LOCAL
 from gpulint.launch.transfer_commands import install_tool
 from gpulint.libraries import Models
@@ -43,7 +42,7 @@ class Plan:
         return any(piece.first <= span.line <= piece.last for piece in self.moved)
 
 
-def plan(document: Document, job: Job, models: Models, steps: frozenset[Span]) -> Plan | str:
+def plan(document: Document, models: Models, steps: frozenset[Span]) -> Plan | str:
     """How to split a script, or why it cannot be. ``steps`` are the places of what rules would have run before."""
     found = pieces(document)
     if found is None:

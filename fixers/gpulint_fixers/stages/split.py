@@ -56,7 +56,7 @@ def planned(project: Project, document: Document, job: Job) -> Plan | str:
         return "it is a stage before another job already"
     steps: set[Span] = {start.launch.command.span for start, _ in preparations(document, project)}
     steps.update(command.span for command, _ in stages(job))
-    return plan(document, job, project.models, frozenset(steps))
+    return plan(document, project.models, frozenset(steps))
 
 
 def split_for(project: Project, job: Job, wanted: Prefetch) -> Fix | Declined:
