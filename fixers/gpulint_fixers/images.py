@@ -29,6 +29,8 @@ class Step:
 
     command: str
     files: tuple[tuple[str, Path], ...] = ()
+    comments: tuple[str, ...] = ()
+    """What the launcher says of the command."""
 
 
 def find(project: Project, job: Job, document: Document, command: Command, name: str) -> Path | None:
@@ -95,6 +97,7 @@ def _context(project: Project, document: Document, steps: Iterable[Step]) -> Pat
 def _instructions(steps: Iterable[Step], context: Path) -> list[str]:
     lines = list[str]()
     for step in steps:
+        lines += step.comments
         lines += [f"COPY {_relative(file, context)} {name}" for name, file in step.files]
         lines.append(f"RUN {step.command}")
     return list(dict.fromkeys(lines))

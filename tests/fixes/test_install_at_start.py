@@ -66,3 +66,14 @@ def test_more_installs_than_a_repair_holds_are_left(job: MakeJob) -> None:
     reasons = {result.fix.reason for result in results if isinstance(result.fix, Declined)}
     assert len(results) == 101
     assert len(reasons) == 1 and "has 101 installs" in reasons.pop()
+
+
+def test_an_image_asks_no_questions_and_keeps_what_was_said_of_an_install(job: MakeJob) -> None:
+    installs = "apt install unzip\n\n# 2.0.5 cannot be built\npip install pycocotools==2.0.4  # for COCO\n\n"
+    made = job({"job.sh": f"#PBS -l select=1:ngpus=1\n{installs}python train.py\n"})
+    assert made.repair("GPU401") == 2
+    assert made.text("job.sh") == "#PBS -l select=1:ngpus=1\n\npython train.py\n"
+    assert made.text("Dockerfile.gpulint").endswith(
+        "RUN apt-get update && apt install -y unzip && rm -rf /var/lib/apt/lists/*\n"
+        "# 2.0.5 cannot be built\n# for COCO\nRUN pip install pycocotools==2.0.4\n"
+    )

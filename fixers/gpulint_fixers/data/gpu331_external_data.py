@@ -33,7 +33,7 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     if item is None or line(project, module, item) is None:
         named = item is not None and HUB in item.origin
         return Declined(
-            "the identifier, configuration or revision could not be determined"
+            "which data set, configuration or revision is loaded could not be determined"
             if named
             else "where the program looks for the file could not be determined"
         )
@@ -44,6 +44,12 @@ def _before(project: Project, module: ModuleIndex) -> Fix | Declined:
     """The downloads of a module that are known, in a step before the jobs that start it."""
     found = of_module(project, module)
     jobs = _jobs(project, module)
+    if "ray" in module.packages or (container := _container(project, module)) is not None:
+        return Declined(
+            "Ray starts it on other machines: name a volume or bucket with HF_HOME, and fill it before the job"
+            if "ray" in module.packages
+            else f"{container} puts it into an image, which has no cache: name a volume with HF_HOME, and fill that"
+        )
     if other := next((job for job in jobs if job.task.system not in _SHARED), None):
         return Declined(
             f"{other.document.path.name} starts it on machines that keep no files: name a volume or bucket with HF_HOME"
@@ -52,6 +58,14 @@ def _before(project: Project, module: ModuleIndex) -> Fix | Declined:
     if len(batch) == 1 and isinstance(staged := split_for(project, batch[0], found), Fix):
         return staged
     return _script(project, module, found)
+
+
+def _container(project: Project, module: ModuleIndex) -> str | None:
+    """The Dockerfile beside a program, or beside its folder, from which an image with it is built."""
+    for folder in (module.path.parent, module.path.parent.parent):
+        if folder.is_relative_to(project.root) and folder != project.root and project.is_file(folder / "Dockerfile"):
+            return (folder / "Dockerfile").relative_to(project.root).as_posix()
+    return None
 
 
 def _jobs(project: Project, module: ModuleIndex) -> list[Job]:

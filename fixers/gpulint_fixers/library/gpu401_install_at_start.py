@@ -9,6 +9,7 @@ from itertools import pairwise
 
 from gpulint_rules.library.gpu401_install_at_start import Installed, installs
 
+from gpulint import regex
 from gpulint.documents import Document
 from gpulint.documents.shell.wrappers import unwrap
 from gpulint.finding import Finding, Place
@@ -24,8 +25,10 @@ from gpulint_fixers.declared_packages import move
 from gpulint_fixers.entries import remove_block, remove_entry
 from gpulint_fixers.images import NAME, Step, addition, built, find, new_dockerfile
 from gpulint_fixers.stages.split import split
-from gpulint_fixers.statements import remove_lines, without_gaps
+from gpulint_fixers.statements import remove_lines, with_own_comment, without_gaps
 
+_ASKS = regex.compile(r"\b(apt|apt-get) install (?!(?:.*\s)?(?:-\w*y\w*|--yes|--assume-yes)\b)")
+"""Waits for an answer, which nobody gives when an image is built."""
 _SYSTEM = {
     "apt": "apt-get update && {} && rm -rf /var/lib/apt/lists/*",
     "apt-get": "apt-get update && {} && rm -rf /var/lib/apt/lists/*",
@@ -70,7 +73,7 @@ def _moved(project: Project, document: Document, job: Job) -> Fix | Declined:
     moved = [(held, tool) for held, tool in own if not _stays(around, held, tool)]
     if len(moved) > _MAX_MOVED:
         return Declined(f"the launcher has {len(moved)} installs; more than {_MAX_MOVED} call for a custom image")
-    found = dict.fromkeys(edit for held, _ in moved if (edit := _whole_block(around, held) or _removal(document, held)))
+    found = dict.fromkeys(edit for held, _ in moved if (edit := _whole_block(around, held) or _removed(document, held)))
     edits = without_gaps(document.source, found)
     steps = [_step(around, held, tool) for held, tool in moved]
     target = built(project, job)
@@ -184,6 +187,23 @@ def _written(held: GpuJobCommand) -> list[str]:
     return [word.text for word in held.command.argv]
 
 
+def _removed(document: Document, held: GpuJobCommand) -> Edit | None:
+    """The removal of an install together with the comments that are about it alone."""
+    edit = _removal(document, held)
+    return None if edit is None else with_own_comment(document.source, edit)
+
+
+def _own_comments(document: Document, held: GpuJobCommand) -> tuple[str, ...]:
+    """Those comments, for the Dockerfile."""
+    edit, source = _removed(document, held), document.source
+    if edit is None or edit.span.end_column != 1 or edit.span.column != 1:
+        return ()
+    span = held.command.span
+    above = [source.line(number).strip() for number in range(edit.span.line, span.line)]
+    behind = source.line(span.end_line)[span.end_column - 1 :].strip(" \t;")
+    return tuple(line for line in (*above, behind) if line.startswith("#"))
+
+
 def _removal(document: Document, held: GpuJobCommand) -> Edit | None:
     span, source, path = held.command.span, document.source, document.path
     if span.cell is not None or span.end_column > _MAX_LINE:
@@ -236,8 +256,12 @@ def _step(around: _Around, held: GpuJobCommand, tool: str) -> Step:
     words = words_of(held.command)
     named = [value for option, value in pairwise(words) if option in _FILES]
     files = [(name, find(around.project, held.job, around.document, held.command, name)) for name in named]
-    text = re.sub(r"\s--user\b", "", text)
-    return Step(_SYSTEM.get(tool, "{}").replace("{}", text), tuple((name, path) for name, path in files if path))
+    text = _ASKS.sub(lambda found: f"{found[0]}-y ", re.sub(r"\s--user\b", "", text))
+    return Step(
+        _SYSTEM.get(tool, "{}").replace("{}", text),
+        tuple((name, path) for name, path in files if path),
+        _own_comments(around.document, held),
+    )
 
 
 FIXER = Fixer("GPU401", fix)

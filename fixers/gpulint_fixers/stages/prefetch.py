@@ -7,13 +7,18 @@ import re
 import shlex
 from pathlib import Path
 
+from gpulint_rules.data.gpu331_external_data import downloads_of
+
 from gpulint.launch.job import Job
 from gpulint.libraries.downloads import HUB
 from gpulint.libraries.hub_ids import is_model_id
+from gpulint.programs.gpu_jobs import GpuJobs
+from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Kind
-from gpulint.transfers.downloads import Download, Downloads
+from gpulint.semantic.path_conditions import conditions
+from gpulint.transfers.download import Download
 from gpulint.values.constants import Constants
 from gpulint.workspace.module_index import ModuleIndex
 
@@ -53,10 +58,20 @@ def _closure(project: Project, path: Path) -> list[ModuleIndex]:
     return list(whole.own) if whole is not None else [module]
 
 
+def reported(project: Project, module: ModuleIndex) -> list[Download]:
+    """The downloads of a module that the rule reports: what is done by default, on a machine with GPUs."""
+    held = None
+    if not project.fact(GpuPrograms).runs_on_gpu(module):
+        held = project.fact(GpuJobs).holding_part(module.path)
+        if held is None:
+            return []
+    return [*downloads_of(module, project, (held,) if held is not None else ())]
+
+
 def of_module(project: Project, module: ModuleIndex) -> Prefetch:
     """What a module downloads by identifiers that are known."""
     lines, known, ids = list[str](), set[ast.AST](), set[str]()
-    for item in project.fact(Downloads).in_module(module):
+    for item in reported(project, module):
         made = line(project, module, item)
         if made is not None:
             lines.append(made)
@@ -78,7 +93,7 @@ def _names(project: Project, module: ModuleIndex, call: ast.Call) -> set[object]
 
 def line(project: Project, module: ModuleIndex, item: Download) -> str | None:
     """The shell command that fetches what a call downloads; None if that could not be determined."""
-    if HUB not in item.origin or not item.what or re.search(r"[^\w./-]", item.what):
+    if _is_alternative(module, item) or HUB not in item.origin or not item.what or re.search(r"[^\w./-]", item.what):
         return None
     if item.kind == "data":
         return _data_set(project, module, item)
@@ -88,6 +103,17 @@ def line(project: Project, module: ModuleIndex, item: Download) -> str | None:
     if revision is _UNKNOWN:
         return None
     return f"{_tool(project)} {item.what}" + (f" --revision {shlex.quote(str(revision))}" if revision else "")
+
+
+def _is_alternative(module: ModuleIndex, item: Download) -> bool:
+    """Whether an option picks the download among others (``if name == "alpaca"``)."""
+    return any(
+        isinstance(test, ast.Compare)
+        and any(isinstance(part, ast.Constant) for part in test.comparators)
+        and isinstance(test.ops[0], ast.Eq | ast.In)
+        for test, holds in conditions(module, item.node)
+        if item.kind == "data"
+    )
 
 
 def _data_set(project: Project, module: ModuleIndex, item: Download) -> str | None:

@@ -94,7 +94,13 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
 
 def _python(document: Document, module: ModuleIndex, project: Project, held: tuple[Place, ...]) -> Iterator[Finding]:
     """Downloads of a program, if it is one for GPUs or a job has asked for them (``held``) that starts it."""
-    offline = project.fact(Prefetching).is_offline(document.path)
+    for item in downloads_of(module, project, held):
+        yield _finding(document, module, item, *held)
+
+
+def downloads_of(module: ModuleIndex, project: Project, held: tuple[Place, ...] = ()) -> Iterator[Download]:
+    """Downloads of a module that it does by default, on a machine with GPUs, and that nothing has done before it."""
+    offline = project.fact(Prefetching).is_offline(module.path)
     for item in _distinct(project.fact(Downloads).in_module(module)):
         if (
             (offline and HUB in item.origin)
@@ -111,7 +117,7 @@ def _python(document: Document, module: ModuleIndex, project: Project, held: tup
         if not (held or project.fact(GpuPrograms).runs_on_gpu_at(module, item.node)):
             continue
         if not is_unused(project, module, item.node) and not requires_opt_in(project, module, item.node):
-            yield _finding(document, module, item, *held)
+            yield item
 
 
 def _is_asked_for(module: ModuleIndex, item: Download) -> bool:
