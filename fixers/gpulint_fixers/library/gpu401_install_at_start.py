@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from dataclasses import replace
 from functools import lru_cache
 from itertools import pairwise
 
@@ -24,6 +25,7 @@ from gpulint.source import Span
 from gpulint_fixers.declared_packages import move
 from gpulint_fixers.entries import remove_block, remove_entry
 from gpulint_fixers.images import NAME, Step, addition, built, find, new_dockerfile
+from gpulint_fixers.stages.pieces import is_directive
 from gpulint_fixers.stages.split import split
 from gpulint_fixers.statements import remove_lines, with_own_comment, without_gaps
 
@@ -189,8 +191,15 @@ def _written(held: GpuJobCommand) -> list[str]:
 
 def _removed(document: Document, held: GpuJobCommand) -> Edit | None:
     """The removal of an install together with the comments that are about it alone."""
-    edit = _removal(document, held)
-    return None if edit is None else with_own_comment(document.source, edit)
+    edit, source = _removal(document, held), document.source
+    if edit is None:
+        return None
+    whole, first = with_own_comment(source, edit), held.command.span.line
+    lines = [*range(whole.span.line, first)]
+    is_head = whole.span.line <= 1 or (whole.span.line == 2 and source.line(1).startswith("#!"))
+    if lines and (is_head or any(is_directive(source.line(number).strip()) for number in lines)):
+        return replace(whole, span=replace(whole.span, line=first))
+    return whole
 
 
 def _own_comments(document: Document, held: GpuJobCommand) -> tuple[str, ...]:
