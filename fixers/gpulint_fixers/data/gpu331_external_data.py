@@ -33,7 +33,7 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     if item is None or line(project, module, item) is None:
         named = item is not None and HUB in item.origin
         return Declined(
-            "which data set, configuration or revision is loaded could not be determined"
+            "what is loaded could not be determined, or goes to a folder that only the node of the job sees"
             if named
             else "where the program looks for the file could not be determined"
         )

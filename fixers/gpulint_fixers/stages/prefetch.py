@@ -10,6 +10,7 @@ from pathlib import Path
 from gpulint_rules.data.gpu331_external_data import downloads_of
 
 from gpulint.launch.job import Job
+from gpulint.launch.local_copies import LOCAL
 from gpulint.libraries.downloads import HUB
 from gpulint.libraries.hub_ids import is_model_id
 from gpulint.programs.gpu_jobs import GpuJobs
@@ -25,7 +26,9 @@ from gpulint.workspace.module_index import ModuleIndex
 _LOADS = ("from_pretrained", "load_dataset", "snapshot_download", "hf_hub_download", "pipeline")
 _TALKS = re.compile(r"push_to_hub|create_repo|upload_f|HfApi|\blogin\(|evaluate\.load|load_metric|load_checkpoint_and")
 """Needs the hub while the program runs."""
-_DATA_ARGUMENTS = ("path", "name", "data_dir", "data_files", "revision", "trust_remote_code")
+_OPTIONS = {"revision": "--revision", "cache_dir": "--cache-dir", "local_dir": "--local-dir"}
+"""Arguments of the library's calls that say what is fetched and where to, and the options of the tool for them."""
+_DATA_ARGUMENTS = ("path", "name", "data_dir", "data_files", "revision", "trust_remote_code", "cache_dir")
 """What of ``load_dataset``'s arguments decides what is fetched; without ``split`` all splits are."""
 
 
@@ -99,10 +102,13 @@ def line(project: Project, module: ModuleIndex, item: Download) -> str | None:
         return _data_set(project, module, item)
     if item.kind != "weights" or not is_model_id(item.what, (), lambda path: False):
         return None
-    revision = _constant(project, module, item.node, "revision")
-    if revision is _UNKNOWN:
-        return None
-    return f"{_tool(project)} {item.what}" + (f" --revision {shlex.quote(str(revision))}" if revision else "")
+    options = ""
+    for name, option in _OPTIONS.items():
+        value = _constant(project, module, item.node, name)
+        if not isinstance(value, str | None) or _is_local(name, value):
+            return None
+        options += f" {option} {shlex.quote(value)}" if value else ""
+    return f"{_tool(project)} {item.what}{options}"
 
 
 def _is_alternative(module: ModuleIndex, item: Download) -> bool:
@@ -126,12 +132,17 @@ def _data_set(project: Project, module: ModuleIndex, item: Download) -> str | No
     for name in _DATA_ARGUMENTS[1:]:
         if name in given:
             value = _value(project, module, given[name])
-            if not isinstance(value, str | bool | None):
+            if not isinstance(value, str | bool | None) or _is_local(name, value):
                 return None
             if value is not None:
                 shown.append(f"{name}={value!r}")
     code = f"from datasets import load_dataset; load_dataset({', '.join(shown)})"
     return None if '"' in code or "$" in code else f'python -c "{code}"'
+
+
+def _is_local(name: str, value: object) -> bool:
+    """Whether an argument names a folder that only the node of the job sees."""
+    return name in ("cache_dir", "local_dir") and isinstance(value, str) and LOCAL.search(value) is not None
 
 
 _UNKNOWN = object()
