@@ -107,7 +107,7 @@ def disjoint(fixes: Iterable[Fix]) -> list[Fix]:
     files: dict[Path, str] = {}
     chosen = []
     for fix in fixes:
-        if not fix.edits or any(files.get(new.path, new.text) != new.text for new in fix.files):
+        if not fix.changes or any(files.get(new.path, new.text) != new.text for new in fix.files):
             continue
         lines = [(edit, line) for edit in fix.edits for line in _lines(edit)]
         if any(_collide(edit, other) for edit, line in lines for other in taken.get(line, ())):

@@ -52,6 +52,11 @@ class Fix:
     edits: tuple[Edit, ...] = ()
     files: tuple[NewFile, ...] = ()
 
+    @property
+    def changes(self) -> bool:
+        """Whether it changes or writes files; one that does not is advice."""
+        return bool(self.edits or self.files)
+
 
 @dataclass(frozen=True, slots=True)
 class Declined:

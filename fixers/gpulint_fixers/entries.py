@@ -32,6 +32,30 @@ def remove_entry(path: Path, source: SourceText, span: Span) -> Edit | None:
     return Edit(path, Span(above, 1, span.end_line + 1, 1), "")
 
 
+_BLOCK = regex.compile(r"(\s*)[\w.-]+:\s*[|>][-+\d]*\s*(#.*)?$")
+
+
+def remove_block(path: Path, source: SourceText, line: int, lines: set[int]) -> Edit | None:
+    """Remove a key whose block of text (``setup: |``) is around ``line`` and has nothing but ``lines``; else None."""
+    first = line - 1
+    while first > 0 and (not source.line(first).strip() or _indent(source.line(first)) >= _indent(source.line(line))):
+        first -= 1
+    key, last = _BLOCK.fullmatch(source.line(first)), line
+    if key is None:
+        return None
+    while last < len(source.line_starts) and (
+        not source.line(last + 1).strip() or _indent(source.line(last + 1)) > len(key[1])
+    ):
+        last += 1
+    body = [number for number in range(first + 1, last + 1) if source.line(number).strip()]
+    if not all(number in lines or source.line(number).lstrip().startswith("#") for number in body):
+        return None
+    around = (_neighbour(source, first, -1), _neighbour(source, last, 1))
+    if not any(_is_sibling(source.line(number), len(key[1]), False) for number in around) and len(key[1]):
+        return None
+    return Edit(path, Span(first, 1, last + 1, 1), "")
+
+
 def remove_variable(path: Path, source: SourceText, span: Span) -> Edit | None:
     """Remove ``NAME=value`` from an ENV instruction, the whole instruction if it sets nothing else; None if shared."""
     if span.line != span.end_line:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterable
+from dataclasses import replace
 
 from gpulint import regex
 from gpulint.documents.python import PythonModule
@@ -100,6 +102,8 @@ def insert_below(module: PythonModule, statement: ast.stmt, lines: str) -> Edit 
 _OPENS = regex.compile(r"(\b(then|do|else)|[{(])\s*$")
 _GOES_ON = regex.compile(r"^[^#]*(&&|\||\\)\s*$")
 """A line that needs the next one, if only in the shell that a string of this one is for."""
+_YAML_TEXT = regex.compile(r"\s*(- +)*([\w.\"'-]+:\s*)?\|")
+"""``run: |`` and ``- |`` of YAML, below which a text begins."""
 _CLOSES = regex.compile(r"\s*((fi|done|else|elif|esac)\b|[})]|;;)")
 
 
@@ -111,7 +115,8 @@ def remove_lines(source: SourceText, place: Place) -> Edit | None:
     span = place.span
     if _OPENS.search(source.line(span.line - 1)) and _CLOSES.match(source.line(span.end_line + 1)):
         return None
-    if _GOES_ON.search(source.line(span.line - 1)):
+    above = source.line(span.line - 1)
+    if _GOES_ON.search(above) and not _YAML_TEXT.fullmatch(above):
         return None
     before, after = source.line(span.line)[: span.column - 1], source.line(span.end_line)[span.end_column - 1 :]
     if comment := re.match(r"[ \t;]*(?=#)", after):
@@ -121,6 +126,31 @@ def remove_lines(source: SourceText, place: Place) -> Edit | None:
     if span.cell is not None or before.strip() or after.strip().rstrip(";").strip():
         return None
     return Edit(place.path, Span(span.line, 1, span.end_line + 1, 1), "")
+
+
+_OPENS_BLOCK = regex.compile(r".*[:|>][-+\d]*\s*$")
+
+
+def without_gaps(source: SourceText, edits: Iterable[Edit]) -> list[Edit]:
+    """Removals of whole lines with the empty line below, where one is above already or a block begins there."""
+    ordered = sorted(edits, key=lambda edit: (edit.span.line, edit.span.column))
+    gone = {line for edit in ordered for line in _whole_lines(edit)}
+    found = list[Edit]()
+    for edit in ordered:
+        span = edit.span
+        if _whole_lines(edit) and not source.line(span.end_line).strip() and span.end_line < len(source.line_starts):
+            above = next((line for line in range(span.line - 1, 0, -1) if line not in gone), 0)
+            if span.end_line not in gone and (not source.line(above).strip() or _OPENS_BLOCK.match(source.line(above))):
+                gone.add(span.end_line)
+                edit = replace(edit, span=replace(span, end_line=span.end_line + 1))
+        found.append(edit)
+    return found
+
+
+def _whole_lines(edit: Edit) -> range:
+    """The lines that an edit removes altogether."""
+    whole = not edit.text and edit.span.column == edit.span.end_column == 1
+    return range(edit.span.line, edit.span.end_line) if whole else range(0)
 
 
 def remove_assignment(source: SourceText, place: Place) -> Edit | None:

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from gpulint.launch.job import Job
     from gpulint.libraries import Models
 
-_LOCAL = regex.compile(
+LOCAL = regex.compile(
     r"TMPDIR|LOCAL_?SCRATCH|JOBFS|(?:SLURM|PBS|LSB)_?JOB|JOB_?ID|(?:^|/)(?:dev/shm|tmp|lscratch|local|nvme)(?:/|$)",
     re.IGNORECASE,
 )
-"""Places that a job has for itself."""
+"""Words of paths that only the job's own node sees, or that go with the job."""
 _NO_DATA = regex.compile(
     r"(?:^|[^a-z])(?:v?envs?|virtualenv|conda|python|site-packages|code|src|repo|scripts?|project|models?|checkpoints?|"
     r"ckpts?|weights|results?|outputs?|logs?|runs?|wandb|cuda|lib\w*|bin|sif|images?\.sif|apptainer|container)(?:[^a-z]|$)",
@@ -81,7 +81,7 @@ def _stages(command: Command) -> str:
             return "unpacks an archive"
         case "unzip" | "unrar" if plain:
             return "unpacks an archive"
-        case "rsync" | "cp" if len(plain) == 2 and _recurses(words) and _LOCAL.search(plain[1]):
+        case "rsync" | "cp" if len(plain) == 2 and _recurses(words) and LOCAL.search(plain[1]):
             return "" if _FILE.search(plain[0]) or ":" in plain[0] or _HERE.match(plain[0]) else _COPIES
     return ""
 
@@ -93,7 +93,7 @@ def _brings_archive(command: Command) -> bool:
         command.name in ("cp", "rsync")
         and len(plain) == 2
         and _ARCHIVE.search(plain[0]) is not None
-        and _LOCAL.search(plain[1]) is not None
+        and LOCAL.search(plain[1]) is not None
         and not _NO_DATA.search(plain[0].rpartition("/")[2])
     )
 

@@ -41,7 +41,7 @@ def quick_fixes(
     """The fix of each finding, if there is one that the editor can do; ``unsafe`` ones say that they are."""
     for result in results:
         fix = result.fix
-        if not isinstance(fix, Fix) or not fix.edits + fix.files or fix.safety is Safety.ADVICE:
+        if not isinstance(fix, Fix) or not fix.changes or fix.safety is Safety.ADVICE:
             continue
         if (fix.safety is Safety.UNSAFE and not unsafe) or (fix.files and not abilities.new_files):
             continue

@@ -21,6 +21,12 @@ if TYPE_CHECKING:
     from gpulint.launch.job import JobLaunch
     from gpulint.project import Project
 
+PREPARES = regex.compile(
+    r"(prepare|preprocess|tokeni[sz]e)_?\w*|\w+_(prep|preprocess|preprocessing|prepare)", re.IGNORECASE
+)
+"""Names of programs of the tree that may do nothing but prepare data."""
+BRINGS = regex.compile(r"(stage|download|unpack)_?\w*", re.IGNORECASE)
+"""Names of programs that bring data onto the machine."""
 FOREIGN = regex.compile(
     r"preprocess(ing|_\w+)?|\w+_preprocess|prepare_(data|dataset|corpus)\w*|tokeni[sz]e(_\w+)?|build_vocab\w*"
     r"|extract_(frames|mels?|f0|audio|features?_(audio|text))|make_dataset|encode_dataset|binari[sz]e",
@@ -35,6 +41,8 @@ class Step:
 
     name: str
     span: Span
+    command: Span
+    """Of the whole command."""
     evidence: Place
 
 
@@ -55,7 +63,7 @@ def steps(
         if may_skip(job, document, start.launch.command) or tests_existence(start.launch.command):
             continue
         seen.add(span)
-        yield Step(name, span, evidence)
+        yield Step(name, span, start.launch.command.span, evidence)
 
 
 def _name(start: JobLaunch) -> str:

@@ -20,7 +20,7 @@ def render(report: Report, context: Context) -> str:
 
 def _line(result: Result, context: Context) -> str:
     found, fix = result.finding, result.fix
-    mark = "[*] " if isinstance(fix, Fix) and fix.edits and fix.safety is Safety.SAFE else ""
+    mark = "[*] " if isinstance(fix, Fix) and fix.changes and fix.safety is Safety.SAFE else ""
     level = f", {found.impact.level} impact" if is_known(found.impact) else ""
     where = context.place(found.path, found.span)
     return f"{where}: {found.rule.code} {mark}[{found.rule.name}] {found.message} ({found.severity}{level})"

@@ -169,7 +169,7 @@ class _Page:
             yield from self._labelled("no fix", fix.reason)
         if not isinstance(fix, Fix):
             return
-        yield from self._labelled(f"fix ({fix.safety})" if fix.edits else "fix", fix.description, _HELP)
+        yield from self._labelled(f"fix ({fix.safety})" if fix.changes else "fix", fix.description, _HELP)
         lines = diff(fix, cause.first.path, self.context.source, self.context.columns)
         if not lines:
             return

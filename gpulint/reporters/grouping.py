@@ -42,13 +42,13 @@ class Cause:
     def is_fixable(self) -> bool:
         """Is there a fix?"""
         fix = self.results[0].fix
-        return isinstance(fix, Fix) and bool(fix.edits)
+        return isinstance(fix, Fix) and fix.changes
 
     @property
     def is_safely_fixable(self) -> bool:
         """Is there a fix that ``gpulint fix --apply`` does?"""
         fix = self.results[0].fix
-        return isinstance(fix, Fix) and bool(fix.edits) and fix.safety is Safety.SAFE
+        return isinstance(fix, Fix) and fix.changes and fix.safety is Safety.SAFE
 
 
 @dataclass(slots=True)

@@ -76,7 +76,7 @@ def _numbers(report: Report, context: Context) -> Iterator[str]:
     """The totals."""
     findings = [result.finding for result in report.results]
     levels = Counter(found.impact.level for found in findings)
-    fixable = sum(isinstance(result.fix, Fix) and bool(result.fix.edits) for result in report.results)
+    fixable = sum(isinstance(result.fix, Fix) and result.fix.changes for result in report.results)
     numbers = [(str(len(findings)), "finding" if len(findings) == 1 else "findings")]
     known = any(is_known(found.impact) for found in findings)
     numbers += [(str(levels[level]), f"{level} impact") for level in reversed(Level) if known and levels[level]]

@@ -77,7 +77,7 @@ def _facts(cause: Cause, context: Context) -> Iterator[str]:
     advice, _, snippet = found.help.partition("\n")
     yield _fact("Help", code(advice) + (f'<pre class="copy">{text(snippet)}</pre>' if snippet else ""))
     if isinstance(fix, Fix):
-        yield _fact(f"Fix ({fix.safety})" if fix.edits else "Fix", code(fix.description))
+        yield _fact(f"Fix ({fix.safety})" if fix.changes else "Fix", code(fix.description))
     elif isinstance(fix, Declined):
         yield _fact("No fix", code(fix.reason))
 

@@ -45,7 +45,7 @@ def _found(report: Report) -> str:
 
 def _fixable(report: Report) -> str:
     """``[*] 3 fixable with `gpulint fix --apply` (1 more with `--unsafe-fixes`).``, empty if none are."""
-    fixes = [result.fix.safety for result in report.results if isinstance(result.fix, Fix) and result.fix.edits]
+    fixes = [result.fix.safety for result in report.results if isinstance(result.fix, Fix) and result.fix.changes]
     safe = fixes.count(Safety.SAFE)
     unsafe = len(fixes) - safe
     if safe:

@@ -93,8 +93,8 @@ def _check_safety(case: Case, report: Report) -> None:
         if not isinstance(fix, Fix):
             continue
         assert fix.description, f"{_where(case)}: {rule.code}: a fix without a description"
-        assert bool(fix.edits) == (fix.safety is not Safety.ADVICE), (
-            f"{_where(case)}: {rule.code}: a {fix.safety} fix with {len(fix.edits)} edits"
+        assert fix.changes == (fix.safety is not Safety.ADVICE), (
+            f"{_where(case)}: {rule.code}: a {fix.safety} fix that changes {len(fix.edits)} places"
         )
         promised = {Safety.ADVICE: 0, Safety.UNSAFE: 1, Safety.SAFE: 2}
         assert promised[fix.safety] <= promised[rule.fix], (

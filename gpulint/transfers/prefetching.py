@@ -14,8 +14,10 @@ from gpulint.launch.gpu_counts import BATCH
 from gpulint.launch.hub_programs import hub_words
 from gpulint.launch.job_index import JobIndex
 from gpulint.launch.model_servers import model_of_image, served_model
+from gpulint.launch.transfer_commands import download_tool
 from gpulint.libraries.hub_ids import is_model_id
 from gpulint.query import query
+from gpulint.rule import Kind
 from gpulint.source import SourceText
 from gpulint.transfers.downloads import OFFLINE_VARIABLES, Download, Downloads
 
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
     from gpulint.project import Project
 
 _COPIES = frozenset({"cp", "rsync", "tar", "unzip", "mv", "ln", "scp", "pigz"})
+_INLINE = regex.compile(r"python[\d.]* -c ")
+"""A line of Python in a script that is named for fetching."""
 _FETCHES = regex.compile(
     r"(^|[_-])(download|downloads|downloader|fetch|prefetch|prepare|stage|cache)([_-]|$)", re.IGNORECASE
 )
@@ -48,7 +52,9 @@ class Prefetching:
 
     def of(self, download: Download) -> Place | None:
         """What makes the data available before the program runs, if anything is seen to do so."""
-        return self._separate_step(download) or self._launcher(download) or self._image(download)
+        return (
+            self._separate_step(download) or self._script(download) or self._launcher(download) or self._image(download)
+        )
 
     def is_offline(self, program: Path) -> bool:
         """Does a launcher switch the hub off for the program?"""
@@ -100,6 +106,30 @@ class Prefetching:
             if _FETCHES.search(path.stem):
                 table.setdefault(path.parent, []).append(path)
         return table
+
+    def _script(self, download: Download) -> Place | None:
+        """A shell script named for it, which holds no GPUs, that fetches the same."""
+        if len(download.what) < 4:
+            return None
+        name = re.compile(rf"(?<![\w./-]){re.escape(download.what)}(?![\w/-])")
+        return next((place for place, text in self._fetching_commands() if name.search(text)), None)
+
+    @query
+    def _fetching_commands(self) -> list[tuple[Place, str]]:
+        """Commands that download, in shell scripts that are named for it and hold no GPUs, with their words."""
+        found = list[tuple[Place, str]]()
+        for path in self._project.files:
+            if self._project.kind(path) is not Kind.SHELL or not _FETCHES.search(path.stem):
+                continue
+            document = self._project.document(path)
+            jobs = self._project.fact(JobIndex).jobs_in(path)
+            if document is None or any(job.gpus is not None and job.gpus.value for job in jobs):
+                continue
+            for command in (command for script in document.scripts for command in script.commands):
+                words = " ".join(word.text for word in command.argv)
+                if download_tool(self._project.models, command) or _INLINE.match(words):
+                    found.append((Place(path, command.span, "fetched here, before the job"), words))
+        return found
 
     def _launcher(self, download: Download) -> Place | None:
         """A launcher that copies an archive of that name before it starts the program."""

@@ -218,7 +218,9 @@ class Files:
 
     @lookup("exists")
     def exists(self, path: Path) -> bool:
-        """Is there anything of that name?"""
+        """Is there anything of that name, on disk or provided?"""
+        if self._provided.get(path):
+            return True
         self.disk_asked["exists"].add(path)
         return disk.exists(path) and self._is_inside(path)
 

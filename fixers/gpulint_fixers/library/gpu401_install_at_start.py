@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from dataclasses import replace
 from functools import lru_cache
 from itertools import pairwise
 
@@ -21,10 +22,15 @@ from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Kind
 from gpulint.source import Span
-from gpulint_fixers.entries import remove_entry
-from gpulint_fixers.statements import remove_lines
+from gpulint_fixers.declared_packages import move
+from gpulint_fixers.entries import remove_block, remove_entry
+from gpulint_fixers.images import NAME, Step, addition, built, find, new_dockerfile
+from gpulint_fixers.stages.pieces import is_directive
+from gpulint_fixers.stages.split import split
+from gpulint_fixers.statements import remove_lines, with_own_comment, without_gaps
 
-_NAME = "Dockerfile.gpulint"
+_ASKS = regex.compile(r"\b(apt|apt-get) install (?!(?:.*\s)?(?:-\w*y\w*|--yes|--assume-yes)\b)")
+"""Waits for an answer, which nobody gives when an image is built."""
 _SYSTEM = {
     "apt": "apt-get update && {} && rm -rf /var/lib/apt/lists/*",
     "apt-get": "apt-get update && {} && rm -rf /var/lib/apt/lists/*",
@@ -35,15 +41,18 @@ _PATHS = frozenset({"PATH", "PYTHONPATH", "PYTHONUSERBASE", "VIRTUAL_ENV", "COND
 _FILES = ("-r", "--requirement", "-c", "--constraint")
 _MAX_MOVED = 100
 _MAX_LINE = 5000
-_IMAGE = regex.compile(r"[\w.:/@-]+")
 
 
 def fix(finding: Finding, project: Project) -> Fix | Declined:
     """Move all the installs of the launcher that can be moved, so that one image serves it."""
     found, document = finding.payload, project.document(finding.path)
-    if not isinstance(found, Installed) or found.held is None or document is None:
+    if not isinstance(found, Installed) or document is None:
         return Declined("the packages are not installed by a command of the launcher")
+    if found.held is None:
+        return move(finding, project, document)
     job = found.held.job
+    if job.task.system == "slurm" and isinstance(staged := split(finding, project), Fix):
+        return staged
     if reason := _stays(_around(project, document, job), found.held, found.tool):
         return Declined(reason)
     return _moved(project, document, job)
@@ -66,17 +75,29 @@ def _moved(project: Project, document: Document, job: Job) -> Fix | Declined:
     moved = [(held, tool) for held, tool in own if not _stays(around, held, tool)]
     if len(moved) > _MAX_MOVED:
         return Declined(f"the launcher has {len(moved)} installs; more than {_MAX_MOVED} call for a custom image")
-    edits = [edit for held, _ in moved if (edit := _removal(document, held)) is not None]
-    text = _dockerfile(document, job, [_line(document, held, tool) for held, tool in moved])
-    path = document.path.with_name(_NAME)
-    if project.is_file(path):
-        return Declined(f"{path.name} exists already")
+    found = dict.fromkeys(edit for held, _ in moved if (edit := _whole_block(around, held) or _removed(document, held)))
+    edits = without_gaps(document.source, found)
+    steps = [_step(around, held, tool) for held, tool in moved]
+    target = built(project, job)
+    added = addition(target, steps) if target is not None else None
+    if target is not None and isinstance(added, Edit):
+        name = target.document.path.relative_to(project.root)
+        return Fix(
+            f"move {_count(len(moved))} to {name}, from which the image is built; the packages are missing until you "
+            "have built it again",
+            Safety.UNSAFE,
+            (*edits, added),
+        )
+    new = new_dockerfile(project, document, job, steps)
+    if new is None:
+        return Declined(f"{NAME} exists already")
+    path, text = new
     return Fix(
-        f"move {_count(len(moved))} to {_NAME}; build an image from it and start the job from that, as the packages "
-        "are missing otherwise",
+        f"move {_count(len(moved))} to {path.name}; build an image from it and start the job from that, as the "
+        "packages are missing otherwise",
         Safety.UNSAFE,
         tuple(edits),
-        (NewFile(path, text),),
+        () if project.exists(path) else (NewFile(path, text),),
     )
 
 
@@ -92,8 +113,6 @@ class _Around:
     document: Document
     uninstalls: bool
     chooses_environment: bool
-    moves: bool
-    """It changes its folder."""
 
 
 @lru_cache(maxsize=1)
@@ -106,12 +125,20 @@ def _around(project: Project, document: Document, job: Job) -> _Around:
         uninstalls=any("uninstall" in other[:4] for other in before),
         chooses_environment=bool(_PATHS & assigned)
         or any(_ENVIRONMENTS & {part.rpartition("/")[2] for part in other[:4]} for other in before),
-        moves=any(other[:1] in (("cd",), ("pushd",)) for other in before),
     )
 
 
 def _stays(around: _Around, held: GpuJobCommand, tool: str) -> str | None:
     """Why an install has to stay where it is; None if it can move."""
+    if reason := _refused(around, held, tool):
+        return reason
+    if _removal(around.document, held) is None and _whole_block(around, held) is None:
+        return "the install shares its line with another command, or is the only command of its block"
+    return None
+
+
+def _refused(around: _Around, held: GpuJobCommand, tool: str) -> str | None:
+    """Why an image could not do the install."""
     document = around.document
     command, words = held.command, words_of(held.command)
     if tool not in _TOOLS or "create" in words or "update" in words:
@@ -127,22 +154,16 @@ def _stays(around: _Around, held: GpuJobCommand, tool: str) -> str | None:
         return "the install runs through a launcher or in a separate container"
     if command.redirects or command.assignments or re.search(r"[$`{}]", text) or _split(text) != _written(held):
         return "the install depends on values that are only known in the job"
-    if local := _local(around, [*words]):
-        return local
-    if _removal(document, held) is None:
-        return "the install shares its line with another command, or is the only command of its block"
-    return None
+    return _local(around, held, [*words])
 
 
-def _local(around: _Around, words: list[str]) -> str | None:
+def _local(around: _Around, held: GpuJobCommand, words: list[str]) -> str | None:
     """Files of the job that the install reads; requirements beside the launcher can be copied into the image."""
     for at, word in enumerate(words[1:], 1):
         value = word
         if words[at - 1] in _FILES:
-            file = around.document.path.parent / value
-            beside = around.project.is_file(file) and ".." not in value and not value.startswith("/")
-            if not beside or around.moves:
-                return f"`{value}` was not found beside the launcher"
+            if find(around.project, held.job, around.document, held.command, value) is None:
+                return f"`{value}` was not found in the tree"
         elif (
             word in ("-e", "--editable") or value.startswith((".", "/", "~")) or value.endswith((".whl", ".gz", ".zip"))
         ):
@@ -168,6 +189,30 @@ def _written(held: GpuJobCommand) -> list[str]:
     return [word.text for word in held.command.argv]
 
 
+def _removed(document: Document, held: GpuJobCommand) -> Edit | None:
+    """The removal of an install together with the comments that are about it alone."""
+    edit, source = _removal(document, held), document.source
+    if edit is None:
+        return None
+    whole, first = with_own_comment(source, edit), held.command.span.line
+    lines = [*range(whole.span.line, first)]
+    is_head = whole.span.line <= 1 or (whole.span.line == 2 and source.line(1).startswith("#!"))
+    if lines and (is_head or any(is_directive(source.line(number).strip()) for number in lines)):
+        return replace(whole, span=replace(whole.span, line=first))
+    return whole
+
+
+def _own_comments(document: Document, held: GpuJobCommand) -> tuple[str, ...]:
+    """Those comments, for the Dockerfile."""
+    edit, source = _removed(document, held), document.source
+    if edit is None or edit.span.end_column != 1 or edit.span.column != 1:
+        return ()
+    span = held.command.span
+    above = [source.line(number).strip() for number in range(edit.span.line, span.line)]
+    behind = source.line(span.end_line)[span.end_column - 1 :].strip(" \t;")
+    return tuple(line for line in (*above, behind) if line.startswith("#"))
+
+
 def _removal(document: Document, held: GpuJobCommand) -> Edit | None:
     span, source, path = held.command.span, document.source, document.path
     if span.cell is not None or span.end_column > _MAX_LINE:
@@ -184,33 +229,48 @@ def _removal(document: Document, held: GpuJobCommand) -> Edit | None:
     return remove_lines(source, Place(path, span))
 
 
+def _whole_block(around: _Around, held: GpuJobCommand) -> Edit | None:
+    """Remove a set-up section of a job spec (``setup: |``) with its key, if all that it does is install."""
+    document, source, line = around.document, around.document.source, held.command.span.line
+    if document.kind is not Kind.JOBSPEC or (held.job.task.role != "init" and not _is_set_up(held)):
+        return None
+    return remove_block(document.path, source, line, _install_lines(around, held))
+
+
+def _is_set_up(held: GpuJobCommand) -> bool:
+    """Whether a script of the task other than its last one has the command."""
+    scripts = held.job.task.scripts
+    return len(scripts) > 1 and held.command.script in scripts[:-1]
+
+
+def _install_lines(around: _Around, held: GpuJobCommand) -> set[int]:
+    """Lines with installs of the same task that could move."""
+    found = set[int]()
+    for other, tool in _installs(around.project, around.document)[id(held.job.task)]:
+        span = other.command.span
+        if _refused(around, other, tool) is None:
+            found.update(range(span.line, span.end_line + 1))
+    return found
+
+
 def _has_company(document: Document, span: Span) -> bool:
     """Is there another line beside the command in its block of text?"""
     near = [document.source.line(span.line - 1), document.source.line(span.end_line + 1)]
     return any(line.strip() and len(line) - len(line.lstrip()) == span.column - 1 for line in near)
 
 
-def _line(document: Document, held: GpuJobCommand, tool: str) -> list[str]:
-    """The instructions that do the command's work in an image."""
-    text = re.sub(r"^sudo\s+(-\w+\s+)*", "", _text(document, held))
+def _step(around: _Around, held: GpuJobCommand, tool: str) -> Step:
+    """The command for an image's build."""
+    text = re.sub(r"^sudo\s+(-\w+\s+)*", "", _text(around.document, held))
     words = words_of(held.command)
-    files = [value for option, value in pairwise(words) if option in _FILES]
-    copies = [f"COPY {name} {name}" for name in files]
-    text = re.sub(r"\s--user\b", "", text)
-    return [*copies, f"RUN {_SYSTEM.get(tool, '{}').replace('{}', text)}"]
-
-
-def _dockerfile(document: Document, job: Job, lines: list[list[str]]) -> str:
-    image = job.task.image if job.task.image and _IMAGE.fullmatch(job.task.image) else None
-    head = [
-        f"# What {document.path.name} installed at every start while it held its GPUs. Build it in this folder,",
-        f"# and start the job from the image:  docker build -f {_NAME} -t NAME .",
-    ]
-    if image is None:
-        head.append("# Name an image with the CUDA and Python of the job:  --build-arg BASE_IMAGE=...")
-    base = f"ARG BASE_IMAGE={image}" if image is not None else "ARG BASE_IMAGE"
-    flat = dict.fromkeys(line for group in lines for line in group)
-    return "\n".join([*head, base, "FROM ${BASE_IMAGE}", *flat]) + "\n"
+    named = [value for option, value in pairwise(words) if option in _FILES]
+    files = [(name, find(around.project, held.job, around.document, held.command, name)) for name in named]
+    text = _ASKS.sub(lambda found: f"{found[0]}-y ", re.sub(r"\s--user\b", "", text))
+    return Step(
+        _SYSTEM.get(tool, "{}").replace("{}", text),
+        tuple((name, path) for name, path in files if path),
+        _own_comments(around.document, held),
+    )
 
 
 FIXER = Fixer("GPU401", fix)

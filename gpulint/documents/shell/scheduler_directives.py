@@ -42,15 +42,15 @@ def request(script: Script) -> ResourceRequest:
     for prefix, system in _SYSTEMS.items():
         directives = [item for item in script.directives if item.leading and item.prefix == prefix]
         if directives:
-            flags = [flag for item in directives for flag in _flags(script, item)]
-            return replace(_READERS[system](flags), system=system)
+            given = [flag for item in directives for flag in flags(script, item)]
+            return replace(_READERS[system](given), system=system)
     return ResourceRequest()
 
 
 _TOKEN = regex.compile(r"""(?:[^\s'"]|'[^']*'|"[^"]*")+""")
 
 
-def _flags(script: Script, directive: Directive) -> Iterator[Flag]:
+def flags(script: Script, directive: Directive) -> Iterator[Flag]:
     """Options of one line: ``--a=b``, ``--a b``, ``-a b`` and ``-ab``; a ``#`` word begins a comment."""
     tokens = list[tuple[str, int, int]]()
     for match in _TOKEN.finditer(directive.text):

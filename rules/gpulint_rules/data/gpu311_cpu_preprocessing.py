@@ -20,7 +20,9 @@ A profile shows that the loader keeps up: enough worker processes, small items, 
 epoch.
 
 Fix safety
-Advice: what can move to the GPU or to a step before the job depends on the transforms.
+Unsafe: ``Dataset.map`` gets ``num_proc``, as many processes as the launcher has cores for, or 4; each has its own
+memory, and the function has to work in another process. All else is advice: what can move to the GPU or to a step
+before the job depends on the transforms.
 
 References
 https://docs.nvidia.com/deeplearning/dali/user-guide/docs/
@@ -86,11 +88,6 @@ class Preprocessing:
 _FEW = regex.compile(r"^\w+\[:\d{1,3}\]$")
 _STAND_IN = regex.compile(r"fake|dummy|mock|synthetic", re.IGNORECASE)
 
-_PREPARES = regex.compile(
-    r"(prepare|preprocess|tokeni[sz]e)_?\w*|\w+_(prep|preprocess|preprocessing|prepare)", re.IGNORECASE
-)
-"""Names of programs of the tree that may do nothing but prepare data."""
-
 
 def check(document: Document, project: Project) -> Iterator[Finding]:
     if document.kind in LAUNCHERS:
@@ -111,7 +108,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
 
 def _steps(document: Document, project: Project) -> Iterator[Finding]:
     """Programs that a job has prepare data before the one that uses its GPUs."""
-    for step in preparation.steps(project, document, _PREPARES, preparation.FOREIGN):
+    for step in preparation.steps(project, document, preparation.PREPARES, preparation.FOREIGN):
         yield RULE.finding(
             document.path,
             step.span,
@@ -291,7 +288,7 @@ RULE = Rule(
     evidence=(Evidence("4.0% of 706 issues in 400 jobs with GPU utilization of 50% or less"),),
     check=check,
     cost=Cost("sample-work"),
-    fix=Safety.ADVICE,
+    fix=Safety.UNSAFE,
     bad="""\
 class Images(Dataset):
     def __getitem__(self, index):

@@ -15,7 +15,8 @@ When to ignore this rule
 A streaming library that prefetches and caches; data too large for any local disk; a read once at start.
 
 Fix safety
-Advice only: where a local copy fits is for the user to say.
+Unsafe: files that are opened with fsspec for every item are kept in a folder on the node, which needs space for all of
+them. All else has advice only: where a local copy fits is for the user to say.
 
 References
 https://docs.ray.io/en/latest/data/performance-tips.html
@@ -160,7 +161,7 @@ RULE = Rule(
     evidence=(Evidence("Remote Data Read is one of 15 categories in 706 issues of 400 jobs"),),
     check=check,
     cost=Cost("remote-read"),
-    fix=Safety.ADVICE,
+    fix=Safety.UNSAFE,
     bad="""\
 class Images(Dataset):
     def __getitem__(self, index):

@@ -25,7 +25,10 @@ The files are staged before the job and the call only finds them; the job may us
 download is seconds.
 
 Fix safety
-Advice only: where the files are to be kept is for the user to say.
+Unsafe: downloads by the commands of a Slurm job, and what its programs load from the Hugging Face hub by known
+identifiers, move to a new script without GPUs that runs before the job; a second new script submits both in order.
+Programs that no job of the tree starts get a script to run before them. Both have to see the same cache. All else
+has advice only: where the files are to be kept is for the user to say.
 
 References
 https://huggingface.co/docs/huggingface_hub/guides/cli
@@ -88,7 +91,13 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
 
 def _python(document: Document, module: ModuleIndex, project: Project, held: tuple[Place, ...]) -> Iterator[Finding]:
     """Downloads of a program, if it is one for GPUs or a job has asked for them (``held``) that starts it."""
-    offline = project.fact(Prefetching).is_offline(document.path)
+    for item in downloads_of(module, project, held):
+        yield _finding(document, module, item, *held)
+
+
+def downloads_of(module: ModuleIndex, project: Project, held: tuple[Place, ...] = ()) -> Iterator[Download]:
+    """Downloads of a module that it does by default, on a machine with GPUs, and that nothing has done before it."""
+    offline = project.fact(Prefetching).is_offline(module.path)
     for item in _distinct(project.fact(Downloads).in_module(module)):
         if (
             (offline and HUB in item.origin)
@@ -105,7 +114,7 @@ def _python(document: Document, module: ModuleIndex, project: Project, held: tup
         if not (held or project.fact(GpuPrograms).runs_on_gpu_at(module, item.node)):
             continue
         if not is_unused(project, module, item.node) and not requires_opt_in(project, module, item.node):
-            yield _finding(document, module, item, *held)
+            yield item
 
 
 def _is_asked_for(module: ModuleIndex, item: Download) -> bool:
@@ -301,7 +310,7 @@ RULE = Rule(
     evidence=(Evidence("External Data Usage is one of 15 categories in 706 issues of 400 jobs"),),
     check=check,
     cost=Cost("download"),
-    fix=Safety.ADVICE,
+    fix=Safety.UNSAFE,
     bad="""\
 model = AutoModel.from_pretrained("google/gemma-2b").cuda()
 trainer.train()

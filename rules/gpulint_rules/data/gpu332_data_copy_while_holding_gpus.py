@@ -17,7 +17,9 @@ A bundle of code or a single archive that takes seconds; a copy in the backgroun
 trains.
 
 Fix safety
-Advice only: the copy moves to a job without GPUs or to a data volume, and the two jobs have to be ordered.
+Unsafe: what runs before the program in a Slurm job moves to a new script beside it, which requests no GPUs, and a
+second new script submits both in order. Both jobs have to see the folders that are written. Steps on the node's own
+disk, in functions or behind commands that may make what they need stay, with the reason.
 
 References
 https://slurm.schedmd.com/sbatch.html#OPT_dependency
@@ -25,7 +27,6 @@ https://slurm.schedmd.com/sbatch.html#OPT_dependency
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from gpulint import regex
@@ -41,7 +42,6 @@ from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 
 _CODE = regex.compile(r"\.(py|sh|ya?ml|json|txt|toml|cfg|whl|deb)\b|/(code|src|scripts?|configs?)/?$")
-_BRINGS = regex.compile(r"(stage|download|unpack)_?\w*", re.IGNORECASE)
 
 
 def check(document: Document, project: Project) -> Iterator[Finding]:
@@ -95,7 +95,7 @@ def _trains_later(held: GpuJobCommand) -> bool:
 
 def _fetchers(document: Document, project: Project) -> Iterator[Finding]:
     """A program that only brings data onto the machine, started by the job before the one that uses the GPUs."""
-    for step in preparation.steps(project, document, _BRINGS):
+    for step in preparation.steps(project, document, preparation.BRINGS):
         yield RULE.finding(
             document.path,
             step.span,
@@ -117,7 +117,7 @@ RULE = Rule(
     evidence=(Evidence("Remote Data Read is one of 15 categories in 706 issues of 400 jobs"),),
     check=check,
     cost=Cost("data-copy"),
-    fix=Safety.ADVICE,
+    fix=Safety.UNSAFE,
     bad="""\
 #!/bin/bash
 #SBATCH --gres=gpu:8

@@ -14,7 +14,8 @@ When to ignore this rule
 Another program that is out of sight uses the GPU; the job tests whether the scheduler hands one out.
 
 Fix safety
-There is advice only: whether a queue without GPUs has the memory and the software is not to be seen here.
+Unsafe: the directives of a Slurm job that request GPUs are removed; its partition has to take jobs without them. Other
+systems have advice only: whether a queue without GPUs has the memory and the software is not to be seen here.
 
 References
 https://kubernetes.io/docs/tasks/manage-gpus/scheduling-gpus/
@@ -27,6 +28,7 @@ from collections.abc import Iterator
 
 from gpulint import regex
 from gpulint.finding import Finding, Place, Severity
+from gpulint.fix import Safety
 from gpulint.impact import Cost
 from gpulint.launch.idle_commands import session, stays_open
 from gpulint.launch.job import DeclaredCount, Job, JobCommand
@@ -169,6 +171,7 @@ RULE = Rule(
     evidence=(Evidence("Non-DL Job is one of the study's fifteen categories of low GPU utilization"),),
     check=check,
     cost=Cost("idle-gpus"),
+    fix=Safety.UNSAFE,
     bad="""\
 #SBATCH --gres=gpu:1
 python merge_csv.py  # imports pandas only

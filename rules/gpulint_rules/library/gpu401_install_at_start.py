@@ -18,8 +18,9 @@ A script that sets an environment up once, by hand; a one-off session; a small p
 run.
 
 Fix safety
-Unsafe: plain installs of pip, conda and system packages move from the launcher to a new ``Dockerfile.gpulint`` beside
-it; the job does not find the packages before you have built an image from it and started the job from that. Left in
+Unsafe: installs of a Slurm job move to a new script that runs before it without GPUs. Elsewhere, plain installs of pip,
+conda and system packages move to the Dockerfile from which the tree builds the job's image, or to a new
+``Dockerfile.gpulint`` beside the launcher; the job does not find the packages before you have built the image. Left in
 place, with advice, are installs under a condition, of the job's own code, into an environment that the script
 activates, or with values that only the job knows.
 

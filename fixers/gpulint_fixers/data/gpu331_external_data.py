@@ -1,0 +1,89 @@
+"""Move downloads into a stage before the job, or into a script to run before the program."""
+
+from __future__ import annotations
+
+from gpulint.finding import Finding
+from gpulint.fix import Declined, Fix, Fixer, NewFile, Safety
+from gpulint.launch.job import Job
+from gpulint.launch.job_index import JobIndex
+from gpulint.libraries.downloads import HUB
+from gpulint.programs.gpu_programs import GpuPrograms
+from gpulint.project import Project
+from gpulint.rule import Kind
+from gpulint.transfers.downloads import Downloads
+from gpulint.workspace.module_index import ModuleIndex
+from gpulint_fixers.stages.prefetch import Prefetch, line, of_module
+from gpulint_fixers.stages.split import split, split_for
+from gpulint_fixers.stages.writing import prefetch_script
+
+_SHARED = ("", "slurm")
+"""Systems whose jobs see the files of the machine that they are started from."""
+
+
+def fix(finding: Finding, project: Project) -> Fix | Declined:
+    document = project.document(finding.path)
+    if document is not None and document.kind is Kind.SHELL:
+        return split(finding, project)
+    module = project.module(document) if document is not None and document.kind is Kind.PYTHON else None
+    if module is None:
+        return Declined("only downloads of scripts and programs are moved so far")
+    item = next(
+        (one for one in project.fact(Downloads).in_module(module) if module.syntax.span(one.node) == finding.span), None
+    )
+    if item is None or line(project, module, item) is None:
+        named = item is not None and HUB in item.origin
+        return Declined(
+            "what is loaded could not be determined, or goes to a folder that only the node of the job sees"
+            if named
+            else "where the program looks for the file could not be determined"
+        )
+    return _before(project, module)
+
+
+def _before(project: Project, module: ModuleIndex) -> Fix | Declined:
+    """The downloads of a module that are known, in a step before the jobs that start it."""
+    found = of_module(project, module)
+    jobs = _jobs(project, module)
+    if "ray" in module.packages or (container := _container(project, module)) is not None:
+        return Declined(
+            "Ray starts it on other machines: name a volume or bucket with HF_HOME, and fill it before the job"
+            if "ray" in module.packages
+            else f"{container} puts it into an image, which has no cache: name a volume with HF_HOME, and fill that"
+        )
+    if other := next((job for job in jobs if job.task.system not in _SHARED), None):
+        return Declined(
+            f"{other.document.path.name} starts it on machines that keep no files: name a volume or bucket with HF_HOME"
+        )
+    batch = [job for job in jobs if job.task.system == "slurm" and job.task.scripts == job.document.scripts]
+    if len(batch) == 1 and isinstance(staged := split_for(project, batch[0], found), Fix):
+        return staged
+    return _script(project, module, found)
+
+
+def _container(project: Project, module: ModuleIndex) -> str | None:
+    """The Dockerfile beside a program, or beside its folder, from which an image with it is built."""
+    for folder in (module.path.parent, module.path.parent.parent):
+        if folder.is_relative_to(project.root) and folder != project.root and project.is_file(folder / "Dockerfile"):
+            return (folder / "Dockerfile").relative_to(project.root).as_posix()
+    return None
+
+
+def _jobs(project: Project, module: ModuleIndex) -> list[Job]:
+    index, users = project.fact(JobIndex), project.fact(GpuPrograms).users(module.path)
+    starts = [start for path in (module.path, *users) for start in index.launches_of(path)]
+    return list({id(start.job): start.job for start in starts}.values())
+
+
+def _script(project: Project, module: ModuleIndex, found: Prefetch) -> Fix | Declined:
+    path = module.path.with_name(f"prefetch_{module.path.stem}.sh")
+    if project.exists(path):
+        return Declined(f"{path.name} exists already")
+    return Fix(
+        f"write {path.name}, which fetches what {module.path.name} loads from the hub; run it before the program, with "
+        "HF_HOME on storage that both see",
+        Safety.UNSAFE,
+        files=(NewFile(path, prefetch_script(module.path.name, found.lines)),),
+    )
+
+
+FIXER = Fixer("GPU331", fix)

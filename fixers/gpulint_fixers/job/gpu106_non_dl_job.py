@@ -1,0 +1,57 @@
+"""Take the request for GPUs out of a Slurm job that cannot use any."""
+
+from __future__ import annotations
+
+import re
+
+from gpulint.documents.shell.scheduler_directives import Flag, flags
+from gpulint.finding import Finding
+from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
+from gpulint.project import Project
+from gpulint.rule import Kind
+from gpulint.source import Span
+
+_GPUS = frozenset(
+    "--gpus -G --gpus-per-node --gpus-per-task --gpus-per-socket --gpu-bind --gpu-freq --ntasks-per-gpu --cpus-per-gpu "
+    "--mem-per-gpu".split()
+)
+_SIZES = frozenset({"--ntasks-per-gpu", "--cpus-per-gpu", "--mem-per-gpu"})
+
+
+def fix(finding: Finding, project: Project) -> Fix | Declined:
+    """Remove the directives for GPUs, whole lines only."""
+    document = project.document(finding.path)
+    is_script = document is not None and document.kind is Kind.SHELL
+    if document is None or not is_script or not document.source.line(finding.span.line).startswith("#SBATCH"):
+        return Declined("whether the node pool or queue takes jobs without GPUs is not to be seen here")
+    (script,) = document.scripts
+    edits, partition = list[Edit](), ""
+    for item in script.directives:
+        given = list(flags(script, item)) if item.leading and item.prefix == "#SBATCH" else []
+        asked = [flag for flag in given if _asks(flag)]
+        partition = next((flag.value for flag in given if flag.name in ("--partition", "-p")), partition)
+        if any(flag.name in _SIZES for flag in asked):
+            return Declined("cores, memory or tasks of the job are counted by its GPUs")
+        if asked and len(asked) < len(given):
+            line = document.source.line(item.span.line)
+            edits += [Edit(document.path, _with_blank(line, flag.span), "") for flag in asked]
+        elif asked:
+            edits.append(Edit(document.path, Span(item.span.line, 1, item.span.line + 1, 1), ""))
+    if not edits:
+        return Declined("the request for GPUs has no line of its own")
+    where = f"; partition {partition!r} has to take jobs without them" if partition else ""
+    return Fix(f"request no GPUs{where}", Safety.UNSAFE, tuple(edits))
+
+
+def _asks(flag: Flag) -> bool:
+    """Whether an option requests GPUs and nothing else."""
+    return flag.name in _GPUS or (flag.name == "--gres" and re.fullmatch(r"gpu(:[\w.]+)*", flag.value) is not None)
+
+
+def _with_blank(line: str, span: Span) -> Span:
+    """The option with the blanks before it."""
+    before = line[: span.column - 1]
+    return Span(span.line, len(before.rstrip()) + 1, span.end_line, span.end_column)
+
+
+FIXER = Fixer("GPU106", fix)

@@ -1,0 +1,1 @@
+"""Moving what needs no GPU out of a job into a stage before it."""

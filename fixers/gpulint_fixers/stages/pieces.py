@@ -1,0 +1,106 @@
+"""A batch script as pieces: whole lines that hold one or more complete commands of its top level."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+
+from gpulint.documents import Document
+from gpulint.documents.shell import Block, Command, Script
+from gpulint.documents.shell.script import Assignment
+from gpulint.records import dataclass
+from gpulint.source import SourceText, Span
+
+
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """Lines ``first`` to ``last`` of a script, with the commands and assignments on them."""
+
+    source: SourceText
+    first: int
+    last: int
+    commands: tuple[Command, ...]
+    assignments: tuple[Assignment, ...]
+    functions: tuple[str, ...] = ()
+    """Names of the functions that it defines."""
+
+    @cached_property
+    def text(self) -> str:
+        """The lines, the last one with its line ending."""
+        lines = [self.source.line(number) for number in range(self.first, self.last + 1)]
+        return "\n".join(lines) + "\n"
+
+    @cached_property
+    def comments(self) -> str:
+        """The comment lines right above, unless they are the head of the file."""
+        lines = list[str]()
+        number = self.first - 1
+        while (line := self.source.line(number).strip()).startswith("#") and not is_directive(line):
+            lines.insert(0, self.source.line(number))
+            number -= 1
+        is_head = number == 0 or (number == 1 and self.source.line(1).startswith("#!"))
+        return "" if is_head else "".join(f"{line}\n" for line in lines)
+
+    @property
+    def start(self) -> int:
+        """The first line, comments right above included."""
+        return self.first - self.comments.count("\n")
+
+    def uses(self, name: str) -> bool:
+        """Whether the text expands a variable."""
+        return re.search(rf"\$\{{?[#!]?{re.escape(name)}\b", self.text) is not None
+
+
+def is_directive(line: str) -> bool:
+    """Whether a comment line is one that a shell, a scheduler or a tool reads."""
+    return re.match(r"#!|#(SBATCH|PBS|BSUB|\$)|#\s*shellcheck", line) is not None
+
+
+def pieces(document: Document) -> list[Piece] | None:
+    """The pieces of a script file in order; None if some line could not be attributed to one."""
+    (script,) = document.scripts
+    if script.problems or script.cut is not None or "\r" in document.source.text:
+        return None
+    source = document.source
+    merged = list[tuple[int, int]]()
+    for first, last in sorted(_regions(script, source)):
+        if merged and first <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], last))
+        else:
+            merged.append((first, last))
+    covered = {number for first, last in merged for number in range(first, last + 1)}
+    for number in range(1, len(source.line_starts) + 1):
+        line = source.line(number).strip()
+        if line and not line.startswith("#") and number not in covered:
+            return None
+    return [_piece(script, source, first, last) for first, last in merged]
+
+
+def _piece(script: Script, source: SourceText, first: int, last: int) -> Piece:
+    return Piece(
+        source,
+        first,
+        last,
+        tuple(command for command in script.commands if first <= command.span.line <= last),
+        tuple(item for item in script.assignments if first <= item.span.line <= last),
+        tuple(name for name, span in script.functions.items() if first <= span.line <= last),
+    )
+
+
+def _regions(script: Script, source: SourceText) -> Iterator[tuple[int, int]]:
+    """Lines that belong together, overlapping ones included."""
+    for command in script.commands:
+        yield _lines([command.span], command.blocks)
+        if command.heredoc is not None:
+            end = command.heredoc.owner_offset(len(command.heredoc.text))
+            yield command.span.line, max(command.span.end_line, source.position(end)[0])
+    for item in script.assignments:
+        yield _lines([item.span], item.blocks)
+    for span in script.functions.values():
+        yield span.line, span.end_line
+
+
+def _lines(spans: Iterable[Span], blocks: Iterable[Block]) -> tuple[int, int]:
+    known = [*spans, *(block.span for block in blocks)]
+    return min(span.line for span in known), max(span.end_line for span in known)

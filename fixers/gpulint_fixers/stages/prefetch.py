@@ -1,0 +1,173 @@
+"""What a program downloads from the Hugging Face hub, as commands that fetch it before the job."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shlex
+from pathlib import Path
+
+from gpulint_rules.data.gpu331_external_data import downloads_of
+
+from gpulint.launch.job import Job
+from gpulint.launch.local_copies import LOCAL
+from gpulint.libraries.downloads import HUB
+from gpulint.libraries.hub_ids import is_model_id
+from gpulint.programs.gpu_jobs import GpuJobs
+from gpulint.programs.gpu_programs import GpuPrograms
+from gpulint.project import Project
+from gpulint.records import dataclass
+from gpulint.rule import Kind
+from gpulint.semantic.path_conditions import conditions
+from gpulint.transfers.download import Download
+from gpulint.values.constants import Constants
+from gpulint.workspace.module_index import ModuleIndex
+
+_LOADS = ("from_pretrained", "load_dataset", "snapshot_download", "hf_hub_download", "pipeline")
+_TALKS = re.compile(r"push_to_hub|create_repo|upload_f|HfApi|\blogin\(|evaluate\.load|load_metric|load_checkpoint_and")
+"""Needs the hub while the program runs."""
+_OPTIONS = {"revision": "--revision", "cache_dir": "--cache-dir", "local_dir": "--local-dir"}
+"""Arguments of the library's calls that say what is fetched and where to, and the options of the tool for them."""
+_DATA_ARGUMENTS = ("path", "name", "data_dir", "data_files", "revision", "trust_remote_code", "cache_dir")
+"""What of ``load_dataset``'s arguments decides what is fetched; without ``split`` all splits are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prefetch:
+    """Commands that fetch what programs download, and whether that is all that they take from the hub."""
+
+    lines: tuple[str, ...] = ()
+    complete: bool = False
+
+
+def of_job(project: Project, job: Job) -> Prefetch:
+    """What the programs of a job download by identifiers that are known."""
+    lines, complete = list[str](), bool(job.programs)
+    for path in job.programs:
+        for module in _closure(project, path):
+            found = of_module(project, module)
+            lines += found.lines
+            complete = complete and found.complete
+    return Prefetch(tuple(dict.fromkeys(lines)), complete and bool(lines))
+
+
+def _closure(project: Project, path: Path) -> list[ModuleIndex]:
+    from gpulint.programs.import_closure import whole_program
+
+    module = project.module_at(path)
+    if module is None:
+        return []
+    whole = whole_program(project, module)
+    return list(whole.own) if whole is not None else [module]
+
+
+def reported(project: Project, module: ModuleIndex) -> list[Download]:
+    """The downloads of a module that the rule reports: what is done by default, on a machine with GPUs."""
+    held = None
+    if not project.fact(GpuPrograms).runs_on_gpu(module):
+        held = project.fact(GpuJobs).holding_part(module.path)
+        if held is None:
+            return []
+    return [*downloads_of(module, project, (held,) if held is not None else ())]
+
+
+def of_module(project: Project, module: ModuleIndex) -> Prefetch:
+    """What a module downloads by identifiers that are known."""
+    lines, known, ids = list[str](), set[ast.AST](), set[str]()
+    for item in reported(project, module):
+        made = line(project, module, item)
+        if made is not None:
+            lines.append(made)
+            known.add(item.node)
+            ids.add(item.what)
+    loads = [call for name in _LOADS for call in module.calls_by_name.get(name, [])]
+    complete = all(call in known or _names(project, module, call) & ids for call in loads) and not _TALKS.search(
+        module.syntax.source.text
+    )
+    return Prefetch(tuple(dict.fromkeys(lines)), complete)
+
+
+def _names(project: Project, module: ModuleIndex, call: ast.Call) -> set[object]:
+    """The identifier that a call loads, if it is certain (a tokenizer has that of its model)."""
+    keyword = (k.value for k in call.keywords if k.arg in ("pretrained_model_name_or_path", "model"))
+    first = next(iter((*call.args, *keyword)), None)
+    return {_value(project, module, first)} if first is not None else set()
+
+
+def line(project: Project, module: ModuleIndex, item: Download) -> str | None:
+    """The shell command that fetches what a call downloads; None if that could not be determined."""
+    if _is_alternative(module, item) or HUB not in item.origin or not item.what or re.search(r"[^\w./-]", item.what):
+        return None
+    if item.kind == "data":
+        return _data_set(project, module, item)
+    if item.kind != "weights" or not is_model_id(item.what, (), lambda path: False):
+        return None
+    options = ""
+    for name, option in _OPTIONS.items():
+        value = _constant(project, module, item.node, name)
+        if not isinstance(value, str | None) or _is_local(name, value):
+            return None
+        options += f" {option} {shlex.quote(value)}" if value else ""
+    return f"{_tool(project)} {item.what}{options}"
+
+
+def _is_alternative(module: ModuleIndex, item: Download) -> bool:
+    """Whether an option picks the download among others (``if name == "alpaca"``)."""
+    return any(
+        isinstance(test, ast.Compare)
+        and any(isinstance(part, ast.Constant) for part in test.comparators)
+        and isinstance(test.ops[0], ast.Eq | ast.In)
+        for test, holds in conditions(module, item.node)
+        if item.kind == "data"
+    )
+
+
+def _data_set(project: Project, module: ModuleIndex, item: Download) -> str | None:
+    """``load_dataset`` with the same configuration: in offline mode only what it has itself prepared is found."""
+    if not item.name.endswith("load_dataset") or any(k.arg is None for k in item.node.keywords):
+        return None
+    given = dict(zip(_DATA_ARGUMENTS, item.node.args, strict=False))
+    given |= {k.arg: k.value for k in item.node.keywords if k.arg in _DATA_ARGUMENTS}
+    shown = [repr(item.what)]
+    for name in _DATA_ARGUMENTS[1:]:
+        if name in given:
+            value = _value(project, module, given[name])
+            if not isinstance(value, str | bool | None) or _is_local(name, value):
+                return None
+            if value is not None:
+                shown.append(f"{name}={value!r}")
+    code = f"from datasets import load_dataset; load_dataset({', '.join(shown)})"
+    return None if '"' in code or "$" in code else f'python -c "{code}"'
+
+
+def _is_local(name: str, value: object) -> bool:
+    """Whether an argument names a folder that only the node of the job sees."""
+    return name in ("cache_dir", "local_dir") and isinstance(value, str) and LOCAL.search(value) is not None
+
+
+_UNKNOWN = object()
+
+
+def _constant(project: Project, module: ModuleIndex, call: ast.Call, name: str) -> object:
+    """The value of a keyword, None without it."""
+    if any(keyword.arg is None for keyword in call.keywords) and name in module.syntax.source.text:
+        return _UNKNOWN
+    found = next((keyword.value for keyword in call.keywords if keyword.arg == name), None)
+    return None if found is None else _value(project, module, found)
+
+
+def _value(project: Project, module: ModuleIndex, node: ast.expr) -> object:
+    values = project.fact(Constants).of(module, node)
+    distinct = {repr(value.value): value.value for value in values.values}
+    if not values.complete or len(distinct) != 1:
+        return _UNKNOWN
+    return next(iter(distinct.values()))
+
+
+def _tool(project: Project) -> str:
+    """The hub's command-line tool under the name that the tree uses."""
+    shells = (path for path in project.files if project.kind(path) is Kind.SHELL)
+    old = any(
+        b"huggingface" in project.word_index.of(path) and b"huggingface-cli" in project.data(path) for path in shells
+    )
+    return "huggingface-cli download" if old else "hf download"

@@ -1,0 +1,81 @@
+"""What a CPU stage before a Slurm job looks like: its directives, and the script that submits both."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+import shlex
+
+from gpulint.documents import Document
+from gpulint.documents.shell.scheduler_directives import flags
+
+_KEPT = {
+    "-A": "--account", "-p": "--partition", "-q": "--qos", "-t": "--time", "-D": "--chdir", "-M": "--clusters",
+}  # fmt: skip
+"""Options that the stage has as well, by their short names."""
+_ALSO = frozenset({"--mail-type", "--mail-user", "--reservation", "--export", "--wckey", "--workdir", "--get-user-env"})
+_FOR_PROGRAMS = frozenset({"--cpus-per-task", "--mem", "--mem-per-cpu"})
+_NAMED = {"-J": "--job-name", "-o": "--output", "-e": "--error"}
+_GPU_PARTITION = re.compile(r"gpu|cuda|[avhpl]\d{2,3}|rtx|mi\d{3}|dgx|nvidia|volta|ampere|hopper|accel", re.IGNORECASE)
+_CHOOSE = "# Name a partition for jobs without GPUs, if the site has one: some sites refuse them on this one."
+
+
+def refusal(document: Document) -> str | None:
+    """Why a Slurm job cannot get a stage before it."""
+    (script,) = document.scripts
+    for directive in script.directives:
+        if directive.leading and re.match(r"(hetjob|packjob)\b", directive.text.strip()):
+            return "it is a heterogeneous job"
+    if any("--dependency" in directive.text for directive in script.directives if directive.leading):
+        return "the job depends on another one already"
+    return None
+
+
+def header(document: Document, *, cpus: bool) -> list[str]:
+    """Directives of the stage: those of the job that say who pays and where, and one task without GPUs.
+
+    ``cpus`` keeps the number of cores, for programs that compute.
+    """
+    (script,) = document.scripts
+    directives = [item for item in script.directives if item.leading and item.prefix == "#SBATCH"]
+    given = [flag for item in directives for flag in flags(script, item)]
+    kept = {*_KEPT.values(), *_ALSO, *(_FOR_PROGRAMS if cpus else ())}
+    lines, name = list[str](), f"{document.path.stem}-prepare"
+    for flag in given:
+        long = {**_KEPT, **_NAMED, "-c": "--cpus-per-task"}.get(flag.name, flag.name)
+        if long == "--job-name":
+            name = f"{flag.value}-prepare"
+        elif long in ("--output", "--error"):
+            lines.append(_directive(long, _own_file(flag.value)))
+        elif long == "--partition" and _GPU_PARTITION.search(flag.value):
+            lines += [_CHOOSE, _directive(long, flag.value)]
+        elif long in kept and (long, flag.value) != ("--mem", "0"):
+            lines.append(_directive(long, flag.value))
+    return [_directive("--job-name", name), *lines, _directive("--nodes", "1"), _directive("--ntasks", "1")]
+
+
+def _directive(name: str, value: str) -> str:
+    quoted = value if re.fullmatch(r"[^\s'\"#]*", value) else '"' + value.replace('"', '\\"') + '"'
+    return f"#SBATCH {name}={quoted}" if value else f"#SBATCH {name}"
+
+
+def _own_file(path: str) -> str:
+    """A file of the stage's own beside the job's; a job's number makes it one already."""
+    if re.search(r"%[0-9]*[jJ]", path):
+        return path
+    folder, name = posixpath.split(re.sub(r"[_.-]?%[0-9]*[Aa]", "", path) or path)
+    return path if path == "/dev/null" else posixpath.join(folder, f"prepare-{name}")
+
+
+def submission(document: Document, stage: str) -> str:
+    """A script that submits the stage and then the job."""
+    job = shlex.quote(document.path.name)
+    return f"""\
+#!/bin/bash
+# Submits {stage}, and {document.path.name} to start once that has ended well.
+# Run it in the folder in which you ran `sbatch` before; arguments go to both jobs.
+set -euo pipefail
+here=$(cd "$(dirname "${{BASH_SOURCE[0]}}")" && pwd)
+id=$(sbatch --parsable "$here"/{shlex.quote(stage)} "$@")
+sbatch --dependency=afterok:"${{id%%;*}}" --kill-on-invalid-dep=yes "$here"/{job} "$@"
+"""

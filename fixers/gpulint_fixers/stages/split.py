@@ -1,0 +1,96 @@
+"""The fix that moves the steps of a batch script which need no GPU into a stage before it."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from gpulint.documents import Document
+from gpulint.finding import Finding
+from gpulint.fix import Declined, Fix, NewFile, Safety
+from gpulint.launch.job import Job
+from gpulint.launch.local_copies import stages
+from gpulint.programs import preparation
+from gpulint.programs.gpu_jobs import GpuJobs
+from gpulint.project import Project
+from gpulint.rule import Kind
+from gpulint.source import Span
+from gpulint_fixers.stages import slurm
+from gpulint_fixers.stages.plan import Plan, plan
+from gpulint_fixers.stages.prefetch import Prefetch, of_job
+from gpulint_fixers.stages.writing import Stage, can_fetch
+
+_OTHERS = "only Slurm's jobs and plain scripts are split so far"
+
+
+def split(finding: Finding, project: Project) -> Fix | Declined:
+    """The stage with the command that a finding is about, and with all else of its script that can move."""
+    document = project.document(finding.path)
+    if document is None or document.kind is not Kind.SHELL:
+        return Declined(_OTHERS)
+    job = holder(project, document)
+    if job is None:
+        return Declined("the command is in a script that other jobs call")
+    made = planned(project, document, job)
+    if isinstance(made, str):
+        return Declined(made)
+    if not made.has(finding.span):
+        return Declined(made.reasons.get(finding.span, "it runs in a function, or after the program"))
+    return _fix(project, document, job)
+
+
+def holder(project: Project, document: Document) -> Job | None:
+    """The job that a script is itself, if it holds GPUs."""
+    held = project.fact(GpuJobs).held_in(document.path)
+    return next((job for job, _ in held if job.document is document and job.task.scripts == document.scripts), None)
+
+
+@lru_cache(maxsize=1)
+def planned(project: Project, document: Document, job: Job) -> Plan | str:
+    """What of a script can move, or why nothing can."""
+    if job.task.system not in ("slurm", ""):
+        return _OTHERS
+    if reason := slurm.refusal(document):
+        return reason
+    if document.path.stem.endswith("_prepare"):
+        return "it is a stage before another job already"
+    steps: set[Span] = {
+        step.command
+        for names, foreign in ((preparation.PREPARES, preparation.FOREIGN), (preparation.BRINGS, None))
+        for step in preparation.steps(project, document, names, foreign)
+    }
+    steps.update(command.span for command, _ in stages(project.models, job))
+    return plan(document, project.models, frozenset(steps))
+
+
+def split_for(project: Project, job: Job, wanted: Prefetch) -> Fix | Declined:
+    """The stage that fetches what a program of the job downloads."""
+    made = planned(project, job.document, job)
+    if isinstance(made, str):
+        return Declined(made)
+    missing = set(wanted.lines) - set(_stage(project, job.document, job, made).fetch.lines)
+    return (
+        Declined("the job runs it in a container or with a cache of its own")
+        if missing
+        else _fix(project, job.document, job)
+    )
+
+
+def _stage(project: Project, document: Document, job: Job, made: Plan) -> Stage:
+    is_job = job.task.system == "slurm"
+    fetch = of_job(project, job) if is_job and can_fetch(document, made) else Prefetch()
+    return Stage(document, made, fetch, is_job=is_job)
+
+
+@lru_cache(maxsize=1)
+def _fix(project: Project, document: Document, job: Job) -> Fix | Declined:
+    """The fix that all steps of a script share."""
+    made = planned(project, document, job)
+    assert isinstance(made, Plan)
+    stage = _stage(project, document, job, made)
+    texts = {stage.name: stage.text()}
+    if stage.submit:
+        texts[stage.submit] = slurm.submission(document, stage.name)
+    if taken := next((name for name in texts if project.exists(document.path.with_name(name))), None):
+        return Declined(f"{taken} exists already")
+    files = tuple(NewFile(document.path.with_name(name), text) for name, text in texts.items())
+    return Fix(stage.description(), Safety.UNSAFE, tuple(stage.edits()), files)

@@ -1,0 +1,138 @@
+"""The text of a stage before a job, and the edits that take its steps out of the job."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gpulint.documents import Document
+from gpulint.fix import Edit
+from gpulint.launch.local_copies import LOCAL
+from gpulint.records import dataclass
+from gpulint.source import Span
+from gpulint_fixers.stages import slurm
+from gpulint_fixers.stages.kinds import CONTAINERS, repeats
+from gpulint_fixers.stages.pieces import Piece
+from gpulint_fixers.stages.plan import Plan
+from gpulint_fixers.stages.prefetch import Prefetch
+from gpulint_fixers.statements import without_gaps
+
+_CACHES = frozenset(
+    "HF_HOME HF_HUB_CACHE HUGGINGFACE_HUB_CACHE TRANSFORMERS_CACHE HF_DATASETS_CACHE XDG_CACHE_HOME".split()
+)
+_CACHE = 'export HF_HOME="${HF_HOME:-$HOME/.cache/huggingface}"'
+
+
+def can_fetch(document: Document, made: Plan) -> bool:
+    """Whether a step before the job could fill the hub's cache that the job's program reads."""
+    program = made.program
+    if program is None or any(word in program.text for word in (*CONTAINERS, "--container-")):
+        return False
+    (script,) = document.scripts
+    caches = [item for item in script.assignments if item.name in _CACHES and item.value is not None]
+    return not any(LOCAL.search(script.expand(item.value) or item.value.raw) for item in caches if item.value)
+
+
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """What runs before a script: pieces of it, and downloads of its programs."""
+
+    document: Document
+    plan: Plan
+    fetch: Prefetch
+    is_job: bool
+
+    @property
+    def name(self) -> str:
+        """The stage's file."""
+        return f"{self.document.path.stem}_prepare{self.document.path.suffix or '.sh'}"
+
+    @property
+    def submit(self) -> str:
+        """The file that submits both, if they are jobs."""
+        return f"{self.document.path.stem}_submit.sh" if self.is_job else ""
+
+    def description(self) -> str:
+        """What the fix does."""
+        count = len(self.plan.moved) + len(self.fetch.lines)
+        what = "the step" if count == 1 else f"{count} steps"
+        how = (
+            f"a job without GPUs; submit both with {self.submit}" if self.submit else "which needs no GPU; run it first"
+        )
+        return f"move {what} before the program to {self.name}, {how}; both must see the folders that are written"
+
+    def text(self) -> str:
+        """The script."""
+        first, moved = self.document.source.line(1), self.plan.moved
+        computes = any("python" in piece.text or "SLURM_CPUS_PER_TASK" in piece.text for piece in moved)
+        where = "in a job that holds none" if self.is_job else "to run where none is held"
+        lines = [
+            first if first.startswith("#!") else "#!/bin/bash",
+            f"# What {self.document.path.name} does before its program uses a GPU, {where}.",
+            "# It assumes that the folders and environments that it writes are on storage that both see.",
+            *(slurm.header(self.document, cpus=computes) if self.is_job else ()),
+            "",
+        ]
+        return "\n".join(lines).rstrip("\n") + "\n\n" + self._body().strip("\n") + "\n"
+
+    def _body(self) -> str:
+        context = dict.fromkeys([*self.plan.context, *(self.plan.before if self.fetch.lines else ())])
+        stops = not any(repeats(piece.text) for piece in self.plan.moved) and not any(
+            command.name == "set" for piece in context for command in piece.commands
+        )
+        guard = "set -e  # the job starts only if all of this succeeds\n" if stops else ""
+        text = ""
+        for piece in sorted([*context, *self.plan.moved], key=lambda piece: piece.first):
+            if guard and piece in self.plan.moved:
+                text, guard = f"{text}\n{guard}{_shown(piece)}", ""
+                continue
+            text += f"\n{_shown(piece)}" if _gap(piece) else _shown(piece)
+        if self.fetch.lines:
+            lines = [*self._cache(), *self.fetch.lines]
+            text += f"\n{guard}" + "".join(f"{line}\n" for line in lines)
+        return text
+
+    def _cache(self) -> list[str]:
+        """Says where the hub's cache is, if the script does not."""
+        (script,) = self.document.scripts
+        return [] if any(item.name in _CACHES for item in script.assignments) else [_CACHE]
+
+    def edits(self) -> list[Edit]:
+        """Edits that take the pieces out, and put a note in the place of the first one."""
+        moved, path = self.plan.moved, self.document.path
+        first = moved[0].start if moved else self.plan.program.start if self.plan.program is not None else 1
+        removals = [Edit(path, Span(piece.start, 1, piece.last + 1, 1), "") for piece in moved]
+        note = Edit(path, Span(first, 1, first, 1), self._note())
+        return [note, *removals[:1], *without_gaps(self.document.source, removals)[1:]]
+
+    def _note(self) -> str:
+        if not self.is_job:
+            return f"# Run {self.name} first, where no GPU is held: it prepares the data.\n"
+        lines = [f"# {self.name} has prepared this job; {self.submit} submits both."]
+        if self.fetch.lines:
+            lines += self._cache()
+        if self.fetch.complete:
+            lines.append("export HF_HUB_OFFLINE=1  # all that the program loads has been fetched")
+        return "".join(f"{line}\n" for line in lines)
+
+
+def _shown(piece: Piece) -> str:
+    return piece.comments + piece.text
+
+
+def _gap(piece: Piece) -> bool:
+    """Whether an empty line stands above."""
+    return not piece.source.line(piece.start - 1).strip()
+
+
+def prefetch_script(name: str, lines: Iterable[str]) -> str:
+    """A script of its own for downloads of a program that no job of the tree starts."""
+    return "\n".join(
+        [
+            "#!/bin/bash",
+            f"# What {name} downloads from the Hugging Face hub: run this once, where no GPU is held.",
+            "# It assumes that HF_HOME (~/.cache/huggingface if it is not set) is on storage that the program sees.",
+            "set -e",
+            *lines,
+            "",
+        ]
+    )

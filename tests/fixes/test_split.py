@@ -1,0 +1,62 @@
+"""Which steps of a batch script stay in the job, and why."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from gpulint.cli import main
+
+STAYS = {
+    "DATA=$SLURM_TMPDIR/set\naws s3 sync s3://bucket/set $DATA": "`SLURM_TMPDIR`",
+    "aws s3 sync s3://bucket/set /tmp/set": "`/tmp/set` is on the node",
+    "cd $TMPDIR\naws s3 sync s3://bucket/set set": "is on the node",
+    "DATA=set-$(date +%s)\naws s3 sync s3://bucket/set $DATA": "another value in every run",
+    "./list > shards.txt\naws s3 sync s3://bucket/set set": "`list` runs before it",
+    "aws s3 sync s3://bucket/set$SLURM_ARRAY_TASK_ID set": "`SLURM_ARRAY_TASK_ID`",
+    "srun --ntasks=4 aws s3 sync s3://bucket/set set": "`srun` with tasks",
+    "singularity exec image.sif aws s3 sync s3://bucket/set set": "in a container",
+    "cd set && aws s3 sync s3://bucket/set .": "the folder or the environment",
+    "fetch() {\n  aws s3 sync s3://bucket/set set\n}\nfetch": "in a function",
+    "#SBATCH --dependency=singleton\naws s3 sync s3://bucket/set set": "depends on another one",
+    "#SBATCH hetjob\n#SBATCH --ntasks=2\naws s3 sync s3://bucket/set set": "heterogeneous",
+}
+
+
+def _fix(folder: Path, script: str) -> None:
+    (folder / "train.py").write_text("import torch\n\ntorch.nn.Linear(2, 2).cuda()\n")
+    (folder / "train.sbatch").write_text(f"#!/bin/bash\n#SBATCH --gres=gpu:4\n{script}\nsrun python train.py\n")
+    arguments = ["--isolated", "--unsafe-fixes", "--select", "GPU332", "--output-format", "json"]
+    assert main(["fix", *arguments, str(folder)]) in (0, 1)
+
+
+@pytest.mark.parametrize("script", STAYS)
+def test_what_another_job_could_not_do_stays_with_the_reason(
+    script: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    _fix(tmp_path, script)
+    (one,) = json.loads(capfd.readouterr().out)
+    assert (one["state"], STAYS[script] in one["reason"]) == ("declined", True), one["reason"]
+
+
+def test_a_script_of_the_user_is_not_overwritten(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "train_submit.sh").write_text("mine\n")
+    _fix(tmp_path, "aws s3 sync s3://bucket/set set")
+    (one,) = json.loads(capfd.readouterr().out)
+    assert (one["state"], one["reason"]) == ("declined", "train_submit.sh exists already")
+
+
+def test_without_apply_nothing_is_written_and_with_it_all_three(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    _fix(tmp_path, "aws s3 sync s3://bucket/set set")
+    assert {path.name for path in tmp_path.iterdir()} == {"train.py", "train.sbatch"}
+    capfd.readouterr()
+    arguments = ["--isolated", "--unsafe-fixes", "--select", "GPU332", "--apply", "--allow-dirty"]
+    assert main(["fix", *arguments, str(tmp_path)]) == 0
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "train.py", "train.sbatch", "train_prepare.sbatch", "train_submit.sh",
+    }  # fmt: skip
+    assert main(["scan", "--isolated", "--select", "ALL", "--impact", "low", str(tmp_path)]) == 0
