@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,7 +10,7 @@ from gpulint_audit.errors import AuditError, Problems
 from gpulint_audit.parameters import Parameters
 from gpulint_audit.tables import Tables
 from gpulint_audit.totals import Prices, grouped, heat_map, totals
-from gpulint_audit.verdicts import Verdict, verdicts
+from gpulint_audit.verdicts import Doubles, Verdict, verdicts
 
 
 @dataclass
@@ -57,26 +56,24 @@ def audit(
     """Answer all definitions for all jobs. Raises AuditError if there is nothing to say."""
     if not tables.jobs:
         raise AuditError(f"no jobs in {', '.join(tables.sources) or 'the source'}")
-    answers = engine.answer(connection, tables, parameters)
-    _report_samples(answers, tables, problems, parameters)
-    found = verdicts(answers, parameters)
+    prepared = engine.prepare(connection, tables, parameters)
+    found, doubles = verdicts(tables.jobs, prepared.answers(parameters), parameters)
+    _report_samples(prepared.orphans, doubles, tables, problems, parameters)
     if not found:
         raise AuditError("no job lived in this period; check --since and --until")
     if pseudonym_key is not None:
         hide = pseudonyms.Pseudonyms(pseudonym_key)
         found = [replace(verdict, job=hide.job(verdict.job)) for verdict in found]
-    return Audit(found, parameters, prices, problems, tables.sources, answers.samples)
+    return Audit(found, parameters, prices, problems, tables.sources, prepared.count)
 
 
-def _report_samples(answers: engine.Answers, tables: Tables, problems: Problems, parameters: Parameters) -> None:
+def _report_samples(orphans: int, doubles: Doubles, tables: Tables, problems: Problems, parameters: Parameters) -> None:
     bounded = parameters.since > float("-inf") or parameters.until < float("inf")
-    if answers.orphans and not bounded:
-        problems.notes.append(f"{_samples(answers.orphans)} of jobs that are not in the table of jobs are left out")
-    rows: Sequence[dict[str, Any]] = [row for series in answers.series.values() for row in series.values()]
-    double = sum(row.get("duplicates") or 0 for row in rows)
+    if orphans and not bounded:
+        problems.notes.append(f"{_samples(orphans)} of jobs that are not in the table of jobs are left out")
+    double, conflicts = doubles.count, doubles.conflicts
     if not double:
         return
-    conflicts = sum(row.get("conflicts") or 0 for row in rows)
     first = tables.first_duplicate()
     text = f"{first + ': ' if first else ''}{_samples(double)} of a GPU at a time that has one already"
     if conflicts:

@@ -6,8 +6,8 @@ from typing import Any
 
 import ibis
 
+from gpulint_audit.answers import Row
 from gpulint_audit.cells import cells
-from gpulint_audit.engine import Row
 from gpulint_audit.parameters import Parameters
 from gpulint_audit.tables import SERIES
 from gpulint_audit.verdicts import Verdict

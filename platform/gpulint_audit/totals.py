@@ -126,7 +126,7 @@ def heat_map(found: Iterable[Verdict]) -> dict[str, dict[str, tuple[float, float
 def _unused_gpu_time(found: Sequence[Verdict]) -> dict[str, dict[str, float | None]]:
     """CloudBrain-I, Table V: idle slots of GPUs that are used at some time, and GPUs that are never used, as shares of
     the seen GPU time: of jobs of the kind, and of all. Time is counted in seconds of GPUs or MIG instances."""
-    everything = sum(_seen(verdict) for verdict in found)
+    everything = sum(verdict.gpu_seen_s for verdict in found)
     kinds = {
         "debugging": [verdict for verdict in found if verdict.debugging],
         "other": [verdict for verdict in found if not verdict.debugging],
@@ -134,7 +134,7 @@ def _unused_gpu_time(found: Sequence[Verdict]) -> dict[str, dict[str, float | No
     }
     rows: dict[str, dict[str, float | None]] = {}
     for kind, members in kinds.items():
-        own = sum(_seen(verdict) for verdict in members)
+        own = sum(verdict.gpu_seen_s for verdict in members)
         known = [v.facts["idle_slot_seconds_of_used_gpus"] for v in members]
         slots = sum(value for value in known if value is not None) if any(v is not None for v in known) else None
         never = sum(verdict.facts["never_used_seconds"] or 0.0 for verdict in members)
@@ -145,10 +145,6 @@ def _unused_gpu_time(found: Sequence[Verdict]) -> dict[str, dict[str, float | No
             for whole, base in (("own", own), ("all", everything))
         }
     return rows
-
-
-def _seen(verdict: Verdict) -> float:
-    return float(sum(row["seen_s"] for row in verdict.series.values()))
 
 
 def _unused_by_gpus(found: Sequence[Verdict]) -> dict[str, dict[str, float | None]]:
@@ -166,7 +162,7 @@ def _unused_by_gpus(found: Sequence[Verdict]) -> dict[str, dict[str, float | Non
 def _stable_phases(found: Sequence[Verdict]) -> dict[str, float] | None:
     """CloudBrain-I, Table III: share of the seen GPU time in stable phases."""
     known = [verdict for verdict in found if verdict.facts["stable_phases"] is not None]
-    base = sum(_seen(verdict) for verdict in known)
+    base = sum(verdict.gpu_seen_s for verdict in known)
     if not base:
         return None
     names = known[0].facts["stable_phases"]

@@ -64,9 +64,7 @@ def job(audit: Audit, verdict: Verdict) -> dict[str, Any]:
         "lost_gpu_hours": sum(verdict.losses.values()) / HOUR,
         "wasted_cost": None if price is None else verdict.wasted_s / HOUR * price,
         "causes": {cause: lost / HOUR for cause, lost in sorted(verdict.losses.items(), key=lambda item: -item[1])},
-        "gpu_utilization": {
-            (f"{node}:{gpu}" if node else gpu): row["utilization"] for (node, gpu), row in verdict.series.items()
-        },
+        "gpu_utilization": verdict.gpu_utilization,
     }  # fmt: skip
 
 
