@@ -74,7 +74,12 @@ def _add_output_options(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
     add("--output-format", choices=_FORMATS, help="default: text, or by the suffix of --output-file")
     add("-o", "--output-file", type=Path, metavar="FILE", help="write to a file")
-    add("--by", default="user,queue", metavar="LIST", help="user, queue, gpus, week, kind, state (default: user,queue)")
+    add(
+        "--by",
+        default="user,queue",
+        metavar="LIST",
+        help="user, queue, gpus, gpu_type, week, kind, state, debugging (default: user,queue)",
+    )
     add("--price", type=float, metavar="AMOUNT", help="of one GPU-hour")
     add("--currency", default="", metavar="NAME", help="of the price")
     add("--carbon", type=float, metavar="KG", help="kg CO2 of one kWh")

@@ -89,7 +89,7 @@ def totals(found: Sequence[Verdict], parameters: Parameters, prices: Prices) -> 
 
 
 def grouped(found: Sequence[Verdict], by: str, prices: Prices) -> list[dict[str, Any]]:
-    """The same sums by user, queue, gpus, kind, state or week (of the start, ISO 8601), most wasted first."""
+    """The same sums by user, queue, gpus, kind, state, gpu_type or week (of the start, ISO 8601), most wasted first."""
     groups: dict[Any, list[Verdict]] = defaultdict(list)
     for verdict in found:
         groups[key_of(verdict, by)].append(verdict)
@@ -109,7 +109,7 @@ def key_of(verdict: Verdict, by: str) -> Any:
     return getattr(verdict.job, by)
 
 
-BY = ("user", "queue", "gpus", "week", "kind", "state", "debugging")
+BY = ("user", "queue", "gpus", "week", "kind", "state", "gpu_type", "debugging")
 
 
 def heat_map(found: Iterable[Verdict]) -> dict[str, dict[str, tuple[float, float]]]:
