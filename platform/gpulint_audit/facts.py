@@ -21,7 +21,7 @@ def facts(series: Series, of_job: Row, columns: set[str], parameters: Parameters
     found |= _variation(series, parameters)
     found |= _memory(series, parameters)
     found |= _patterns(series, found, parameters)
-    found |= _hardware(series, of_job, columns)
+    found |= _hardware(series, of_job)
     return found
 
 
@@ -159,19 +159,18 @@ def _patterns(series: Series, known: Row, parameters: Parameters) -> dict[str, A
     return {"patterns": patterns, "sudden_drops": drops, **recurring}
 
 
-def _hardware(series: Series, of_job: Row, columns: set[str]) -> dict[str, Any]:
-    """Energy; GPU-seconds with slower clocks by reason; the errors that the driver reported."""
-    throttled = None
-    if "throttle_reasons" in columns and series:
-        throttled = {
-            reason: sum(row.get(f"throttled_{reason}_s") or 0.0 for row in series.values()) for reason in REASONS
-        }
+def _hardware(series: Series, of_job: Row) -> dict[str, Any]:
+    """Energy; GPU-seconds with lower clocks by reason; the errors that the driver reported."""
+    names = {reason: f"throttled_{reason}_s" for reason in REASONS}
+    known = any(name in row for row in series.values() for name in names.values())
+    errors = of_job.get("xid_errors")
+    lowered = {reason: sum(row.get(name) or 0.0 for row in series.values()) for reason, name in names.items()}
     return {
         "energy_kwh": _kwh(of_job.get("energy_j")),
         "idle_energy_kwh": _kwh(of_job.get("idle_energy_j")),
-        "throttled_seconds": throttled,
-        "xid_errors": sorted(of_job.get("xid_errors", [])) if "xid" in columns else None,
-    }
+        "throttled_seconds": lowered if known else None,
+        "xid_errors": None if errors is None else sorted(number for number in errors if number > 0),
+    }  # fmt: skip
 
 
 def _kwh(joules: float | None) -> float | None:

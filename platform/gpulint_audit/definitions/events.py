@@ -13,16 +13,18 @@ https://docs.nvidia.com/deploy/nvml-api/group__nvmlClocksEventReasons.html"""
 
 
 def throttled(cells: Any) -> Any:
-    """Seconds with lower clocks by reason, as columns throttled_power_s, ... Per series."""
-    reasons = cells.throttle_reasons.fill_null(0.0).cast("int64")
+    """Seconds with lower clocks by reason, as columns throttled_power_s, ... Per series that says."""
+    known = cells.filter(cells.throttle_reasons.notnull())
+    reasons = known.throttle_reasons.cast("int64")
     found = {
-        f"throttled_{reason}_s": cells.seconds.sum(where=(reasons & bits) != 0).fill_null(0.0)
+        f"throttled_{reason}_s": known.seconds.sum(where=(reasons & bits) != 0).fill_null(0.0)
         for reason, bits in REASONS.items()
     }
-    return cells.group_by(SERIES).aggregate(**found)
+    return known.group_by(SERIES).aggregate(**found)
 
 
 def errors(cells: Any) -> Any:
-    """The XIDs that GPUs report while they run a job; DCGM reports the last one until the next. Per job and XID."""
-    known = cells.filter((cells.xid > 0).fill_null(False))
+    """The XIDs that GPUs report while they run a job, 0 for none; DCGM repeats the last one until the next. Per job and
+    XID."""
+    known = cells.filter(cells.xid.notnull())
     return known.select("job_id", xid=known.xid.cast("int64")).distinct()
