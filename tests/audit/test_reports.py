@@ -131,7 +131,12 @@ def test_findings_stand_beside_the_waste_that_they_explain(folder: Path, audit: 
     _, answer, _ = audit(folder, "--code", EXAMPLE)
     (joined,) = answer["code"]
     assert joined["agrees"] is True
-    assert [finding["code"] for finding in joined["explained"]["never_used"]] == ["GPU413"]
+    (finding,) = joined["explained"]["never_used"]
+    assert (finding["code"], finding["impact"]["level"], finding["impact"]["gpu_share"]) == (
+        "GPU413",
+        "high",
+        [0.5, 0.5],
+    )
     jobs = (folder / "jobs.csv").read_text()
     (folder / "jobs.csv").write_text(jobs.replace("python train.py", "bash run.sh"))
     (folder / "code.csv").write_text(f"match,path\n*/ann/*,{EXAMPLE.parent / 'repaired'}\n")
@@ -140,6 +145,24 @@ def test_findings_stand_beside_the_waste_that_they_explain(folder: Path, audit: 
     (folder / "code.csv").write_text("match,path\nsomething,.\n")
     (joined,) = audit(folder, "--code", folder / "code.csv")[1]["code"]
     assert (joined["agrees"], joined["note"]) == (None, "no checkout of its code is known: see --code")
+
+
+def test_an_estimate_stands_beside_what_was_measured(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = " ".join(_text(capsys, folder, "--code", EXAMPLE).split())
+    assert "high impact: 50% of the job's GPU time" in out
+    assert "the estimate fits the measured 50.0%" in out
+    # The second GPU is busy after all, and the first is not for most of the time.
+    rows = [f"{1000 + 15 * i},a,{gpu},{0.5 if i < 6 or gpu else 0},0\n" for i in range(40) for gpu in (0, 1)]
+    (folder / "samples.csv").write_text("timestamp,job,gpu,gpu_utilization,gpu_memory_bytes\n" + "".join(rows))
+    out = " ".join(_text(capsys, folder, "--code", EXAMPLE).split())
+    assert "the code and the series do not agree" in out
+
+
+def test_reports_beside_a_baseline_are_about_the_later_period(folder: Path) -> None:
+    period = ["--since", "1000", "--until", "1400", "--baseline", "1400", "1600"]
+    assert main(["audit", str(folder), *period, "-o", str(folder / "audit.html")]) == 0
+    page = (folder / "audit.html").read_text(encoding="utf-8")
+    assert page.count('class="used"') == 2 * 27, "the samples of the first 400 s"
 
 
 def test_code_is_never_run(folder: Path, audit: Audit) -> None:
