@@ -120,7 +120,12 @@ def mismatched(u_of: dict[Any, float], pieces: dict[Any, list[dict[str, Any]]]) 
                 each.append(sum(v * s for v, s in known) / sum(s for _, s in known))
         return sum(each) / len(each) if each else None
 
-    resources = [sum(u_of.values()) / len(u_of), mean("c"), mean("m", "total")]
+    resources = [
+        sum(u_of.values()) / len(u_of),
+        mean("c"),
+        mean("m", "total"),
+        mean("memory_bytes", "memory_total_bytes"),
+    ]
     known = [value for value in resources if value is not None]
     return None if len(known) < 2 else max(known) > 0.8 and min(known) < 0.2
 

@@ -6,12 +6,6 @@ import csv
 import html.parser
 import io
 import json
-import shutil
-import signal
-import subprocess
-import sys
-import time
-import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -170,74 +164,3 @@ def test_code_is_never_run(folder: Path, audit: Audit) -> None:
     (folder / "code" / "train.py").write_text(f"open({str(folder / 'ran')!r}, 'w')\n")
     audit(folder, "--code", folder / "code")
     assert not (folder / "ran").exists()
-
-
-def _get(url: str) -> str:
-    with urllib.request.urlopen(url, timeout=5) as answer:
-        text: str = answer.read().decode()
-    return text
-
-
-def _await(condition: Callable[[], bool]) -> bool:
-    for _ in range(600):
-        if condition():
-            return True
-        time.sleep(0.1)
-    return False
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="needs signals")
-@pytest.mark.skipif(shutil.which("prometheus") is None, reason="Prometheus is not installed")
-def test_prometheus_alerts_on_the_exporters_verdicts(tmp_path: Path, folder: Path) -> None:
-    now = int(time.time())
-    (folder / "jobs.csv").write_text(f'{JOBS}"odd ""name""\\x",ann,q1,{now - 8000},{now - 7200},,2,train,RUNNING,,\n')
-    rows = [
-        f'{now - 7200 + 60 * i},"odd ""name""\\x",{gpu},{0.8 if i < 10 and gpu == 0 else 0},0\n'
-        for i in range(118)
-        for gpu in (0, 1)
-    ]
-    (folder / "samples.csv").write_text("timestamp,job,gpu,gpu_utilization,gpu_memory_bytes\n" + "".join(rows))
-    command = [sys.executable, "-m", "gpulint", "audit", "watch", str(folder), "--listen", "127.0.0.1:0", "--every", "1",
-               "--write-rules", str(tmp_path / "rules")]  # fmt: skip
-    watch = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    assert watch.stderr is not None
-    prometheus = None
-    try:
-        line = next(line for line in watch.stderr if line.startswith("serving"))
-        address = line.split("http://")[1].split("/")[0]
-        assert _await(lambda: "gpulint_job_never_used_gpus{" in _get(f"http://{address}/metrics"))
-        subprocess.run(
-            ["promtool", "check", "rules", tmp_path / "rules" / "alerts.yml"], check=True, capture_output=True
-        )
-        subprocess.run(["promtool", "check", "metrics"], input=_get(f"http://{address}/metrics"), text=True, check=True)
-        (tmp_path / "prometheus.yml").write_text(
-            "global: {scrape_interval: 1s, evaluation_interval: 1s}\nrule_files: [rules/alerts.yml]\n"
-            f"scrape_configs: [{{job_name: audit, static_configs: [{{targets: ['{address}']}}]}}]\n"
-        )
-        port = int(address.split(":")[1]) + 1
-        with (tmp_path / "log").open("wb") as log:
-            prometheus = subprocess.Popen(
-                ["prometheus", "--config.file=prometheus.yml", f"--web.listen-address=127.0.0.1:{port}"],
-                cwd=tmp_path, stdout=log, stderr=log,
-            )  # fmt: skip
-
-        def firing() -> bool:
-            try:
-                alerts = json.loads(_get(f"http://127.0.0.1:{port}/api/v1/alerts"))["data"]["alerts"]
-            except OSError:
-                return False
-            names = {
-                alert["labels"]["alertname"] for alert in alerts if alert["labels"].get("job_name") == 'odd "name"\\x'
-            }
-            return names >= {"GpuHeldIdleAfterActivity", "GpuNeverUsed"}
-
-        assert _await(firing), (tmp_path / "log").read_text()[-2000:]
-    finally:
-        if prometheus is not None:
-            prometheus.terminate()
-            prometheus.wait(30)
-        watch.send_signal(signal.SIGTERM)
-        assert watch.wait(60) == 0
-        watch.stderr.close()
-    dashboard = json.loads((tmp_path / "rules" / "dashboard.json").read_text())
-    assert dashboard["title"] == "GPU audit"
