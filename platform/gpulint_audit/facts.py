@@ -50,11 +50,20 @@ def _usage(series: Series, of_job: Row) -> dict[str, Any]:
         "max_utilization": _most(series, "max_utilization"),
         **{f"{kind}_{name}": (_mean if kind == "mean" else _most)(series, f"{kind}_{name}")
            for name in _SPREAD for kind in ("mean", "max")},
+        "samples": sum(row["samples"] for row in series.values()),
+        "zero_samples": sum(row["zero_samples"] for row in series.values()),
+        "sample_mean_utilization": _of_samples(series),
         "imbalance": max(each) - min(each) if len(each) > 1 else None,
         "rank_imbalance": of_job.get("rank_imbalance"),
         **_extremes(series),
         "sample_interval_seconds": _most(series, "interval_s"),
     }  # fmt: skip
+
+
+def _of_samples(series: Series) -> float | None:
+    """The mean of all samples, however much time each stands for, as some studies have it."""
+    count = sum(row["samples"] for row in series.values())
+    return sum(row["sampled"] for row in series.values()) / count if count else None
 
 
 def _extremes(series: Series) -> dict[str, str | None]:

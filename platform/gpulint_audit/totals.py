@@ -70,6 +70,7 @@ def totals(found: Sequence[Verdict], parameters: Parameters, prices: Prices) -> 
             name: _mean(verdict.facts[name] for verdict in seen)
             for name in _MEANS
         },
+        "of_samples": _of_samples(seen),
         "low_jobs": _share(seen, lambda verdict: verdict.facts["low"]),
         "low_gpu_and_memory_jobs": _share(seen, _low_gpu_and_memory),
         "jobs_at_most_20_gpu_and_memory": _share(seen, _at_most_20_gpu_and_memory),
@@ -86,6 +87,17 @@ def totals(found: Sequence[Verdict], parameters: Parameters, prices: Prices) -> 
         "seconds": _spread([verdict.seconds for verdict in found]),
         "queue_seconds": _spread([verdict.facts["queue_seconds"] for verdict in found]),
     }  # fmt: skip
+
+
+def _of_samples(found: Sequence[Verdict]) -> dict[str, float] | None:
+    """Mean utilization of all samples, and the share of them with 0: what studies publish that do not weigh samples by
+    time."""
+    count = sum(verdict.facts["samples"] for verdict in found)
+    if not count:
+        return None
+    total = sum(v.facts["sample_mean_utilization"] * v.facts["samples"] for v in found if v.facts["samples"])
+    zeros = sum(verdict.facts["zero_samples"] for verdict in found)
+    return {"samples": count, "mean_utilization": total / count, "zero": zeros / count}
 
 
 def grouped(found: Sequence[Verdict], by: str, prices: Prices) -> list[dict[str, Any]]:

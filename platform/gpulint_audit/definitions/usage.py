@@ -21,7 +21,9 @@ def usage(cells: Any) -> Any:
     averages and maxima of what else there is. Per series, with the seconds that were seen."""
     seconds, used = cells.seconds, cells.gpu_utilization
     found = {
-        "samples": cells.count(),
+        "samples": used.count(),
+        "zero_samples": (used <= EPSILON).cast("int64").sum().fill_null(0),
+        "sampled": used.sum().fill_null(0.0),
         "seen_s": seconds.sum(where=used.notnull()).fill_null(0.0),
         "used_s": (used * seconds).sum().fill_null(0.0),
         "utilization": (used * seconds).sum() / seconds.sum(where=used.notnull()),
