@@ -101,11 +101,14 @@ def _of_samples(found: Sequence[Verdict]) -> dict[str, float] | None:
 
 
 def grouped(found: Sequence[Verdict], by: str, prices: Prices) -> list[dict[str, Any]]:
-    """The same sums by user, queue, gpus, kind, state, gpu_type or week (of the start, ISO 8601), most wasted first."""
+    """The same sums by user, queue, gpus, kind, state, gpu_type or week (of the start, ISO 8601), most wasted first,
+    weeks in their order."""
     groups: dict[Any, list[Verdict]] = defaultdict(list)
     for verdict in found:
         groups[key_of(verdict, by)].append(verdict)
     rows = [{by: key, **waste(members, prices)} for key, members in groups.items()]
+    if by == "week":
+        return sorted(rows, key=lambda row: str(row[by]))
     return sorted(rows, key=lambda row: (-row["wasted_gpu_hours"], str(row[by])))
 
 

@@ -12,9 +12,11 @@ from gpulint_audit.reporting.svg import bars, heat_map, histogram
 from gpulint_audit.reporting.text import definitions, headline, mostly
 from gpulint_audit.reporting.words import CAUSES, hours, percent
 from gpulint_audit.timelines import timelines
+from gpulint_audit.totals import BY
 
 MOST_JOBS = 50
 _MOST_ROWS = 20
+_WORDS = ("", "job", "mostly", *(name for name in BY if name != "gpus"))
 
 
 def render(audit: Audit, by: list[str], connection: Any) -> str:
@@ -122,6 +124,11 @@ def _notes(audit: Audit) -> str:
 
 
 def _table(head: list[str], body: list[list[object]]) -> str:
-    first = "".join(f"<th>{text(name)}</th>" for name in head)
-    rows = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in body)
+    """A table; ``_WORDS`` names the columns that hold no figures."""
+    kinds = [' class="words"' if name in _WORDS else ' class="number"' for name in head]
+    first = "".join(f"<th{kind}>{text(name)}</th>" for kind, name in zip(kinds, head, strict=True))
+    rows = "".join(
+        "<tr>" + "".join(f"<td{kind}>{cell}</td>" for kind, cell in zip(kinds, row, strict=True)) + "</tr>"
+        for row in body
+    )
     return f"<div class='wide'><table><thead><tr>{first}</tr></thead><tbody>{rows}</tbody></table></div>"

@@ -32,7 +32,7 @@ def section(audit: Audit, verdict: Verdict, lines: dict[tuple[str, str], list[di
         ("GPUs", f"{verdict.gpus:g}, never used: {facts['never_used_gpus']}, unknown: {facts['unknown_gpus']}"),
         ("U", percent(facts["mean_utilization"])),
         *_ranks(facts),
-        ("SM activity", percent(facts["mean_sm_activity"])),
+        *((("SM activity", percent(facts["mean_sm_activity"])),) if facts["mean_sm_activity"] is not None else ()),
         ("seen", percent(verdict.coverage)),
         ("idle at start, end", f"{seconds(facts['idle_at_start_seconds'])}, {seconds(facts['idle_at_end_seconds'])}"),
         ("idle slots", f"{facts['idle_slots'] if facts['idle_slots'] is not None else '?'},"

@@ -51,9 +51,9 @@ def headline(audit: Audit) -> list[str]:
     if totals["wasted_cost"] is not None:
         wasted += f", worth {money(totals['wasted_cost'], totals['currency'])}"
     if totals["idle_energy_kwh"] is not None:
-        wasted += f", {totals['idle_energy_kwh']:.1f} kWh"
+        wasted += f", {hours(totals['idle_energy_kwh'])} kWh"
     if totals["idle_kg_co2"] is not None:
-        wasted += f", {totals['idle_kg_co2']:.1f} kg CO2"
+        wasted += f", {hours(totals['idle_kg_co2'])} kg CO2"
     lines.append(f"GPU utilization {percent(totals['utilization'])}; {wasted}")
     return lines
 
@@ -132,6 +132,8 @@ def mostly(verdict: Verdict) -> str:
     facts = verdict.facts
     if cause == "never_used":
         known = verdict.gpus - facts["unknown_gpus"]
+        if known == 1:
+            return "its GPU is never used"
         return f"{facts['never_used_gpus']} of {known:g} GPUs never used"
     if cause in ("idle_at_end", "idle_at_start"):
         return f"{CAUSES[cause]} for {seconds(facts[f'{cause}_seconds'])}"
