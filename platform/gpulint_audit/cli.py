@@ -189,7 +189,7 @@ def moment(args: argparse.Namespace, text: str | None, default: float) -> float:
     try:
         return times.seconds(text, times.zone(args.timezone or "UTC"))
     except ValueError as error:
-        raise AuditError(str(error)) from error
+        raise AuditError(f"{error}, nor a length of time before now such as 7d or 12h") from error
 
 
 def _format(args: argparse.Namespace) -> str:

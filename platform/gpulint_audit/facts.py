@@ -139,6 +139,8 @@ def _memory(series: Series, parameters: Parameters) -> dict[str, Any]:
     return {
         "stable_phases": {name: sum(row.get(name) or 0.0 for row in series.values()) for name in names}
         if capacity else None,
+        "stable_phases_of_seconds": sum(row.get("gpu_memory_seen_s") or 0.0 for row in series.values())
+        if capacity else None,
         "memory_phases": max((row.get("levels") or 0 for row in series.values()), default=0) if held else None,
         "memory_gap_bytes": max((row.get("memory_gap_bytes") or 0.0 for row in series.values()), default=0.0)
         if held else None,

@@ -175,9 +175,9 @@ def _unused_by_gpus(found: Sequence[Verdict]) -> dict[str, dict[str, float | Non
 
 
 def _stable_phases(found: Sequence[Verdict]) -> dict[str, float] | None:
-    """CloudBrain-I, Table III: share of the seen GPU time in stable phases."""
+    """CloudBrain-I, Table III: share of the GPU time with known memory in stable phases."""
     known = [verdict for verdict in found if verdict.facts["stable_phases"] is not None]
-    base = sum(verdict.gpu_seen_s for verdict in known)
+    base = sum(verdict.facts["stable_phases_of_seconds"] for verdict in known)
     if not base:
         return None
     names = known[0].facts["stable_phases"]

@@ -160,6 +160,37 @@ def test_reports_beside_a_baseline_are_about_the_later_period(folder: Path) -> N
     assert 'class="used" x="0.0" y="8.0" width="720.0"' in page
 
 
+def test_weeks_are_in_their_order_and_numbers_of_gpus_whole(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    day = 86400
+    jobs = [f"j{week},ann,q,,{week * 7 * day},{week * 7 * day + 60 * (week + 1)},2,train,,,\n" for week in range(8)]
+    (folder / "jobs.csv").write_text(JOBS + "".join(jobs))
+    rows = [f"{week * 7 * day + at},j{week},0,0,0\n" for week in range(8) for at in range(0, 60 * (week + 1), 15)]
+    (folder / "samples.csv").write_text("timestamp,job,gpu,gpu_utilization,gpu_memory_bytes\n" + "".join(rows))
+    out = _text(capsys, folder, "--by", "week,gpus")
+    shown = [line.split()[0] for line in out.splitlines() if line.startswith("19")]
+    assert shown == ["1970-W04", "1970-W05", "1970-W06", "1970-W07", "1970-W08"]
+    assert "\n2        8" in out
+
+
+def test_phases_are_shares_of_the_time_with_known_memory(folder: Path, audit: Audit) -> None:
+    rows = [f"{1000 + 15 * i},a,{gpu},{'' if i < 10 else 0.5},0,16e9\n" for i in range(40) for gpu in (0, 1)]
+    head = "timestamp,job,gpu,gpu_utilization,gpu_memory_bytes,gpu_memory_total_bytes\n"
+    (folder / "samples.csv").write_text(head + "".join(rows))
+    _, answer, _ = audit(folder)
+    assert answer["totals"]["stable_phases"]["t60_m8"] == 1.0
+
+
+def test_pseudonyms_hide_names_in_notes_and_paths(tmp_path: Path, audit: Audit) -> None:
+    folder = tmp_path / "ann"
+    folder.mkdir()
+    (folder / "jobs.csv").write_text(f"{JOBS}ann-1,ann,q,940,1000,1600,1,train,,,\nann-2,ann,q,,900,800,1,,,,\n")
+    (folder / "samples.csv").write_text("timestamp,job,gpu,gpu_utilization\n1000,ann-1,0,0.5\n1015,ann-1,0,0\n")
+    code, answer, error = audit(folder, "--pseudonyms")
+    assert code == 1
+    assert "ann" not in json.dumps({name: answer[name] for name in ("problems", "sources", "jobs", "notes")})
+    assert "ann" not in error
+
+
 def test_code_is_never_run(folder: Path, audit: Audit) -> None:
     (folder / "code").mkdir()
     (folder / "code" / "train.py").write_text(f"open({str(folder / 'ran')!r}, 'w')\n")

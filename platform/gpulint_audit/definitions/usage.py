@@ -43,6 +43,7 @@ def usage(cells: Any) -> Any:
         total, held = f"{name}_total_bytes", f"{name}_bytes"
         if total in cells.columns and held in cells.columns:
             share = cells[held] / cells[total].nullif(0.0)
+            found[f"{name}_seen_s"] = seconds.sum(where=share.notnull())
             found[f"mean_{name}"] = (share * seconds).sum() / seconds.sum(where=share.notnull())
             found[f"max_{name}"] = share.max()
     if "gpu_fraction" in cells.columns:

@@ -9,7 +9,7 @@ from typing import Any
 from gpulint_audit.audit import Audit
 from gpulint_audit.reporting.jobpage import section, text, time_of
 from gpulint_audit.reporting.svg import bars, heat_map, histogram
-from gpulint_audit.reporting.text import definitions, headline, mostly
+from gpulint_audit.reporting.text import definitions, first_rows, group_name, headline, mostly
 from gpulint_audit.reporting.words import CAUSES, hours, percent
 from gpulint_audit.timelines import timelines
 from gpulint_audit.totals import BY
@@ -80,9 +80,9 @@ def _distributions(audit: Audit) -> str:
 def _ranking(audit: Audit, by: str) -> str:
     rows = audit.groups(by)
     body = [
-        [text(row[by] if row[by] != "" else "-"), row["jobs"], hours(row["gpu_hours"]), percent(row["coverage"]),
+        [text(group_name(row[by])), row["jobs"], hours(row["gpu_hours"]), percent(row["coverage"]),
          percent(row["utilization"]), hours(row["wasted_gpu_hours"])]
-        for row in rows[:_MOST_ROWS]
+        for row in first_rows(rows, by, _MOST_ROWS)
     ]  # fmt: skip
     more = f"<p>and {len(rows) - _MOST_ROWS} more</p>" if len(rows) > _MOST_ROWS else ""
     head = [by, "jobs", "GPU-hours", "seen", "utilization", "wasted GPU-hours"]
