@@ -20,7 +20,7 @@ def bars(rows: Sequence[tuple[str, float, str]]) -> str:
     most = max(value for _, value, _ in rows) or 1.0
     parts = [
         f'<span>{_text(label)}</span><span class="line"><i style="width:{value / most * 100:.1f}%"></i>'
-        f"<b>{_text(shown)}</b></span>"
+        f"<span>{_text(shown)}</span></span>"
         for label, value, shown in rows
     ]
     return f'<div class="bars">{"".join(parts)}</div>'
