@@ -2,8 +2,9 @@
 
     python benchmarks/audit_planted.py [--jobs 1500] [--seed 7]
 
-The oracle is tests/audit/oracle.py. The rule on means is that of job_defense_shield's alerts as documented: GPUs whose
-mean utilization is 0, and jobs whose mean utilization is below 15%.
+The oracle is tests/audit/oracle.py. The rules on means are those of two alerts of job_defense_shield
+(PrincetonUniversity/job_defense_shield), by job rather than by user: zero_util_gpu_hours, for GPUs whose mean
+utilization is 0, and low_gpu_util, for a mean of at most 25%, the threshold of its documentation.
 """
 
 from __future__ import annotations
@@ -23,43 +24,48 @@ from gpulint.cli import main as gpulint
 from tests.audit.comparing import compare
 from tests.audit.planted import Maker, plant, write
 
-_LOW_MEAN = 0.15
+_LOW_MEAN = 0.25
 _LONG_S = 300.0
 """Shortest idle time that counts here as waste to report."""
 
 
-def means(maker: Maker) -> dict[str, bool]:
-    """Jobs that a rule on means of samples reports."""
-    found = {}
+def means(maker: Maker) -> dict[str, dict[str, bool]]:
+    """Jobs that each rule on means of samples reports."""
+    found: dict[str, dict[str, bool]] = {"zero": {}, "low": {}}
     for job in maker.jobs:
         by_gpu: dict[str, list[float]] = {}
         for row in maker.samples[job["job"]]:
             if row["gpu_utilization"] is not None:
                 by_gpu.setdefault(f"{row.get('node')}:{row['gpu']}", []).append(row["gpu_utilization"])
         each = [sum(values) / len(values) for values in by_gpu.values()]
-        found[job["job"]] = bool(each) and (min(each) == 0 or sum(each) / len(each) < _LOW_MEAN)
+        found["zero"][job["job"]] = bool(each) and min(each) == 0
+        found["low"][job["job"]] = bool(each) and sum(each) / len(each) <= _LOW_MEAN
     return found
 
 
-def beside(maker: Maker, answer: dict[str, Any]) -> list[tuple[str, int, int]]:
-    """By kind of waste: jobs that the audit reports, and those of them that the rule on means reports, too."""
-    flagged = means(maker)
+def beside(answer: dict[str, Any], rules: dict[str, dict[str, bool]]) -> list[tuple[str, int, int, int]]:
+    """By kind of waste: jobs that the audit reports, and those of them that the rules on means report, too."""
+    used = [job for job in answer["jobs"] if job["never_used_gpus"] == 0]
     kinds = {
-        "GPUs never used": lambda job: bool(job["never_used_gpus"]),
-        f"idle at the end for {_LONG_S:g} s": lambda job: (
-            not job["never_used_gpus"] and (job["idle_at_end_seconds"] or 0) >= _LONG_S
-        ),
-        f"idle at the start for {_LONG_S:g} s": lambda job: (
-            not job["never_used_gpus"] and (job["idle_at_start_seconds"] or 0) >= _LONG_S
-        ),
-        "idle slots": lambda job: not job["never_used_gpus"] and bool(job["idle_slots"]),
-        "fluctuating": lambda job: bool(job["fluctuating"]),
-    }
-    rows = []
-    for name, test in kinds.items():
-        ours = [job["job"] for job in answer["jobs"] if test(job)]
-        rows.append((name, len(ours), sum(flagged[job] for job in ours)))
-    return rows
+        "GPUs never used": [job for job in answer["jobs"] if job["never_used_gpus"]],
+        f"idle at the end for {_LONG_S:g} s": [job for job in used if job["idle_at_end_seconds"] >= _LONG_S],
+        f"idle at the start for {_LONG_S:g} s": [job for job in used if job["idle_at_start_seconds"] >= _LONG_S],
+        "idle slots": [job for job in used if job["idle_slots"]],
+        "idle for a time": [job for job in used if job["patterns"] and job["patterns"]["idle_for_a_time"]],
+        "sudden drops": [job for job in used if job["patterns"] and job["patterns"]["sudden_drops"]],
+        "ranks 50 points apart at a time": [job for job in used if (job["rank_imbalance"] or 0) >= 0.5],
+        "fluctuating": [job for job in used if job["fluctuating"]],
+        "low (U of at most 50%)": [job for job in used if job["low"]],
+        "none of these": [
+            job for job in used
+            if not job["low"] and not job["fluctuating"] and not job["idle_slots_utilization_only"]
+            and (job["rank_imbalance"] or 0) < 0.5 and not (job["patterns"] or {}).get("sudden_drops")
+        ],
+    }  # fmt: skip
+    return [
+        (name, len(found), *(sum(flagged[job["job"]] for job in found) for flagged in rules.values()))
+        for name, found in kinds.items()
+    ]
 
 
 def main() -> None:
@@ -79,8 +85,9 @@ def main() -> None:
     for name, score in scores.items():
         print(f"{name:25} F1 {score:.4f}")
     print(*wrong[:20], sep="\n")
-    for name, ours, theirs in beside(maker, answer):
-        print(f"{name:30} audit {ours:5}   rule on means {theirs:5}")
+    print(f"{'':34} audit  zero   low")
+    for name, ours, zero, low in beside(answer, means(maker)):
+        print(f"{name:34} {ours:5} {zero:5} {low:5}")
 
 
 if __name__ == "__main__":

@@ -5,7 +5,8 @@
 FOLDER has the traces' files in folders of their own: philly/philly.csv (siasosp23/artifacts); openb/*.csv,
 dlrm/disaggregated_DLRM_trace.csv and gentd/pod_gpu_duty_cycle_anon.csv (alibaba/clusterdata); helios/<vc>/
 (HeliosArtifact);
-muri/<policy>/job.csv (Rivendile/Muri). The mappings ship with gpulint. Prints trace, statistic and value as CSV.
+muri/<policy>/job.csv (Rivendile/Muri); lambda/pytorch/ with *_monitor.csv and the logs beside them
+(lambdal/deeplearning-benchmark). The mappings ship with gpulint. Prints trace, statistic and value as CSV.
 """
 
 from __future__ import annotations
@@ -14,18 +15,22 @@ import contextlib
 import csv
 import io
 import json
+import re
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
 from gpulint.cli import main as gpulint
 
 
-def audit(folder: Path, mapping: str, *options: str) -> dict[str, Any]:
+def audit(folder: Path, mapping: str | None, *options: str) -> dict[str, Any]:
     """The JSON of one audit."""
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
-        gpulint(["audit", str(folder), "--mapping", mapping, "--output-format", "json", *options])
+        gpulint(
+            ["audit", str(folder), *(["--mapping", mapping] if mapping else []), "--output-format", "json", *options]
+        )
     answer: dict[str, Any] = json.loads(out.getvalue())
     return answer
 
@@ -75,15 +80,13 @@ def dlrm(folder: Path) -> list[tuple[str, float]]:
 def gentd(folder: Path) -> list[tuple[str, float]]:
     found = audit(folder, "alibaba-gentd26")
     jobs = found["jobs"]
-    with (folder / "pod_gpu_duty_cycle_anon.csv").open(encoding="utf-8") as file:
-        values = [float(row["value"]) for row in csv.DictReader(file)]
     return [
         ("samples", found["samples"]),
         ("pods", len(jobs)),
         ("mean GPU duty % (by time, U of all GPU time)", 100 * found["totals"]["utilization"]),
-        ("mean GPU duty % (of samples)", sum(values) / len(values)),
+        ("mean GPU duty % (of samples)", 100 * found["totals"]["of_samples"]["mean_utilization"]),
         ("share of zero samples (by time)", found["totals"]["wasted_gpu_hours"] / found["totals"]["seen_gpu_hours"]),
-        ("share of zero samples (of samples)", sum(value == 0 for value in values) / len(values)),
+        ("share of zero samples (of samples)", found["totals"]["of_samples"]["zero"]),
         ("pods never used", sum(bool(job["never_used_gpus"]) for job in jobs)),
         ("coverage", found["totals"]["coverage"]),
     ]
@@ -108,7 +111,38 @@ def muri(folder: Path) -> list[tuple[str, float]]:
     return rows
 
 
-TRACES = {"philly": philly, "openb": openb, "dlrm": dlrm, "gentd": gentd, "helios": helios, "muri": muri}
+def lambda_monitor(folder: Path) -> list[tuple[str, float]]:
+    """Logs of nvidia-smi without times: a job for each, with a sample a second. A GPU is seen while at least half of
+    the most memory is held."""
+    files = sorted(folder.rglob("*_monitor.csv"))
+    line = re.compile(r"\s*\d+\s*,\s*(\d+) %\s*,\s*(\d+) MiB\s*")
+    with tempfile.TemporaryDirectory() as name, (Path(name) / "samples.csv").open("w", encoding="utf-8") as out:
+        out.write("timestamp,job,gpu,gpu_utilization,gpu_memory_bytes\n")
+        for number, path in enumerate(files):
+            found = [line.fullmatch(text) for text in path.read_text(errors="replace").splitlines()]
+            rows = [(match[1], int(match[2]) * 2**20) for match in found if match is not None]
+            most = max((held for _, held in rows), default=0)
+            for at, (used, held) in enumerate(rows):
+                out.write(f"{at},{number},0,{used if held >= most / 2 else ''},{held}\n")
+        out.close()
+        jobs = audit(Path(name), None, "--percent", "gpu_utilization")["jobs"]
+    usable = [
+        files[int(job["job"])]
+        for job in jobs
+        if job["seconds"] >= 20 and job["max_gpu_memory_bytes"] > 1e9 and job["mean_utilization"] > 0.05
+    ]
+    usable = [path for path in usable if path.with_name(path.name.replace("_monitor.csv", ".txt")).exists()]
+    return [
+        ("monitor files", len(files)),
+        ("parsed", sum(job["seconds"] >= 5 for job in jobs)),
+        ("usable", len(usable)),
+        ("machines in usable", len({path.parent.parent for path in usable})),
+        ("tasks in usable", len({path.parent.name for path in usable})),
+    ]
+
+
+TRACES = {"philly": philly, "openb": openb, "dlrm": dlrm, "gentd": gentd, "helios": helios, "muri": muri,
+          "lambda": lambda_monitor}  # fmt: skip
 
 
 def main() -> None:

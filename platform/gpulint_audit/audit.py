@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,7 +11,10 @@ from gpulint_audit.errors import AuditError, Problems
 from gpulint_audit.parameters import Parameters
 from gpulint_audit.tables import Tables
 from gpulint_audit.totals import Prices, grouped, heat_map, totals
-from gpulint_audit.verdicts import Verdict, verdicts
+from gpulint_audit.verdicts import Doubles, Verdict, verdicts
+
+_HOT = 0.01
+"""Share of a job's GPU time with clocks lowered by heat that is worth a note."""
 
 
 @dataclass
@@ -41,8 +44,12 @@ class Audit:
 
     def worst(self, count: int) -> list[Verdict]:
         """Jobs with the most wasted GPU time; none without waste."""
-        ranked = sorted(self.verdicts, key=lambda verdict: (-verdict.wasted_s, verdict.job.job))
-        return [verdict for verdict in ranked[:count] if verdict.wasted_s > 0]
+        return [verdict for verdict in self.ranked(count) if verdict.wasted_s > 0]
+
+    def ranked(self, count: int) -> list[Verdict]:
+        """Jobs with samples, those with the most wasted GPU time first, then those that use least of theirs."""
+        seen = [verdict for verdict in self.verdicts if verdict.utilization is not None]
+        return sorted(seen, key=lambda v: (-v.wasted_s, -sum(v.losses.values()), v.job.job))[:count]
 
 
 def audit(
@@ -57,26 +64,29 @@ def audit(
     """Answer all definitions for all jobs. Raises AuditError if there is nothing to say."""
     if not tables.jobs:
         raise AuditError(f"no jobs in {', '.join(tables.sources) or 'the source'}")
-    answers = engine.answer(connection, tables, parameters)
-    _report_samples(answers, tables, problems, parameters)
-    found = verdicts(answers, parameters)
+    prepared = engine.prepare(connection, tables, parameters)
+    found, doubles = verdicts(tables.jobs, prepared.answers(parameters), parameters)
+    _report_samples(prepared.orphans, doubles, tables, problems, parameters)
     if not found:
         raise AuditError("no job lived in this period; check --since and --until")
+    sources = tables.sources
     if pseudonym_key is not None:
-        hide = pseudonyms.Pseudonyms(pseudonym_key)
+        hide = pseudonyms.Pseudonyms(pseudonym_key, (job.user for job in tables.jobs))
         found = [replace(verdict, job=hide.job(verdict.job)) for verdict in found]
-    return Audit(found, parameters, prices, problems, tables.sources, answers.samples)
+        sources = [hide.text(source) for source in sources]
+        problems.missing[:] = [hide.text(line) for line in problems.missing]
+        problems.notes[:] = [hide.text(line) for line in problems.notes]
+    _report_events(found, problems)
+    return Audit(found, parameters, prices, problems, sources, prepared.count)
 
 
-def _report_samples(answers: engine.Answers, tables: Tables, problems: Problems, parameters: Parameters) -> None:
+def _report_samples(orphans: int, doubles: Doubles, tables: Tables, problems: Problems, parameters: Parameters) -> None:
     bounded = parameters.since > float("-inf") or parameters.until < float("inf")
-    if answers.orphans and not bounded:
-        problems.notes.append(f"{_samples(answers.orphans)} of jobs that are not in the table of jobs are left out")
-    rows: Sequence[dict[str, Any]] = [row for series in answers.series.values() for row in series.values()]
-    double = sum(row.get("duplicates") or 0 for row in rows)
+    if orphans and not bounded:
+        problems.notes.append(f"{_samples(orphans)} of jobs that are not in the table of jobs are left out")
+    double, conflicts = doubles.count, doubles.conflicts
     if not double:
         return
-    conflicts = sum(row.get("conflicts") or 0 for row in rows)
     first = tables.first_duplicate()
     text = f"{first + ': ' if first else ''}{_samples(double)} of a GPU at a time that has one already"
     if conflicts:
@@ -86,6 +96,23 @@ def _report_samples(answers: engine.Answers, tables: Tables, problems: Problems,
         )
     else:
         problems.notes.append(f"{text}: counted once")
+
+
+def _report_events(found: list[Verdict], problems: Problems) -> None:
+    """Jobs whose GPUs had errors or were too hot: what is slow there is not their code."""
+    failing = [(v.job.job, ", ".join(map(str, v.facts["xid_errors"]))) for v in found if v.facts["xid_errors"]]
+    if failing:
+        problems.notes.append(f"jobs on GPUs with XID errors: {_first(f'{job} ({codes})' for job, codes in failing)}")
+    hot = [v for v in found if (v.facts["throttled_seconds"] or {}).get("thermal", 0.0) > _HOT * v.gpu_seen_s]
+    if hot:
+        shares = (f"{v.job.job} ({v.facts['throttled_seconds']['thermal'] / v.gpu_seen_s:.0%})" for v in hot)
+        problems.notes.append(f"jobs on GPUs slowed down by heat, with the share of their GPU time: {_first(shares)}")
+
+
+def _first(names: Iterable[str]) -> str:
+    every = list(names)
+    more = f" and {len(every) - 5} more" if len(every) > 5 else ""
+    return f"{', '.join(every[:5])}{more}"
 
 
 def _samples(count: int) -> str:

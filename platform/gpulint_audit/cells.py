@@ -12,7 +12,7 @@ from typing import Any
 
 import ibis
 
-from gpulint_audit.parameters import EPSILON, Parameters
+from gpulint_audit.parameters import EPSILON, GB, Parameters
 from gpulint_audit.tables import SAMPLE_COLUMNS, SERIES
 
 MEASURES = tuple(name for name in SAMPLE_COLUMNS if name not in ("timestamp", "job", "gpu", "node"))
@@ -63,24 +63,32 @@ def _usual(spaced: Any, parameters: Parameters) -> Any:
 
 
 def runs(cells: Any, parameters: Parameters) -> Any:
-    """Cells with the flags ``idle`` (utilization 0) and ``empty`` (memory 0, too), and the number of the run of equal
-    flags that each belongs to. A gap ends a run."""
+    """Cells with flags, and the number of the run of equal flags that each belongs to (``idle_run``, ...): ``idle``
+    (utilization 0), ``empty`` (memory 0, too), ``m1`` ... (more than so many GB of memory idle), and ``level_run``
+    for memory that changes by at most ``level_step_bytes`` from cell to cell. A gap ends a run."""
     order = ibis.window(group_by=SERIES, order_by="start")
-    idle = (cells.gpu_utilization <= EPSILON).fill_null(False)
-    flagged = cells.mutate(idle=idle)
-    flags = ["idle"]
-    if "gpu_memory_bytes" in cells.columns:
-        unused = (cells.gpu_memory_bytes <= parameters.idle_memory_bytes).fill_null(False)
-        flagged = flagged.mutate(empty=idle & unused)
-        flags.append("empty")
+    flags = _flags(cells, parameters)
+    flagged = cells.mutate(**flags)
     joined = ((flagged.start - flagged.end.lag().over(order)).abs() < EPSILON).fill_null(False)
-    starts = {
-        f"{flag}_starts": (~(joined & (flagged[flag] == flagged[flag].lag().over(order)).fill_null(False))).cast(
-            "int64"
-        )
-        for flag in flags
-    }
-    started = flagged.mutate(joined=joined, **starts)
+    same = {flag: (flagged[flag] == flagged[flag].lag().over(order)).fill_null(False) for flag in flags}
+    if "gpu_memory_bytes" in cells.columns:
+        step = (flagged.gpu_memory_bytes - flagged.gpu_memory_bytes.lag().over(order)).abs()
+        same["level"] = (step <= parameters.level_step_bytes).fill_null(False)
+    started = flagged.mutate(**{f"{flag}_starts": (~(joined & equal)).cast("int32") for flag, equal in same.items()})
+    # All sums are over one window, so that series are sorted once more, not once for each.
     upto = ibis.cumulative_window(group_by=SERIES, order_by="start")
-    numbered = started.mutate(**{f"{flag}_run": started[f"{flag}_starts"].sum().over(upto) for flag in flags})
-    return numbered.drop(*starts)
+    numbered = started.mutate(
+        **{f"{flag}_run": started[f"{flag}_starts"].sum().over(upto).cast("int32") for flag in same}
+    )
+    return numbered.drop(*(f"{flag}_starts" for flag in same))
+
+
+def _flags(cells: Any, parameters: Parameters) -> dict[str, Any]:
+    idle = (cells.gpu_utilization <= EPSILON).fill_null(False)
+    flags = {"idle": idle}
+    if "gpu_memory_bytes" in cells.columns:
+        flags["empty"] = idle & (cells.gpu_memory_bytes <= parameters.idle_memory_bytes).fill_null(False)
+    if {"gpu_memory_bytes", "gpu_memory_total_bytes"} <= set(cells.columns):
+        spare = cells.gpu_memory_total_bytes - cells.gpu_memory_bytes
+        flags |= {f"m{m}": (spare > m * GB).fill_null(False) for m in parameters.phase_gb}
+    return flags

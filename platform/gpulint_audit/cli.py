@@ -7,8 +7,9 @@ import gc
 import math
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from gpulint.escaping import say
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from gpulint_audit.audit import Audit
     from gpulint_audit.parameters import Parameters
 
+Rendered = TypeVar("Rendered")
 _DESCRIPTION = """Say how the jobs of a cluster used their GPUs, from what the cluster records anyway. A SOURCE is a
 folder with jobs.csv and samples.csv (or .parquet), the address of a Prometheus server, output of `sacct --json` or
 `sacct --parsable2` (a file, or - for standard input), or recordings of `gpulint probe`; several are put together.
@@ -56,7 +58,7 @@ def _add_source_options(group: argparse._ArgumentGroup) -> None:
     add("--match", default="", metavar="LABELS", help='Prometheus: label matchers, such as cluster="a"')
     add("--job-label", metavar="LABEL", help="Prometheus: the label with the job (default: the first that is there)")
     add("--engine", choices=("duckdb", "spark"), default="duckdb", help="default: duckdb")
-    add("--memory", metavar="SIZE", help="most memory of DuckDB, such as 1500MB")
+    add("--memory", metavar="SIZE", help="most memory of DuckDB (default: 1GB)")
 
 
 def _add_definition_options(group: argparse._ArgumentGroup) -> None:
@@ -72,7 +74,12 @@ def _add_output_options(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
     add("--output-format", choices=_FORMATS, help="default: text, or by the suffix of --output-file")
     add("-o", "--output-file", type=Path, metavar="FILE", help="write to a file")
-    add("--by", default="user,queue", metavar="LIST", help="user, queue, gpus, week, kind, state (default: user,queue)")
+    add(
+        "--by",
+        default="user,queue",
+        metavar="LIST",
+        help="user, queue, gpus, gpu_type, week, kind, state, debugging (default: user,queue)",
+    )
     add("--price", type=float, metavar="AMOUNT", help="of one GPU-hour")
     add("--currency", default="", metavar="NAME", help="of the price")
     add("--carbon", type=float, metavar="KG", help="kg CO2 of one kWh")
@@ -120,13 +127,15 @@ def _audit_once(args: argparse.Namespace, sources: list[str]) -> int:
     if args.output_file is not None:
         reporting.write(args.output_file, text)
     else:
-        sys.stdout.write(text)
+        sys.stdout.writelines(text)
     for problem in found.problems.missing if wanted != "text" or args.output_file else []:
         say(f"gpulint: warning: {problem}")
     return PARTIAL if found.problems.partial else COMPLETE
 
 
-def make(args: argparse.Namespace, sources: list[str], render: Any) -> tuple[Audit, str]:
+def make(
+    args: argparse.Namespace, sources: list[str], render: Callable[[Audit, Any], Rendered]
+) -> tuple[Audit, Rendered]:
     """Audit the sources; ``render`` gets the audit and the open connection. Raises AuditError."""
     from gpulint_audit import opening
     from gpulint_audit.audit import audit
@@ -138,8 +147,9 @@ def make(args: argparse.Namespace, sources: list[str], render: Any) -> tuple[Aud
         with opening.connected(args) as connection:
             tables = opening.load(connection, sources, args, parameters, problems)
             hide = opening.pseudonym_key(args)
+            before = opening.baseline(connection, tables, args, parameters, hide)
             found = audit(connection, tables, problems, parameters, read_prices(args), pseudonym_key=hide)
-            opening.extend(found, connection, tables, args, hide)
+            opening.extend(found, before, tables, args, hide)
             return found, render(found, connection)
     except opening.engine_errors() as error:
         raise AuditError(f"the query engine gave up: {str(error).splitlines()[0]}") from error
@@ -179,7 +189,7 @@ def moment(args: argparse.Namespace, text: str | None, default: float) -> float:
     try:
         return times.seconds(text, times.zone(args.timezone or "UTC"))
     except ValueError as error:
-        raise AuditError(str(error)) from error
+        raise AuditError(f"{error}, nor a length of time before now such as 7d or 12h") from error
 
 
 def _format(args: argparse.Namespace) -> str:

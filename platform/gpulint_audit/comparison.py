@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gpulint_audit.audit import Audit
+from gpulint_audit.reporting.words import hours, percent
 from gpulint_audit.totals import HOUR
 
 _FIGURES = ("jobs", "gpu_hours", "utilization", "wasted_gpu_hours", "coverage")
@@ -36,16 +37,24 @@ def lines(comparison: dict[str, Any]) -> list[str]:
     if before["wasted_share"] is None or after["wasted_share"] is None:
         return ["one of the two periods has no samples"]
     found = [
+        f"before: {_what(before)}; now: {_what(after)}",
         f"wasted share of the GPU time: {before['wasted_share']:.1%} before, {after['wasted_share']:.1%} now"
         f" ({(after['wasted_share'] - before['wasted_share']) * 100:+.1f} points)",
         f"GPU utilization: {before['utilization']:.1%} before, {after['utilization']:.1%} now",
     ]
     better = [row for row in comparison["users"] if row["change"] < -0.01][:_MOST_USERS]
     worse = [row for row in reversed(comparison["users"]) if row["change"] > 0.01][:_MOST_USERS]
-    for title, rows in (("less waste", better), ("more waste", worse)):
+    for title, rows in (("less waste (points)", better), ("more waste (points)", worse)):
         if rows:
             found.append(f"{title}: " + ", ".join(f"{row['user'] or '-'} ({row['change'] * 100:+.0f})" for row in rows))
     return found
+
+
+def _what(figures: dict[str, Any]) -> str:
+    jobs = figures["jobs"]
+    return (
+        f"{jobs} job{'s' * (jobs != 1)}, {hours(figures['gpu_hours'])} GPU-hours, {percent(figures['coverage'])} seen"
+    )
 
 
 def _share(totals: dict[str, Any]) -> float | None:

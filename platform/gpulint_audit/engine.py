@@ -1,4 +1,4 @@
-"""Runs the definitions over a source's tables, batch by batch, and gathers what they answer.
+"""Prepares a source's tables, and has the definitions answered batch by batch.
 
 All questions are Ibis expressions. On DuckDB, samples are sorted once into a file of their own, and asked about in
 batches of whole jobs, so that memory does not grow with the samples; Spark is given everything at once.
@@ -7,8 +7,9 @@ batches of whole jobs, so that memory does not grow with the samples; Spark is g
 from __future__ import annotations
 
 import contextlib
+import os
+import re
 import tempfile
-from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,44 +17,37 @@ from typing import Any
 
 import ibis
 
-from gpulint_audit.cells import MEASURES, cells, runs
-from gpulint_audit.definitions import idle, phases, usage, variation
+from gpulint_audit.answers import Answers, Row, ask, rows
+from gpulint_audit.cells import MEASURES
+from gpulint_audit.errors import AuditError
 from gpulint_audit.parameters import Parameters
 from gpulint_audit.tables import SERIES, Job, Tables
 
-Row = dict[str, Any]
 BATCH = 2_000_000
 """Samples of one batch, unless one job has more."""
-
-
-@dataclass
-class Answers:
-    """What the definitions say, by the number of the job in ``jobs``."""
-
-    jobs: list[Job]
-    places: dict[int, tuple[str, str]] = field(default_factory=dict)
-    """Node and GPU of each series."""
-    series: dict[int, dict[tuple[str, str], Row]] = field(default_factory=lambda: defaultdict(dict))
-    """By job, then (node, gpu)."""
-    of_job: dict[int, Row] = field(default_factory=lambda: defaultdict(dict))
-    losses: dict[int, list[Row]] = field(default_factory=lambda: defaultdict(list))
-    """By job: day, cause, seen_s, lost_s, idle_s."""
-    columns: set[str] = field(default_factory=set)
-    """Measures that the samples have."""
-    samples: int = 0
-    orphans: int = 0
-    """Samples whose job is not in the table of jobs."""
-    outside: int = 0
-    """Samples outside the life of their job, or outside the period."""
+MEMORY = "1GB"
+"""Of DuckDB, by default."""
+_OF_A_THREAD = 250e6
+"""Bytes that DuckDB needs at least for each thread."""
+_UNITS = {"K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "KI": 2.0**10, "MI": 2.0**20, "GI": 2.0**30, "TI": 2.0**40, "": 1.0}
 
 
 @contextlib.contextmanager
 def duckdb(memory: str | None = None) -> Iterator[Any]:
-    """A DuckDB that works in a temporary folder, with ``memory`` such as 1500MB (None: 80% of the machine's)."""
+    """A DuckDB that works in a temporary folder, with ``memory`` such as 1500MB (None: ``MEMORY``). Raises
+    AuditError."""
+    size = memory or MEMORY
+    matched = re.fullmatch(r"([0-9.]+) ?(|[KMGT]I?)B?", size.strip().upper())
+    if matched is None:
+        raise AuditError(f"--memory: {size!r} is no size such as 1500MB")
+    threads = int(float(matched[1]) * _UNITS[matched[2]] / _OF_A_THREAD)
     with tempfile.TemporaryDirectory(prefix="gpulint-audit-", ignore_cleanup_errors=True) as folder:
-        settings = {"temp_directory": str(Path(folder) / "spill"), "preserve_insertion_order": True}
-        if memory is not None:
-            settings["memory_limit"] = memory
+        settings = {
+            "temp_directory": str(Path(folder) / "spill"),
+            "preserve_insertion_order": True,
+            "memory_limit": size,
+            "threads": min(max(threads, 1), os.cpu_count() or 1),
+        }
         connection = ibis.duckdb.connect(Path(folder) / "samples.duckdb", **settings)
         try:
             yield connection
@@ -61,50 +55,78 @@ def duckdb(memory: str | None = None) -> Iterator[Any]:
             connection.disconnect()
 
 
-def lives(jobs: list[Job], parameters: Parameters) -> list[Row]:
-    """The jobs' lives, cut to the period; a job without an end lives on."""
-    rows = []
-    for number, job in enumerate(jobs):
-        start = max(job.start, parameters.since)
-        end = min(job.end if job.end is not None else float("inf"), parameters.until)
-        if end > start:
-            rows.append({"job_id": number, "job": job.job, "life_start": start, "life_end": end, "gpus": job.gpus})
-    return rows
+@dataclass
+class Prepared:
+    """Samples by job, ready to be asked about; without ``samples``, no job has any."""
+
+    samples: Any = None
+    """Ibis table with ``SERIES``, timestamp and measures."""
+    keys: Any = None
+    """The jobs' lives: job_id, life_start, life_end, gpus."""
+    places: Any = None
+    """Every GPU of every job: job_id, node, gpu, series."""
+    columns: set[str] = field(default_factory=set)
+    """Measures that the samples have."""
+    counts: list[Row] = field(default_factory=list)
+    """Samples by job: job_id, n."""
+    orphans: int = 0
+    """Samples whose job is not in the table of jobs."""
+    batched: bool = True
+
+    @property
+    def count(self) -> int:
+        """Samples of known jobs."""
+        return sum(row["n"] for row in self.counts)
+
+    def answers(self, parameters: Parameters, batch: int = BATCH) -> Iterator[Answers]:
+        """Answers about all jobs that have samples, in batches by ascending number."""
+        if self.samples is None:
+            return
+        if not self.batched:
+            yield ask(self.samples, self.keys, self.places, self.columns, parameters)
+            return
+        for first, last in _batches(self.counts, batch):
+            samples, places = (table.filter(table.job_id.between(first, last)) for table in (self.samples, self.places))
+            yield ask(samples, self.keys, places, self.columns, parameters)
 
 
-def answer(connection: Any, tables: Tables, parameters: Parameters, *, batch: int = BATCH) -> Answers:
-    """Ask every definition about every job."""
+def prepare(connection: Any, tables: Tables, parameters: Parameters) -> Prepared:
+    """Number jobs and GPUs, and bring each job's samples together."""
     import pyarrow as pa
 
-    answers = Answers(tables.jobs)
+    lived = lives(tables.jobs, parameters)
+    if tables.samples is None or not lived:
+        return Prepared()
     schema = pa.schema(
         [("job_id", pa.int64()), ("job", pa.string()), ("life_start", pa.float64()), ("life_end", pa.float64()),
          ("gpus", pa.float64())]
     )  # fmt: skip
-    rows = lives(tables.jobs, parameters)
-    if tables.samples is None or not rows:
-        return answers
-    keys = connection.create_table("audit_jobs", pa.Table.from_pylist(rows, schema=schema), overwrite=True)
+    keys = connection.create_table("audit_jobs", pa.Table.from_pylist(lived, schema=schema), overwrite=True)
     embedded = connection.name == "duckdb"
     named = _named(tables.samples, keys, parameters)
     places = connection.create_table("audit_places", _places(named), overwrite=True)
     others = [name for name in named.columns if name not in ("node", "gpu")]
-    numbered = named.view().inner_join(places, ["job_id", "node", "gpu"]).select(*others, "series")
+    samples = named.view().inner_join(places, ["job_id", "node", "gpu"]).select(*others, "series")
     if embedded:
         # Only answers about one job need its samples together; which order they have within it does not matter.
-        samples = connection.create_table("audit_samples", numbered.order_by("job_id"), overwrite=True)
-    else:
-        samples = numbered
-    answers.places = {row["series"]: (row["node"], row["gpu"]) for row in _rows(places)}
-    answers.columns = _present(samples)
-    samples = samples.select(*SERIES, "timestamp", *(name for name in MEASURES if name in answers.columns))
-    counts = _rows(samples.group_by("job_id").aggregate(n=samples.count()))
-    answers.samples = sum(row["n"] for row in counts)
-    _count_others(answers, tables.samples, keys)
-    for first, last in _batches(counts, batch) if embedded else [(0, len(tables.jobs))]:
-        within = samples.filter(samples.job_id.between(first, last)) if embedded else samples
-        _answer_batch(answers, within, keys.drop("job"), places, parameters)
-    return answers
+        samples = connection.create_table("audit_samples", samples.order_by("job_id"), overwrite=True)
+    columns = _present(samples)
+    samples = samples.select(*SERIES, "timestamp", *(name for name in MEASURES if name in columns))
+    counts = rows(samples.group_by("job_id").aggregate(n=samples.count()))
+    (everything,) = rows(tables.samples.aggregate(n=tables.samples.count()))
+    orphans = max(0, everything["n"] - sum(row["n"] for row in counts))
+    return Prepared(samples, keys.drop("job"), places, columns, counts, orphans, embedded)
+
+
+def lives(jobs: list[Job], parameters: Parameters) -> list[Row]:
+    """The jobs' lives, cut to the period; a job without an end lives on."""
+    found = []
+    for number, job in enumerate(jobs):
+        start = max(job.start, parameters.since)
+        end = min(job.end if job.end is not None else float("inf"), parameters.until)
+        if end > start:
+            found.append({"job_id": number, "job": job.job, "life_start": start, "life_end": end, "gpus": job.gpus})
+    return found
 
 
 def _places(named: Any) -> Any:
@@ -136,13 +158,8 @@ def _named(samples: Any, keys: Any, parameters: Parameters) -> Any:
 
 def _present(samples: Any) -> set[str]:
     names = [name for name in MEASURES if name in samples.columns]
-    (row,) = _rows(samples.aggregate(**{name: samples[name].count() for name in names}))
+    (row,) = rows(samples.aggregate(**{name: samples[name].count() for name in names}))
     return {name for name in names if row[name] or name == "gpu_utilization"}
-
-
-def _count_others(answers: Answers, samples: Any, keys: Any) -> None:
-    (row,) = _rows(samples.aggregate(n=samples.count()))
-    answers.orphans = max(0, row["n"] - answers.samples)
 
 
 def _batches(counts: list[Row], size: int) -> list[tuple[int, int]]:
@@ -159,52 +176,3 @@ def _batches(counts: list[Row], size: int) -> list[tuple[int, int]]:
     if first is not None:
         found.append((first, last))
     return found
-
-
-def _answer_batch(answers: Answers, samples: Any, keys: Any, places: Any, parameters: Parameters) -> None:
-    with contextlib.ExitStack() as kept:
-        found = kept.enter_context(runs(cells(samples, keys, parameters), parameters).cache())
-        used = kept.enter_context(usage.usage(found).cache())
-        active = kept.enter_context(usage.bounds(found).cache())
-        weighed = kept.enter_context(usage.weights(used, keys, places).cache())
-        _ask(answers, found, used, active, weighed, parameters)
-
-
-def _ask(answers: Answers, found: Any, used: Any, active: Any, weighed: Any, parameters: Parameters) -> None:
-    columns = set(found.columns)
-    _keep_series(answers, used)
-    _keep_series(answers, weighed)
-    _keep_series(answers, idle.slot_sums(idle.slots(found, parameters, "idle")), "idle_")
-    _keep_series(answers, idle.recurrence(found))
-    _keep_series(answers, variation.fluctuation(found, parameters))
-    _keep_series(answers, variation.drops(found, parameters))
-    if "cpu_utilization" in columns:
-        _keep_series(answers, variation.fluctuation(found, parameters, "cpu_utilization"), "cpu_")
-    if "empty" in columns:
-        _keep_series(answers, idle.slot_sums(idle.slots(found, parameters, "empty")), "empty_")
-        _keep_series(answers, phases.memory_levels(found, parameters))
-    if {"gpu_memory_bytes", "gpu_memory_total_bytes"} <= columns:
-        for sums in phases.stable_phases(found, parameters):
-            _keep_series(answers, sums)
-    _keep_jobs(answers, active)
-    _keep_jobs(answers, idle.ends(found, active))
-    if columns & {"power_w", "counted_j"}:
-        _keep_jobs(answers, usage.energy(found))
-    for row in _rows(idle.losses(found, used, active, weighed, parameters)):
-        answers.losses[row["job_id"]].append(row)
-
-
-def _rows(expression: Any) -> list[Row]:
-    rows: list[Row] = expression.to_pyarrow().to_pylist()
-    return rows
-
-
-def _keep_series(answers: Answers, expression: Any, prefix: str = "") -> None:
-    for row in _rows(expression):
-        kept = answers.series[row["job_id"]].setdefault(answers.places[row["series"]], {})
-        kept.update({f"{prefix}{name}": value for name, value in row.items() if name not in SERIES})
-
-
-def _keep_jobs(answers: Answers, expression: Any) -> None:
-    for row in _rows(expression):
-        answers.of_job[row["job_id"]].update({name: value for name, value in row.items() if name != "job_id"})

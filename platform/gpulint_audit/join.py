@@ -14,6 +14,7 @@ from gpulint_probe.analysis.causes import Cause
 from gpulint_probe.analysis.program import Program, StaticFinding, read_program
 from gpulint_probe.analysis.verdict import CODES
 
+from gpulint.reporters.impact_text import impact_line, is_known
 from gpulint_audit.audit import Audit
 from gpulint_audit.errors import AuditError
 from gpulint_audit.reporting.text import mostly
@@ -34,6 +35,8 @@ _WORTH = 0.05
 """Causes of a smaller share of the job's time need no explanation."""
 _FIELDS = ("job", "user", "queue", "name", "command", "workdir", "image", "repository")
 _MOST_FINDINGS = 3
+_CLOSE = 0.05
+"""An estimate fits what was measured if its range is at most this far away."""
 
 
 @dataclass
@@ -66,6 +69,8 @@ class Joined:
                 shown.append(f"  {lost} {CAUSES[cause]}: no finding in {self.checkout} explains this")
             for finding in findings[:_MOST_FINDINGS]:
                 shown.append(f"  {lost} {CAUSES[cause]}: {finding}")
+                if estimate := _estimate(finding, self.verdict.losses[cause] / seen):
+                    shown.append(f"    {estimate}")
         if self.agrees is False and self.others:
             shown.append("  the code and the series do not agree: its findings are about other waste:")
             shown += [f"    {finding}" for finding in self.others[:_MOST_FINDINGS]]
@@ -132,9 +137,10 @@ def _joined(verdict: Verdict, checkout: str, program: Program) -> Joined:
             continue
         codes = [code for known in EXPLAINED[cause] for code in CODES[known]]
         telling = [finding for finding in program.findings if finding.code in codes]
-        explained[cause] = sorted(telling, key=lambda finding: codes.index(finding.code))
+        explained[cause] = sorted(telling, key=lambda finding: (-finding.impact.level, codes.index(finding.code)))
     used = {finding for findings in explained.values() for finding in findings}
-    return Joined(verdict, checkout, explained, [finding for finding in program.findings if finding not in used])
+    others = sorted(program.findings, key=lambda finding: -finding.impact.level)
+    return Joined(verdict, checkout, explained, [finding for finding in others if finding not in used])
 
 
 class _Checkouts:
@@ -189,6 +195,20 @@ def _table(path: Path) -> list[tuple[str, Path]]:
     return found
 
 
+def _estimate(finding: StaticFinding, measured: float) -> str:
+    """What the code says that a finding costs, beside what was measured; empty if the code does not say."""
+    impact = finding.impact
+    if impact.gpu_share is None:
+        return impact_line(impact)
+    low, high = impact.gpu_share
+    fits = "fits" if low - _CLOSE <= measured <= high + _CLOSE else "does not fit"
+    return f"{impact_line(impact)}; the estimate {fits} the measured {percent(measured)}"
+
+
 def _plain(finding: StaticFinding) -> dict[str, Any]:
+    impact = finding.impact
+    estimate = {"level": str(impact.level), "basis": impact.basis, "gpu_share": impact.gpu_share,
+                "gpu_hours": impact.gpu_hours}  # fmt: skip
     return {"code": finding.code, "name": finding.name, "severity": finding.severity, "path": finding.path,
-            "line": finding.line, "message": finding.message, "help": finding.help}  # fmt: skip
+            "line": finding.line, "message": finding.message, "help": finding.help,
+            "impact": estimate if is_known(impact) else None}  # fmt: skip

@@ -85,17 +85,30 @@ def pseudonym_key(args: argparse.Namespace) -> bytes | None:
     return pseudonyms.key() if args.pseudonyms else None
 
 
-def extend(found: Audit, connection: Any, tables: Tables, args: argparse.Namespace, key: bytes | None) -> None:
-    """Add the baseline and the code that the options name. Raises AuditError."""
-    if args.baseline is not None:
-        from gpulint_audit import cli
+def baseline(
+    connection: Any, tables: Tables, args: argparse.Namespace, parameters: Parameters, key: bytes | None
+) -> Audit | None:
+    """The audit of the period that ``--baseline`` names, made first: reports need the tables of the other. Raises
+    AuditError."""
+    if args.baseline is None:
+        return None
+    from gpulint_audit import cli
+
+    since, until = (cli.moment(args, text, 0.0) for text in args.baseline)
+    if since >= until:
+        raise AuditError("--baseline: its start must be before its end")
+    period = replace(parameters, since=since, until=until)
+    try:
+        return audit(connection, tables, Problems(), period, cli.read_prices(args), pseudonym_key=key)
+    except AuditError as error:
+        raise AuditError(f"--baseline: {error}") from error
+
+
+def extend(found: Audit, before: Audit | None, tables: Tables, args: argparse.Namespace, key: bytes | None) -> None:
+    """Add the comparison with the baseline, and the code that the options name. Raises AuditError."""
+    if before is not None:
         from gpulint_audit.comparison import compare
 
-        since, until = (cli.moment(args, text, 0.0) for text in args.baseline)
-        if since >= until:
-            raise AuditError("--baseline: its start must be before its end")
-        period = replace(found.parameters, since=since, until=until)
-        before = audit(connection, tables, Problems(), period, found.prices, pseudonym_key=key)
         found.baseline = compare(before, found)
     if args.code:
         from gpulint_audit.join import join

@@ -21,9 +21,16 @@ SAMPLE_COLUMNS = {
     "memory_total_bytes": "float64",
     "power_w": "float64",
     "energy_j": "float64",
+    "pcie_tx_bytes_s": "float64",
+    "pcie_rx_bytes_s": "float64",
+    "nvlink_tx_bytes_s": "float64",
+    "nvlink_rx_bytes_s": "float64",
+    "throttle_reasons": "float64",
+    "xid": "float64",
     "node": "string",
 }
-"""Columns of ``samples``: seconds, ratios from 0 to 1, bytes, watts; ``energy_j`` is a counter."""
+"""Columns of ``samples``: seconds, ratios from 0 to 1, bytes, watts; ``energy_j`` is a counter, ``throttle_reasons``
+NVML's bit mask, ``xid`` the last error; traffic is what the GPU sends (tx) and receives (rx)."""
 REQUIRED_OF_SAMPLES = ("timestamp", "job", "gpu", "gpu_utilization")
 RATIOS = ("gpu_utilization", "sm_activity", "cpu_utilization", "gpu_fraction")
 REQUIRED_OF_JOBS = ("job", "start")

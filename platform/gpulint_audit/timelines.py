@@ -6,9 +6,9 @@ from typing import Any
 
 import ibis
 
+from gpulint_audit.answers import Row
 from gpulint_audit.cells import cells
-from gpulint_audit.engine import Row
-from gpulint_audit.parameters import Parameters
+from gpulint_audit.parameters import EPSILON, Parameters
 from gpulint_audit.tables import SERIES
 from gpulint_audit.verdicts import Verdict
 
@@ -18,8 +18,9 @@ BUCKETS = 160
 def timelines(
     connection: Any, found: list[Verdict], parameters: Parameters
 ) -> dict[int, dict[tuple[str, str], list[Row]]]:
-    """By number of the job and (node, gpu): buckets of the job's life that were seen, each with its place (0 to
-    BUCKETS - 1), mean utilization and mean memory. Empty for jobs without samples."""
+    """By number of the job and (node, gpu): buckets of the job's life in which samples begin, each with its place (0 to
+    BUCKETS - 1), ``until`` (the last bucket that they reach), mean utilization and mean memory. Empty for jobs without
+    samples."""
     if "audit_samples" not in connection.list_tables() or not found:
         return {}
     numbers = [verdict.number for verdict in found]
@@ -30,9 +31,10 @@ def timelines(
     placed = cells(chosen, keys, parameters).inner_join(ends, "job_id")
     length = (placed.ends - placed.life_start) / BUCKETS
     place = ibis.least(((placed.start - placed.life_start) / length).floor(), BUCKETS - 1).cast("int64")
-    bucketed = placed.mutate(place=place)
+    reach = ((placed.end - placed.life_start - EPSILON) / length).floor().cast("int64")
+    bucketed = placed.mutate(place=place, reach=ibis.least(reach, BUCKETS - 1))
     used, seconds = bucketed.gpu_utilization, bucketed.seconds
-    figures = {"utilization": (used * seconds).sum() / seconds.sum(where=used.notnull())}
+    figures = {"utilization": (used * seconds).sum() / seconds.sum(where=used.notnull()), "until": bucketed.reach.max()}
     if "gpu_memory_bytes" in wanted:
         held = bucketed.gpu_memory_bytes
         figures["memory"] = (held * seconds).sum() / seconds.sum(where=held.notnull())

@@ -70,6 +70,7 @@ def totals(found: Sequence[Verdict], parameters: Parameters, prices: Prices) -> 
             name: _mean(verdict.facts[name] for verdict in seen)
             for name in _MEANS
         },
+        "of_samples": _of_samples(seen),
         "low_jobs": _share(seen, lambda verdict: verdict.facts["low"]),
         "low_gpu_and_memory_jobs": _share(seen, _low_gpu_and_memory),
         "jobs_at_most_20_gpu_and_memory": _share(seen, _at_most_20_gpu_and_memory),
@@ -88,12 +89,26 @@ def totals(found: Sequence[Verdict], parameters: Parameters, prices: Prices) -> 
     }  # fmt: skip
 
 
+def _of_samples(found: Sequence[Verdict]) -> dict[str, float] | None:
+    """Mean utilization of all samples, and the share of them with 0: what studies publish that do not weigh samples by
+    time."""
+    count = sum(verdict.facts["samples"] for verdict in found)
+    if not count:
+        return None
+    total = sum(v.facts["sample_mean_utilization"] * v.facts["samples"] for v in found if v.facts["samples"])
+    zeros = sum(verdict.facts["zero_samples"] for verdict in found)
+    return {"samples": count, "mean_utilization": total / count, "zero": zeros / count}
+
+
 def grouped(found: Sequence[Verdict], by: str, prices: Prices) -> list[dict[str, Any]]:
-    """The same sums by user, queue, gpus, kind, state or week (of the start, ISO 8601), most wasted first."""
+    """The same sums by user, queue, gpus, kind, state, gpu_type or week (of the start, ISO 8601), most wasted first,
+    weeks in their order."""
     groups: dict[Any, list[Verdict]] = defaultdict(list)
     for verdict in found:
         groups[key_of(verdict, by)].append(verdict)
     rows = [{by: key, **waste(members, prices)} for key, members in groups.items()]
+    if by == "week":
+        return sorted(rows, key=lambda row: str(row[by]))
     return sorted(rows, key=lambda row: (-row["wasted_gpu_hours"], str(row[by])))
 
 
@@ -109,7 +124,7 @@ def key_of(verdict: Verdict, by: str) -> Any:
     return getattr(verdict.job, by)
 
 
-BY = ("user", "queue", "gpus", "week", "kind", "state", "debugging")
+BY = ("user", "queue", "gpus", "week", "kind", "state", "gpu_type", "debugging")
 
 
 def heat_map(found: Iterable[Verdict]) -> dict[str, dict[str, tuple[float, float]]]:
@@ -126,7 +141,7 @@ def heat_map(found: Iterable[Verdict]) -> dict[str, dict[str, tuple[float, float
 def _unused_gpu_time(found: Sequence[Verdict]) -> dict[str, dict[str, float | None]]:
     """CloudBrain-I, Table V: idle slots of GPUs that are used at some time, and GPUs that are never used, as shares of
     the seen GPU time: of jobs of the kind, and of all. Time is counted in seconds of GPUs or MIG instances."""
-    everything = sum(_seen(verdict) for verdict in found)
+    everything = sum(verdict.gpu_seen_s for verdict in found)
     kinds = {
         "debugging": [verdict for verdict in found if verdict.debugging],
         "other": [verdict for verdict in found if not verdict.debugging],
@@ -134,7 +149,7 @@ def _unused_gpu_time(found: Sequence[Verdict]) -> dict[str, dict[str, float | No
     }
     rows: dict[str, dict[str, float | None]] = {}
     for kind, members in kinds.items():
-        own = sum(_seen(verdict) for verdict in members)
+        own = sum(verdict.gpu_seen_s for verdict in members)
         known = [v.facts["idle_slot_seconds_of_used_gpus"] for v in members]
         slots = sum(value for value in known if value is not None) if any(v is not None for v in known) else None
         never = sum(verdict.facts["never_used_seconds"] or 0.0 for verdict in members)
@@ -145,10 +160,6 @@ def _unused_gpu_time(found: Sequence[Verdict]) -> dict[str, dict[str, float | No
             for whole, base in (("own", own), ("all", everything))
         }
     return rows
-
-
-def _seen(verdict: Verdict) -> float:
-    return float(sum(row["seen_s"] for row in verdict.series.values()))
 
 
 def _unused_by_gpus(found: Sequence[Verdict]) -> dict[str, dict[str, float | None]]:
@@ -164,9 +175,9 @@ def _unused_by_gpus(found: Sequence[Verdict]) -> dict[str, dict[str, float | Non
 
 
 def _stable_phases(found: Sequence[Verdict]) -> dict[str, float] | None:
-    """CloudBrain-I, Table III: share of the seen GPU time in stable phases."""
+    """CloudBrain-I, Table III: share of the GPU time with known memory in stable phases."""
     known = [verdict for verdict in found if verdict.facts["stable_phases"] is not None]
-    base = sum(_seen(verdict) for verdict in known)
+    base = sum(verdict.facts["stable_phases_of_seconds"] for verdict in known)
     if not base:
         return None
     names = known[0].facts["stable_phases"]

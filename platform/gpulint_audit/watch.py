@@ -36,7 +36,7 @@ def write_rules(folder: Path) -> None:
         raise AuditError(f"{folder}: {error.strerror or error}") from error
     for name in FILES:
         text = (resources.files("gpulint_audit") / "monitoring" / name).read_text(encoding="utf-8")
-        reporting.write(folder / name, text)
+        reporting.write(folder / name, [text])
         say(f"wrote {folder / name}")
 
 

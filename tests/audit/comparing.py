@@ -9,10 +9,14 @@ from typing import Any
 from tests.audit.oracle import judge
 from tests.audit.planted import Maker
 
-BOOLEAN = ("low", "fluctuating", "mismatch")
-POSITIVE = ("idle_slot_seconds", "never_used_gpus", "unknown_gpus", "idle_at_end_seconds", "idle_at_start_seconds")
+BOOLEAN = ("low", "fluctuating", "mismatch", "debugging", "partly_used")
+POSITIVE = ("idle_slot_seconds", "never_used_gpus", "unknown_gpus", "idle_at_end_seconds", "idle_at_start_seconds",
+            "idle_slot_seconds_utilization_only", "xid_errors", "throttled_seconds")  # fmt: skip
 """A job is positive if the figure is not zero, and right only if the figure is equal."""
-EQUAL = ("mean_utilization", "coverage", "stable_phases")
+EQUAL = ("mean_utilization", "max_utilization", "coverage", "stable_phases", "memory_phases", "memory_gap_bytes", "imbalance",
+         "rank_imbalance", "queue_seconds", "patterns", "energy_kwh", "idle_energy_kwh",
+         *(f"{kind}_{name}" for kind in ("mean", "max") for name in ("sm_activity", "cpu_utilization", "gpu_memory_bytes",
+           "gpu_memory", "memory", "pcie_rx_bytes_s", "pcie_tx_bytes_s", "nvlink_tx_bytes_s")))  # fmt: skip
 
 
 def compare(maker: Maker, answer: dict[str, Any]) -> tuple[dict[str, float], list[str]]:

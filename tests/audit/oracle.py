@@ -7,6 +7,9 @@ from collections import defaultdict
 from itertools import pairwise
 from typing import Any
 
+from tests.audit.oracle_more import lengths, others
+from tests.audit.planted import MORE
+
 CLOSE = 1e-6
 
 
@@ -23,7 +26,7 @@ def judge(job: dict[str, Any], samples: list[dict[str, Any]]) -> dict[str, Any]:
     if not pieces:
         return {"coverage": 0.0, "mean_utilization": None, "never_used_gpus": None, "unknown_gpus": int(expected),
                 "idle_slot_seconds": None, "fluctuating": None, "mismatch": None, "idle_at_end_seconds": None,
-                "idle_at_start_seconds": None, "low": None, "stable_phases": None}  # fmt: skip
+                "idle_at_start_seconds": None, "low": None, "stable_phases": None, **others(job, pieces)}  # fmt: skip
     u_of = {
         place: sum(p["u"] * p["s"] for p in found if p["u"] is not None) / seen[place]
         for place, found in pieces.items()
@@ -42,6 +45,7 @@ def judge(job: dict[str, Any], samples: list[dict[str, Any]]) -> dict[str, Any]:
         "mismatch": mismatched(u_of, pieces),
         **at_the_ends(job, pieces),
         "stable_phases": phases(pieces),
+        **others(job, pieces),
     }
 
 
@@ -67,7 +71,8 @@ def stretches(rows: list[dict[str, Any]], job: dict[str, Any], series: dict[Any,
             row = best[time]
             found.append({"a": start, "b": end, "s": end - start, "u": row["gpu_utilization"],
                           "m": row.get("gpu_memory_bytes"), "c": row.get("cpu_utilization"),
-                          "total": row.get("gpu_memory_total_bytes")})  # fmt: skip
+                          "total": row.get("gpu_memory_total_bytes"), "usual": usual,
+                          **{name: row.get(name) for name in MORE}})  # fmt: skip
     return found
 
 
@@ -83,22 +88,6 @@ def slices(name: str) -> float | None:
         if dot and head.isdigit() and tail.endswith("gb"):
             return int(head) / (4 if int(tail[:-2]) == 6 * int(head) else 7)
     return None
-
-
-def lengths(pieces: list[dict[str, Any]], holds: Any) -> list[float]:
-    """Lengths of the unbroken stretches in which something holds."""
-    found: list[float] = []
-    last = None
-    for piece in pieces:
-        if not holds(piece):
-            last = None
-            continue
-        if last is not None and abs(piece["a"] - last) < CLOSE:
-            found[-1] += piece["s"]
-        else:
-            found.append(piece["s"])
-        last = piece["b"]
-    return found
 
 
 def empty_seconds(pieces: list[dict[str, Any]]) -> float:
@@ -131,7 +120,12 @@ def mismatched(u_of: dict[Any, float], pieces: dict[Any, list[dict[str, Any]]]) 
                 each.append(sum(v * s for v, s in known) / sum(s for _, s in known))
         return sum(each) / len(each) if each else None
 
-    resources = [sum(u_of.values()) / len(u_of), mean("c"), mean("m", "total")]
+    resources = [
+        sum(u_of.values()) / len(u_of),
+        mean("c"),
+        mean("m", "total"),
+        mean("memory_bytes", "memory_total_bytes"),
+    ]
     known = [value for value in resources if value is not None]
     return None if len(known) < 2 else max(known) > 0.8 and min(known) < 0.2
 

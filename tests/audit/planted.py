@@ -10,6 +10,10 @@ from typing import Any
 
 START = 1_760_000_000
 CARD = 80e9
+MORE = (
+    "sm_activity power_w memory_bytes memory_total_bytes pcie_rx_bytes_s nvlink_tx_bytes_s xid throttle_reasons".split()
+)
+"""Columns that only some jobs have."""
 Row = dict[str, Any]
 Level = Callable[[float], float | None]
 
@@ -37,16 +41,16 @@ class Maker:
     def series(
         self, job: Row, gpu: str, used: Level, held: Level = lambda _: 20e9, *, every: float = 15.0, node: str = "n0",
         cpu: Level = lambda _: 0.3, jitter: float = 0.0, total: float | None = CARD, gaps: list[tuple[float, float]] = [],  # noqa: B006
-        offset: float = 0.0,
+        offset: float = 0.0, **more: Level,
     ) -> None:  # fmt: skip
-        """Samples of one GPU; levels are functions of the seconds since the start of the job."""
+        """Samples of one GPU; levels are functions of the seconds since the start of the job, ``more`` of other columns."""
         at, life = offset, job["end"] - job["start"]
         while at < life:
             if not any(begin <= at < end for begin, end in gaps):
                 self.samples[job["job"]].append(
                     {"timestamp": round(job["start"] + at, 3), "job": job["job"], "gpu": gpu, "gpu_utilization": used(at),
                      "gpu_memory_bytes": held(at), "gpu_memory_total_bytes": total, "cpu_utilization": cpu(at),
-                     "node": f"{job['job']}-{node}"}
+                     "node": f"{job['job']}-{node}", **{name: level(at) for name, level in more.items()}}
                 )  # fmt: skip
             at += every + (self.random.uniform(-jitter, jitter) * every if jitter else 0.0)
 
@@ -203,6 +207,37 @@ def _kinds(maker: Maker, number: int) -> Iterator[None]:
     maker.series(job, "0", busy(level), every=every, total=None)
     yield
 
+    turn = (30.0, 120.0, 240.0, 480.0)[number % 4]
+    job = maker.job("ranks in turn", 4, life, kind="")
+    for rank in range(4):
+        awake = lambda at, rank=rank: level if int(at // turn) % 2 == rank % 2 else 0.1 * rank  # noqa: E731
+        lost = [(480.0, 960.0)] if rank == number % 4 else []
+        maker.series(job, str(rank % 2), awake, node=f"n{rank // 2}", every=every, gaps=lost)
+    yield
+
+    job = maker.job("hardware", 2, life, kind="", command=("jupyter lab", "python train.py --epochs 3")[number % 2])
+    for gpu in "01":
+        maker.series(
+            job, gpu, idle_between((300.0, 600.0), level=level), every=every, cpu=busy(0.2),
+            sm_activity=busy(0.3 * level), power_w=lambda at: 90.0 if 300 <= at < 600 else 400.0,
+            memory_bytes=lambda at: 5e10 + at * 1e6, memory_total_bytes=busy(1e12), pcie_rx_bytes_s=lambda at: at * 1e6,
+            nvlink_tx_bytes_s=busy(4e9), xid=lambda at, failing=gpu == "1": (0.0, 63.0, 79.0)[failing * ((at > 200) + (at > 900))],
+            throttle_reasons=lambda at: (0.0, 0x04, 0x24, 0x01, 0x88)[int(at // 120) % 5],
+        )  # fmt: skip
+    yield
+
+    job = maker.job("sudden drops", 1, life)
+    dips = [(600.0 * place, 600.0 * place + (15.0, 30.0, 90.0)[number % 3]) for place in range(1, 4)]
+    maker.series(
+        job, "0", lambda at: 0.2 if any(begin <= at < end for begin, end in dips) else 0.9 - 0.01 * (int(at) % 5)
+    )
+    yield
+
+    job = maker.job("levels of memory", 2, life)
+    maker.series(job, "0", busy(level), lambda at: 10e9 + 20e9 * (at // 300 % 3), every=every, gaps=[(450.0, 750.0)])
+    maker.series(job, "1", busy(level), lambda at: 10e9 + 0.09e9 * (at // 15 % 4), every=every)
+    yield
+
 
 def plant(count: int, seed: int = 1) -> Maker:
     """At least ``count`` jobs, of all kinds in turn."""
@@ -225,7 +260,7 @@ def write(maker: Maker, folder: Path, *, shuffle: bool = True) -> None:
     if shuffle:
         maker.random.shuffle(rows)
     names = ["timestamp", "job", "gpu", "gpu_utilization", "gpu_memory_bytes", "gpu_memory_total_bytes",
-             "cpu_utilization", "node"]  # fmt: skip
+             "cpu_utilization", "node", *MORE]  # fmt: skip
     with (folder / "samples.csv").open("w", newline="", encoding="utf-8") as file:
         samples = csv.DictWriter(file, names)
         samples.writeheader()

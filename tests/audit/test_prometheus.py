@@ -4,13 +4,8 @@ from __future__ import annotations
 
 import http.server
 import json
-import shutil
-import socket
-import subprocess
 import threading
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,11 +18,9 @@ pytest.importorskip("ibis")
 from gpulint.cli import main
 from tests.audit.comparing import equal
 from tests.audit.planted import START, Maker, plant, write
+from tests.audit.servers import free_port, needs_prometheus, prometheus
 
 MIB = 2**20
-needs_prometheus = pytest.mark.skipif(
-    shutil.which("prometheus") is None or shutil.which("promtool") is None, reason="Prometheus is not installed"
-)
 
 
 def _mib(maker: Maker) -> None:
@@ -64,13 +57,6 @@ def _open_metrics(maker: Maker) -> str:
     return "\n".join([*lines, "# EOF", ""])
 
 
-def _free_port() -> int:
-    with socket.socket() as server:
-        server.bind(("127.0.0.1", 0))
-        port: int = server.getsockname()[1]
-        return port
-
-
 @pytest.fixture(scope="module")
 def maker() -> Maker:
     made = plant(46, seed=3)
@@ -82,29 +68,8 @@ def maker() -> Maker:
 @pytest.fixture(scope="module")
 def server(maker: Maker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("prometheus")
-    (folder / "series.txt").write_text(_open_metrics(maker), encoding="utf-8")
-    (folder / "prometheus.yml").write_text("global: {}\n", encoding="utf-8")
-    create = ["promtool", "tsdb", "create-blocks-from", "openmetrics", "series.txt", "data"]
-    subprocess.run(create, cwd=folder, check=True, capture_output=True)
-    port = _free_port()
-    command = ["prometheus", "--config.file=prometheus.yml", "--storage.tsdb.path=data", f"--web.listen-address=127.0.0.1:{port}",
-               "--storage.tsdb.retention.time=100y", "--query.max-samples=20000"]  # fmt: skip
-    with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(command, cwd=folder, stdout=log, stderr=log)
-    url = f"http://127.0.0.1:{port}"
-    try:
-        for _ in range(300):
-            try:
-                urllib.request.urlopen(f"{url}/-/ready", timeout=1).close()
-                break
-            except OSError:
-                time.sleep(0.1)
-        else:
-            pytest.fail((folder / "log").read_text())
+    with prometheus(folder, _open_metrics(maker), "--query.max-samples=20000") as url:
         yield url
-    finally:
-        process.terminate()
-        process.wait(30)
 
 
 PERIOD = ["--since", str(START - 3600), "--until", str(START + 200_000)]
@@ -220,5 +185,5 @@ def test_a_partial_answer_is_labelled(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 def test_no_server_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["audit", f"http://127.0.0.1:{_free_port()}"]) == 2
+    assert main(["audit", f"http://127.0.0.1:{free_port()}"]) == 2
     assert "cannot be reached" in capsys.readouterr().err

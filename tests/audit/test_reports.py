@@ -6,12 +6,6 @@ import csv
 import html.parser
 import io
 import json
-import shutil
-import signal
-import subprocess
-import sys
-import time
-import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -131,7 +125,12 @@ def test_findings_stand_beside_the_waste_that_they_explain(folder: Path, audit: 
     _, answer, _ = audit(folder, "--code", EXAMPLE)
     (joined,) = answer["code"]
     assert joined["agrees"] is True
-    assert [finding["code"] for finding in joined["explained"]["never_used"]] == ["GPU413"]
+    (finding,) = joined["explained"]["never_used"]
+    assert (finding["code"], finding["impact"]["level"], finding["impact"]["gpu_share"]) == (
+        "GPU413",
+        "high",
+        [0.5, 0.5],
+    )
     jobs = (folder / "jobs.csv").read_text()
     (folder / "jobs.csv").write_text(jobs.replace("python train.py", "bash run.sh"))
     (folder / "code.csv").write_text(f"match,path\n*/ann/*,{EXAMPLE.parent / 'repaired'}\n")
@@ -142,79 +141,58 @@ def test_findings_stand_beside_the_waste_that_they_explain(folder: Path, audit: 
     assert (joined["agrees"], joined["note"]) == (None, "no checkout of its code is known: see --code")
 
 
+def test_an_estimate_stands_beside_what_was_measured(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = " ".join(_text(capsys, folder, "--code", EXAMPLE).split())
+    assert "high impact: 50% of the job's GPU time" in out
+    assert "the estimate fits the measured 50.0%" in out
+    # The second GPU is busy after all, and the first is not for most of the time.
+    rows = [f"{1000 + 15 * i},a,{gpu},{0.5 if i < 6 or gpu else 0},0\n" for i in range(40) for gpu in (0, 1)]
+    (folder / "samples.csv").write_text("timestamp,job,gpu,gpu_utilization,gpu_memory_bytes\n" + "".join(rows))
+    out = " ".join(_text(capsys, folder, "--code", EXAMPLE).split())
+    assert "the code and the series do not agree" in out
+
+
+def test_reports_beside_a_baseline_are_about_the_later_period(folder: Path) -> None:
+    period = ["--since", "1000", "--until", "1400", "--baseline", "1400", "1600"]
+    assert main(["audit", str(folder), *period, "-o", str(folder / "audit.html")]) == 0
+    page = (folder / "audit.html").read_text(encoding="utf-8")
+    # One GPU is busy for 300 s of these 400 s: 120 of 160 buckets, of 6 each.
+    assert 'class="used" x="0.0" y="8.0" width="720.0"' in page
+
+
+def test_weeks_are_in_their_order_and_numbers_of_gpus_whole(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    day = 86400
+    jobs = [f"j{week},ann,q,,{week * 7 * day},{week * 7 * day + 60 * (week + 1)},2,train,,,\n" for week in range(8)]
+    (folder / "jobs.csv").write_text(JOBS + "".join(jobs))
+    rows = [f"{week * 7 * day + at},j{week},0,0,0\n" for week in range(8) for at in range(0, 60 * (week + 1), 15)]
+    (folder / "samples.csv").write_text("timestamp,job,gpu,gpu_utilization,gpu_memory_bytes\n" + "".join(rows))
+    out = _text(capsys, folder, "--by", "week,gpus")
+    shown = [line.split()[0] for line in out.splitlines() if line.startswith("19")]
+    assert shown == ["1970-W04", "1970-W05", "1970-W06", "1970-W07", "1970-W08"]
+    assert "\n2        8" in out
+
+
+def test_phases_are_shares_of_the_time_with_known_memory(folder: Path, audit: Audit) -> None:
+    rows = [f"{1000 + 15 * i},a,{gpu},{'' if i < 10 else 0.5},0,16e9\n" for i in range(40) for gpu in (0, 1)]
+    head = "timestamp,job,gpu,gpu_utilization,gpu_memory_bytes,gpu_memory_total_bytes\n"
+    (folder / "samples.csv").write_text(head + "".join(rows))
+    _, answer, _ = audit(folder)
+    assert answer["totals"]["stable_phases"]["t60_m8"] == 1.0
+
+
+def test_pseudonyms_hide_names_in_notes_and_paths(tmp_path: Path, audit: Audit) -> None:
+    folder = tmp_path / "ann"
+    folder.mkdir()
+    (folder / "jobs.csv").write_text(f"{JOBS}ann-1,ann,q,940,1000,1600,1,train,,,\nann-2,ann,q,,900,800,1,,,,\n")
+    (folder / "samples.csv").write_text("timestamp,job,gpu,gpu_utilization\n1000,ann-1,0,0.5\n1015,ann-1,0,0\n")
+    code, answer, error = audit(folder, "--pseudonyms")
+    assert code == 1
+    assert "ann" not in json.dumps({name: answer[name] for name in ("problems", "sources", "jobs", "notes")})
+    assert "ann" not in error
+
+
 def test_code_is_never_run(folder: Path, audit: Audit) -> None:
     (folder / "code").mkdir()
     (folder / "code" / "train.py").write_text(f"open({str(folder / 'ran')!r}, 'w')\n")
     audit(folder, "--code", folder / "code")
     assert not (folder / "ran").exists()
-
-
-def _get(url: str) -> str:
-    with urllib.request.urlopen(url, timeout=5) as answer:
-        text: str = answer.read().decode()
-    return text
-
-
-def _await(condition: Callable[[], bool]) -> bool:
-    for _ in range(600):
-        if condition():
-            return True
-        time.sleep(0.1)
-    return False
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="needs signals")
-@pytest.mark.skipif(shutil.which("prometheus") is None, reason="Prometheus is not installed")
-def test_prometheus_alerts_on_the_exporters_verdicts(tmp_path: Path, folder: Path) -> None:
-    now = int(time.time())
-    (folder / "jobs.csv").write_text(f'{JOBS}"odd ""name""\\x",ann,q1,{now - 8000},{now - 7200},,2,train,RUNNING,,\n')
-    rows = [
-        f'{now - 7200 + 60 * i},"odd ""name""\\x",{gpu},{0.8 if i < 10 and gpu == 0 else 0},0\n'
-        for i in range(118)
-        for gpu in (0, 1)
-    ]
-    (folder / "samples.csv").write_text("timestamp,job,gpu,gpu_utilization,gpu_memory_bytes\n" + "".join(rows))
-    command = [sys.executable, "-m", "gpulint", "audit", "watch", str(folder), "--listen", "127.0.0.1:0", "--every", "1",
-               "--write-rules", str(tmp_path / "rules")]  # fmt: skip
-    watch = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    assert watch.stderr is not None
-    prometheus = None
-    try:
-        line = next(line for line in watch.stderr if line.startswith("serving"))
-        address = line.split("http://")[1].split("/")[0]
-        assert _await(lambda: "gpulint_job_never_used_gpus{" in _get(f"http://{address}/metrics"))
-        subprocess.run(
-            ["promtool", "check", "rules", tmp_path / "rules" / "alerts.yml"], check=True, capture_output=True
-        )
-        subprocess.run(["promtool", "check", "metrics"], input=_get(f"http://{address}/metrics"), text=True, check=True)
-        (tmp_path / "prometheus.yml").write_text(
-            "global: {scrape_interval: 1s, evaluation_interval: 1s}\nrule_files: [rules/alerts.yml]\n"
-            f"scrape_configs: [{{job_name: audit, static_configs: [{{targets: ['{address}']}}]}}]\n"
-        )
-        port = int(address.split(":")[1]) + 1
-        with (tmp_path / "log").open("wb") as log:
-            prometheus = subprocess.Popen(
-                ["prometheus", "--config.file=prometheus.yml", f"--web.listen-address=127.0.0.1:{port}"],
-                cwd=tmp_path, stdout=log, stderr=log,
-            )  # fmt: skip
-
-        def firing() -> bool:
-            try:
-                alerts = json.loads(_get(f"http://127.0.0.1:{port}/api/v1/alerts"))["data"]["alerts"]
-            except OSError:
-                return False
-            names = {
-                alert["labels"]["alertname"] for alert in alerts if alert["labels"].get("job_name") == 'odd "name"\\x'
-            }
-            return names >= {"GpuHeldIdleAfterActivity", "GpuNeverUsed"}
-
-        assert _await(firing), (tmp_path / "log").read_text()[-2000:]
-    finally:
-        if prometheus is not None:
-            prometheus.terminate()
-            prometheus.wait(30)
-        watch.send_signal(signal.SIGTERM)
-        assert watch.wait(60) == 0
-        watch.stderr.close()
-    dashboard = json.loads((tmp_path / "rules" / "dashboard.json").read_text())
-    assert dashboard["title"] == "GPU audit"

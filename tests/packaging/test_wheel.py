@@ -72,7 +72,15 @@ def test_the_language_server_needs_no_extra_and_the_others_are_apart(metadata: M
         "gate": {"aiohttp", "pebble", "prometheus-client"},
         "probe": {"nvidia-ml-py", "psutil"},
     }
-    assert set(metadata.get_all("Provides-Extra") or []) == {"audit", "estimate", "gate", "probe", "dev", "fuzz"}
+    assert set(metadata.get_all("Provides-Extra") or []) == {
+        "audit",
+        "audit-spark",
+        "estimate",
+        "gate",
+        "probe",
+        "dev",
+        "fuzz",
+    }
 
 
 def test_it_works_from_the_wheel_alone(unpacked: Path, tmp_path: Path) -> None:

@@ -9,13 +9,11 @@ import ibis
 from gpulint_audit.parameters import EPSILON
 from gpulint_audit.tables import SERIES
 
-AVERAGED = {
-    "sm_activity": "sm_activity",
-    "gpu_memory_bytes": "gpu_memory_bytes",
-    "cpu_utilization": "cpu_utilization",
-    "memory_bytes": "memory_bytes",
-    "power_w": "power_w",
-}
+AVERAGED = (
+    "sm_activity", "gpu_memory_bytes", "cpu_utilization", "memory_bytes", "power_w",
+    "pcie_tx_bytes_s", "pcie_rx_bytes_s", "nvlink_tx_bytes_s", "nvlink_rx_bytes_s",
+)  # fmt: skip
+"""Measures with a mean and a maximum."""
 
 
 def usage(cells: Any) -> Any:
@@ -23,7 +21,9 @@ def usage(cells: Any) -> Any:
     averages and maxima of what else there is. Per series, with the seconds that were seen."""
     seconds, used = cells.seconds, cells.gpu_utilization
     found = {
-        "samples": cells.count(),
+        "samples": used.count(),
+        "zero_samples": (used <= EPSILON).cast("int64").sum().fill_null(0),
+        "sampled": used.sum().fill_null(0.0),
         "seen_s": seconds.sum(where=used.notnull()).fill_null(0.0),
         "used_s": (used * seconds).sum().fill_null(0.0),
         "utilization": (used * seconds).sum() / seconds.sum(where=used.notnull()),
@@ -43,6 +43,7 @@ def usage(cells: Any) -> Any:
         total, held = f"{name}_total_bytes", f"{name}_bytes"
         if total in cells.columns and held in cells.columns:
             share = cells[held] / cells[total].nullif(0.0)
+            found[f"{name}_seen_s"] = seconds.sum(where=share.notnull())
             found[f"mean_{name}"] = (share * seconds).sum() / seconds.sum(where=share.notnull())
             found[f"max_{name}"] = share.max()
     if "gpu_fraction" in cells.columns:

@@ -50,3 +50,19 @@ def drops(cells: Any, parameters: Parameters) -> Any:
         drops=first.first.cast("int64").sum(),
         busy_s=first.seconds.sum(where=first.gpu_utilization > parameters.low_utilization).fill_null(0.0),
     )
+
+
+def ranks(cells: Any, parameters: Parameters) -> Any:
+    """How unevenly a job's GPUs work at the same time, on whichever nodes: the mean, over the intervals of ``window_s``
+    from the start of the job in which at least two GPUs were seen, of the distance between the busiest and the idlest
+    GPU. Means over a whole job hide ranks that take turns (gpulint's own). Per job: rank_imbalance."""
+    known = cells.filter(cells.gpu_utilization.notnull())
+    placed = known.mutate(interval=((known.start - known.life_start + EPSILON) / parameters.window_s).floor())
+    each = placed.group_by([*SERIES, "interval"]).aggregate(
+        used=(placed.gpu_utilization * placed.seconds).sum() / placed.seconds.sum()
+    )
+    spread = each.group_by(["job_id", "interval"]).aggregate(
+        spread=each.used.max() - each.used.min(), gpus=each.count()
+    )
+    several = spread.filter(spread.gpus > 1)
+    return several.group_by("job_id").aggregate(rank_imbalance=several.spread.mean())

@@ -78,7 +78,7 @@ def _values(audit: Audit, user: str, found: list[Verdict], wasted: float, seen: 
         "since": _day(min(verdict.start for verdict in found)),
         "until": _day(max(verdict.end for verdict in found)),
         "list": "\n".join(
-            f"  {printable(verdict.job.job)}, since {_day(verdict.start)}: {verdict.gpus:g} GPUs,"
+            f"  {printable(verdict.job.job)}, since {_day(verdict.start)}: {_gpus(verdict.gpus)},"
             f" {percent(verdict.utilization)} used, {hours(verdict.wasted_s / 3600)} GPU-hours idle; {mostly(verdict)}"
             for verdict in worst
             if verdict.wasted_s
@@ -89,3 +89,7 @@ def _values(audit: Audit, user: str, found: list[Verdict], wasted: float, seen: 
 
 def _day(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def _gpus(count: float) -> str:
+    return "1 GPU" if count == 1 else f"{count:g} GPUs"

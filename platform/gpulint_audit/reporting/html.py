@@ -3,32 +3,30 @@ jobs with its timeline. No scripts, nothing is loaded; names are escaped."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-from html import escape
 from importlib import resources
 from typing import Any
 
-from gpulint.escaping import printable
 from gpulint_audit.audit import Audit
-from gpulint_audit.reporting.svg import bars, heat_map, histogram, timeline
-from gpulint_audit.reporting.text import definitions, headline, mostly
-from gpulint_audit.reporting.words import CAUSES, hours, percent, seconds
+from gpulint_audit.reporting.jobpage import section, text, time_of
+from gpulint_audit.reporting.svg import bars, heat_map, histogram
+from gpulint_audit.reporting.text import definitions, first_rows, group_name, headline, mostly
+from gpulint_audit.reporting.words import CAUSES, hours, percent
 from gpulint_audit.timelines import timelines
-from gpulint_audit.verdicts import Verdict
+from gpulint_audit.totals import BY
 
 MOST_JOBS = 50
 _MOST_ROWS = 20
-_MOST_GPUS = 16
+_WORDS = ("", "job", "mostly", *(name for name in BY if name != "gpus"))
 
 
 def render(audit: Audit, by: list[str], connection: Any) -> str:
     """The page; ``connection`` has the samples for the timelines."""
-    worst = audit.worst(MOST_JOBS)
-    lines = timelines(connection, worst, audit.parameters)
+    ranked = audit.ranked(MOST_JOBS)
+    lines = timelines(connection, ranked, audit.parameters)
     parts = [
         _overview(audit), _causes(audit), _heat_map(audit), _distributions(audit),
-        *(_ranking(audit, name) for name in by), _definitions(audit), _baseline(audit), _ranked_jobs(audit, worst),
-        *(_job(audit, verdict, lines.get(verdict.number, {})) for verdict in worst), _notes(audit),
+        *(_ranking(audit, name) for name in by), _definitions(audit), _baseline(audit), _ranked_jobs(audit),
+        *(section(audit, verdict, lines.get(verdict.number, {})) for verdict in ranked), _notes(audit),
     ]  # fmt: skip
     style = (resources.files("gpulint_audit") / "reporting" / "page.css").read_text(encoding="utf-8")
     policy = "default-src 'none'; style-src 'unsafe-inline'"
@@ -42,17 +40,12 @@ def render(audit: Audit, by: list[str], connection: Any) -> str:
     )
 
 
-def text(value: object) -> str:
-    """A name or figure as HTML shows it: nothing in it is markup, and nothing is hidden."""
-    return escape(printable(str(value)))
-
-
 def _overview(audit: Audit) -> str:
     first, *rest = headline(audit)
     warning = f'<p class="warning">{text(first)}</p>' if audit.problems.partial else f"<p>{text(first)}</p>"
     start, end = min(v.start for v in audit.verdicts), max(v.end for v in audit.verdicts)
     sources = ", ".join(audit.sources[:3]) + (f" and {len(audit.sources) - 3} more" if len(audit.sources) > 3 else "")
-    period = f"{_time(start)} to {_time(end)}; {audit.samples:,} samples of {sources}"
+    period = f"{time_of(start)} to {time_of(end)}; {audit.samples:,} samples of {sources}"
     return f"<h1>GPU audit</h1>{warning}" + "".join(f"<p>{text(line)}</p>" for line in [*rest, period])
 
 
@@ -87,9 +80,9 @@ def _distributions(audit: Audit) -> str:
 def _ranking(audit: Audit, by: str) -> str:
     rows = audit.groups(by)
     body = [
-        [text(row[by] if row[by] != "" else "-"), row["jobs"], hours(row["gpu_hours"]), percent(row["coverage"]),
+        [text(group_name(row[by])), row["jobs"], hours(row["gpu_hours"]), percent(row["coverage"]),
          percent(row["utilization"]), hours(row["wasted_gpu_hours"])]
-        for row in rows[:_MOST_ROWS]
+        for row in first_rows(rows, by, _MOST_ROWS)
     ]  # fmt: skip
     more = f"<p>and {len(rows) - _MOST_ROWS} more</p>" if len(rows) > _MOST_ROWS else ""
     head = [by, "jobs", "GPU-hours", "seen", "utilization", "wasted GPU-hours"]
@@ -110,49 +103,14 @@ def _baseline(audit: Audit) -> str:
     return f"<h2>Against the baseline</h2><ul>{items}</ul>"
 
 
-def _ranked_jobs(audit: Audit, worst: list[Verdict]) -> str:
+def _ranked_jobs(audit: Audit) -> str:
     body: list[list[object]] = [
         [f'<a href="#job-{verdict.number}">{text(verdict.job.job)}</a>', text(verdict.job.user or "-"),
          f"{verdict.gpus:g}", percent(verdict.utilization), hours(verdict.wasted_s / 3600), text(mostly(verdict))]
-        for verdict in worst
+        for verdict in audit.worst(MOST_JOBS)
     ]  # fmt: skip
     head = ["job", "user", "GPUs", "U", "wasted GPU-hours", "mostly"]
     return f"<h2>Jobs that waste most</h2>{_table(head, body)}" if body else ""
-
-
-def _job(audit: Audit, verdict: Verdict, lines: dict[tuple[str, str], list[dict[str, Any]]]) -> str:
-    facts = verdict.facts
-    known: list[tuple[str, object]] = [
-        ("user, queue", f"{verdict.job.user or '-'}, {verdict.job.queue or '-'}"),
-        ("life", f"{_time(verdict.start)}, {seconds(verdict.seconds)}"),
-        ("GPUs", f"{verdict.gpus:g}, never used: {facts['never_used_gpus']}, unknown: {facts['unknown_gpus']}"),
-        ("U", percent(facts["mean_utilization"])),
-        ("SM activity", percent(facts["mean_sm_activity"])),
-        ("seen", percent(verdict.coverage)),
-        ("idle at start, end", f"{seconds(facts['idle_at_start_seconds'])}, {seconds(facts['idle_at_end_seconds'])}"),
-        ("idle slots", f"{facts['idle_slots'] if facts['idle_slots'] is not None else '?'},"
-         f" {seconds(facts['idle_slot_seconds'])} over all GPUs"),
-        ("mostly", mostly(verdict)),
-        *((("command", verdict.job.command),) if verdict.job.command else ()),
-    ]  # fmt: skip
-    rows = "".join(f"<dt>{text(name)}</dt><dd>{text(value)}</dd>" for name, value in known)
-    drawn = "".join(
-        f"<figure>{timeline(row)}<figcaption>{text(f'{node} ' if node else '')}GPU {text(gpu)}</figcaption></figure>"
-        for (node, gpu), row in sorted(lines.items())[:_MOST_GPUS]
-    )
-    more = f"<p>and {len(lines) - _MOST_GPUS} more GPUs</p>" if len(lines) > _MOST_GPUS else ""
-    unseen = "".join(f"<li>{text(reason)}</li>" for reason in facts["unseen"])
-    code = "".join(
-        "".join(f"<li>{text(line)}</li>" for line in joined.lines())
-        for joined in audit.joined
-        if joined.verdict is verdict
-    )
-    return (
-        f'<section id="job-{verdict.number}"><h3>{text(verdict.job.job)}</h3><dl>{rows}</dl>{drawn}{more}'
-        + (f"<h4>In its code</h4><ul>{code}</ul>" if code else "")
-        + (f"<h4>Not seen</h4><ul>{unseen}</ul>" if unseen else "")
-        + "</section>"
-    )
 
 
 def _notes(audit: Audit) -> str:
@@ -166,10 +124,11 @@ def _notes(audit: Audit) -> str:
 
 
 def _table(head: list[str], body: list[list[object]]) -> str:
-    first = "".join(f"<th>{text(name)}</th>" for name in head)
-    rows = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in body)
+    """A table; ``_WORDS`` names the columns that hold no figures."""
+    kinds = [' class="words"' if name in _WORDS else ' class="number"' for name in head]
+    first = "".join(f"<th{kind}>{text(name)}</th>" for kind, name in zip(kinds, head, strict=True))
+    rows = "".join(
+        "<tr>" + "".join(f"<td{kind}>{cell}</td>" for kind, cell in zip(kinds, row, strict=True)) + "</tr>"
+        for row in body
+    )
     return f"<div class='wide'><table><thead><tr>{first}</tr></thead><tbody>{rows}</tbody></table></div>"
-
-
-def _time(at: float) -> str:
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M UTC")

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import math
+from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
@@ -17,8 +18,8 @@ from gpulint_audit.verdicts import Verdict
 FORMAT, VERSION = "gpulint-audit", 1
 
 
-def render(audit: Audit, by: list[str]) -> str:
-    """The whole audit as one JSON object with a final newline."""
+def render(audit: Audit, by: list[str]) -> Iterator[str]:
+    """The whole audit as one JSON object with a final newline, in pieces: there may be a hundred thousand jobs."""
     data = {
         "format": FORMAT,
         "version": VERSION,
@@ -36,9 +37,17 @@ def render(audit: Audit, by: list[str]) -> str:
         },
         "baseline": audit.baseline,
         "code": [joined.as_json() for joined in audit.joined],
-        "jobs": [job(audit, verdict) for verdict in audit.verdicts],
     }
-    return json_escapes(json.dumps(_plain(data), ensure_ascii=False, indent=1, allow_nan=False)) + "\n"
+    yield _dumped(data).removesuffix("\n}") + ',\n "jobs": ['
+    before = "\n  "
+    for verdict in audit.verdicts:
+        yield before + _dumped(job(audit, verdict)).replace("\n", "\n  ")
+        before = ",\n  "
+    yield "\n ]\n}\n"
+
+
+def _dumped(data: dict[str, Any]) -> str:
+    return json_escapes(json.dumps(_plain(data), ensure_ascii=False, indent=1, allow_nan=False))
 
 
 def job(audit: Audit, verdict: Verdict) -> dict[str, Any]:
@@ -64,28 +73,29 @@ def job(audit: Audit, verdict: Verdict) -> dict[str, Any]:
         "lost_gpu_hours": sum(verdict.losses.values()) / HOUR,
         "wasted_cost": None if price is None else verdict.wasted_s / HOUR * price,
         "causes": {cause: lost / HOUR for cause, lost in sorted(verdict.losses.items(), key=lambda item: -item[1])},
-        "gpu_utilization": {
-            (f"{node}:{gpu}" if node else gpu): row["utilization"] for (node, gpu), row in verdict.series.items()
-        },
+        "gpu_utilization": verdict.gpu_utilization,
     }  # fmt: skip
 
 
-def table(audit: Audit) -> str:
+def table(audit: Audit) -> Iterator[str]:
     """One line per job, with a header; what spreadsheets would take for a formula is quoted by an apostrophe."""
-    rows = [_flat(job(audit, verdict)) for verdict in audit.verdicts]
-    names = list(dict.fromkeys(name for row in rows for name in row))
+    names = list(dict.fromkeys(name for verdict in audit.verdicts for name in _flat(job(audit, verdict))))
+    yield _line(names)
+    for verdict in audit.verdicts:
+        row = _flat(job(audit, verdict))
+        yield _line([_cell(row.get(name)) for name in names])
+
+
+def _line(values: list[Any]) -> str:
     out = io.StringIO()
-    writer = csv.DictWriter(out, names, lineterminator="\n")
-    writer.writeheader()
-    for row in rows:
-        writer.writerow({name: _cell(row.get(name)) for name in names})
+    csv.writer(out, lineterminator="\n").writerow(values)
     return out.getvalue()
 
 
 def _flat(data: dict[str, Any]) -> dict[str, Any]:
     row: dict[str, Any] = {}
     for name, value in data.items():
-        if name in ("gpu_utilization", "causes", "stable_phases", "patterns"):
+        if name in ("gpu_utilization", "causes", "stable_phases", "patterns", "throttled_seconds"):
             if name != "gpu_utilization" and isinstance(value, dict):
                 row |= {f"{name}.{key}": inner for key, inner in value.items()}
         elif isinstance(value, list):

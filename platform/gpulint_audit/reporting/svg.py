@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from datetime import date, timedelta
 from html import escape
@@ -10,24 +11,19 @@ from typing import Any
 from gpulint.escaping import printable
 from gpulint_audit.timelines import BUCKETS
 
-_LABEL, _LONGEST = 250, 520
 _MOST_DAYS = 92
 _MOST_QUEUES = 30
 
 
 def bars(rows: Sequence[tuple[str, float, str]]) -> str:
-    """Horizontal bars: (label, value, value in words)."""
+    """Horizontal bars: (label, value, value in words). No SVG, so that text keeps its size on narrow screens."""
     most = max(value for _, value, _ in rows) or 1.0
-    height = 24 * len(rows)
-    parts = []
-    for place, (label, value, shown) in enumerate(rows):
-        y, width = 24 * place, value / most * (_LONGEST - 70)
-        parts.append(
-            f'<text x="{_LABEL - 8}" y="{y + 16}" text-anchor="end">{_text(label)}</text>'
-            f'<rect class="bar" x="{_LABEL}" y="{y + 4}" width="{max(width, 1):.1f}" height="16"/>'
-            f'<text x="{_LABEL + width + 6:.1f}" y="{y + 16}">{_text(shown)}</text>'
-        )
-    return f'<svg viewBox="0 0 {_LABEL + _LONGEST} {height}" role="img">{"".join(parts)}</svg>'
+    parts = [
+        f'<span>{_text(label)}</span><span class="line"><i style="width:{value / most * 100:.1f}%"></i>'
+        f"<span>{_text(shown)}</span></span>"
+        for label, value, shown in rows
+    ]
+    return f'<div class="bars">{"".join(parts)}</div>'
 
 
 def histogram(values: Sequence[float], weights: Sequence[float], unit: str) -> str:
@@ -45,6 +41,9 @@ def histogram(values: Sequence[float], weights: Sequence[float], unit: str) -> s
             f"<title>{_text(about)}</title></rect>"
             f'<text x="{place * 36}" y="156">{place * 10}</text>'
         )
+        if value:
+            shown = f"{value:,.0f}" if value >= 10 or value == int(value) else f"{value:.1f}"
+            parts.append(f'<text x="{place * 36 + 18}" y="{136 - high:.1f}" text-anchor="middle">{shown}</text>')
     return f'<svg viewBox="0 0 380 162" role="img">{"".join(parts)}<text x="360" y="156">%</text></svg>'
 
 
@@ -71,7 +70,7 @@ def heat_map(found: dict[str, dict[str, tuple[float, float]]]) -> str:
             )
     for column in range(0, len(days), 7):
         parts.append(f'<text x="{left + column * side}" y="13">{days[column][5:]}</text>')
-    width = left + max(len(days) * side, 60)
+    width = left + max(len(days) * side, (len(days) - 1) // 7 * 7 * side + 40)
     return (
         f'<div class="wide"><svg style="width:{width * 1.2:.0f}px" viewBox="0 0 {width} {len(busiest) * side + 22}"'
         f' role="img">{"".join(parts)}</svg></div>'
@@ -79,22 +78,24 @@ def heat_map(found: dict[str, dict[str, tuple[float, float]]]) -> str:
 
 
 def timeline(rows: Sequence[dict[str, Any]]) -> str:
-    """Utilization over the life of a job, idle time marked below; time without samples is hatched."""
-    width, seen = 960 / BUCKETS, {row["place"]: row for row in rows}
-    parts = []
-    for place in range(BUCKETS):
-        x, row = place * width, seen.get(place)
-        used = row["utilization"] if row is not None else None
+    """Utilization over the life of a job, idle time marked below; time without samples is grey."""
+    width = 960 / BUCKETS
+    shown: list[float | None] = [None] * BUCKETS
+    for row in rows:  # in the order of time: a sample stands for the buckets up to the next one
+        for place in range(row["place"], max(row["until"], row["place"]) + 1):
+            shown[place] = row["utilization"]
+    parts, first = [], 0
+    for used, same in itertools.groupby(shown):
+        count = len(list(same))
+        x, wide = first * width, count * width
+        first += count
         if used is None:
-            # A cell may be longer than a bucket: only stretches of several buckets are shown as unseen.
-            near = any(other in seen for other in range(place - 3, place))
-            if not near or not any(other in seen for other in range(place + 1, place + 4)):
-                parts.append(f'<rect class="unseen" x="{x:.1f}" y="0" width="{width:.1f}" height="46"/>')
-            continue
-        if used <= 1e-6:
-            parts.append(f'<rect class="idle" x="{x:.1f}" y="42" width="{width:.1f}" height="4"/>')
-        high = used * 40
-        parts.append(f'<rect class="used" x="{x:.1f}" y="{40 - high:.1f}" width="{width:.1f}" height="{high:.1f}"/>')
+            parts.append(f'<rect class="unseen" x="{x:.1f}" y="0" width="{wide:.1f}" height="46"/>')
+        elif used <= 1e-6:
+            parts.append(f'<rect class="idle" x="{x:.1f}" y="42" width="{wide:.1f}" height="4"/>')
+        else:
+            high = used * 40
+            parts.append(f'<rect class="used" x="{x:.1f}" y="{40 - high:.1f}" width="{wide:.1f}" height="{high:.1f}"/>')
     return f'<svg class="timeline" viewBox="0 0 960 46" preserveAspectRatio="none" role="img">{"".join(parts)}</svg>'
 
 

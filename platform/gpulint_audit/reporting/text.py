@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -51,9 +52,9 @@ def headline(audit: Audit) -> list[str]:
     if totals["wasted_cost"] is not None:
         wasted += f", worth {money(totals['wasted_cost'], totals['currency'])}"
     if totals["idle_energy_kwh"] is not None:
-        wasted += f", {totals['idle_energy_kwh']:.1f} kWh"
+        wasted += f", {hours(totals['idle_energy_kwh'])} kWh"
     if totals["idle_kg_co2"] is not None:
-        wasted += f", {totals['idle_kg_co2']:.1f} kg CO2"
+        wasted += f", {hours(totals['idle_kg_co2'])} kg CO2"
     lines.append(f"GPU utilization {percent(totals['utilization'])}; {wasted}")
     return lines
 
@@ -100,14 +101,24 @@ def _group(console: Console, audit: Audit, by: str) -> None:
     rows = audit.groups(by)
     columns = [(by, False), ("jobs", True), ("GPU-hours", True), ("utilization", True), ("wasted", True)]
     table = _table(console, f"By {by}", columns)
-    for row in rows[:_MOST_GROUPS]:
+    for row in first_rows(rows, by, _MOST_GROUPS):
         table.add_row(
-            _name(row[by]), str(row["jobs"]), hours(row["gpu_hours"]), percent(row["utilization"]),
+            _name(group_name(row[by])), str(row["jobs"]), hours(row["gpu_hours"]), percent(row["utilization"]),
             hours(row["wasted_gpu_hours"]),
         )  # fmt: skip
     console.print(table)
     if len(rows) > _MOST_GROUPS:
         console.print(f"and {len(rows) - _MOST_GROUPS} more", style="dim")
+
+
+def first_rows(rows: list[dict[str, Any]], by: str, most: int) -> list[dict[str, Any]]:
+    """The groups that a report shows: those with the most waste, but of weeks the last ones."""
+    return rows[-most:] if by == "week" else rows[:most]
+
+
+def group_name(key: object) -> str:
+    """The name of a group; numbers of GPUs are whole where they can be."""
+    return f"{key:g}" if isinstance(key, float) else str(key) or "-"
 
 
 def _worst(console: Console, audit: Audit) -> None:
@@ -132,6 +143,8 @@ def mostly(verdict: Verdict) -> str:
     facts = verdict.facts
     if cause == "never_used":
         known = verdict.gpus - facts["unknown_gpus"]
+        if known == 1:
+            return "its GPU is never used"
         return f"{facts['never_used_gpus']} of {known:g} GPUs never used"
     if cause in ("idle_at_end", "idle_at_start"):
         return f"{CAUSES[cause]} for {seconds(facts[f'{cause}_seconds'])}"

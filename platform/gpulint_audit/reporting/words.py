@@ -20,6 +20,16 @@ def hours(value: float) -> str:
     return f"{value:,.0f}" if value >= 1000 else f"{value:.1f}" if value >= 1 else f"{value:.2f}"
 
 
+def rate(value: float | None) -> str:
+    """Bytes per second, such as 1.5 GB/s."""
+    if value is None:
+        return "?"
+    for unit, size in (("GB", 1e9), ("MB", 1e6)):
+        if value >= size:
+            return f"{value / size:.1f} {unit}/s"
+    return f"{value / 1e3:.0f} kB/s"
+
+
 def money(value: float, currency: str | None) -> str:
     return f"{value:,.2f}{f' {currency}' if currency else ''}"
 

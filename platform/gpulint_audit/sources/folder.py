@@ -12,7 +12,7 @@ from typing import Any
 
 from gpulint_audit.errors import AuditError, Problems
 from gpulint_audit.sources import columns, times
-from gpulint_audit.sources.jobrows import RowReader, overlaps
+from gpulint_audit.sources.jobrows import MOST_OVERLAPS, RowReader, overlaps
 from gpulint_audit.sources.samples import Reader
 from gpulint_audit.tables import Job, Tables
 
@@ -122,7 +122,8 @@ def _warn_of_overlaps(jobs: list[Job], samples: Any, problems: Problems) -> None
         places.setdefault((row["node"], row["gpu"]), []).append(row["job"])
     if not (found := overlaps(jobs, places)):
         return
-    more = f" (and {len(found) - 3} more)" if len(found) > 3 else ""
+    least = "at least " if len(found) == MOST_OVERLAPS else ""
+    more = f" (and {least}{len(found) - 3} more)" if len(found) > 3 else ""
     problems.notes.append(
         f"{'; '.join(found[:3])}{more}; the time of a shared GPU counts once for each of its jobs"
     )  # fmt: skip

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -121,8 +120,12 @@ class RowReader:
             raise ValueError(f"{name}: {error}") from None
 
 
+MOST_OVERLAPS = 1000
+
+
 def overlaps(jobs: list[Job], places: Mapping[tuple[str, str], Iterable[str]]) -> list[str]:
-    """Pairs of jobs that used one GPU at the same time, said in words: ``places`` are the jobs of each (node, gpu)."""
+    """Pairs of jobs that used one GPU at the same time, said in words, at most MOST_OVERLAPS: ``places`` are the jobs
+    of each (node, gpu)."""
     lives = {job.job: (job.start, job.end if job.end is not None else math.inf) for job in jobs}
     pairs: dict[tuple[str, str], tuple[str, str]] = {}
     for place, names in places.items():
@@ -133,11 +136,9 @@ def overlaps(jobs: list[Job], places: Mapping[tuple[str, str], Iterable[str]]) -
             for _, other in running:
                 pairs.setdefault((other, name), place)
             running.append((end, name))
-    by_place: dict[tuple[str, str], list[tuple[str, str]]] = defaultdict(list)
-    for pair, place in pairs.items():
-        by_place[place].append(pair)
+        if len(pairs) >= MOST_OVERLAPS:
+            break
     return [
         f"jobs {first!r} and {second!r} overlap on GPU {gpu} of node {node}"
-        for (node, gpu), found in by_place.items()
-        for first, second in found
+        for (first, second), (node, gpu) in list(pairs.items())[:MOST_OVERLAPS]
     ]

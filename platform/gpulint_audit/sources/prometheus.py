@@ -2,20 +2,21 @@
 
 Raw samples are asked for by range selectors (``metric[1h]``), so that scrape times stay as they are: a range query
 would fill gaps of up to five minutes with old values. Jobs are those that labels name: ``hpc_job`` and ``slurm_job_id``
-of exporters for Slurm, pods of dcgm-exporter on Kubernetes with requests of kube-state-metrics.
+of exporters for Slurm, pods of dcgm-exporter on Kubernetes; kube-state-metrics says which pods are one job.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from gpulint_audit.errors import AuditError, Problems
 from gpulint_audit.parameters import Parameters
 from gpulint_audit.sources.http import QueryFailed, Server
+from gpulint_audit.sources.kubernetes import Pods
 from gpulint_audit.sources.memory import Samples
 from gpulint_audit.tables import Job, Tables
 
@@ -29,14 +30,21 @@ METRICS = {
     "DCGM_FI_DEV_FB_TOTAL": ("gpu_memory_total_bytes", MIB),
     "DCGM_FI_DEV_POWER_USAGE": ("power_w", 1.0),
     "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION": ("energy_j", 0.001),
+    "DCGM_FI_DEV_PCIE_TX_THROUGHPUT": ("pcie_tx_bytes_s", 1000.0),
+    "DCGM_FI_DEV_PCIE_RX_THROUGHPUT": ("pcie_rx_bytes_s", 1000.0),
+    "DCGM_FI_PROF_PCIE_TX_BYTES": ("pcie_tx_bytes_s", 1.0),
+    "DCGM_FI_PROF_PCIE_RX_BYTES": ("pcie_rx_bytes_s", 1.0),
+    "DCGM_FI_PROF_NVLINK_TX_BYTES": ("nvlink_tx_bytes_s", 1.0),
+    "DCGM_FI_PROF_NVLINK_RX_BYTES": ("nvlink_rx_bytes_s", 1.0),
+    "DCGM_FI_DEV_CLOCK_THROTTLE_REASONS": ("throttle_reasons", 1.0),
+    "DCGM_FI_DEV_CLOCKS_EVENT_REASONS": ("throttle_reasons", 1.0),
+    "DCGM_FI_DEV_XID_ERRORS": ("xid", 1.0),
 }
-"""Columns and factors of DCGM's fields; MIG instances have no GPU_UTIL, only the graphics engine's activity."""
-EVENTS = {
-    "DCGM_FI_DEV_XID_ERRORS": "reports XID errors",
-    "DCGM_FI_DEV_CLOCK_THROTTLE_REASONS": "was throttled (reasons other than idle)",
-}
-"""What GPUs report besides; the last XID, and bits of reasons of which 1 means idle."""
+"""Columns and factors of DCGM's fields, the better one of two last; MIG instances have no GPU_UTIL, only the graphics
+engine's activity. Traffic is a rate: KB/s by NVML, bytes/s by the profiling fields."""
 JOB_LABELS = ("hpc_job", "slurm_job_id", "slurmjobid", "jobid", "job_id", "exported_pod", "pod")
+_EXPORTER = "dcgm-exporter"
+"""In the name of the exporter's own pod, which GPUs without a job are labelled with."""
 USER_LABELS = ("user", "hpc_user", "slurm_user", "username", "exported_namespace", "namespace")
 QUEUE_LABELS = ("partition", "slurm_partition", "queue", "exported_namespace", "namespace")
 _CHUNK_S = 6 * 3600.0
@@ -65,36 +73,49 @@ def load(connection: Any, options: Options, parameters: Parameters, problems: Pr
     start = parameters.since if math.isfinite(parameters.since) else end - _PERIOD_S
     server = Server(options.url, options.pause_s)
     server.check()
-    reader = _Reader(connection, server, options, problems)
+    reader = _Reader(connection, server, options, problems, Pods(server, start, end, problems))
+    reader.metrics = _known(server, start, end)
     at = start
     while at < end:
         until = min(at + options.chunk_s, end)
         reader.chunk(at - 0.001 if at == start else at, until)
         at = until
-    reader.events(start, end)
     for warning in server.warnings:
         problems.missing.append(f"{options.url}: {warning}")
     if not reader.samples.count:
         if problems.missing:
             raise AuditError(problems.missing[0])
         raise AuditError(f"{options.url}: no DCGM figures of jobs in this period{reader.hint(start, end)}")
-    return Tables(reader.jobs(start, end), reader.samples.table(), [options.url])
+    return Tables(reader.jobs(), reader.samples.table(), [options.url])
+
+
+def _known(server: Server, start: float, end: float) -> list[str]:
+    """Those of the fields that the server has; all of them if it does not say."""
+    try:
+        known = set(server.labels("__name__", start, end))
+    except QueryFailed:
+        return list(METRICS)
+    return [name for name in METRICS if name in known] or list(METRICS)
 
 
 class _Reader:
-    def __init__(self, connection: Any, server: Server, options: Options, problems: Problems) -> None:
-        self._server, self._options, self._problems = server, options, problems
+    metrics: Sequence[str] = tuple(METRICS)
+
+    def __init__(self, connection: Any, server: Server, options: Options, problems: Problems, pods: Pods) -> None:
+        self._server, self._options, self._problems, self._pods = server, options, problems, pods
         self.samples = Samples(connection, "audit_prometheus")
         self._first: dict[str, float] = {}
         self._labels: dict[str, Mapping[str, str]] = {}
         self._gpus: dict[str, set[tuple[str, str]]] = {}
+        self._types: dict[str, set[str]] = {}
         self._without_job = 0
         self._failed: set[str] = set()
 
     def chunk(self, start: float, end: float) -> None:
         """Samples later than ``start`` and not later than ``end``."""
         rows: dict[tuple[str, str, str, float], dict[str, Any]] = {}
-        for metric, (column, factor) in METRICS.items():
+        for metric in self.metrics:
+            column, factor = METRICS[metric]
             for series in self._raw(metric, start, end):
                 place = self._place(series["metric"])
                 if place is None:
@@ -123,19 +144,29 @@ class _Reader:
 
     def _place(self, labels: Mapping[str, str]) -> tuple[str, str, str] | None:
         """Job, node and GPU (or MIG instance) of a series."""
-        label = self._options.job_label
-        job = labels.get(label, "") if label else next((labels[name] for name in JOB_LABELS if labels.get(name)), "")
+        job = self._job(labels)
         if not job:
             return None
-        if not label and "exported_namespace" in labels and job == labels.get("exported_pod"):
-            job = f"{labels['exported_namespace']}/{job}"
         gpu = labels.get("UUID") or labels.get("uuid") or labels.get("gpu", "")
         if labels.get("GPU_I_ID"):
             gpu = f"{gpu} {labels['GPU_I_ID']} {labels.get('GPU_I_PROFILE', '')}".strip()
         node = labels.get("Hostname") or labels.get("hostname") or labels.get("node") or labels.get("instance", "")
         self._labels.setdefault(job, labels)
         self._gpus.setdefault(job, set()).add((node, gpu))
+        if labels.get("modelName"):
+            self._types.setdefault(job, set()).add(labels["modelName"])
         return job, node, gpu
+
+    def _job(self, labels: Mapping[str, str]) -> str:
+        """The job that a series belongs to; empty if to none."""
+        if self._options.job_label:
+            return labels.get(self._options.job_label, "")
+        name = next((name for name in JOB_LABELS if labels.get(name)), None)
+        if name not in ("pod", "exported_pod"):
+            return labels[name] if name is not None else ""
+        if _EXPORTER in labels[name]:
+            return ""
+        return self._pods.job(labels.get(name.replace("pod", "namespace"), ""), labels[name])
 
     def _add(self, job: str, node: str, gpu: str, at: float, row: dict[str, Any]) -> None:
         engine, free = row.pop("gr_engine", None), row.pop("free", None)
@@ -145,49 +176,23 @@ class _Reader:
         self._first[job] = min(self._first.get(job, at), at)
         self.samples.add({"timestamp": at, "job": job, "node": node, "gpu": gpu, **row})
 
-    def events(self, start: float, end: float) -> None:
-        """Say which GPUs had errors or were throttled."""
-        for metric, what in EVENTS.items():
-            matched = f"{metric}{{{self._options.match}}}"
-            query = f"max_over_time({matched}[{math.ceil((end - start) * 1000)}ms]) > 1"
-            try:
-                found = self._server.instant(query, end)
-            except QueryFailed:
-                continue  # that the server has no answers was said for the figures
-            places = sorted({f"{s['metric'].get('Hostname', '?')} GPU {s['metric'].get('gpu', '?')}" for s in found})
-            if places:
-                more = f" and {len(places) - 5} more" if len(places) > 5 else ""
-                self._problems.notes.append(f"{', '.join(places[:5])}{more} {what}")
-
-    def jobs(self, start: float, end: float) -> list[Job]:
-        """Jobs by their labels, from their first to their last sample."""
-        requests = self._requests(start, end)
+    def jobs(self) -> list[Job]:
+        """Jobs of kube-state-metrics; others by their labels, from their first to their last sample."""
+        known = self._pods.jobs()
         found = []
         for job, first in self._first.items():
-            labels = self._labels[job]
+            labels, kinds = self._labels[job], ", ".join(sorted(self._types.get(job, ())))
+            if (of_pods := known.pop(job, None)) is not None:
+                of_pods.gpu_type = kinds
+                found.append(of_pods)
+                continue
             user = next((labels[name] for name in USER_LABELS if labels.get(name)), "")
             queue = next((labels[name] for name in QUEUE_LABELS if labels.get(name)), "")
-            found.append(
-                Job(job, first, None, gpus=requests.get(job, float(len(self._gpus[job]))),
-                    user=user, queue=queue, gpu_type=labels.get("modelName", ""))
-            )  # fmt: skip
+            gpus = float(len(self._gpus[job]))
+            found.append(Job(job, first, None, gpus=gpus, user=user, queue=queue, gpu_type=kinds))
         if self._without_job:
             self._problems.notes.append(f"{self._options.url}: GPUs without a label of a job are left out")
-        return found
-
-    def _requests(self, start: float, end: float) -> dict[str, float]:
-        """GPUs that pods request, by kube-state-metrics."""
-        query = 'max_over_time(kube_pod_container_resource_requests{resource=~"nvidia_com_.*"}[%dms])'
-        found: dict[str, float] = {}
-        try:
-            for series in self._server.instant(query % math.ceil((end - start) * 1000), end):
-                labels = series["metric"]
-                pod, namespace = labels.get("pod", ""), labels.get("namespace", "")
-                for name in (pod, f"{namespace}/{pod}"):
-                    found[name] = found.get(name, 0.0) + float(series["value"][1])
-        except QueryFailed as error:
-            self._problems.notes.append(f"{self._options.url}: requests of pods are unknown ({error})")
-        return found
+        return [*found, *known.values()]
 
     def hint(self, start: float, end: float) -> str:
         """What the server does have."""

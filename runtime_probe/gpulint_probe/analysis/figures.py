@@ -92,10 +92,10 @@ class Analysis:
             "gpus": [asdict(gpu) for gpu in self.gpus],
             "losses": [
                 {key: value for key, value in asdict(loss).items() if key != "findings"}
-                | {"sentence": loss.sentence, "findings": [asdict(finding) for finding in loss.findings]}
+                | {"sentence": loss.sentence, "findings": [finding.as_json() for finding in loss.findings]}
                 for loss in self.losses
             ],
-            "findings": [asdict(finding) for finding in self.program.findings],
+            "findings": [finding.as_json() for finding in self.program.findings],
             "findings_note": self.program.note,
         }
 

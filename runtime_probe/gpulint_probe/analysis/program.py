@@ -6,11 +6,12 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gpulint.escaping import printable
+from gpulint.impact import Impact
 from gpulint.launch.job_index import JobIndex
 
 if TYPE_CHECKING:
@@ -35,6 +36,12 @@ class StaticFinding:
     help: str
     url: str
     cell: int | None = None
+    impact: Impact = field(default_factory=Impact)
+    """What it is estimated to cost."""
+
+    def as_json(self) -> dict[str, Any]:
+        """The finding as reports have it; its impact is the scan's to tell."""
+        return {name: value for name, value in asdict(self).items() if name != "impact"}
 
     @property
     def place(self) -> str:
@@ -117,8 +124,9 @@ def _plain(finding: Finding, script: Path, folder: Path) -> StaticFinding:
     path = "" if finding.path == script else os.path.relpath(finding.path, folder)
     message, help = (printable(_without_script(text), keep="\n") for text in (finding.message, finding.help))
     return StaticFinding(
-        rule.code, rule.name, str(finding.severity), printable(path), span.line, message, help, rule.url, span.cell
-    )
+        rule.code, rule.name, str(finding.severity), printable(path), span.line, message, help, rule.url, span.cell,
+        finding.impact,
+    )  # fmt: skip
 
 
 def _without_script(text: str) -> str:
