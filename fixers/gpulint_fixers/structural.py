@@ -87,6 +87,22 @@ def wrap(document: Document, statement: ast.stmt, header: str) -> tuple[Edit, ..
     return _edits(document, region, new)
 
 
+def wrap_all(document: Document, statements: Sequence[ast.stmt], header: str) -> tuple[Edit, ...] | Declined:
+    """As :func:`wrap` for neighbours in one block. Declined as well if one of several holds a long string."""
+    if len(statements) == 1:
+        return wrap(document, statements[0], header)
+    first, last = _region(document, statements[0]), _region(document, statements[-1])
+    if isinstance(first, Declined) or isinstance(last, Declined):
+        return first if isinstance(first, Declined) else last  # type: ignore[return-value]
+    source = first.syntax.source
+    lines = [source.line(number) for number in range(first.first, last.first + len(last.lines))]
+    region = _Region(first.syntax, first.first, lines, first.lead, first.step)
+    if not _is_plain(lines):
+        return Declined("one of the statements holds a string of several lines")
+    indented = [_deeper(line, region.lead, region.step) for line in lines]
+    return _edits(document, region, [region.lead + header, *indented])
+
+
 @dataclass(frozen=True, slots=True)
 class _Region:
     """The lines of a statement, with the comments that end its block."""
