@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 
+from gpulint_rules.data.gpu305_host_sync_in_loop import HostWait
+
 from gpulint import regex
-from gpulint.documents.python import walk
-from gpulint.fix import Edit
+from gpulint.fix import Declined, Edit
 from gpulint.placement.tensor_location import TensorLocations
 from gpulint.project import Project
 from gpulint.records import dataclass
@@ -82,6 +83,18 @@ def _receiver(node: ast.expr) -> tuple[ast.Attribute, ast.expr] | None:
     return None
 
 
+def reads_of(found: HostWait) -> list[DeviceRead] | Declined:
+    """The numbers that a statement reads; Declined if it copies more than numbers."""
+    reads = {}
+    for sync in found.syncs:
+        read = device_read(found.module, sync.node)
+        if read is None:
+            return Declined("more is copied to the host than a number")
+        reads[read.whole] = read
+    wholes = set(reads)
+    return [read for read in reads.values() if not wholes & set(found.module.syntax.ancestors(read.whole))]
+
+
 def is_integer(module: ModuleIndex, node: ast.expr, depth: int = 0) -> bool:
     """Whether a tensor counts something: ``(prediction == label).sum()``."""
     match node:
@@ -121,7 +134,7 @@ def _only_value(module: ModuleIndex, node: ast.Name) -> ast.expr | None:
 
 
 def is_torch_tensor(project: Project, module: ModuleIndex, node: ast.expr) -> bool:
-    """Whether there is proof that the value is a tensor of PyTorch: the loss that goes backward, or what it computes."""
+    """Whether there is proof that the value is a tensor of PyTorch, such as the loss that goes backward."""
     if isinstance(node, ast.Name) and any(
         isinstance(call.func, ast.Attribute) and ast.unparse(call.func.value) == node.id and not call.args
         for call in module.calls_by_name.get("backward", [])
@@ -154,16 +167,11 @@ def is_plain_number(module: ModuleIndex, node: ast.expr, depth: int = 0) -> bool
         case ast.BinOp(left=left, right=right):
             return is_plain_number(module, left, depth) and is_plain_number(module, right, depth)
         case ast.Name() if depth < 2:
-            value = _only_value(module, node)
-            return value is not None and is_plain_number(module, value, depth + 1)
+            bound = _only_value(module, node)
+            return bound is not None and is_plain_number(module, bound, depth + 1)
     return False
 
 
 def is_about_loss(text: str) -> bool:
     """Whether a name or expression is that of a loss, which is no integer."""
     return _LOSS.search(text.lower()) is not None or ".mean(" in text
-
-
-def names_in(node: ast.AST) -> set[str]:
-    """All variables below a node."""
-    return {part.id for part in walk(node) if isinstance(part, ast.Name)}

@@ -14,12 +14,12 @@ from gpulint.workspace.module_index import LoopNode, ModuleIndex
 from gpulint_fixers.deferred_reads import Variable, additions, defer
 from gpulint_fixers.device_reads import (
     DeviceRead,
-    device_read,
     has_doubles,
     is_about_loss,
     is_integer,
     is_plain_number,
     is_torch_tensor,
+    reads_of,
 )
 
 
@@ -30,18 +30,6 @@ class _Exactness:
     reasons: tuple[str, ...]
     is_certain: bool
     """Whether all that is added is known to be a tensor."""
-
-
-def _reads(found: HostWait) -> list[DeviceRead] | Declined:
-    reads = {}
-    for sync in found.syncs:
-        read = device_read(found.module, sync.node)
-        if read is None:
-            return Declined("more is copied to the host than a number")
-        reads[read.whole] = read
-    wholes = set(reads)
-    outer = [read for read in reads.values() if not wholes & set(found.module.syntax.ancestors(read.whole))]
-    return outer
 
 
 def _variable(project: Project, found: HostWait, loop: LoopNode, name: str) -> Variable:
@@ -56,16 +44,16 @@ def accumulated(project: Project, found: HostWait, statement: ast.AugAssign, loo
     assert isinstance(statement.target, ast.Name)
     variable = _variable(project, found, loop, statement.target.id)
     initial = variable.initial()
-    if not initial or not all(_is_number(value) for value in initial):
+    if not initial or not all(_is_number(value) or _is_own(value, variable.name) for value in initial):
         return Declined(f"`{variable.name}` does not start as a number in this function")
-    reads = _reads(found)
+    reads = reads_of(found)
     if isinstance(reads, Declined):
         return reads
     exactness = _exactness(project, module, statement.value, reads)
     if isinstance(exactness, Declined):
         return exactness
     whole = all(is_integer(module, read.tensor) for read in reads) and _is_sum(statement.value, reads)
-    counts = whole and all(isinstance(value.value, int) for value in initial if isinstance(value, ast.Constant))
+    counts = whole and all(isinstance(value, ast.Constant) and isinstance(value.value, int) for value in initial)
     doubles = has_doubles(project)
     reasons = [*exactness.reasons]
     if not counts and not doubles:
@@ -89,6 +77,14 @@ def accumulated(project: Project, found: HostWait, statement: ast.AugAssign, loo
 
 def _is_number(value: ast.expr) -> bool:
     return isinstance(value, ast.Constant) and type(value.value) in (int, float)
+
+
+def _is_own(value: ast.expr, name: str) -> bool:
+    """``total = total / 100``: the variable itself, read and divided."""
+    match value:
+        case ast.BinOp(left=ast.Name(id=own), right=ast.Constant(value=int() | float())):
+            return own == name
+    return False
 
 
 def _is_sum(value: ast.expr, reads: list[DeviceRead]) -> bool:
@@ -143,18 +139,19 @@ def _is_power_of_two(node: ast.expr) -> bool:
     return node.value & (node.value - 1) == 0
 
 
-def listed(project: Project, found: HostWait, statement: ast.Expr, loop: LoopNode) -> Fix | Declined:
+def listed(
+    project: Project, found: HostWait, statement: ast.stmt, loop: LoopNode, name: str, value: ast.expr
+) -> Fix | Declined:
     """``losses.append(loss.item())``: keep tensors, and make numbers of them after the loop."""
-    module, call = found.module, statement.value
-    assert isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Name)
-    variable = _variable(project, found, loop, call.func.value.id)
+    module = found.module
+    variable = _variable(project, found, loop, name)
     initial = variable.initial()
     if not initial or not all(isinstance(value, ast.List) for value in initial):
         return Declined(f"`{variable.name}` does not start as a list in this function")
-    reads = _reads(found)
+    reads = reads_of(found)
     if isinstance(reads, Declined):
         return reads
-    if len(call.args) != 1 or len(reads) != 1 or call.args[0] is not reads[0].whole:
+    if len(reads) != 1 or value is not reads[0].whole:
         return Declined("more is done with the number than listing it")
     if is_integer(module, reads[0].tensor):
         return Declined("the list holds integers")
@@ -196,7 +193,7 @@ def stored_in_tensor(project: Project, found: HostWait, statement: ast.AugAssign
     values = [binding.value for binding in module.scope(statement).lookup(target.value.id)]
     if not values or not all(value is not None and _is_zeros(value) for value in values):
         return Declined("the sum is not a tensor that is made in this function")
-    reads = _reads(found)
+    reads = reads_of(found)
     if isinstance(reads, Declined):
         return reads
     if len(reads) != 1 or statement.value is not reads[0].whole:

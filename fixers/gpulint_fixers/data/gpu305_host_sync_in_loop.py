@@ -15,7 +15,8 @@ from gpulint.training.loop_roles import Role
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, LoopNode
 from gpulint_fixers.device_reads import uses_other_library
 from gpulint_fixers.device_sums import accumulated, listed, stored_in_tensor
-from gpulint_fixers.log_intervals import interval, is_logging, run_of, throttled
+from gpulint_fixers.device_values import assigned, logged, metered
+from gpulint_fixers.log_intervals import is_logging, run_of
 from gpulint_fixers.statements import remove_statement
 
 _TIMED = regex.compile(r"tflops|throughput|benchmark|profil|samples_per_sec|images_per_sec|imgs_per_sec|time_meter")
@@ -44,29 +45,21 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
 
 def _by_use(project: Project, found: HostWait, statement: ast.stmt, loop: LoopNode) -> Fix | Declined:
     match statement:
+        case ast.AugAssign(target=ast.Name(id=name), op=ast.Add(), value=ast.List(elts=[value])):
+            return listed(project, found, statement, loop, name, value)
+        case ast.Expr(value=ast.Call(func=ast.Attribute(attr="append", value=ast.Name(id=name)), args=[value])):
+            return listed(project, found, statement, loop, name, value)
         case ast.AugAssign(target=ast.Name(), op=ast.Add() | ast.Sub()):
             return accumulated(project, found, statement, loop)
         case ast.AugAssign(target=ast.Subscript(), op=ast.Add()):
             return stored_in_tensor(project, found, statement)
-        case ast.Expr(value=ast.Call(func=ast.Attribute(attr="append", value=ast.Name()))):
-            return listed(project, found, statement, loop)
+        case ast.Expr(value=ast.Call(func=ast.Attribute(attr="update")) as call):
+            return metered(project, found, call, loop)
+        case ast.Assign():
+            return assigned(project, found, statement, loop)
     if is_logging(statement):
-        return _logged(project, found, statement, loop)
+        return logged(project, found, run_of(found.module, statement, set()), loop)
     return Declined("the value is used in the same step")
-
-
-def _logged(project: Project, found: HostWait, statement: ast.stmt, loop: LoopNode) -> Fix | Declined:
-    module = found.module
-    document = project.document(module.path)
-    assert document is not None
-    run = run_of(module, statement, set())
-    when = interval(project, module, loop, run[0])
-    if isinstance(when, Declined):
-        return when
-    edits = throttled(document, module, run, when)
-    if isinstance(edits, Declined):
-        return edits
-    return Fix(f"log every {when.every} steps instead of every step", Safety.UNSAFE, edits)
 
 
 def _barrier(found: HostWait, statement: ast.stmt) -> Fix | Declined:
