@@ -12,6 +12,7 @@ from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.training.guards import Guards
 from gpulint.workspace.module_index import LoopNode, ModuleIndex, last_name
+from gpulint_fixers.structural import indentation_step as _step
 from gpulint_fixers.structural import wrap_all
 
 EVERY = 50
@@ -141,6 +142,8 @@ def _counter(module: ModuleIndex, loop: LoopNode, at: ast.stmt) -> tuple[str | N
                 return name, ()
             case ast.Call(func=ast.Name(id="range" | "trange")), ast.Name(id=name) if _kept(loop, name):
                 return name, ()
+            case _, ast.Name(id=name) if _COUNTER.search(name) and _kept(loop, name) and _counts(module, loop, name):
+                return name, ()
     for part in loop.body:
         match part:
             case ast.AugAssign(target=ast.Name(id=name), op=ast.Add(), value=ast.Constant(value=1)):
@@ -158,6 +161,26 @@ def _enumerates(call: ast.Call) -> bool:
     while last_name(call.func) in ("tqdm", "track", "wrap_iter") and call.args and isinstance(call.args[0], ast.Call):
         call = call.args[0]
     return isinstance(call.func, ast.Name) and call.func.id == "enumerate"
+
+
+def _counts(module: ModuleIndex, loop: ast.For, name: str) -> bool:
+    """Whether a loop's variable is a number: it goes through a range, or something is added to it."""
+    if isinstance(loop.iter, ast.Name) and any(
+        isinstance(part, ast.Name) and part.id == "range"
+        for binding in module.scope(loop).lookup(loop.iter.id)
+        for part in walk(binding.value or binding.node)
+    ):
+        return True
+    return any(
+        isinstance(part, ast.BinOp)
+        and isinstance(part.op, ast.Add | ast.Mod)
+        and isinstance(part.left, ast.Name)
+        and part.left.id == name
+        and isinstance(part.right, ast.Constant)
+        and isinstance(part.right.value, int)
+        for statement in loop.body
+        for part in walk(statement)
+    )
 
 
 def _kept(loop: ast.For, name: str) -> bool:
@@ -204,6 +227,49 @@ def logged_seldom(project: Project, module: ModuleIndex, node: ast.AST) -> bool:
 def throttled(
     document: Document, module: ModuleIndex, statements: list[ast.stmt], when: Interval
 ) -> tuple[Edit, ...] | Declined:
-    """Edits that let statements of one block run only every N steps."""
+    """Edits that let statements of one block run only every N steps: in the block that does so already, if it is next
+    to them."""
+    before, after = _neighbours(module, statements)
+    if before is not None and _is_same(module, before, when) and _indents_alike(module, before, statements[0]):
+        edits = wrap_all(document, statements, "")
+        if not isinstance(edits, Declined):
+            return edits
     edits = wrap_all(document, statements, f"if {when.test}:")
-    return edits if isinstance(edits, Declined) else (*when.edits, *edits)
+    if isinstance(edits, Declined):
+        return edits
+    if after is not None and _is_same(module, after, when) and _indents_alike(module, after, statements[0]):
+        source = module.syntax.source
+        first, last = source.offset(after.lineno, 1), source.offset(after.lineno + 1, 1)
+        edits = (*edits, Edit(module.path, module.syntax.span_at(first, last), ""))
+    return (*when.edits, *edits)
+
+
+def _neighbours(module: ModuleIndex, statements: list[ast.stmt]) -> tuple[ast.If | None, ast.If | None]:
+    """The ``if`` right above statements of a block and the one right below, with nothing but blank lines between."""
+    place, parent = module.syntax.place(statements[0]), module.syntax.parents.get(statements[0])
+    assert place is not None
+    block: list[ast.stmt] = getattr(parent, place[0])
+    start, end = place[1], place[1] + len(statements)
+    above = block[start - 1] if start > 0 else None
+    below = block[end] if end < len(block) else None
+    return (
+        above if isinstance(above, ast.If) and _is_blank(module, above, statements[0]) else None,
+        below if isinstance(below, ast.If) and _is_blank(module, statements[-1], below) else None,
+    )
+
+
+def _is_blank(module: ModuleIndex, one: ast.stmt, other: ast.stmt) -> bool:
+    syntax = module.syntax
+    return not syntax.source.text[syntax.offsets(one)[1] : syntax.offsets(other)[0]].strip()
+
+
+def _is_same(module: ModuleIndex, branch: ast.If, when: Interval) -> bool:
+    """Whether a block runs under the same condition, which its first line says and nothing else."""
+    syntax = module.syntax
+    head = syntax.source.line(branch.lineno).strip()
+    return not branch.orelse and syntax.text(branch.test) == when.test and head == f"if {when.test}:"
+
+
+def _indents_alike(module: ModuleIndex, branch: ast.If, statement: ast.stmt) -> bool:
+    """Whether a statement that is indented once more has the indentation of the block."""
+    return _step(module.syntax, statement) == _step(module.syntax, branch)
