@@ -40,6 +40,7 @@ from gpulint import regex
 from gpulint.documents.base import Document
 from gpulint.documents.python import walk
 from gpulint.finding import Finding, Place, Severity
+from gpulint.fix import Safety
 from gpulint.gate import Gate
 from gpulint.impact import Cost
 from gpulint.placement.cpu_models import trains_on_host
@@ -318,6 +319,7 @@ RULE = Rule(
     evidence=(Evidence("27.9% of 706 issues in 400 jobs with GPU utilization of 50% or less"),),
     check=check,
     cost=Cost("host-wait"),
+    fix=Safety.SAFE,
     bad="""\
 for step, (x, y) in enumerate(loader):
     loss = criterion(model(x), y)
