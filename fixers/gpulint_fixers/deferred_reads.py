@@ -15,7 +15,7 @@ from gpulint.fix import Declined, Edit
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, BindingKind, LoopNode, ModuleIndex
-from gpulint_fixers.log_intervals import Interval, interval, is_logging, logged_seldom, run_of, throttled
+from gpulint_fixers.log_intervals import Interval, interval, is_logging, log_run, logged_seldom, throttled
 from gpulint_fixers.statements import insert_above
 
 _NESTED = (*FUNCTIONS, ast.Lambda, ast.ClassDef)
@@ -103,9 +103,9 @@ def _inside(project: Project, variable: Variable, convert: str, reads: list[ast.
         by_statement.setdefault(variable.statement(node), []).append(node)
     for statement, names in by_statement.items():
         if not logged_seldom(project, variable.module, names[0]):
-            if not is_logging(statement):
+            run = log_run(variable.module, statement)
+            if run is None:
                 return Declined(f"`{variable.name}` is used in every step, and not only to log it")
-            run = run_of(variable.module, statement, set())
             when = interval(project, variable.module, variable.loop, run[0])
             if isinstance(when, Declined):
                 return when

@@ -40,19 +40,40 @@ def _variable(project: Project, found: HostWait, loop: LoopNode, name: str) -> V
 
 def accumulated(project: Project, found: HostWait, statement: ast.AugAssign, loop: LoopNode) -> Fix | Declined:
     """``total += loss.item()``: add on the GPU, and read the sum after the loop or where it is logged."""
-    module = found.module
     assert isinstance(statement.target, ast.Name)
-    variable = _variable(project, found, loop, statement.target.id)
+    return _deferred(project, found, _variable(project, found, loop, statement.target.id), statement.value)
+
+
+def summed(project: Project, found: HostWait, statement: ast.Assign, loop: LoopNode) -> Fix | Declined:
+    """``value = loss.item() / n`` and then ``total += value``, which is all that is done with it."""
+    target = statement.targets[0]
+    used = Declined("the value is used in the same step, and not only to log it or to add it up")
+    if len(statement.targets) != 1 or not isinstance(target, ast.Name):
+        return used
+    value = _variable(project, found, loop, target.id)
+    nodes = value.occurrences() or []
+    reads = [node for node in nodes if isinstance(node.ctx, ast.Load)]
+    if len(reads) != 1 or len(nodes) != 2 or not value.is_inside(reads[0]):
+        return used
+    match addition := value.statement(reads[0]):
+        case ast.AugAssign(target=ast.Name(id=total), op=ast.Add(), value=ast.Name()) if addition.value is reads[0]:
+            return _deferred(project, found, _variable(project, found, loop, total), statement.value)
+    return used
+
+
+def _deferred(project: Project, found: HostWait, variable: Variable, value: ast.expr) -> Fix | Declined:
+    """Let ``variable``, to which ``value`` is added, be a tensor inside of the loop."""
+    module = found.module
     initial = variable.initial()
     if not initial or not all(_is_number(value) or _is_own(value, variable.name) for value in initial):
         return Declined(f"`{variable.name}` does not start as a number in this function")
     reads = reads_of(found)
     if isinstance(reads, Declined):
         return reads
-    exactness = _exactness(project, module, statement.value, reads)
+    exactness = _exactness(project, module, value, reads)
     if isinstance(exactness, Declined):
         return exactness
-    whole = all(is_integer(module, read.tensor) for read in reads) and _is_sum(statement.value, reads)
+    whole = all(is_integer(module, read.tensor) for read in reads) and _is_sum(value, reads)
     counts = whole and all(isinstance(value, ast.Constant) and isinstance(value.value, int) for value in initial)
     doubles = has_doubles(project)
     reasons = [*exactness.reasons]

@@ -10,14 +10,15 @@ from gpulint.documents.python import walk
 from gpulint.fix import Declined, Edit, Fix, Safety
 from gpulint.project import Project
 from gpulint.semantic.points_to import Resolver
-from gpulint.semantic.reaching_definitions import reaching
 from gpulint.workspace.module_index import LoopNode, ModuleIndex, last_name
 from gpulint_fixers.deferred_reads import Variable
 from gpulint_fixers.device_reads import is_plain_number, reads_of
+from gpulint_fixers.device_sums import summed
 from gpulint_fixers.log_intervals import (
     Interval,
     interval,
     is_logging,
+    log_run,
     logged_seldom,
     names_stored,
     run_of,
@@ -26,29 +27,19 @@ from gpulint_fixers.log_intervals import (
 
 _KEPT = frozenset({"avg", "val", "sum", "average", "value", "global_avg"})
 """Attributes of a meter that are what it was updated with, or made of it."""
+_KNOWN = frozenset({"timm.utils.AverageMeter", "timm.utils.metrics.AverageMeter"})
+"""Meters of libraries that add up and divide what they are given."""
 _MANAGES = frozenset({"update", "reset", "count"})
 
 
 def assigned(project: Project, found: HostWait, statement: ast.Assign, loop: LoopNode) -> Fix | Declined:
-    """``value = loss.item()`` just for the log: read and log every N steps."""
-    module, names = found.module, names_stored(statement)
-    if "" in names:
+    """``value = loss.item()``: for the log alone, read and log every N steps; for a sum alone, add up on the GPU."""
+    if "" in names_stored(statement):
         return Declined("the value is stored in an object or a table in every step")
-    run = run_of(module, statement, names)
-    inside = {part for one in run for part in walk(one)}
-    for name in names:
-        nodes = _variable(project, found, loop, name).occurrences()
-        if nodes is None:
-            return Declined(f"other functions use `{name}` as well")
-        for node in nodes:
-            if not isinstance(node.ctx, ast.Load) or node in inside:
-                continue
-            bindings = reaching(module, module.scope(node).lookup(name), node)
-            if any(binding.node is statement or binding.node in walk(statement) for binding in bindings):
-                return Declined(f"`{name}` is used in the same step, and not only to log it")
-    if not any(map(is_logging, run)):
-        return Declined("the value is used in the same step")
-    return logged(project, found, run, loop)
+    run = log_run(found.module, statement)
+    if run is not None:
+        return logged(project, found, run, loop)
+    return summed(project, found, statement, loop)
 
 
 def logged(project: Project, found: HostWait, run: list[ast.stmt], loop: LoopNode) -> Fix | Declined:
@@ -137,16 +128,19 @@ def _is_formatted(module: ModuleIndex, node: ast.Name) -> bool:
 def _is_meter(project: Project, module: ModuleIndex, node: ast.Name) -> bool:
     """Whether the variable is an object of a class whose ``update`` only adds up and divides."""
     refs = project.fact(Resolver).points_to(module, node)
-    owners = []
+    owners, known = [], False
     for ref in refs:
         if not isinstance(ref.node, ast.Call):
             return False
+        if project.fact(Resolver).call_names(ref.module, ref.node) & _KNOWN:
+            known = True
+            continue
         owners += [
             made.node
             for made in project.fact(Resolver).points_to(ref.module, ref.node.func)
             if isinstance(made.node, ast.ClassDef)
         ]
-    return bool(owners) and all(map(_averages, owners))
+    return (known or bool(owners)) and all(map(_averages, owners))
 
 
 def _averages(owner: ast.ClassDef) -> bool:

@@ -10,6 +10,7 @@ from gpulint.documents.python import walk
 from gpulint.fix import Declined, Edit
 from gpulint.project import Project
 from gpulint.records import dataclass
+from gpulint.semantic.reaching_definitions import reaching
 from gpulint.training.guards import Guards
 from gpulint.workspace.module_index import LoopNode, ModuleIndex, last_name
 from gpulint_fixers.structural import indentation_step as _step
@@ -68,6 +69,24 @@ def run_of(module: ModuleIndex, statement: ast.stmt, names: set[str]) -> list[as
     while last + 1 < len(block) and _belongs(block[last + 1], names):
         last += 1
     return block[first : last + 1]
+
+
+def log_run(module: ModuleIndex, statement: ast.stmt) -> list[ast.stmt] | None:
+    """The statements that only log, around one that logs or that makes a text or number for it alone; else None."""
+    if is_logging(statement):
+        return run_of(module, statement, set())
+    if not isinstance(statement, ast.Assign) or "" in (names := names_stored(statement)):
+        return None
+    run = run_of(module, statement, names)
+    inside, scope = {part for one in run for part in walk(one)}, module.scope(statement)
+    for name in names:
+        for node in module.uses.get(name, []):
+            bindings = module.scope(node).lookup(name)
+            if node in inside or bindings is not scope.bindings.get(name):
+                continue
+            if any(binding.node in inside for binding in reaching(module, bindings, node)):
+                return None
+    return run if any(map(is_logging, run)) else None
 
 
 def _belongs(statement: ast.stmt, names: set[str]) -> bool:
