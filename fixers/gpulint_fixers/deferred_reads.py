@@ -15,7 +15,7 @@ from gpulint.fix import Declined, Edit
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, BindingKind, LoopNode, ModuleIndex
-from gpulint_fixers.log_intervals import Interval, interval, is_logging, log_run, logged_seldom, throttled
+from gpulint_fixers.log_intervals import Interval, interval, log_run, logged_seldom, throttled
 from gpulint_fixers.statements import insert_above
 
 _NESTED = (*FUNCTIONS, ast.Lambda, ast.ClassDef)
@@ -98,50 +98,74 @@ def defer(project: Project, variable: Variable, convert: str, *, own: set[ast.st
 
 def _inside(project: Project, variable: Variable, convert: str, reads: list[ast.Name]) -> Deferred | Declined:
     edits, logs = list[Edit](), None
-    by_statement: dict[ast.stmt, list[ast.Name]] = {}
-    for node in reads:
-        by_statement.setdefault(variable.statement(node), []).append(node)
-    for statement, names in by_statement.items():
-        if not logged_seldom(project, variable.module, names[0]):
-            run = log_run(variable.module, statement)
-            if run is None:
-                return Declined(f"`{variable.name}` is used in every step, and not only to log it")
-            when = interval(project, variable.module, variable.loop, run[0])
-            if isinstance(when, Declined):
-                return when
-            wrapped = throttled(variable.document, variable.module, run, when)
-            if isinstance(wrapped, Declined):
-                return wrapped
-            edits += wrapped
-            logs = when
-        read = _converted(variable, statement, names, convert)
+    seldom: dict[tuple[ast.AST, str], dict[ast.stmt, list[ast.Name]]] = {}
+    for statement, names in _by_statement(variable, reads).items():
+        if logged_seldom(project, variable.module, names[0]):
+            seldom.setdefault(_block(variable.module, statement), {})[statement] = names
+            continue
+        run = log_run(variable.module, statement)
+        if run is None:
+            return Declined(f"`{variable.name}` is used in every step, and not only to log it")
+        when = interval(project, variable.module, variable.loop, run[0])
+        if isinstance(when, Declined):
+            return when
+        wrapped = throttled(variable.document, variable.module, run, when)
+        if isinstance(wrapped, Declined):
+            return wrapped
+        inner = _in_place(variable, names, convert)
+        if inner is None and not all(_formats(variable.module, node) for node in names):
+            return Declined(f"`{variable.name}` is part of a string")
+        edits += (*wrapped, *(inner or ()))
+        logs = when
+    for statements in seldom.values():
+        read = _converted(variable, statements, convert)
         if isinstance(read, Declined):
             return read
         edits += read
     return Deferred(tuple(edits), logs)
 
 
-def _converted(variable: Variable, statement: ast.stmt, names: list[ast.Name], convert: str) -> list[Edit] | Declined:
-    """Convert the only use in a statement in its place, several by a line above."""
+def _by_statement(variable: Variable, reads: list[ast.Name]) -> dict[ast.stmt, list[ast.Name]]:
+    found: dict[ast.stmt, list[ast.Name]] = {}
+    for node in reads:
+        found.setdefault(variable.statement(node), []).append(node)
+    return found
+
+
+def _block(module: ModuleIndex, statement: ast.stmt) -> tuple[ast.AST, str]:
+    """The block that holds a statement; one whose own condition reads counts as a block of its own."""
+    place = module.syntax.place(statement)
+    if hasattr(statement, "body") or place is None:
+        return statement, ""
+    return module.syntax.parents[statement], place[0]
+
+
+def _in_place(variable: Variable, names: list[ast.Name], convert: str) -> list[Edit] | None:
+    """Conversions of uses where they are; None if one is in an f-string."""
     syntax = variable.module.syntax
-    exact = all(syntax.text(node) == node.id and not _in_f_string(variable.module, node) for node in names)
-    if exact:
-        return [Edit(syntax.path, syntax.span(node), convert.format(node.id)) for node in names]
-    if isinstance(statement, ast.Expr) and is_logging(statement) and all(map(_formats, [variable.module], [names])):
-        return []
-    if hasattr(statement, "body"):
+    if any(syntax.text(node) != node.id or _in_f_string(variable.module, node) for node in names):
+        return None
+    return [Edit(syntax.path, syntax.span(node), convert.format(node.id)) for node in names]
+
+
+def _converted(variable: Variable, statements: dict[ast.stmt, list[ast.Name]], convert: str) -> list[Edit] | Declined:
+    """Convert the uses in one statement of a block in their places, those in several by a line above the first."""
+    first = min(statements, key=lambda statement: statement.lineno)
+    if len(statements) == 1 and (inner := _in_place(variable, statements[first], convert)) is not None:
+        return inner
+    if hasattr(first, "body"):
         return Declined(f"`{variable.name}` is part of a string in the condition of a block")
-    edit = insert_above(syntax, statement, f"{variable.name} = {convert.format(variable.name)}")
+    last = max(statement.lineno for statement in statements)
+    if any(first.lineno < addition.lineno < last for addition in additions(variable)):
+        return Declined(f"`{variable.name}` is added to between two uses")
+    edit = insert_above(variable.module.syntax, first, f"{variable.name} = {convert.format(variable.name)}")
     return [edit] if edit is not None else Declined("the statement shares its line with another one")
 
 
-def _formats(module: ModuleIndex, names: list[ast.Name]) -> bool:
-    """Whether names stand in f-strings alone, which read a tensor of one number by themselves."""
-    for node in names:
-        up = module.syntax.parents.get(node)
-        if not isinstance(up, ast.FormattedValue) or up.format_spec is None or up.conversion != -1:
-            return False
-    return True
+def _formats(module: ModuleIndex, node: ast.Name) -> bool:
+    """Whether a name is shown by an f-string with a format, which reads a tensor of one number by itself."""
+    up = next((outer for outer in module.syntax.ancestors(node) if not isinstance(outer, ast.BinOp)), None)
+    return isinstance(up, ast.FormattedValue) and up.format_spec is not None and up.conversion == -1
 
 
 def _in_f_string(module: ModuleIndex, node: ast.AST) -> bool:
@@ -159,7 +183,7 @@ def _outside(variable: Variable, convert: str, reads: list[ast.Name]) -> list[Ed
     if any(_is_handler_of(module, node, loop) for node in reads):
         return Declined(f"`{variable.name}` is read where an exception ends the loop")
     if len(reads) == 1 and not _in_f_string(module, reads[0]) and not _repeats(module, reads[0], loop):
-        return _converted(variable, variable.statement(reads[0]), reads, convert)
+        return _converted(variable, {variable.statement(reads[0]): reads}, convert)
     edit = insert_after(module, loop, f"{variable.name} = {convert.format(variable.name)}")
     return [edit] if edit is not None else Declined("the loop shares a line with another statement")
 
