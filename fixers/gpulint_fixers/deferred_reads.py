@@ -86,7 +86,11 @@ def defer(project: Project, variable: Variable, convert: str, *, own: set[ast.st
     nodes = variable.occurrences()
     if nodes is None:
         return Declined(f"other functions use `{variable.name}` as well")
-    reads = [node for node in nodes if isinstance(node.ctx, ast.Load) and variable.statement(node) not in own]
+    reads = [
+        node
+        for node in nodes
+        if variable.statement(node) not in own and (isinstance(node.ctx, ast.Load) or _is_changed(variable, node))
+    ]
     inside = [node for node in reads if variable.is_inside(node)]
     outside = [node for node in reads if not variable.is_inside(node)]
     made = _inside(project, variable, convert, inside)
@@ -94,6 +98,11 @@ def defer(project: Project, variable: Variable, convert: str, *, own: set[ast.st
         return made
     after = _outside(variable, convert, outside)
     return after if isinstance(after, Declined) else Deferred((*made.edits, *after), made.logs)
+
+
+def _is_changed(variable: Variable, node: ast.Name) -> bool:
+    """``total /= n``, which reads the variable as well."""
+    return isinstance(variable.module.syntax.parents.get(node), ast.AugAssign)
 
 
 def _inside(project: Project, variable: Variable, convert: str, reads: list[ast.Name]) -> Deferred | Declined:
@@ -145,6 +154,8 @@ def _in_place(variable: Variable, names: list[ast.Name], convert: str) -> list[E
     syntax = variable.module.syntax
     if any(syntax.text(node) != node.id or _in_f_string(variable.module, node) for node in names):
         return None
+    if any(isinstance(node.ctx, ast.Store) for node in names):
+        return None
     return [Edit(syntax.path, syntax.span(node), convert.format(node.id)) for node in names]
 
 
@@ -182,7 +193,8 @@ def _outside(variable: Variable, convert: str, reads: list[ast.Name]) -> list[Ed
         return Declined("the loop has an `else`")
     if any(_is_handler_of(module, node, loop) for node in reads):
         return Declined(f"`{variable.name}` is read where an exception ends the loop")
-    if len(reads) == 1 and not _in_f_string(module, reads[0]) and not _repeats(module, reads[0], loop):
+    plain = not _in_f_string(module, reads[0]) and isinstance(reads[0].ctx, ast.Load)
+    if len(reads) == 1 and plain and not _repeats(module, reads[0], loop):
         return _converted(variable, {variable.statement(reads[0]): reads}, convert)
     edit = insert_after(module, loop, f"{variable.name} = {convert.format(variable.name)}")
     return [edit] if edit is not None else Declined("the loop shares a line with another statement")
@@ -235,5 +247,5 @@ def additions(variable: Variable) -> Iterator[ast.AugAssign]:
     """Statements of the loop that add to the variable."""
     for node in walk(variable.loop):
         match node:
-            case ast.AugAssign(target=ast.Name(id=name)) if name == variable.name:
+            case ast.AugAssign(target=ast.Name(id=name), op=ast.Add() | ast.Sub()) if name == variable.name:
                 yield node

@@ -192,10 +192,18 @@ def listed(
         return made if isinstance(made, Declined) else Declined("the list is read in every step")
     if not any(isinstance(node.ctx, ast.Load) and not variable.is_inside(node) for node in nodes):
         return Declined(f"`{variable.name}` is never read in this function")
-    edits: tuple[Edit, ...] = (reads[0].replaced(module, ".detach().clone()"), *made.edits)
+    edits: tuple[Edit, ...] = (reads[0].replaced(module, _kept_value(reads[0].tensor)), *made.edits)
     description = "keep the values on the GPU and read them when they are used"
     certain = is_torch_tensor(project, module, reads[0].tensor) and is_about_loss(module.syntax.text(reads[0].tensor))
     return Fix(description, Safety.SAFE if certain else Safety.UNSAFE, edits)
+
+
+def _kept_value(tensor: ast.expr) -> str:
+    """What keeps the value of a tensor: a copy, unless it was made just now and nothing else can change it."""
+    match tensor:
+        case ast.Call(func=ast.Attribute(attr="mean" | "sum" | "norm")):
+            return ".detach()"
+    return ".detach().clone()"
 
 
 def _appends(statement: ast.stmt, name: str) -> bool:

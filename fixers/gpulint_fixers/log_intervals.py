@@ -161,6 +161,12 @@ def _counter(module: ModuleIndex, loop: LoopNode, at: ast.stmt) -> tuple[str | N
                 return name, ()
             case ast.Call(func=ast.Name(id="range" | "trange")), ast.Name(id=name) if _kept(loop, name):
                 return name, ()
+            case ast.Name() as bar, ast.Tuple(elts=[ast.Name(id=name), _]) if _kept(loop, name) and any(
+                isinstance(binding.value, ast.Call)
+                and any(isinstance(part, ast.Call) and _enumerates(part) for part in walk(binding.value))
+                for binding in module.scope(loop).lookup(bar.id)
+            ):
+                return name, ()
             case _, ast.Name(id=name) if _COUNTER.search(name) and _kept(loop, name) and _counts(module, loop, name):
                 return name, ()
     for part in loop.body:

@@ -8,9 +8,10 @@ from gpulint_rules.data.gpu305_host_sync_in_loop import HostWait
 
 from gpulint import regex
 from gpulint.finding import Finding
-from gpulint.fix import Declined, Fix, Fixer, Safety
+from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
 from gpulint.placement.synchronization import SyncKind
 from gpulint.project import Project
+from gpulint.source import Span
 from gpulint.training.loop_roles import Role
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, LoopNode
 from gpulint_fixers.device_reads import uses_other_library
@@ -75,6 +76,11 @@ def _barrier(found: HostWait, statement: ast.stmt) -> Fix | Declined:
     edit = remove_statement(module.syntax, statement)
     if edit is None:
         return Declined("the statement shares its line with another one")
+    source, span = module.syntax.source, edit.span
+    if span.cell is None and not edit.text and span.column == span.end_column == 1:
+        blank = [not source.line(number).strip() for number in (span.line - 1, span.end_line)]
+        if all(blank) and span.line > 1:
+            edit = Edit(edit.path, Span(span.line, 1, span.end_line + 1, 1), "")
     timed = "; times of single steps then only count what the host does" if "time" in within else ""
     return Fix(f"do not wait for all queued work in every step{timed}", Safety.UNSAFE, (edit,))
 
