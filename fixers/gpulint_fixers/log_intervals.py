@@ -10,8 +10,10 @@ from gpulint.documents.python import walk
 from gpulint.fix import Declined, Edit
 from gpulint.project import Project
 from gpulint.records import dataclass
+from gpulint.semantic.path_conditions import conditions
 from gpulint.semantic.reaching_definitions import reaching
 from gpulint.training.guards import Guards
+from gpulint.training.loop_iterables import is_loader_name, unwrap_iterable
 from gpulint.workspace.module_index import LoopNode, ModuleIndex, last_name
 from gpulint_fixers.structural import indentation_step as _step
 from gpulint_fixers.structural import wrap_all
@@ -26,9 +28,8 @@ _LOGS = frozenset(
 _WRITERS = regex.compile(r"(^|[._])(tqdm|pbar|bar|stdout|stderr|f|log_?file|t|progress)$")
 """Receivers on which ``write`` only logs."""
 _NOT_A_LOGGER = regex.compile(r"torch|math|np|numpy|jnp|F\b")
-_COUNTER = regex.compile(
-    r"(^|_)(i|idx|index|it|iter|iters|iteration|iterations|step|steps|batch_idx|n_iter|niter|num|n)$"
-)
+_BAR = regex.compile(r"tqdm|(^|_)(bar|pbar|iterator|iter|progress|data)$|batch|load")
+_COUNTER = regex.compile(r"(^|_)(i|idx|index|it|iter|iters|iteration|iterations|step|steps|batch_idx|n_iter|niter)$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +156,10 @@ def _set_in(loop: LoopNode) -> set[str]:
 
 def _counter(module: ModuleIndex, loop: LoopNode, at: ast.stmt) -> tuple[str | None, tuple[Edit, ...]]:
     """The step number at a statement, and the edits that make one."""
+    if (own := _incremented(module, at)) is not None:
+        return own, ()
+    if any(isinstance(part, ast.Mod) for test, _ in conditions(module, at, loop) for part in walk(test)):
+        return None, ()  # only some numbers come here, of which none need be a multiple
     if isinstance(loop, ast.For):
         match loop.iter, loop.target:
             case ast.Call(), ast.Tuple(elts=[ast.Name(id=name), _]) if _enumerates(loop.iter) and _kept(loop, name):
@@ -170,15 +175,31 @@ def _counter(module: ModuleIndex, loop: LoopNode, at: ast.stmt) -> tuple[str | N
             case _, ast.Name(id=name) if _COUNTER.search(name) and _kept(loop, name) and _counts(module, loop, name):
                 return name, ()
     for part in loop.body:
-        match part:
-            case ast.AugAssign(target=ast.Name(id=name), op=ast.Add(), value=ast.Constant(value=1)):
-                return name, ()
-            case ast.Assign(
-                targets=[ast.Name(id=name)],
-                value=ast.BinOp(left=ast.Name(id=own), op=ast.Add(), right=ast.Constant(value=1)),
-            ) if own == name:
-                return name, ()
+        if (raised := _increment(part)) is not None:
+            return raised, ()
     return _enumerated(module, loop)
+
+
+def _incremented(module: ModuleIndex, at: ast.stmt) -> str | None:
+    """The variable that is raised by one above a statement, in the same block."""
+    place, parent = module.syntax.place(at), module.syntax.parents.get(at)
+    if place is None or parent is None:
+        return None
+    block: list[ast.stmt] = getattr(parent, place[0])
+    return next(filter(None, map(_increment, block[: place[1]])), None)
+
+
+def _increment(statement: ast.stmt) -> str | None:
+    """``step += 1``, of a variable whose name says that it counts steps."""
+    match statement:
+        case ast.AugAssign(target=ast.Name(id=name), op=ast.Add(), value=ast.Constant(value=1)):
+            return name if _COUNTER.search(name) else None
+        case ast.Assign(
+            targets=[ast.Name(id=name)],
+            value=ast.BinOp(left=ast.Name(id=own), op=ast.Add(), right=ast.Constant(value=1)),
+        ) if own == name:
+            return name if _COUNTER.search(name) else None
+    return None
 
 
 def _enumerates(call: ast.Call) -> bool:
@@ -220,6 +241,8 @@ def _kept(loop: ast.For, name: str) -> bool:
 def _enumerated(module: ModuleIndex, loop: LoopNode) -> tuple[str | None, tuple[Edit, ...]]:
     """``for step, batch in enumerate(loader)``."""
     if not isinstance(loop, ast.For) or module.scope(loop).lookup("enumerate"):
+        return None, ()
+    if not is_loader_name(last_name(unwrap_iterable(loop.iter))) and not _BAR.search(ast.unparse(loop.iter)):
         return None, ()
     scope = module.scope(loop)
     name = next(
