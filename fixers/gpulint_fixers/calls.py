@@ -55,6 +55,8 @@ def add_keyword(module: PythonModule, call: ast.Call, *keywords: str) -> Edit:
 def _gap(module: PythonModule, call: ast.Call, arguments: list[ast.expr | ast.keyword], end: int, more: int) -> str:
     """A blank, or a line break where the line would be longer than any of the file: below the first argument."""
     source = module.source
+    if module.span_at(end, end).cell is not None:
+        return " "  # the line may belong to a magic, which ends with it
     line, _ = source.position(end)
     first, start = source.position(min(module.offsets(argument)[0] for argument in arguments))
     width = max(_WIDTH, max(map(len, source.text.splitlines()), default=0))
