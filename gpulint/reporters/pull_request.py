@@ -47,7 +47,18 @@ def message(group: Sequence[Outcome], context: Context) -> str:
         f"- {context.place(outcome.result.finding.path, outcome.result.finding.span)}: {_description(outcome)}"
         for outcome in group[:_MOST]
     ]
-    return "\n".join([subject, "", f"{printable(rule.why)}.", "", *map(printable, places), "", rule.url, ""])
+    return "\n".join(
+        [
+            subject,
+            "",
+            f"{printable(rule.why[:1].upper() + rule.why[1:])}.",
+            "",
+            *map(printable, places),
+            "",
+            rule.url,
+            "",
+        ]
+    )
 
 
 def by_rule(outcomes: Iterable[Outcome]) -> list[list[Outcome]]:
@@ -60,7 +71,8 @@ def by_rule(outcomes: Iterable[Outcome]) -> list[list[Outcome]]:
 
 def _rule(group: Sequence[Outcome], context: Context) -> list[str]:
     rule = group[0].result.finding.rule
-    lines = [f"## [{rule.code}]({rule.url}) {_escaped(rule.name)}", "", f"{_escaped(rule.why)}. {rule.worth}.", ""]
+    why = f"{rule.why[:1].upper()}{rule.why[1:]}"
+    lines = [f"## [{rule.code}]({rule.url}) {_escaped(rule.name)}", "", f"{_escaped(why)}. {rule.worth}.", ""]
     for outcome in group[:_MOST]:
         found = outcome.result.finding
         cost = f" ({found.impact.level} impact: {_escaped(found.impact.basis)})" if found.impact.basis else ""
