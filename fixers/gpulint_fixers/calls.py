@@ -21,9 +21,9 @@ def set_keyword(module: PythonModule, call: ast.Call, name: str, value: str) -> 
     return add_keyword(module, call, f"{name}={value}")
 
 
-def add_keyword(module: PythonModule, call: ast.Call, *keywords: str) -> Edit:
+def add_keyword(module: PythonModule, call: ast.Call, *keywords: str, wrap: bool = True) -> Edit:
     """Add ``keywords`` (``"pin_memory=True"``) as the last arguments of ``call``, on lines of their own if it has them
-    there."""
+    there. ``wrap`` says that a line which becomes longer than any of the file is broken."""
     keyword_text = ", ".join(keywords)
     text = module.source.text
     close = module.offsets(call)[1] - 1
@@ -41,7 +41,7 @@ def add_keyword(module: PythonModule, call: ast.Call, *keywords: str) -> Edit:
     head = text[text.rfind("\n", 0, start) + 1 : start].rpartition("\r")[2]
     if head.strip():
         if comma is None:
-            gap = _gap(module, call, arguments, end, len(keyword_text))
+            gap = _gap(module, call, arguments, end, len(keyword_text)) if wrap else " "
             return _edit(module, end, end, f",{gap}{keyword_text}")
         return _edit(module, comma + 1, comma + 1, f" {keyword_text},")
     keyword_text = f",\n{head}".join(keywords)
