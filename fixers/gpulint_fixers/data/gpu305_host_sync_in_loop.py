@@ -20,6 +20,8 @@ from gpulint_fixers.device_values import assigned, logged, metered
 from gpulint_fixers.log_intervals import is_logging, run_of
 from gpulint_fixers.statements import remove_statement
 
+_MOST = 150
+"""Statements of a loop's body, all of which are looked at for each finding."""
 _TIMED = regex.compile(r"tflops|throughput|benchmark|profil|samples_per_sec|images_per_sec|imgs_per_sec|time_meter")
 _TIMERS = regex.compile(r"(?i)time|bench|profil|throughput|latency|warm_?up")
 
@@ -37,6 +39,8 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     loop = found.context.loop.node
     if found.context.calls or not isinstance(loop, LOOPS) or loop not in found.module.syntax.ancestors(statement):
         return Declined("the value is read in a function that the loop calls; return the tensor and read it seldom")
+    if len(loop.body) > _MOST:
+        return Declined(f"the loop has more than {_MOST} statements")
     if any(sync.kind in (SyncKind.TEST, SyncKind.SELECT) for sync in found.syncs):
         return Declined("the value decides what the program does next")
     if uses_other_library(found.module):
