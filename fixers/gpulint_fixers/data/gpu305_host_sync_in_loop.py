@@ -20,7 +20,7 @@ from gpulint_fixers.device_values import assigned, logged, metered
 from gpulint_fixers.log_intervals import is_logging, run_of
 from gpulint_fixers.statements import remove_statement
 
-_MOST = 150
+_MOST = 60
 """Statements of a loop's body, all of which are looked at for each finding."""
 _TIMED = regex.compile(r"tflops|throughput|benchmark|profil|samples_per_sec|images_per_sec|imgs_per_sec|time_meter")
 _TIMERS = regex.compile(r"(?i)time|bench|profil|throughput|latency|warm_?up")
