@@ -33,6 +33,8 @@ Key = tuple[str, Path, int | None, int, str]
 
 Refusal = Callable[[Path], str | None]
 """Says why a file may not be changed."""
+Approval = Callable[[Result, Fix, Sequence[Change]], bool]
+"""Whether a fix is to be done, by what it would change in each file."""
 NotAccepted = Callable[[Sequence[Result], "Project"], Sequence[Result]]
 """The results of a scan without those that a baseline accepts."""
 
@@ -45,6 +47,7 @@ def fix(
     *,
     unsafe: bool = False,
     refusal: Refusal | None = None,
+    approval: Approval | None = None,
     not_accepted: NotAccepted | None = None,
     jobs: int | None = 1,
     progress: engine.Progress | None = None,
@@ -52,8 +55,8 @@ def fix(
     """Repair what ``rules`` find in ``files`` of ``project`` with safe fixes, and with ``unsafe`` ones if asked.
 
     A fix may change other files of the project as well, and bring new ones, but never touches a file that is none of
-    the project's. ``refusal`` says which files may not be changed for other reasons, and ``not_accepted`` leaves out
-    findings that are neither shown nor fixed.
+    the project's. ``refusal`` says which files may not be changed for other reasons, ``approval`` is asked once about
+    each fix, and ``not_accepted`` leaves out findings that are neither shown nor fixed.
     """
 
     def scan(project: Project, new: Sequence[Path]) -> Report:
@@ -62,7 +65,7 @@ def fix(
             report.results = [*not_accepted(report.results, project)]
         return report
 
-    return _Rounds(project, scan, unsafe, refusal or (lambda path: None)).run()
+    return _Rounds(project, scan, unsafe, refusal or (lambda path: None), approval).run()
 
 
 @dataclass
@@ -86,8 +89,11 @@ class _Rounds:
     scan: Callable[[Project, Sequence[Path]], Report]
     unsafe: bool
     refusal: Refusal
+    approval: Approval | None
     banned: dict[Key, str] = field(default_factory=dict)
     """Findings whose fix was dropped, with the reason; the key moves along with the text."""
+    answers: dict[Key, bool] = field(default_factory=dict)
+    """What the user said to fixes; the key moves along with the text."""
     seen: dict[Path, set[bytes]] = field(default_factory=dict)
     """All that files held before some round."""
     together: list[set[Path]] = field(default_factory=list)
@@ -125,9 +131,7 @@ class _Rounds:
 
     def step(self, report: Report) -> _Step:
         """All fixes that can be done together and leave every file readable."""
-        candidates = list(self.candidates(report))
-        chosen = set(map(id, edits.disjoint(fix for _, fix in candidates)))
-        results = [(result, fix) for result, fix in candidates if id(fix) in chosen]
+        results = self.approved(report)
         while True:
             try:
                 changes = self.changed([fix for _, fix in results])
@@ -146,11 +150,46 @@ class _Rounds:
             project.provide(path, data)
         return _Step(project, [result for result, _ in results], moves)
 
+    def approved(self, report: Report) -> list[tuple[Result, Fix]]:
+        """Candidates that do not touch each other, and that the user wants if there is one to ask."""
+        candidates = list(self.candidates(report))
+        while True:
+            chosen = set(map(id, edits.disjoint(fix for _, fix in candidates)))
+            results = [(result, fix) for result, fix in candidates if id(fix) in chosen]
+            wanted = [self.wants(result, fix) for result, fix in results]
+            if all(wanted):
+                return results
+            candidates = [(result, fix) for result, fix in candidates if self.answers.get(self.key(result), True)]
+
+    def wants(self, result: Result, fix: Fix) -> bool:
+        """What the user says to a fix, asked once."""
+        key = self.key(result)
+        if self.approval is None:
+            return True
+        if key not in self.answers:
+            try:
+                changed = self.changed([fix])
+            except _Broken as error:
+                self.ban([result], str(error))
+                self.answers[key] = False
+                return False
+            changes = [Change(path, self.before(path), after) for path, after in changed.items()]
+            self.answers[key] = self.approval(result, fix, changes)
+        return self.answers[key]
+
+    def before(self, path: Path) -> bytes | None:
+        return self.project.data(path) if path in self.project.files else None
+
+    def key(self, result: Result) -> Key:
+        return _key(result.finding, self.project)
+
     def candidates(self, report: Report) -> Iterator[tuple[Result, Fix]]:
         """Findings with a fix that is allowed; what no round could do is banned here."""
         for result in report.results:
             fix = result.fix
-            if not isinstance(fix, Fix) or not self.allowed(fix) or _key(result.finding, self.project) in self.banned:
+            if not isinstance(fix, Fix) or not self.allowed(fix) or self.key(result) in self.banned:
+                continue
+            if not self.answers.get(self.key(result), True):
                 continue
             if reason := self.forbidden(fix):
                 self.ban([result], reason)
@@ -243,6 +282,7 @@ class _Rounds:
                 self.seen.setdefault(path, set()).add(self.project.data(path))
             self.together.append(paths | {new.path for new in fix.files})
         self.banned = {step.moved(key): reason for key, reason in self.banned.items()}
+        self.answers = {step.moved(key): answer for key, answer in self.answers.items() if not answer}
         self.project = step.project
 
     # -- the end -------------------------------------------------------------------------------------------------------
@@ -259,6 +299,8 @@ class _Rounds:
             result, number = origin, first
         if key in self.banned:
             return Outcome(result, State.DROPPED, number, self.banned[key])
+        if not self.answers.get(key, True):
+            return Outcome(result, State.SKIPPED, number, "you chose to skip it")
         if isinstance(fix, Declined):
             return Outcome(result, State.DECLINED, number, fix.reason)
         if fix is None:

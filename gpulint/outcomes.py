@@ -26,6 +26,8 @@ class State(enum.StrEnum):
     """There is text only."""
     DECLINED = "declined"
     """The fixer does not repair this place."""
+    SKIPPED = "skipped"
+    """There is a fix that was allowed, and the user said no to it."""
     UNFIXABLE = "unfixable"
     """There is no fixer."""
     DROPPED = "dropped"

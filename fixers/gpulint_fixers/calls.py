@@ -8,6 +8,8 @@ from gpulint import regex
 from gpulint.documents.python import PythonModule
 from gpulint.fix import Edit
 
+_WIDTH = 88
+"""Columns that any file may have."""
 _LINE_END = regex.compile(r"[\r\n]")
 
 
@@ -19,9 +21,9 @@ def set_keyword(module: PythonModule, call: ast.Call, name: str, value: str) -> 
     return add_keyword(module, call, f"{name}={value}")
 
 
-def add_keyword(module: PythonModule, call: ast.Call, *keywords: str) -> Edit:
+def add_keyword(module: PythonModule, call: ast.Call, *keywords: str, wrap: bool = True) -> Edit:
     """Add ``keywords`` (``"pin_memory=True"``) as the last arguments of ``call``, on lines of their own if it has them
-    there."""
+    there. ``wrap`` says that a line which becomes longer than any of the file is broken."""
     keyword_text = ", ".join(keywords)
     text = module.source.text
     close = module.offsets(call)[1] - 1
@@ -39,7 +41,8 @@ def add_keyword(module: PythonModule, call: ast.Call, *keywords: str) -> Edit:
     head = text[text.rfind("\n", 0, start) + 1 : start].rpartition("\r")[2]
     if head.strip():
         if comma is None:
-            return _edit(module, end, end, f", {keyword_text}")
+            gap = _gap(module, call, arguments, end, len(keyword_text)) if wrap else " "
+            return _edit(module, end, end, f",{gap}{keyword_text}")
         return _edit(module, comma + 1, comma + 1, f" {keyword_text},")
     keyword_text = f",\n{head}".join(keywords)
     if comma is not None:
@@ -47,6 +50,20 @@ def add_keyword(module: PythonModule, call: ast.Call, *keywords: str) -> Edit:
         return _edit(module, at, at, f"\n{head}{keyword_text},")
     after = _end_of_comment(text, end, close)
     return _edit(module, end, after, f",{text[end:after]}\n{head}{keyword_text}")
+
+
+def _gap(module: PythonModule, call: ast.Call, arguments: list[ast.expr | ast.keyword], end: int, more: int) -> str:
+    """A blank, or a line break where the line would be longer than any of the file: below the first argument."""
+    source = module.source
+    if module.span_at(end, end).cell is not None:
+        return " "  # the line may belong to a magic, which ends with it
+    line, _ = source.position(end)
+    first, start = source.position(min(module.offsets(argument)[0] for argument in arguments))
+    width = max(_WIDTH, max(map(len, source.text.splitlines()), default=0))
+    length = len(source.line(line).rstrip()) + 2 + more
+    if length <= width or first != source.position(module.offsets(call)[0])[0] or source.text[end:].startswith("#"):
+        return " "
+    return "\n" + " " * (start - 1) if start - 1 + more < width else " "
 
 
 def _edit(module: PythonModule, start: int, end: int, text: str) -> Edit:

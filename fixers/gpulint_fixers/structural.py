@@ -87,6 +87,25 @@ def wrap(document: Document, statement: ast.stmt, header: str) -> tuple[Edit, ..
     return _edits(document, region, new)
 
 
+def wrap_all(document: Document, statements: Sequence[ast.stmt], header: str) -> tuple[Edit, ...] | Declined:
+    """As :func:`wrap` for neighbours in one block. Declined as well if one of several holds a long string.
+
+    Without a header they are only indented, as the end of the block above.
+    """
+    if len(statements) == 1 and header:
+        return wrap(document, statements[0], header)
+    first, last = _region(document, statements[0]), _region(document, statements[-1])
+    if isinstance(first, Declined) or isinstance(last, Declined):
+        return first if isinstance(first, Declined) else last  # type: ignore[return-value]
+    source = first.syntax.source
+    lines = [source.line(number) for number in range(first.first, last.first + len(last.lines))]
+    region = _Region(first.syntax, first.first, lines, first.lead, first.step)
+    if not _is_plain(lines):
+        return Declined("one of the statements holds a string of several lines")
+    indented = [_deeper(line, region.lead, region.step) for line in lines]
+    return _edits(document, region, [region.lead + header, *indented] if header else indented)
+
+
 @dataclass(frozen=True, slots=True)
 class _Region:
     """The lines of a statement, with the comments that end its block."""
@@ -133,7 +152,7 @@ def _region(document: Document, statement: ast.stmt) -> _Region | Declined:
     if hasattr(statement, "body"):
         last = _with_footer(syntax, first, last)
     lines = [source.line(number) for number in range(first, last + 1)]
-    return _Region(syntax, first, lines, lead, _step(syntax, statement))
+    return _Region(syntax, first, lines, lead, indentation_step(syntax, statement))
 
 
 def _is_deep(statement: ast.stmt) -> bool:
@@ -158,7 +177,7 @@ def _with_footer(syntax: PythonModule, first: int, last: int) -> int:
     return last
 
 
-def _step(syntax: PythonModule, statement: ast.stmt) -> str:
+def indentation_step(syntax: PythonModule, statement: ast.stmt) -> str:
     """One level of indentation: that of the statement's own block, of a block around it, or of the module's first."""
     for node in chain([statement], syntax.ancestors(statement), syntax.nodes):
         body = getattr(node, "body", None)

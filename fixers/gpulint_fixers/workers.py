@@ -17,8 +17,8 @@ from gpulint.workspace.module_index import NodeRef
 
 MOST = 16
 """More workers than this seldom help one GPU, whatever the node has."""
-ANYWHERE = 'len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1'
-"""Cores that the process may use; only Linux says which."""
+USUAL = 4
+"""Workers of one GPU where nothing says how many cores the job has; PyTorch warns if there are fewer."""
 
 _POOL = frozenset({"apply", "apply_async", "map", "map_async", "imap", "imap_unordered", "starmap", "starmap_async"})
 _MAX_CALLERS = 4
@@ -55,17 +55,14 @@ def _handed_to_daemon(function: NodeRef) -> bool:
 
 
 def worker_count(project: Project, program: Path) -> tuple[str, str]:
-    """(expression for the number of workers, why that many); the expression needs ``os`` unless it is a number."""
+    """(number of workers, why that many)."""
     launches = project.fact(JobIndex).launches_of(program)
     shares = [_share(project, launch) for launch in launches]
     known = [share for share in shares if share is not None]
     if known and len(known) == len(shares):
         cores = max(1, min(*known, MOST))
         return str(cores), f"the launcher gives each process {cores} cores" if cores > 1 else "one core per process"
-    siblings = max((_processes(project, launch) or 1 for launch in launches), default=1)
-    if siblings > 1:
-        return f"max(1, min(8, ({ANYWHERE}) // {siblings}))", f"{siblings} processes share the node's cores"
-    return f"min(8, {ANYWHERE})", "measure how many help"
+    return str(USUAL), "measure how many help"
 
 
 def _share(project: Project, launch: Launched) -> int | None:

@@ -47,7 +47,7 @@ def add_ignores(args: argparse.Namespace, given: Inputs, report: Report) -> bool
         left += hard
         if after != before:
             changes[path] = Change(path, before, after)
-    if not args.allow_dirty and refused(changes):
+    if refused(changes, dirty=args.allow_dirty, no_vcs=True):
         return False
     remove_leftovers((path.parent for path in given.project.files), given.project.root)
     written, hard_in = 0, Counter(finding.path for finding in left)

@@ -10,7 +10,7 @@ from gpulint.escaping import say
 from gpulint.git import Repository
 
 
-def dirty(paths: Iterable[Path]) -> list[Path]:
+def unsaved(paths: Iterable[Path]) -> list[Path]:
     """Those of ``paths`` that are in a git work tree with content that is neither committed nor staged.
 
     Raises:
@@ -31,13 +31,33 @@ def dirty(paths: Iterable[Path]) -> list[Path]:
     return sorted(found)
 
 
-def refused(paths: Iterable[Path]) -> bool:
-    """Whether some of ``paths`` have uncommitted changes; these are listed on standard error."""
-    files = dirty(paths)
-    if files:
+def outside_of_git(paths: Iterable[Path]) -> list[Path]:
+    """Those of ``paths`` that are in no git work tree, so that nothing could bring them back."""
+    return sorted(
+        path
+        for path in paths
+        if not any((folder / ".git").exists() for folder in path.resolve().parents) and path.exists()
+    )
+
+
+def refused(paths: Iterable[Path], *, dirty: bool, no_vcs: bool) -> bool:
+    """Whether some of ``paths`` must not be modified; these are listed on standard error.
+
+    ``dirty`` and ``no_vcs`` allow files with uncommitted changes and files outside of a git repository.
+    """
+    files = list(paths)
+    if not no_vcs and (found := outside_of_git(files)):
+        say(
+            "gpulint: error: refusing to modify files outside of a git repository, which could not bring them back"
+            " (pass --allow-no-vcs):",
+            *(f"  {os.path.relpath(path)}" for path in found),
+        )
+        return True
+    if not dirty and (found := unsaved(files)):
         say(
             "gpulint: error: refusing to modify files with uncommitted changes"
             " (commit or stage them, or pass --allow-dirty):",
-            *(f"  {os.path.relpath(path)}" for path in files),
+            *(f"  {os.path.relpath(path)}" for path in found),
         )
-    return bool(files)
+        return True
+    return False

@@ -7,6 +7,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from gpulint.config import ConfigError
 from gpulint.counting import counted
 from gpulint.diffs import unified
 from gpulint.escaping import no_command, path_first, printable
@@ -34,12 +35,32 @@ def as_json(outcome: Outcome, context: Context) -> dict[str, Any]:
 def print_diffs(fixed: Fixed, context: Context) -> None:
     """The changes as unified diffs; exact bytes, except that a terminal gets colours and no control characters."""
     for change in fixed.changes:
-        diff = unified(change, context.cwd)
-        if sys.stdout.isatty() or context.colour:
-            lines = diff.decode("utf-8", "surrogateescape").split("\n")
-            sys.stdout.write("\n".join(_shown(line, context.colour) for line in lines))
-        else:
-            sys.stdout.buffer.write(diff)
+        print_diff(change, context)
+
+
+def diffs(fixed: Fixed, context: Context) -> bytes:
+    """The changes as unified diffs, for a file."""
+    return b"".join(unified(change, context.cwd) for change in fixed.changes)
+
+
+def write_file(option: str, file: Path, content: bytes) -> None:
+    """Write a file that the user named. Raises ConfigError if that cannot be done."""
+    try:
+        file.write_bytes(content)
+    except OSError as error:
+        raise ConfigError(f"{option} {file}: {error.strerror}") from None
+
+
+def print_diff(change: Change, context: Context) -> None:
+    """The change of one file, as :func:`print_diffs` has it."""
+    diff = unified(change, context.cwd)
+    if sys.stdout.isatty() or context.colour:
+        lines = diff.decode("utf-8", "surrogateescape").split("\n")
+        sys.stdout.write("\n".join(_shown(line, context.colour) for line in lines))
+    else:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(diff)
+        sys.stdout.buffer.flush()
 
 
 def _shown(line: str, colour: bool) -> str:
@@ -67,6 +88,8 @@ def summary(fixed: Fixed, context: Context, *, applied: bool) -> list[str]:
     if declined := fixed.of(State.DECLINED):
         lines += [f"{counted(len(declined), 'finding')} not fixed:"]
         lines += _by_reason(declined, context)
+    if skipped := fixed.of(State.SKIPPED):
+        lines += [f"{counted(len(skipped), 'fix')} skipped."]
     if by_hand := [*fixed.of(State.ADVICE), *fixed.of(State.UNFIXABLE)]:
         codes = Counter(outcome.result.finding.rule.code for outcome in by_hand)
         lines += [f"{counted(len(by_hand), 'finding')} to fix by hand ({_codes(codes)}); see gpulint scan."]

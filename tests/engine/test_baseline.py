@@ -229,8 +229,8 @@ def test_files_that_cannot_be_read_are_not_hidden(run: Any, project: Path) -> No
 
 def test_what_the_baseline_holds_is_not_fixed(run: Any, project: Path) -> None:
     baseline(run, "create", "pkg")
-    assert run("fix", "--apply", "--allow-dirty", *SELECT)[0] == 0
+    assert run("fix", "--apply", "--allow-no-vcs", "--allow-dirty", *SELECT)[0] == 0
     assert (project / "pkg" / "a.py").read_text() == TWICE
     assert (project / "b.sh").read_text() == "echo FIXED\n"
-    run("fix", "--apply", "--allow-dirty", "--no-baseline", *SELECT)
+    run("fix", "--apply", "--allow-no-vcs", "--allow-dirty", "--no-baseline", *SELECT)
     assert "WASTE" not in (project / "pkg" / "a.py").read_text()

@@ -198,7 +198,7 @@ def test_other_commands(scan: Any, names: list[str], tree: Path) -> None:
         ("explain", "EVL101"),
         ("fix", "--no-baseline", "--show-notes", "-q", "--diff", *SELECTED, *names),
         ("fix", *SELECTED),
-        ("fix", "--apply", *SELECTED),
+        ("fix", "--apply", "--allow-no-vcs", *SELECTED),
         ("scan", "--profile", "--no-cache", *SELECTED),
         ("baseline", "create", *SELECTED),
         ("scan", "--no-cache", *SELECTED),

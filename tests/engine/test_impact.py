@@ -127,13 +127,13 @@ def test_machine_formats_say_on_standard_error_what_was_left_out(run: Any, files
 
 
 def test_fix_and_add_ignores_leave_alone_what_is_hidden(run: Any, files: Path) -> None:
-    code, out, _ = run("fix", "--apply")
+    code, out, _ = run("fix", "--apply", "--allow-no-vcs")
     assert code == 0
     assert "hidden; --impact low shows them." in out
     assert (files / "a.py").read_text() == "FIXED  # high\nFIXED  # medium\nWASTE  # low\n"
     run("scan", "--add-ignores")
     assert "ignore" not in (files / "a.py").read_text()
-    run("fix", "--apply", "--impact", "low")
+    run("fix", "--apply", "--allow-no-vcs", "--impact", "low")
     assert "WASTE" not in (files / "a.py").read_text()
 
 

@@ -114,6 +114,38 @@ for epoch in range(3):
     + LOOP
     + TAIL,
     "GPU302": HEAD + LOADER.format(pin="False") + NET + LOOP + TAIL,
+    "GPU305": HEAD
+    + PINNED
+    + NET
+    + """\
+
+
+def train(epoch):
+    running, total, correct, seen, losses = 0.0, 0.0, 0, 0, []
+    for step, (x, y) in enumerate(loader):
+        x, y = x.to(device, non_blocking=True), y.to(device, non_blocking=True)
+        output = model(x)
+        loss = criterion(output, y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        total += loss.item() * x.size(0)
+        running += loss.item()
+        correct += (output.argmax(1) == y).sum().item()
+        seen += len(y)
+        losses.append(loss.item())
+        if step % 2 == 1:
+            print(epoch, step, (running / 2).hex(), f"{running:.17g}")
+            running = 0.0
+    print(type(correct), correct / seen, correct)
+    return total / seen, [value.hex() for value in losses], sum(losses) / len(losses)
+
+
+for epoch in range(3):
+    total, losses, mean = train(epoch)
+    print(total.hex(), losses, mean.hex())
+"""
+    + TAIL,
     "GPU306": waste(
         "        loss = criterion(model(x), y)\n",
         "        bias = torch.arange(2, dtype=torch.float32).to(device)\n"

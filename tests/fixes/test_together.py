@@ -34,7 +34,7 @@ def fixed(folder: Path, capsys: pytest.CaptureFixture[str], *options: str) -> li
 
 def test_pinning_and_asynchronous_copies_come_together(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "train.py").write_text(TRAIN)
-    found = fixed(tmp_path, capsys, "--apply", "--select", "GPU301,GPU302")
+    found = fixed(tmp_path, capsys, "--apply", "--allow-no-vcs", "--select", "GPU301,GPU302")
     assert [(one["code"], one["applied"], one["round"]) for one in found] == [("GPU301", True, 1), ("GPU302", True, 1)]
     text = (tmp_path / "train.py").read_text()
     assert text.count("pin_memory=") == 1
@@ -52,7 +52,7 @@ def test_code_behind_a_magic(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         "source": ["!nvidia-smi\n", *lines],
     }
     (tmp_path / "train.ipynb").write_text(json.dumps({"cells": [cell], "metadata": {}, "nbformat": 4}))
-    assert len(fixed(tmp_path, capsys, "--apply", "--select", "GPU301,GPU302")) == 2
+    assert len(fixed(tmp_path, capsys, "--apply", "--allow-no-vcs", "--select", "GPU301,GPU302")) == 2
     source = "".join(json.loads((tmp_path / "train.ipynb").read_text())["cells"][0]["source"])
     assert (
         "loader = %time DataLoader(dataset, batch_size=64, num_workers=4, persistent_workers=True, pin_memory="
@@ -67,7 +67,7 @@ def test_examples_are_repaired_in_one_run(
 ) -> None:
     folder = tmp_path / "examples"
     shutil.copytree(EXAMPLES, folder)
-    before = fixed(folder, capsys, "--apply", *options)
+    before = fixed(folder, capsys, "--apply", "--allow-no-vcs", *options)
     assert any(one["applied"] for one in before)
     after = fixed(folder, capsys, *options)
     assert not any(one["applied"] for one in after)

@@ -181,3 +181,51 @@ def main():
 def test_functions_that_workers_cannot_be_sent_are_named(job: MakeJob, inner: str, collate: str, told: bool) -> None:
     fix = job({"train.py": COLLATE.format(inner=inner or "pass", collate=collate)}).offer("GPU303")
     assert ("`collate_fn` has to be" in fix.description) is told
+
+
+LOGGED = """\
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+class AverageMeter:
+    def __init__(self):
+        self.sum = self.count = self.avg = 0
+
+    def update(self, val, n=1):
+        self.sum += val * n
+        self.count += n
+        self.avg = self.sum / self.count
+
+
+def train(loader):
+    model = nn.Linear(3, 4).to(device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    losses = AverageMeter()
+    for step, (x, y) in enumerate(loader):
+        loss = nn.functional.cross_entropy(model(x.to(device)), y.to(device))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.update(loss.item(), len(x))
+        print(step, loss.item())
+    print("mean", "{:.5f}".format(losses.avg))
+    return losses.avg
+
+
+train_loader = [(torch.randn(8, 3), torch.randint(4, (8,))) for _ in range(120)]
+print(type(train(train_loader)))
+"""
+
+
+def test_logs_of_every_step_become_those_of_some_steps(job: MakeJob) -> None:
+    pytest.importorskip("torch")
+    before = job({"train.py": LOGGED}).run("train.py")[0].splitlines()
+    made = job({"train.py": LOGGED})
+    assert made.repair("GPU305") == 2
+    after = made.run("train.py")[0].splitlines()
+    assert after == [*before[0:120:50], *before[120:]]
+    assert before[-1] == "<class 'float'>"

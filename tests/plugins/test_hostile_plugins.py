@@ -318,7 +318,7 @@ def test_a_fixer_that_goes_wrong_changes_nothing_and_its_plugin_is_named(scan: S
     body, said = BAD_FIXES[kind]
     before = {path: path.read_bytes() for path in tmp_path.glob("*/*.py")}
     done = scan(MODEL.replace("return Declined('not now')", body).replace('return Declined("not now")', body),
-                "fix", "--apply", "--select", "ACME")  # fmt: skip
+                "fix", "--apply", "--allow-no-vcs", "--select", "ACME")  # fmt: skip
     assert done.returncode == 3
     error, whom = done.stderr.splitlines()
     assert error.startswith("train.py: error in ACME101 fixer of acme-rules 1.2: ")
@@ -332,6 +332,6 @@ def test_a_good_fix_of_a_plugin_is_done(scan: Scan, tmp_path: Path) -> None:
     code = MODEL.replace('return Declined("not now")', one(EDIT)).replace(
         "    yield RULE", "    if document.source.text[0] == 'x':\n        yield RULE"
     )
-    done = scan(code, "fix", "--apply", "--select", "ACME101")
+    done = scan(code, "fix", "--apply", "--allow-no-vcs", "--select", "ACME101")
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "project/train.py").read_text() == "y = 1\ny = 2\nz = 3\n"

@@ -75,7 +75,7 @@ def test_the_factory_may_be_named_on_the_command_line(job: Path, capsys: pytest.
 
 def test_fix_writes_a_batch_that_fits_and_is_done_then(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["--select", "GPU201,GPU202", "--estimate", "--unsafe-fixes"]
-    assert main(["fix", "--apply", "--allow-dirty", *arguments]) == 0
+    assert main(["fix", "--apply", "--allow-no-vcs", "--allow-dirty", *arguments]) == 0
     text = (job / "train.py").read_text()
     sizes = [int(line.split("batch_size=")[1].split(",")[0]) for line in text.splitlines() if "batch_size=" in line]
     capsys.readouterr()

@@ -10,16 +10,17 @@ from gpulint.finding import Finding
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
 from gpulint.project import Project
 from gpulint.training.loader_calls import Loader
-from gpulint.workspace.module_index import FUNCTIONS
+from gpulint.values.constants import Constants
+from gpulint.workspace.module_index import FUNCTIONS, NodeRef
 from gpulint_fixers.calls import add_keyword
-from gpulint_fixers.imports import add_import
+from gpulint_fixers.numbers import replace_number
 from gpulint_fixers.workers import may_have_no_workers, worker_count
 
 _SENT = frozenset({"collate_fn", "worker_init_fn", "dataset", "sampler", "batch_sampler"})
 
 
 def fix(finding: Finding, project: Project) -> Fix | Declined:
-    """Workers by the cores that the launcher asks for, else by those that the process may use."""
+    """Workers by the cores that the launcher requests, else a usual number."""
     payload = finding.payload
     if not isinstance(payload, SingleProcess):
         return Declined("the job's core count is unknown")
@@ -28,7 +29,6 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         return Declined("the loader is created in a process of a multiprocessing pool, which may not start workers")
     syntax = loader.module.syntax
     workers, why = worker_count(project, loader.module.path)
-    imports = () if workers.isdecimal() else add_import(loader.module, "os")
     persistent = (
         ""
         if any(keyword.arg == "persistent_workers" for keyword in loader.node.keywords)
@@ -40,18 +40,32 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     else:
         passed = payload.workers.node
         own = [*loader.node.args, *(keyword.value for keyword in loader.node.keywords)]
-        if not isinstance(passed, ast.Constant) or not any(passed is argument for argument in own):
+        raised = _raised(project, payload.workers, workers)
+        if raised is None:
             return Declined("`num_workers` is set elsewhere; raise it there")
-        edits = (Edit(syntax.path, syntax.span(passed), workers),)
-        if persistent:
+        written = isinstance(passed, ast.Constant) and any(passed is argument for argument in own)
+        if written and syntax.span(loader.node).cell is not None:
+            return Declined("the notebook sets the number of workers on purpose")
+        edits = raised
+        if persistent and written:  # an option may still say 0, with which PyTorch refuses persistent workers
             edits += (add_keyword(syntax, loader.node, persistent),)
     unguarded = "" if _guarded(loader) else "; needs an `if __name__ == '__main__'` where processes are spawned"
     return Fix(
         f"load with workers ({why}), which have their own random states and stay alive, so later epochs are "
         f"shuffled differently{unguarded}{_not_pickled(loader)}",
         Safety.UNSAFE,
-        (*imports, *edits),
+        edits,
     )
+
+
+def _raised(project: Project, passed: NodeRef, workers: str) -> tuple[Edit, ...] | None:
+    """Another number where the loader's is set: in its call, as the default of an option, in a configuration file."""
+    assert isinstance(passed.node, ast.expr)
+    values = project.fact(Constants).of(passed.module, passed.node).values
+    places = {value.place for value in values if value.value == 0}
+    if len(places) != 1 or any(value.value != 0 for value in values):
+        return None
+    return replace_number(project, places.pop(), 0, workers)
 
 
 def _not_pickled(loader: Loader) -> str:

@@ -32,7 +32,7 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     if "#" in tail or tail.lstrip()[:1] != ".":
         return Declined("there is a comment or a parenthesis between the two calls")
     edits = (
-        add_keyword(syntax, made, f"device={device}"),
+        add_keyword(syntax, made, f"device={device}", wrap=False),
         Edit(syntax.path, syntax.span_at(start, syntax.offsets(move)[1]), ""),
     )
     if payload.random:

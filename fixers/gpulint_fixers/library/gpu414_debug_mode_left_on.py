@@ -6,11 +6,17 @@ import ast
 
 from gpulint_rules.library.gpu414_debug_mode_left_on import DebugMode
 
+from gpulint import regex
+from gpulint.documents.base import Document
 from gpulint.finding import Finding, Place
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
 from gpulint.project import Project
 from gpulint.rule import Kind
+from gpulint.source import Span
+from gpulint_fixers.entries import remove_entry
 from gpulint_fixers.statements import remove_lines, remove_statement, with_own_comment
+
+_ENTRY = regex.compile(r"[\w\"']+:\s*([\"']?)[\w.-]+\1")
 
 
 def fix(finding: Finding, project: Project) -> Fix | Declined:
@@ -38,12 +44,27 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         elif after.startswith(" "):
             gap = len(after) - len(after.lstrip(" "))
             edit = Edit(finding.path, type(span)(span.line, span.column, span.end_line, span.end_column + gap), "")
+    elif document.kind is Kind.JOBSPEC:
+        edit = _without_entry(document, finding)
     if edit is None:
         return Declined("the switch is not a separate statement")
     whole = with_own_comment(document.cell_source(edit.span.cell), edit)
     if whole != edit:
         return Fix(f"remove {mode.what} with its comment", Safety.UNSAFE, (whole,))
     return Fix(f"remove {mode.what}", Safety.SAFE, (edit,))
+
+
+def _without_entry(document: Document, finding: Finding) -> Edit | None:
+    """Remove ``NAME: value``, or a list's ``- name: NAME`` with the ``value:`` on the next line."""
+    span, source = finding.span, document.source
+    line, below = source.line(span.line), source.line(span.line + 1)
+    indent = len(line) - len(line.lstrip()) + 2
+    if not line.lstrip().startswith("- name:"):
+        whole = Span(span.line, len(line) - len(line.lstrip()) + 1, span.line, len(line.rstrip()) + 1)
+        return remove_entry(finding.path, source, whole) if _ENTRY.fullmatch(line.strip()) else None
+    if not below.startswith(" " * indent + "value:"):
+        return None
+    return remove_entry(finding.path, source, Span(span.line, indent + 1, span.line + 1, len(below.rstrip()) + 1))
 
 
 FIXER = Fixer("GPU414", fix)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import re
 
@@ -11,6 +12,8 @@ from gpulint.finding import Finding
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
 from gpulint.project import Project
 from gpulint.source import Span
+
+_RATES = frozenset({"lr", "learning_rate", "base_lr", "init_lr"})
 
 
 def fix(finding: Finding, project: Project) -> Fix | Declined:
@@ -26,9 +29,25 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         return Declined(f"the batch size is not set here; {batch.fits.train_batch} would fit {batch.fits.card}")
     description = (
         f"train with batches of {batch.fits.train_batch}, which fit {batch.fits.card}"
-        " (fewer, larger steps; scale the learning rate; results change)"
+        f" (fewer, larger steps; scale the learning rate{_learning_rate(project, finding)}; results change)"
     )
     return Fix(description, Safety.UNSAFE, (Edit(finding.path, number, str(batch.fits.train_batch)),))
+
+
+def _learning_rate(project: Project, finding: Finding) -> str:
+    """Where the program writes its learning rate, as far as its file tells."""
+    module = project.module_at(finding.path)
+    if module is None:
+        return ""
+    for call in module.calls:
+        flags = [value.value for value in call.args if isinstance(value, ast.Constant) and isinstance(value.value, str)]
+        own = any(flag.lstrip("-").replace("-", "_") in _RATES for flag in flags)
+        for keyword in call.keywords:
+            if isinstance(keyword.value, ast.Constant) and (
+                keyword.arg in _RATES or (own and keyword.arg == "default")
+            ):
+                return f", {module.syntax.text(keyword.value)} in line {module.syntax.span(keyword.value).line},"
+    return ""
 
 
 def _number(finding: Finding, project: Project, batch: SmallBatch) -> Span | None:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from gpulint_rules.model.gpu202_eval_batch_size import EvalBatch, double
 
 from gpulint.documents.python import walk
-from gpulint.finding import Finding
+from gpulint.finding import Finding, Place
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
 from gpulint.project import Project
 from gpulint.source import Span
@@ -19,7 +19,11 @@ from gpulint.values.arguments import Arguments
 from gpulint.values.constants import Constants
 from gpulint.workload.data_split import Split, split_of
 from gpulint.workspace.module_index import BindingKind, ModuleIndex
+from gpulint_fixers.numbers import follow, replace_number
 from gpulint_fixers.statements import insert_below
+
+_ENOUGH = 1024
+"""Samples in a batch beyond which no larger one is proposed: the GPU is busy by then."""
 
 
 def fix(finding: Finding, project: Project) -> Fix | Declined:
@@ -37,6 +41,8 @@ def _enlarge(finding: Finding, project: Project) -> Fix | Declined:
     if not isinstance(found, EvalBatch):
         return Declined("training and evaluation share one batch size; separating them is your decision")
     source = found.evaluation
+    if not found.fits and 2 * found.size > _ENOUGH:
+        return Declined(f"a batch of {2 * found.size:,} would hardly be faster; measure before raising it")
     if _counts_batches(source.call.module) or _divides(source.call.module, source.text):
         return Declined("evaluation reads a fixed number of batches; larger batches would change which samples it sees")
     if found.size:
@@ -44,7 +50,7 @@ def _enlarge(finding: Finding, project: Project) -> Fix | Declined:
             return Declined("the evaluation code may expect one sample at a time")
         known = project.fact(Constants).of(source.batch.module, source.batch.node)
         if all(value.place.span == finding.span and value.place.path == finding.path for value in known.values):
-            return _replace(finding, finding.span, str(found.fits or 2 * found.size), found.fits)
+            return _replace(project, finding, finding.span, str(found.fits or 2 * found.size), found)
         if not isinstance(source.batch.node, ast.Constant):
             return _raise_setting(project, found)
     node = source.batch.node
@@ -56,7 +62,7 @@ def _enlarge(finding: Finding, project: Project) -> Fix | Declined:
     if not found.size and (named := _named(source.call.module, source.node, node, found.fits)):
         return _fix((*named[0], Edit(finding.path, syntax.span(node), named[1])), found.fits)
     twice = double(str(found.size) if found.size else found.training.text)
-    return _replace(finding, syntax.span(node), str(found.fits) if found.fits else twice, found.fits)
+    return _replace(project, finding, syntax.span(node), str(found.fits) if found.fits else twice, found)
 
 
 def _raise_setting(project: Project, found: EvalBatch) -> Fix | Declined:
@@ -68,9 +74,12 @@ def _raise_setting(project: Project, found: EvalBatch) -> Fix | Declined:
     if place is None or document is None or split_of(source.text) is not Split.EVAL:
         return Declined(f"`{source.text}` may also apply to training; raise it where it is set")
     text, at = document.cell_source(place.span.cell), place.span
-    if not text.text[text.offset(at.line, at.column) : text.offset(at.end_line, at.end_column)].isdecimal():
+    old = text.text[text.offset(at.line, at.column) : text.offset(at.end_line, at.end_column)]
+    if not old.isdecimal():
         return Declined(f"`{source.text}` is not set to a plain number; raise it there")
-    return _fix((Edit(place.path, place.span, str(found.fits or 2 * found.size)),), found.fits)
+    edits = replace_number(project, place, int(old), str(found.fits or 2 * found.size))
+    assert edits is not None
+    return _fix(edits, found.fits)
 
 
 def _counts_batches(module: ModuleIndex) -> bool:
@@ -163,8 +172,14 @@ def _constant(module: ModuleIndex, call: ast.Call, size: ast.Name, fits: int) ->
     return None if edit is None else ((edit,), name)
 
 
-def _replace(finding: Finding, span: Span, text: str, fits: int) -> Fix:
-    return _fix((Edit(finding.path, span, text),), fits)
+def _replace(project: Project, finding: Finding, span: Span, text: str, found: EvalBatch) -> Fix:
+    place = Place(finding.path, span)
+    document = project.document(finding.path)
+    assert document is not None
+    source = document.cell_source(span.cell)
+    old = source.text[source.offset(span.line, span.column) : source.offset(span.end_line, span.end_column)]
+    follows = follow(project, place, int(old), text) if old.isdecimal() else ()
+    return _fix((Edit(finding.path, span, text), *follows), found.fits)
 
 
 def _fix(edits: tuple[Edit, ...], fits: int) -> Fix:

@@ -19,7 +19,11 @@ The value is needed at that iteration (a stopping criterion, a skipped step; act
 are never reported); the iteration is so long that one wait does not show.
 
 Fix safety
-Advice only: whether to log less often, or to add up on the GPU and read once, is for the author to say.
+Safe where a sum of numbers that are read every iteration becomes a sum on the GPU in double precision (or of integers),
+read once after the loop or where it is logged every N steps: the numbers are the same. Unsafe: logging every N steps
+instead of every step, sums in single precision where the tree also names devices without double precision, and taking
+out ``torch.cuda.synchronize()``, after which timings count only what the host does. A value that steers the program is
+left alone.
 
 References
 https://pytorch.org/tutorials/recipes/recipes/tuning_guide.html#avoid-unnecessary-cpu-gpu-synchronization
@@ -36,6 +40,7 @@ from gpulint import regex
 from gpulint.documents.base import Document
 from gpulint.documents.python import walk
 from gpulint.finding import Finding, Place, Severity
+from gpulint.fix import Safety
 from gpulint.gate import Gate
 from gpulint.impact import Cost
 from gpulint.placement.cpu_models import trains_on_host
@@ -43,6 +48,7 @@ from gpulint.placement.environment_actions import feeds_rl_environment
 from gpulint.placement.synchronization import SyncKind, SyncPoint, SyncPoints
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.project import Project
+from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 from gpulint.semantic.path_conditions import conditions, is_ending
 from gpulint.training.bounded_loops import FEW, reads_few_batches
@@ -65,6 +71,16 @@ _EPOCH = regex.compile(r"epoch|^ep$", re.IGNORECASE)
 _SAVES = regex.compile(r"^_?(save|write|store)_\w*(checkpoint|ckpt|model|state|snapshot|weights)", re.IGNORECASE)
 
 
+@dataclass(frozen=True, slots=True)
+class HostWait:
+    """What a fix needs: the waits of one statement, and the loop around them."""
+
+    module: ModuleIndex
+    statement: ast.AST
+    syncs: tuple[SyncPoint, ...]
+    context: LoopContext
+
+
 def check(document: Document, project: Project) -> Iterator[Finding]:
     module = project.module(document)
     if module is None or is_benchmark(module.path):
@@ -78,7 +94,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         if context is not None:
             statements.setdefault(_statement(module, sync.node), []).append((sync, context))
     in_loop = Counter(context.loop.node for found in statements.values() for _, context in found)
-    for found in statements.values():
+    for statement, found in statements.items():
         sync, context = min(found, key=lambda item: (item[0].node.lineno, item[0].node.col_offset))
         yield RULE.finding(
             document.path,
@@ -86,6 +102,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             _message(module, sync, context),
             help=_help(module, sync, context),
             severity=Severity.INFO if sync.kind is SyncKind.TEST else None,
+            payload=HostWait(module, statement, tuple(sync for sync, _ in found), context),
             related=_way(context),
             cost=_cost(sync, context, in_loop[context.loop.node]),
             cause=_loop(context),
@@ -310,6 +327,7 @@ RULE = Rule(
     evidence=(Evidence("27.9% of 706 issues in 400 jobs with GPU utilization of 50% or less"),),
     check=check,
     cost=Cost("host-wait"),
+    fix=Safety.SAFE,
     bad="""\
 for step, (x, y) in enumerate(loader):
     loss = criterion(model(x), y)

@@ -173,13 +173,20 @@ def _targets(node: ast.Assign) -> Iterator[ast.expr]:
 def _detached(module: ModuleIndex, loop: LoopNode) -> frozenset[str]:
     """Names that are bound to a detached value somewhere in the loop (``loss = loss.item()``)."""
     return frozenset(
-        dotted(target)
+        dotted(name)
         for node in walk(loop)
         if isinstance(node, ast.Assign)
-        and isinstance(node.value, ast.Call)
-        and last_name(node.value.func) in _DETACHING
         for target in node.targets
+        for name, value in _paired(target, node.value)
+        if isinstance(value, ast.Call) and last_name(value.func) in _DETACHING
     )
+
+
+def _paired(target: ast.expr, value: ast.expr) -> list[tuple[ast.expr, ast.expr]]:
+    """What an assignment sets, each with its own value (``a, b = a.item(), b.item()``)."""
+    if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
+        return [*zip(target.elts, value.elts, strict=True)]
+    return [(target, value)]
 
 
 def _may_fire(gate: Gate) -> bool:

@@ -111,6 +111,8 @@ def fix(
     def call(*arguments: str) -> tuple[int, str, str]:
         if "--select" not in arguments:
             arguments = (*arguments, "--select", "TST101,TST102,TST103")
+        if "--apply" in arguments and not (tree / ".git").exists():
+            arguments = (*arguments, "--allow-no-vcs")
         code = main(("fix", *arguments))
         out, err = capfdbinary.readouterr()
         return code, out.decode("latin-1"), err.decode()

@@ -1,0 +1,251 @@
+"""Sums and lists of numbers that are kept on the GPU while a loop runs, and read after it or where they are logged.
+
+A variable that holds such a sum is a tensor inside of the loop and a number again after it, so that nothing but the
+loop has to know. Sums in double precision on the GPU are those of Python's numbers, bit for bit.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from gpulint.documents import Document
+from gpulint.documents.python import walk
+from gpulint.fix import Declined, Edit
+from gpulint.project import Project
+from gpulint.records import dataclass
+from gpulint.workspace.module_index import FUNCTIONS, LOOPS, BindingKind, LoopNode, ModuleIndex
+from gpulint_fixers.log_intervals import Interval, interval, log_run, logged_seldom, throttled
+from gpulint_fixers.statements import insert_above
+
+_NESTED = (*FUNCTIONS, ast.Lambda, ast.ClassDef)
+
+
+@dataclass(frozen=True, slots=True)
+class Deferred:
+    """The edits after which a variable may hold a tensor inside of its loop."""
+
+    edits: tuple[Edit, ...]
+    logs: Interval | None = None
+    """How often it is logged now, where that was every step."""
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A variable of a function (or of a script) that a loop adds to."""
+
+    module: ModuleIndex
+    document: Document
+    loop: LoopNode
+    name: str
+
+    def occurrences(self) -> list[ast.Name] | None:
+        """Where it is read, set or deleted; None if it is not only the function's own."""
+        module, owner = self.module, self.module.scope(self.loop)
+        bindings = owner.bindings.get(self.name)
+        if not bindings or any(self.name in scope.outer for scope in module.scope_of.values()):
+            return None
+        found, function = [], module.function(self.loop)
+        for node in module.named.get(self.name, []):
+            if module.scope(node).lookup(self.name) is not bindings:
+                continue
+            inner = [up for up in module.syntax.ancestors(node) if isinstance(up, _NESTED)]
+            if isinstance(node.ctx, ast.Del) or (inner and inner[0] is not function) or (inner and function is None):
+                return None
+            found.append(node)
+        return found
+
+    def initial(self) -> list[ast.expr] | None:
+        """What it is set to besides what is added to it; None if that is not known."""
+        values = list[ast.expr]()
+        for binding in self.module.scope(self.loop).bindings.get(self.name, []):
+            if binding.kind is BindingKind.AUGMENT:
+                continue
+            value = binding.value
+            for step in binding.path:
+                if not isinstance(value, ast.Tuple | ast.List) or step >= len(value.elts):
+                    return None
+                value = value.elts[step]
+            if binding.kind is not BindingKind.ASSIGN or value is None:
+                return None
+            values.append(value)
+        return values
+
+    def statement(self, node: ast.AST) -> ast.stmt:
+        return next(up for up in self.module.syntax.ancestors(node) if isinstance(up, ast.stmt))
+
+    def is_inside(self, node: ast.AST) -> bool:
+        return self.loop in self.module.syntax.ancestors(node)
+
+
+def defer(project: Project, variable: Variable, convert: str, *, own: set[ast.stmt]) -> Deferred | Declined:
+    """Turn a variable back into what it was (``"float({})"``) wherever its value is used.
+
+    ``own`` are the statements that add to it.
+    """
+    nodes = variable.occurrences()
+    if nodes is None:
+        return Declined(f"other functions use `{variable.name}` as well")
+    reads = [
+        node
+        for node in nodes
+        if variable.statement(node) not in own and (isinstance(node.ctx, ast.Load) or _is_changed(variable, node))
+    ]
+    inside = [node for node in reads if variable.is_inside(node)]
+    outside = [node for node in reads if not variable.is_inside(node)]
+    made = _inside(project, variable, convert, inside)
+    if isinstance(made, Declined):
+        return made
+    after = _outside(variable, convert, outside)
+    return after if isinstance(after, Declined) else Deferred((*made.edits, *after), made.logs)
+
+
+def _is_changed(variable: Variable, node: ast.Name) -> bool:
+    """``total /= n``, which reads the variable as well."""
+    return isinstance(variable.module.syntax.parents.get(node), ast.AugAssign)
+
+
+def _inside(project: Project, variable: Variable, convert: str, reads: list[ast.Name]) -> Deferred | Declined:
+    edits, logs = list[Edit](), None
+    seldom: dict[tuple[ast.AST, str], dict[ast.stmt, list[ast.Name]]] = {}
+    for statement, names in _by_statement(variable, reads).items():
+        if logged_seldom(project, variable.module, names[0]):
+            seldom.setdefault(_block(variable.module, statement), {})[statement] = names
+            continue
+        run = log_run(variable.module, statement)
+        if run is None:
+            return Declined(f"`{variable.name}` is used in every step, and not only to log it")
+        when = interval(project, variable.module, variable.loop, run[0])
+        if isinstance(when, Declined):
+            return when
+        wrapped = throttled(variable.document, variable.module, run, when)
+        if isinstance(wrapped, Declined):
+            return wrapped
+        inner = _in_place(variable, names, convert)
+        if inner is None and not all(_formats(variable.module, node) for node in names):
+            return Declined(f"`{variable.name}` is part of a string")
+        edits += (*wrapped, *(inner or ()))
+        logs = when
+    for statements in seldom.values():
+        read = _converted(variable, statements, convert)
+        if isinstance(read, Declined):
+            return read
+        edits += read
+    return Deferred(tuple(edits), logs)
+
+
+def _by_statement(variable: Variable, reads: list[ast.Name]) -> dict[ast.stmt, list[ast.Name]]:
+    found: dict[ast.stmt, list[ast.Name]] = {}
+    for node in reads:
+        found.setdefault(variable.statement(node), []).append(node)
+    return found
+
+
+def _block(module: ModuleIndex, statement: ast.stmt) -> tuple[ast.AST, str]:
+    """The block that holds a statement; one whose own condition reads counts as a block of its own."""
+    place = module.syntax.place(statement)
+    if hasattr(statement, "body") or place is None:
+        return statement, ""
+    return module.syntax.parents[statement], place[0]
+
+
+def _in_place(variable: Variable, names: list[ast.Name], convert: str) -> list[Edit] | None:
+    """Conversions of uses where they are; None if one is in an f-string."""
+    syntax = variable.module.syntax
+    if any(syntax.text(node) != node.id or _in_f_string(variable.module, node) for node in names):
+        return None
+    if any(isinstance(node.ctx, ast.Store) for node in names):
+        return None
+    return [Edit(syntax.path, syntax.span(node), convert.format(node.id)) for node in names]
+
+
+def _converted(variable: Variable, statements: dict[ast.stmt, list[ast.Name]], convert: str) -> list[Edit] | Declined:
+    """Convert the uses in one statement of a block in their places, those in several by a line above the first."""
+    first = min(statements, key=lambda statement: statement.lineno)
+    if len(statements) == 1 and (inner := _in_place(variable, statements[first], convert)) is not None:
+        return inner
+    if hasattr(first, "body"):
+        return Declined(f"`{variable.name}` is part of a string in the condition of a block")
+    last = max(statement.lineno for statement in statements)
+    if any(first.lineno < addition.lineno < last for addition in additions(variable)):
+        return Declined(f"`{variable.name}` is added to between two uses")
+    edit = insert_above(variable.module.syntax, first, f"{variable.name} = {convert.format(variable.name)}")
+    return [edit] if edit is not None else Declined("the statement shares its line with another one")
+
+
+def _formats(module: ModuleIndex, node: ast.Name) -> bool:
+    """Whether a name is shown by an f-string with a format, which reads a tensor of one number by itself."""
+    up = next((outer for outer in module.syntax.ancestors(node) if not isinstance(outer, ast.BinOp)), None)
+    return isinstance(up, ast.FormattedValue) and up.format_spec is not None and up.conversion == -1
+
+
+def _in_f_string(module: ModuleIndex, node: ast.AST) -> bool:
+    """Before Python 3.12 the places inside of f-strings are not to be relied on."""
+    return any(isinstance(up, ast.JoinedStr) for up in module.syntax.ancestors(node))
+
+
+def _outside(variable: Variable, convert: str, reads: list[ast.Name]) -> list[Edit] | Declined:
+    """Convert after the loop, for all that reads the variable there."""
+    if not reads:
+        return []
+    module, loop = variable.module, variable.loop
+    if loop.orelse:
+        return Declined("the loop has an `else`")
+    if any(_is_handler_of(module, node, loop) for node in reads):
+        return Declined(f"`{variable.name}` is read where an exception ends the loop")
+    plain = not _in_f_string(module, reads[0]) and isinstance(reads[0].ctx, ast.Load)
+    if len(reads) == 1 and plain and not _repeats(module, reads[0], loop):
+        return _converted(variable, {variable.statement(reads[0]): reads}, convert)
+    edit = insert_after(module, loop, f"{variable.name} = {convert.format(variable.name)}")
+    return [edit] if edit is not None else Declined("the loop shares a line with another statement")
+
+
+def _is_handler_of(module: ModuleIndex, node: ast.AST, loop: LoopNode) -> bool:
+    """Whether a place is a handler or the ``finally`` of a ``try`` around the loop."""
+    around = {up for up in module.syntax.ancestors(loop) if isinstance(up, ast.Try)}
+    inner = node
+    for up in module.syntax.ancestors(node):
+        if up in around and isinstance(up, ast.Try) and inner not in up.body and inner not in up.orelse:
+            return True
+        inner = up
+    return False
+
+
+def _repeats(module: ModuleIndex, node: ast.AST, loop: LoopNode) -> bool:
+    """Whether a use is repeated for one run of the loop, stands before it, or keeps what it reads."""
+    around = set(module.syntax.ancestors(loop))
+    if node.lineno < loop.lineno:  # type: ignore[attr-defined]
+        return True
+    return any(isinstance(up, (*LOOPS, *_COMPREHENSIONS)) and up not in around for up in module.syntax.ancestors(node))
+
+
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+
+
+def insert_after(module: ModuleIndex, loop: LoopNode, line: str) -> Edit | None:
+    """Put a line below a loop and the comments that end it."""
+    syntax, source = module.syntax, module.syntax.source
+    start, end = syntax.offsets(loop)
+    first, last = source.position(start)[0], source.position(end)[0]
+    indent = source.line(first)[: source.position(start)[1] - 1]
+    behind = source.line(last)[source.position(end)[1] - 1 :].strip()
+    if indent.strip() or (behind and not behind.startswith("#")):
+        return None
+    cell = syntax.span_at(end, end).cell
+    for number in range(last + 1, len(source.line_starts) + 1):
+        text = source.line(number)
+        deeper = len(text) - len(text.lstrip()) > len(indent)
+        at = source.offset(number, 1)
+        if not text.lstrip().startswith("#") or not deeper or syntax.span_at(at, at).cell != cell:
+            break
+        last = number
+    at = source.offset(last, 1) + len(source.line(last).rstrip("\r\n"))
+    return Edit(syntax.path, syntax.span_at(at, at), f"\n{indent}{line}")
+
+
+def additions(variable: Variable) -> Iterator[ast.AugAssign]:
+    """Statements of the loop that add to the variable."""
+    for node in walk(variable.loop):
+        match node:
+            case ast.AugAssign(target=ast.Name(id=name), op=ast.Add() | ast.Sub()) if name == variable.name:
+                yield node

@@ -1,0 +1,177 @@
+"""Numbers that are read from the GPU: what expression they come from, and that expression without the read."""
+
+from __future__ import annotations
+
+import ast
+
+from gpulint_rules.data.gpu305_host_sync_in_loop import HostWait
+
+from gpulint import regex
+from gpulint.fix import Declined, Edit
+from gpulint.placement.tensor_location import TensorLocations
+from gpulint.project import Project
+from gpulint.records import dataclass
+from gpulint.semantic.reaching_definitions import reaching
+from gpulint.workspace.module_index import BindingKind, ModuleIndex, last_name
+
+_STRIPPED = frozenset({"item", "cpu", "detach", "data"})
+"""What a read of one number consists of; ``.detach()`` is added again."""
+_NO_DOUBLES = (b"mps", b"npu", b"mlu", b"xpu", b"directml", b"accelerate", b"lightning")
+"""Words of devices without double precision, or of libraries that choose such a device by themselves."""
+_OTHER_LIBRARIES = frozenset({"jax", "tensorflow", "paddle", "mindspore", "mxnet"})
+_LOSS = regex.compile(r"loss|entropy|mse|nll")
+_COMPARES = frozenset({"eq", "ne", "gt", "ge", "lt", "le", "logical_and", "isclose"})
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceRead:
+    """``loss.item()``: the whole expression, and the tensor that it reads."""
+
+    whole: ast.expr
+    tensor: ast.expr
+    cut: int
+    """Offset in the module's text from which the expression is only about reading; -1 for ``float(loss)``."""
+
+    def replaced(self, module: ModuleIndex, suffix: str) -> Edit:
+        """The tensor itself in the place of the number that is read."""
+        syntax = module.syntax
+        start, end = syntax.offsets(self.whole)
+        if self.cut >= 0:
+            return Edit(syntax.path, syntax.span_at(self.cut, end), suffix)
+        text = syntax.text(self.tensor)
+        plain = isinstance(self.tensor, ast.Name | ast.Attribute | ast.Call | ast.Subscript)
+        return Edit(syntax.path, syntax.span_at(start, end), f"{text if plain else f'({text})'}{suffix}")
+
+
+def device_read(module: ModuleIndex, sync: ast.expr) -> DeviceRead | None:
+    """The read of one number that ``sync`` is part of; None if it is more than that (``.numpy()``, a comment)."""
+    syntax, whole = module.syntax, sync
+    while isinstance(up := syntax.parents.get(whole), ast.Attribute) and up.attr in _STRIPPED:
+        call = syntax.parents.get(up)
+        whole = call if isinstance(call, ast.Call) and call.func is up and not call.args else up
+    if isinstance(whole, ast.Call) and isinstance(whole.func, ast.Name) and whole.func.id == "float":
+        return DeviceRead(whole, whole.args[0], -1) if len(whole.args) == 1 and not whole.keywords else None
+    if not _reads_number(whole):
+        return None
+    cut, tensor = -1, whole
+    while (inner := _receiver(tensor)) is not None:
+        attribute, tensor = inner
+        cut = syntax.source.text.rindex(".", 0, syntax.offsets(attribute)[1])
+    return (
+        None if cut < 0 or "#" in syntax.source.text[cut : syntax.offsets(whole)[1]] else DeviceRead(whole, tensor, cut)
+    )
+
+
+def _reads_number(node: ast.expr) -> bool:
+    match node:
+        case ast.Call(func=ast.Attribute(attr="item"), args=[]):
+            return True
+        case ast.Subscript(value=ast.Attribute(attr="data"), slice=ast.Constant(value=0)):
+            return True
+    return False
+
+
+def _receiver(node: ast.expr) -> tuple[ast.Attribute, ast.expr] | None:
+    """(attribute, what it is taken of) where ``node`` is one step of reading a tensor."""
+    match node:
+        case ast.Subscript(value=ast.Attribute(attr="data") as attribute, slice=ast.Constant(value=0)):
+            return attribute, attribute.value
+        case ast.Call(func=ast.Attribute(attr=name) as attribute, args=[]) if name in _STRIPPED:
+            return attribute, attribute.value
+        case ast.Attribute(attr="data"):
+            return node, node.value
+    return None
+
+
+def reads_of(found: HostWait) -> list[DeviceRead] | Declined:
+    """The numbers that a statement reads; Declined if it copies more than numbers."""
+    reads = {}
+    for sync in found.syncs:
+        read = device_read(found.module, sync.node)
+        if read is None:
+            return Declined("more is copied to the host than a number")
+        reads[read.whole] = read
+    wholes = set(reads)
+    return [read for read in reads.values() if not wholes & set(found.module.syntax.ancestors(read.whole))]
+
+
+def is_integer(module: ModuleIndex, node: ast.expr, depth: int = 0) -> bool:
+    """Whether a tensor counts something: ``(prediction == label).sum()``."""
+    match node:
+        case ast.Call(func=ast.Attribute(attr="sum" | "count_nonzero", value=inner), args=args):
+            return _is_truth(module, args[0] if _is_torch(inner) and args else inner)
+        case ast.Call(func=ast.Attribute(attr="detach" | "cpu" | "long" | "data", value=inner)):
+            return is_integer(module, inner, depth)
+        case ast.Name() if depth < 2:
+            value = _only_value(module, node)
+            return value is not None and is_integer(module, value, depth + 1)
+    return False
+
+
+def _is_truth(module: ModuleIndex, node: ast.expr, depth: int = 0) -> bool:
+    match node:
+        case ast.Compare():
+            return True
+        case ast.BinOp(op=ast.BitAnd() | ast.BitOr(), left=left, right=right):
+            return _is_truth(module, left, depth) and _is_truth(module, right, depth)
+        case ast.Call(func=ast.Attribute(attr=name)):
+            return name in _COMPARES
+        case ast.Name() if depth < 2:
+            value = _only_value(module, node)
+            return value is not None and _is_truth(module, value, depth + 1)
+    return False
+
+
+def _is_torch(node: ast.expr) -> bool:
+    return isinstance(node, ast.Name) and node.id == "torch"
+
+
+def _only_value(module: ModuleIndex, node: ast.Name) -> ast.expr | None:
+    bindings = reaching(module, module.scope(node).lookup(node.id), node)
+    if len(bindings) == 1 and bindings[0].kind is BindingKind.ASSIGN and not bindings[0].path:
+        return bindings[0].value
+    return None
+
+
+def is_torch_tensor(project: Project, module: ModuleIndex, node: ast.expr) -> bool:
+    """Whether there is proof that the value is a tensor of PyTorch, such as the loss that goes backward."""
+    if isinstance(node, ast.Name) and any(
+        isinstance(call.func, ast.Attribute) and ast.unparse(call.func.value) == node.id and not call.args
+        for call in module.calls_by_name.get("backward", [])
+    ):
+        return True
+    return "torch" in module.packages and (
+        is_integer(module, node) or project.fact(TensorLocations).is_tensor(module, node)
+    )
+
+
+def uses_other_library(module: ModuleIndex) -> bool:
+    """Whether the module may hold arrays of another library, which have ``.item()`` too."""
+    return bool(module.packages & _OTHER_LIBRARIES) or "torch" not in module.syntax.source.text
+
+
+def has_doubles(project: Project) -> bool:
+    """Whether nothing in the tree names a device without double precision."""
+    return not any(project.word_index.mentioning(word) for word in _NO_DOUBLES)
+
+
+def is_plain_number(module: ModuleIndex, node: ast.expr, depth: int = 0) -> bool:
+    """Whether a factor is a number of the host: a size, a length, a constant."""
+    match node:
+        case ast.Constant(value=value):
+            return isinstance(value, int | float)
+        case ast.Call(func=func):
+            return last_name(func) in ("size", "len", "numel", "nelement", "get_world_size")
+        case ast.Subscript(value=ast.Attribute(attr="shape")) | ast.Attribute(attr="num_graphs" | "batch_size"):
+            return True
+        case ast.BinOp(left=left, right=right):
+            return is_plain_number(module, left, depth) and is_plain_number(module, right, depth)
+        case ast.Name() if depth < 2:
+            bound = _only_value(module, node)
+            return bound is not None and is_plain_number(module, bound, depth + 1)
+    return False
+
+
+def is_about_loss(text: str) -> bool:
+    """Whether a name or expression is that of a loss, which is no integer."""
+    return _LOSS.search(text.lower()) is not None or ".mean(" in text

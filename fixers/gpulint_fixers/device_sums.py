@@ -1,0 +1,243 @@
+"""Sums and lists of what a training step computes, kept on the GPU until they are read."""
+
+from __future__ import annotations
+
+import ast
+
+from gpulint_rules.data.gpu305_host_sync_in_loop import HostWait
+
+from gpulint.documents.python import walk
+from gpulint.fix import Declined, Edit, Fix, Safety
+from gpulint.project import Project
+from gpulint.records import dataclass
+from gpulint.workspace.module_index import LoopNode, ModuleIndex
+from gpulint_fixers.deferred_reads import Variable, additions, defer
+from gpulint_fixers.device_reads import (
+    DeviceRead,
+    has_doubles,
+    is_about_loss,
+    is_integer,
+    is_plain_number,
+    is_torch_tensor,
+    reads_of,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Exactness:
+    """Why a sum on the GPU may differ from that of Python's numbers; empty if it cannot."""
+
+    reasons: tuple[str, ...]
+    is_certain: bool
+    """Whether all that is added is known to be a tensor."""
+
+
+def _variable(project: Project, found: HostWait, loop: LoopNode, name: str) -> Variable:
+    document = project.document(found.module.path)
+    assert document is not None
+    return Variable(found.module, document, loop, name)
+
+
+def accumulated(project: Project, found: HostWait, statement: ast.AugAssign, loop: LoopNode) -> Fix | Declined:
+    """``total += loss.item()``: add on the GPU, and read the sum after the loop or where it is logged."""
+    assert isinstance(statement.target, ast.Name)
+    return _deferred(project, found, _variable(project, found, loop, statement.target.id), statement.value)
+
+
+def summed(project: Project, found: HostWait, statement: ast.Assign, loop: LoopNode) -> Fix | Declined:
+    """``value = loss.item() / n`` and then ``total += value``, which is all that is done with it."""
+    target = statement.targets[0]
+    used = Declined("the value is used in the same step, and not only to log it or to add it up")
+    if len(statement.targets) != 1 or not isinstance(target, ast.Name):
+        return used
+    value = _variable(project, found, loop, target.id)
+    nodes = value.occurrences() or []
+    reads = [node for node in nodes if isinstance(node.ctx, ast.Load)]
+    if len(reads) != 1 or len(nodes) != 2 or not value.is_inside(reads[0]):
+        return used
+    match addition := value.statement(reads[0]):
+        case ast.AugAssign(target=ast.Name(id=total), op=ast.Add(), value=ast.Name()) if addition.value is reads[0]:
+            return _deferred(project, found, _variable(project, found, loop, total), statement.value)
+    return used
+
+
+def _deferred(project: Project, found: HostWait, variable: Variable, value: ast.expr) -> Fix | Declined:
+    """Let ``variable``, to which ``value`` is added, be a tensor inside of the loop."""
+    module = found.module
+    initial = variable.initial()
+    if not initial or not all(_is_number(value) or _is_own(value, variable.name) for value in initial):
+        return Declined(f"`{variable.name}` does not start as a number in this function")
+    reads = reads_of(found)
+    if isinstance(reads, Declined):
+        return reads
+    exactness = _exactness(project, module, value, reads)
+    if isinstance(exactness, Declined):
+        return exactness
+    whole = all(is_integer(module, read.tensor) for read in reads) and _is_sum(value, reads)
+    counts = whole and all(isinstance(value, ast.Constant) and isinstance(value.value, int) for value in initial)
+    doubles = has_doubles(project)
+    reasons = [*exactness.reasons]
+    if not counts and not doubles:
+        reasons.append("the sum is in single precision, as a device named in the tree has no other")
+    known = counts or any(isinstance(value.value, float) for value in initial if isinstance(value, ast.Constant))
+    if not known and not all(is_about_loss(module.syntax.text(read.tensor)) for read in reads):
+        reasons.append(f"`{variable.name}` becomes a float")
+    suffix = "" if counts else ".detach().double()" if doubles else ".detach()"
+    made = defer(project, variable, "int({})" if counts else "float({})", own={*additions(variable)})
+    if isinstance(made, Declined):
+        return made
+    if made.logs is not None:
+        reasons.append(f"it is logged every {made.logs.every} steps")
+    edits = (*(read.replaced(module, suffix) for read in reads), *made.edits)
+    certain = exactness.is_certain or counts
+    description = "add up on the GPU and read the sum when it is used"
+    if reasons or not certain:
+        return Fix("; ".join([description, *reasons]), Safety.UNSAFE, edits)
+    return Fix(f"{description}; the sum is the same", Safety.SAFE, edits)
+
+
+def _is_number(value: ast.expr) -> bool:
+    return isinstance(value, ast.Constant) and type(value.value) in (int, float)
+
+
+def _is_own(value: ast.expr, name: str) -> bool:
+    """``total = total / 100``: the variable itself, read and divided."""
+    match value:
+        case ast.BinOp(left=ast.Name(id=own), right=ast.Constant(value=int() | float())):
+            return own == name
+    return False
+
+
+def _is_sum(value: ast.expr, reads: list[DeviceRead]) -> bool:
+    """Whether a value is nothing but a read."""
+    return any(value is read.whole for read in reads)
+
+
+def _exactness(
+    project: Project, module: ModuleIndex, value: ast.expr, reads: list[DeviceRead]
+) -> _Exactness | Declined:
+    """What an expression does with the numbers that it reads."""
+    wholes = {read.whole for read in reads}
+    reasons: list[str] = []
+
+    def visit(node: ast.expr) -> bool:
+        if node in wholes:
+            return True
+        match node:
+            case ast.BinOp(op=ast.Add() | ast.Sub(), left=left, right=right):
+                return all(visit(side) if _has(side, wholes) else _number(side) for side in (left, right))
+            case ast.BinOp(op=ast.Mult(), left=left, right=right):
+                sides = [side for side in (left, right) if _has(side, wholes)]
+                return len(sides) == 1 and visit(sides[0]) and _number(right if sides[0] is left else left)
+            case ast.BinOp(op=ast.Div(), left=left, right=right):
+                if not _is_power_of_two(right):
+                    reasons.append(
+                        "GPUs divide by multiplying with the reciprocal, which may round the last digit differently"
+                    )
+                return not _has(right, wholes) and visit(left) and _number(right)
+        return False
+
+    def _number(node: ast.expr) -> bool:
+        if not is_plain_number(module, node):
+            if not isinstance(node, ast.Name | ast.Attribute | ast.Subscript):
+                return False
+            reasons.append(f"`{ast.unparse(node)}` is taken for a number")
+        return True
+
+    if not visit(value):
+        return Declined("more is done with the number than adding it up")
+    certain = all(is_torch_tensor(project, module, read.tensor) for read in reads)
+    return _Exactness(tuple(dict.fromkeys(reasons)), certain)
+
+
+def _has(node: ast.expr, wholes: set[ast.expr]) -> bool:
+    return any(part in wholes for part in walk(node))
+
+
+def _is_power_of_two(node: ast.expr) -> bool:
+    if not isinstance(node, ast.Constant) or type(node.value) is not int or node.value < 1:
+        return False
+    return node.value & (node.value - 1) == 0
+
+
+def listed(
+    project: Project, found: HostWait, statement: ast.stmt, loop: LoopNode, name: str, value: ast.expr
+) -> Fix | Declined:
+    """``losses.append(loss.item())``: keep tensors, and make numbers of them after the loop."""
+    module = found.module
+    variable = _variable(project, found, loop, name)
+    initial = variable.initial()
+    if not initial or not all(isinstance(value, ast.List) for value in initial):
+        return Declined(f"`{variable.name}` does not start as a list in this function")
+    reads = reads_of(found)
+    if isinstance(reads, Declined):
+        return reads
+    if len(reads) != 1 or value is not reads[0].whole:
+        return Declined("more is done with the number than listing it")
+    if is_integer(module, reads[0].tensor):
+        return Declined("the list holds integers")
+    nodes = variable.occurrences() or []
+    others = {
+        up
+        for node in nodes
+        if (up := variable.statement(node)) is not statement
+        and variable.is_inside(node)
+        and _appends(up, variable.name)
+    }
+    if others:
+        return Declined("other statements append to the list as well")
+    each = "[float(value) for value in {}]"
+    made = defer(project, variable, each, own={statement})
+    if isinstance(made, Declined) or made.logs is not None:
+        return made if isinstance(made, Declined) else Declined("the list is read in every step")
+    if not any(isinstance(node.ctx, ast.Load) and not variable.is_inside(node) for node in nodes):
+        return Declined(f"`{variable.name}` is never read in this function")
+    edits: tuple[Edit, ...] = (reads[0].replaced(module, _kept_value(reads[0].tensor)), *made.edits)
+    description = "keep the values on the GPU and read them when they are used"
+    certain = is_torch_tensor(project, module, reads[0].tensor) and is_about_loss(module.syntax.text(reads[0].tensor))
+    return Fix(description, Safety.SAFE if certain else Safety.UNSAFE, edits)
+
+
+def _kept_value(tensor: ast.expr) -> str:
+    """What keeps the value of a tensor: a copy, unless it was made just now and nothing else can change it."""
+    match tensor:
+        case ast.Call(func=ast.Attribute(attr="mean" | "sum" | "norm")):
+            return ".detach()"
+    return ".detach().clone()"
+
+
+def _appends(statement: ast.stmt, name: str) -> bool:
+    match statement:
+        case ast.Expr(value=ast.Call(func=ast.Attribute(attr=attr, value=ast.Name(id=own)))):
+            return own == name and attr in ("append", "extend", "insert")
+    return False
+
+
+def stored_in_tensor(project: Project, found: HostWait, statement: ast.AugAssign) -> Fix | Declined:
+    """``sums[0] += loss.item()`` where ``sums`` is a tensor already: the number need not leave the GPU."""
+    module, target = found.module, statement.target
+    assert isinstance(target, ast.Subscript)
+    if not isinstance(target.value, ast.Name):
+        return Declined("the sum is not a variable")
+    values = [binding.value for binding in module.scope(statement).lookup(target.value.id)]
+    if not values or not all(value is not None and _is_zeros(value) for value in values):
+        return Declined("the sum is not a tensor that is made in this function")
+    reads = reads_of(found)
+    if isinstance(reads, Declined):
+        return reads
+    if len(reads) != 1 or statement.value is not reads[0].whole:
+        return Declined("more is done with the number than adding it up")
+    edit = reads[0].replaced(module, "" if is_integer(module, reads[0].tensor) else ".detach()")
+    certain = is_torch_tensor(project, module, reads[0].tensor)
+    return Fix("add up on the GPU; the sum is the same", Safety.SAFE if certain else Safety.UNSAFE, (edit,))
+
+
+def _is_zeros(value: ast.expr) -> bool:
+    """``torch.zeros(2).to(rank)``, in the type that it has by default."""
+    while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
+        if value.func.attr in ("zeros", "zeros_like"):
+            return ast.unparse(value.func.value) == "torch" and not any(key.arg == "dtype" for key in value.keywords)
+        if value.func.attr not in ("to", "cuda"):
+            return False
+        value = value.func.value
+    return False

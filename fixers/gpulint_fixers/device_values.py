@@ -1,0 +1,173 @@
+"""Values of one step that go to a log, or to a meter that averages them."""
+
+from __future__ import annotations
+
+import ast
+
+from gpulint_rules.data.gpu305_host_sync_in_loop import HostWait
+
+from gpulint.documents.python import walk
+from gpulint.fix import Declined, Edit, Fix, Safety
+from gpulint.project import Project
+from gpulint.semantic.points_to import Resolver
+from gpulint.workspace.module_index import LoopNode, ModuleIndex, last_name
+from gpulint_fixers.deferred_reads import Variable
+from gpulint_fixers.device_reads import is_plain_number, reads_of
+from gpulint_fixers.device_sums import summed
+from gpulint_fixers.log_intervals import (
+    Interval,
+    interval,
+    is_logging,
+    log_run,
+    logged_seldom,
+    names_stored,
+    run_of,
+    throttled,
+)
+
+_KEPT = frozenset({"avg", "val", "sum", "average", "value", "global_avg"})
+"""Attributes of a meter that are what it was updated with, or made of it."""
+_KNOWN = frozenset({"timm.utils.AverageMeter", "timm.utils.metrics.AverageMeter"})
+"""Meters of libraries that add up and divide what they are given."""
+_MANAGES = frozenset({"update", "reset", "count"})
+
+
+def assigned(project: Project, found: HostWait, statement: ast.Assign, loop: LoopNode) -> Fix | Declined:
+    """``value = loss.item()``: for the log alone, read and log every N steps; for a sum alone, add up on the GPU."""
+    if "" in names_stored(statement):
+        return Declined("the value is stored in an object or a table in every step")
+    run = log_run(found.module, statement)
+    if run is not None:
+        return logged(project, found, run, loop)
+    return summed(project, found, statement, loop)
+
+
+def logged(project: Project, found: HostWait, run: list[ast.stmt], loop: LoopNode) -> Fix | Declined:
+    """Let the statements of a block that only log run every N steps."""
+    document = project.document(found.module.path)
+    assert document is not None
+    when = interval(project, found.module, loop, run[0])
+    if isinstance(when, Declined):
+        return when
+    edits = throttled(document, found.module, run, when)
+    if isinstance(edits, Declined):
+        return edits
+    return Fix(f"log every {when.every} steps instead of every step", Safety.UNSAFE, edits)
+
+
+def metered(project: Project, found: HostWait, call: ast.Call, loop: LoopNode) -> Fix | Declined:
+    """``losses.update(loss.item(), n)``: let the meter keep tensors, and read them where they are used."""
+    module = found.module
+    assert isinstance(call.func, ast.Attribute)
+    if not isinstance(call.func.value, ast.Name) or not _is_meter(project, module, call.func.value):
+        return Declined("what the object does with the number is unknown")
+    reads = reads_of(found)
+    if isinstance(reads, Declined):
+        return reads
+    if len(reads) != 1 or not call.args or not _scaled(module, call.args[0], reads[0].whole):
+        return Declined("more is done with the number than averaging it")
+    variable = _variable(project, found, loop, call.func.value.id)
+    nodes = variable.occurrences()
+    if nodes is None:
+        return Declined(f"other functions use `{variable.name}` as well")
+    edits, when = [reads[0].replaced(module, ".detach()")], None
+    for node in nodes:
+        made = _meter_use(project, variable, node) if isinstance(node.ctx, ast.Load) else ()
+        if isinstance(made, Declined):
+            return made
+        if isinstance(made, Interval):
+            run = run_of(module, variable.statement(node), set())
+            wrapped = throttled(variable.document, module, run, made)
+            if isinstance(wrapped, Declined):
+                return wrapped
+            when, made = made, wrapped
+        edits += made
+    logs = "" if when is None else f"; it is logged every {when.every} steps"
+    return Fix(
+        f"average on the GPU and read the average when it is used, in single precision{logs}",
+        Safety.UNSAFE,
+        tuple(edits),
+    )
+
+
+def _meter_use(project: Project, variable: Variable, node: ast.Name) -> tuple[Edit, ...] | Interval | Declined:
+    """What one use of a meter needs: nothing, a conversion in its place, or to be less frequent."""
+    module, syntax = variable.module, variable.module.syntax
+    up, statement = syntax.parents.get(node), variable.statement(node)
+    if isinstance(up, ast.Attribute) and up.attr in _MANAGES:
+        return ()
+    formats = _is_formatted(module, node)
+    if not formats and not (isinstance(up, ast.Attribute) and up.attr in _KEPT):
+        return Declined(f"`{variable.name}` is handed to other code")
+    if variable.is_inside(node) and not logged_seldom(project, module, node):
+        if not is_logging(statement):
+            return Declined(f"`{variable.name}` is used in every step, and not only to log it")
+        return interval(project, module, variable.loop, run_of(module, statement, set())[0])
+    if formats or not isinstance(up, ast.Attribute):
+        return ()
+    if syntax.text(up) != f"{node.id}.{up.attr}" or any(isinstance(a, ast.JoinedStr) for a in syntax.ancestors(up)):
+        return Declined(f"`{variable.name}` is part of a string without a format")
+    return (Edit(syntax.path, syntax.span(up), f"float({node.id}.{up.attr})"),)
+
+
+def _is_formatted(module: ModuleIndex, node: ast.Name) -> bool:
+    """Whether a meter is shown by a format, which reads a tensor of one number by itself."""
+    for up in module.syntax.ancestors(node):
+        match up:
+            case ast.Call(func=ast.Attribute(attr="format", value=ast.Constant(value=str(text)))):
+                return ":" in text
+            case ast.FormattedValue(format_spec=ast.JoinedStr()):
+                return True
+            case ast.Call(func=func) if "ProgressMeter" in last_name(func):
+                return True
+            case ast.stmt():
+                return False
+    return False
+
+
+def _is_meter(project: Project, module: ModuleIndex, node: ast.Name) -> bool:
+    """Whether the variable is an object of a class whose ``update`` only adds up and divides."""
+    refs = project.fact(Resolver).points_to(module, node)
+    owners, known = [], False
+    for ref in refs:
+        if not isinstance(ref.node, ast.Call):
+            return False
+        if project.fact(Resolver).call_names(ref.module, ref.node) & _KNOWN:
+            known = True
+            continue
+        owners += [
+            made.node
+            for made in project.fact(Resolver).points_to(ref.module, ref.node.func)
+            if isinstance(made.node, ast.ClassDef)
+        ]
+    return (known or bool(owners)) and all(map(_averages, owners))
+
+
+def _averages(owner: ast.ClassDef) -> bool:
+    update = next((part for part in owner.body if isinstance(part, ast.FunctionDef) and part.name == "update"), None)
+    if update is None or "Meter" not in owner.name:
+        return False
+    for statement in update.body:
+        if not isinstance(statement, ast.Assign | ast.AugAssign) or any(
+            isinstance(part, ast.Call | ast.Subscript | ast.Compare) for part in walk(statement)
+        ):
+            return False
+    return True
+
+
+def _scaled(module: ModuleIndex, value: ast.expr, whole: ast.expr) -> bool:
+    """``loss.item()``, or a multiple of it."""
+    if value is whole:
+        return True
+    match value:
+        case ast.BinOp(op=ast.Mult(), left=left, right=right):
+            other = right if left is whole else left
+            known = is_plain_number(module, other) or isinstance(other, ast.Name | ast.Attribute)
+            return whole in (left, right) and known
+    return False
+
+
+def _variable(project: Project, found: HostWait, loop: LoopNode, name: str) -> Variable:
+    document = project.document(found.module.path)
+    assert document is not None
+    return Variable(found.module, document, loop, name)

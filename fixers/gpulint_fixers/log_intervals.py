@@ -1,0 +1,323 @@
+"""Logging every N steps: which statements only log, under which condition they should run, and the edits."""
+
+from __future__ import annotations
+
+import ast
+
+from gpulint import regex
+from gpulint.documents import Document
+from gpulint.documents.python import walk
+from gpulint.fix import Declined, Edit
+from gpulint.project import Project
+from gpulint.records import dataclass
+from gpulint.semantic.path_conditions import conditions
+from gpulint.semantic.reaching_definitions import reaching
+from gpulint.training.guards import Guards
+from gpulint.training.loop_iterables import is_loader_name, unwrap_iterable
+from gpulint.workspace.module_index import LoopNode, ModuleIndex, last_name
+from gpulint_fixers.structural import indentation_step as _step
+from gpulint_fixers.structural import wrap_all
+
+EVERY = 50
+"""Steps between two lines of a log, where the program has no interval of its own."""
+_LOGS = frozenset(
+    "print pprint info debug log add_scalar add_scalars add_histogram add_image add_images set_postfix "
+    "set_postfix_str set_description set_description_str log_metric log_metrics log_value log_scalar linePlot scalar "
+    "progress_bar print_rank_0 print_rank0 rank_zero_info rank0_print line".split()
+)
+_WRITERS = regex.compile(r"(^|[._])(tqdm|pbar|bar|stdout|stderr|f|log_?file|t|progress)$")
+"""Receivers on which ``write`` only logs."""
+_NOT_A_LOGGER = regex.compile(r"torch|math|np|numpy|jnp|F\b")
+_BAR = regex.compile(r"tqdm|(^|_)(bar|pbar|iterator|iter|progress|data)$|batch|load")
+_COUNTER = regex.compile(r"(^|_)(i|idx|index|it|iter|iters|iteration|iterations|step|steps|batch_idx|n_iter|niter)$")
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """The condition for logging, and the edits that it needs elsewhere."""
+
+    test: str
+    edits: tuple[Edit, ...] = ()
+    every: str = str(EVERY)
+
+
+def is_logging(statement: ast.AST) -> bool:
+    """Whether a statement does nothing but write to a log, a progress bar or the terminal."""
+    if not isinstance(statement, ast.Expr) or not isinstance(statement.value, ast.Call):
+        return False
+    func = statement.value.func
+    if any(isinstance(part, ast.NamedExpr | ast.Await | ast.Yield) for part in walk(statement)):
+        return False
+    name = last_name(func)
+    if isinstance(func, ast.Attribute):
+        receiver = ast.unparse(func.value)
+        if name == "write":
+            return bool(_WRITERS.search(receiver))
+        return name in _LOGS and not _NOT_A_LOGGER.match(receiver)
+    return name in _LOGS and name not in ("log", "line", "info", "debug", "scalar")
+
+
+def run_of(module: ModuleIndex, statement: ast.stmt, names: set[str]) -> list[ast.stmt]:
+    """The logging statements around one in its block. Those that only set ``names`` for them count as well."""
+    place = module.syntax.place(statement)
+    parent = module.syntax.parents.get(statement)
+    if place is None or parent is None:
+        return [statement]
+    block: list[ast.stmt] = getattr(parent, place[0])
+    first = last = place[1]
+    while first > 0 and _belongs(block[first - 1], names):
+        first -= 1
+    while last + 1 < len(block) and _belongs(block[last + 1], names):
+        last += 1
+    return block[first : last + 1]
+
+
+def log_run(module: ModuleIndex, statement: ast.stmt) -> list[ast.stmt] | None:
+    """The statements that only log, around one that logs or that makes a text or number for it alone; else None."""
+    if is_logging(statement):
+        return run_of(module, statement, set())
+    if not isinstance(statement, ast.Assign) or "" in (names := names_stored(statement)):
+        return None
+    run = run_of(module, statement, names)
+    inside, scope = {part for one in run for part in walk(one)}, module.scope(statement)
+    for name in names:
+        for node in module.uses.get(name, []):
+            bindings = module.scope(node).lookup(name)
+            if node in inside or bindings is not scope.bindings.get(name):
+                continue
+            if any(binding.node in inside for binding in reaching(module, bindings, node)):
+                return None
+    return run if any(map(is_logging, run)) else None
+
+
+def _belongs(statement: ast.stmt, names: set[str]) -> bool:
+    if is_logging(statement):
+        return True
+    return isinstance(statement, ast.Assign) and bool(names) and names_stored(statement) <= names
+
+
+def names_stored(statement: ast.Assign) -> set[str]:
+    """The variables that an assignment sets; something that is no variable counts as an empty name."""
+    targets = [part for target in statement.targets for part in _parts(target)]
+    return {part.id if isinstance(part, ast.Name) else "" for part in targets}
+
+
+def _parts(target: ast.expr) -> list[ast.expr]:
+    return [*target.elts] if isinstance(target, ast.Tuple | ast.List) else [target]
+
+
+def interval(project: Project, module: ModuleIndex, loop: LoopNode, at: ast.stmt) -> Interval | Declined:
+    """When statements of a loop should log: as the loop already does for others, else every :data:`EVERY` steps."""
+    counter, edits = _counter(module, loop, at)
+    if (own := _own_test(project, module, loop, at)) is not None:
+        return own
+    if counter is None:
+        return Declined("the loop has no step number by which it could log every N steps")
+    return Interval(f"{counter} % {EVERY} == 0", edits)
+
+
+def _own_test(project: Project, module: ModuleIndex, loop: LoopNode, at: ast.stmt) -> Interval | None:
+    """``step % args.log_interval == 0``, if that is a condition of the same block, and about logging."""
+    place, parent = module.syntax.place(at), module.syntax.parents.get(at)
+    if place is None or parent is None:
+        return None
+    for statement in getattr(parent, place[0]):
+        match statement:
+            case ast.If(
+                test=ast.Compare(
+                    left=ast.BinOp(
+                        left=ast.Name(id=name),
+                        op=ast.Mod(),
+                        right=ast.Constant() | ast.Name() | ast.Attribute() as every,
+                    ),
+                    ops=[ast.Eq()],
+                    comparators=[ast.Constant(value=0)],
+                ),
+                orelse=[],
+            ) if any(map(is_logging, statement.body)) and name in _set_in(loop):
+                if statement.lineno < at.lineno and not _same_value(module, loop, name, statement, at):
+                    continue
+                text = ast.unparse(every)
+                if isinstance(every, ast.Constant) and not (isinstance(every.value, int) and every.value >= 5):
+                    continue
+                return Interval(module.syntax.text(statement.test), (), text)
+    return None
+
+
+def _same_value(module: ModuleIndex, loop: LoopNode, name: str, one: ast.stmt, other: ast.stmt) -> bool:
+    """Whether nothing between two statements sets the counter."""
+    low, high = sorted((one.lineno, other.lineno))
+    return not any(low < node.lineno < high and isinstance(node.ctx, ast.Store) for node in module.named.get(name, []))
+
+
+def _set_in(loop: LoopNode) -> set[str]:
+    return {part.id for part in walk(loop) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)}
+
+
+def _counter(module: ModuleIndex, loop: LoopNode, at: ast.stmt) -> tuple[str | None, tuple[Edit, ...]]:
+    """The step number at a statement, and the edits that make one."""
+    if (own := _incremented(module, at)) is not None:
+        return own, ()
+    if any(isinstance(part, ast.Mod) for test, _ in conditions(module, at, loop) for part in walk(test)):
+        return None, ()  # only some numbers come here, of which none need be a multiple
+    if isinstance(loop, ast.For):
+        match loop.iter, loop.target:
+            case ast.Call(), ast.Tuple(elts=[ast.Name(id=name), _]) if _enumerates(loop.iter) and _kept(loop, name):
+                return name, ()
+            case ast.Call(func=ast.Name(id="range" | "trange")), ast.Name(id=name) if _kept(loop, name):
+                return name, ()
+            case ast.Name() as bar, ast.Tuple(elts=[ast.Name(id=name), _]) if _kept(loop, name) and any(
+                isinstance(binding.value, ast.Call)
+                and any(isinstance(part, ast.Call) and _enumerates(part) for part in walk(binding.value))
+                for binding in module.scope(loop).lookup(bar.id)
+            ):
+                return name, ()
+            case _, ast.Name(id=name) if _COUNTER.search(name) and _kept(loop, name) and _counts(module, loop, name):
+                return name, ()
+    for part in loop.body:
+        if (raised := _increment(part)) is not None:
+            return raised, ()
+    return _enumerated(module, loop)
+
+
+def _incremented(module: ModuleIndex, at: ast.stmt) -> str | None:
+    """The variable that is raised by one above a statement, in the same block."""
+    place, parent = module.syntax.place(at), module.syntax.parents.get(at)
+    if place is None or parent is None:
+        return None
+    block: list[ast.stmt] = getattr(parent, place[0])
+    return next(filter(None, map(_increment, block[: place[1]])), None)
+
+
+def _increment(statement: ast.stmt) -> str | None:
+    """``step += 1``, of a variable whose name says that it counts steps."""
+    match statement:
+        case ast.AugAssign(target=ast.Name(id=name), op=ast.Add(), value=ast.Constant(value=1)):
+            return name if _COUNTER.search(name) else None
+        case ast.Assign(
+            targets=[ast.Name(id=name)],
+            value=ast.BinOp(left=ast.Name(id=own), op=ast.Add(), right=ast.Constant(value=1)),
+        ) if own == name:
+            return name if _COUNTER.search(name) else None
+    return None
+
+
+def _enumerates(call: ast.Call) -> bool:
+    """``enumerate(loader)``, perhaps inside of ``tqdm(...)``."""
+    while last_name(call.func) in ("tqdm", "track", "wrap_iter") and call.args and isinstance(call.args[0], ast.Call):
+        call = call.args[0]
+    return isinstance(call.func, ast.Name) and call.func.id == "enumerate"
+
+
+def _counts(module: ModuleIndex, loop: ast.For, name: str) -> bool:
+    """Whether a loop's variable is a number: it goes through a range, or something is added to it."""
+    if isinstance(loop.iter, ast.Name) and any(
+        isinstance(part, ast.Name) and part.id == "range"
+        for binding in module.scope(loop).lookup(loop.iter.id)
+        for part in walk(binding.value or binding.node)
+    ):
+        return True
+    return any(
+        isinstance(part, ast.BinOp)
+        and isinstance(part.op, ast.Add | ast.Mod)
+        and isinstance(part.left, ast.Name)
+        and part.left.id == name
+        and isinstance(part.right, ast.Constant)
+        and isinstance(part.right.value, int)
+        for statement in loop.body
+        for part in walk(statement)
+    )
+
+
+def _kept(loop: ast.For, name: str) -> bool:
+    """Whether the body leaves the counter alone."""
+    return name != "_" and not any(
+        isinstance(part, ast.Name) and part.id == name and isinstance(part.ctx, ast.Store)
+        for statement in loop.body
+        for part in walk(statement)
+    )
+
+
+def _enumerated(module: ModuleIndex, loop: LoopNode) -> tuple[str | None, tuple[Edit, ...]]:
+    """``for step, batch in enumerate(loader)``."""
+    if not isinstance(loop, ast.For) or module.scope(loop).lookup("enumerate"):
+        return None, ()
+    if not is_loader_name(last_name(unwrap_iterable(loop.iter))) and not _BAR.search(ast.unparse(loop.iter)):
+        return None, ()
+    scope = module.scope(loop)
+    name = next(
+        (name for name in ("step", "batch_idx", "step_index") if name not in module.named and not scope.lookup(name)),
+        None,
+    )
+    if name is None:
+        return None, ()
+    syntax, text = module.syntax, module.syntax.source.text
+    start, end = syntax.offsets(loop.target)
+    first, last = syntax.offsets(loop.iter)
+    between = text[end:first]
+    if "\n" in text[start:last] or "#" in between or between.strip(" ()") != "in":
+        return None, ()
+    bare = isinstance(loop.target, ast.Tuple) and text[start] not in "(["
+    target = f"{name}, ({text[start:end]})" if bare else f"{name}, {text[start:end]}"
+    return name, (
+        Edit(syntax.path, syntax.span_at(start, end), target),
+        Edit(syntax.path, syntax.span_at(first, first), "enumerate("),
+        Edit(syntax.path, syntax.span_at(last, last), ")"),
+    )
+
+
+def logged_seldom(project: Project, module: ModuleIndex, node: ast.AST) -> bool:
+    """Whether a place of a loop is reached every N steps only, or on the way out."""
+    guards = project.fact(Guards)
+    return guards.is_periodic(module, node) or guards.is_before_loop_exit(module, node)
+
+
+def throttled(
+    document: Document, module: ModuleIndex, statements: list[ast.stmt], when: Interval
+) -> tuple[Edit, ...] | Declined:
+    """Edits that let statements of one block run only every N steps: in the block that does so already, if it is next
+    to them."""
+    before, after = _neighbours(module, statements)
+    if before is not None and _is_same(module, before, when) and _indents_alike(module, before, statements[0]):
+        edits = wrap_all(document, statements, "")
+        if not isinstance(edits, Declined):
+            return edits
+    edits = wrap_all(document, statements, f"if {when.test}:")
+    if isinstance(edits, Declined):
+        return edits
+    if after is not None and _is_same(module, after, when) and _indents_alike(module, after, statements[0]):
+        source = module.syntax.source
+        first, last = source.offset(after.lineno, 1), source.offset(after.lineno + 1, 1)
+        edits = (*edits, Edit(module.path, module.syntax.span_at(first, last), ""))
+    return (*when.edits, *edits)
+
+
+def _neighbours(module: ModuleIndex, statements: list[ast.stmt]) -> tuple[ast.If | None, ast.If | None]:
+    """The ``if`` right above statements of a block and the one right below, with nothing but blank lines between."""
+    place, parent = module.syntax.place(statements[0]), module.syntax.parents.get(statements[0])
+    assert place is not None
+    block: list[ast.stmt] = getattr(parent, place[0])
+    start, end = place[1], place[1] + len(statements)
+    above = block[start - 1] if start > 0 else None
+    below = block[end] if end < len(block) else None
+    return (
+        above if isinstance(above, ast.If) and _is_blank(module, above, statements[0]) else None,
+        below if isinstance(below, ast.If) and _is_blank(module, statements[-1], below) else None,
+    )
+
+
+def _is_blank(module: ModuleIndex, one: ast.stmt, other: ast.stmt) -> bool:
+    syntax = module.syntax
+    return not syntax.source.text[syntax.offsets(one)[1] : syntax.offsets(other)[0]].strip()
+
+
+def _is_same(module: ModuleIndex, branch: ast.If, when: Interval) -> bool:
+    """Whether a block runs under the same condition, which its first line says and nothing else."""
+    syntax = module.syntax
+    head = syntax.source.line(branch.lineno).strip()
+    return not branch.orelse and syntax.text(branch.test) == when.test and head == f"if {when.test}:"
+
+
+def _indents_alike(module: ModuleIndex, branch: ast.If, statement: ast.stmt) -> bool:
+    """Whether a statement that is indented once more has the indentation of the block."""
+    return _step(module.syntax, statement) == _step(module.syntax, branch)
