@@ -139,12 +139,15 @@ class Db:
         """The answer to a question, if it is final."""
         return self.tables[question[0]].get(question[1])
 
-    def adopt(self, earlier: Db, asked: Callable[..., Any], holds: Callable[[Input], bool]) -> None:
-        """Take over the answer to a query without arguments, if every input that it rests on ``holds``."""
+    def adopt(self, earlier: Db, asked: Callable[..., Any], holds: Callable[[Input], bool]) -> bool:
+        """Take over the answer to a query without arguments, if every input that it rests on ``holds``; whether it is
+        known then."""
         question = unwrap(asked), ()
         entry = earlier.known(question)
         if entry is not None and all(isinstance(read, Input) and holds(read) for read in followed(entry)):
             self.put(*question, entry)
+            return True
+        return False
 
     def stored(self, query: StoredQuery, keeper: Any, args: tuple[Any, ...]) -> StoredEntry:
         """Answer a stored query: by what an earlier run found if that still holds, else anew."""
