@@ -46,6 +46,8 @@ class Run:
     """Fixers to try on each finding; empty where no fix will be shown."""
     spent: defaultdict[str, float] | None = None
     """CPU seconds by stage (the code of a rule, or ``reading``), if anybody wants to know."""
+    by_kind: dict[Kind, list[Rule]] = field(default_factory=dict)
+    """Rules that look at single documents, by the kind of document."""
 
     def unit(self, unit: Unit) -> Report:
         """Run the rules of one document, or those of the jobs in one; or take what an earlier run found there."""
@@ -115,7 +117,10 @@ class Run:
         """The rules that may fire in a file, without those whose plugin cannot say."""
         if self.skips(path):
             return []
-        rules = [rule for rule in self.rules if rule.scope is Scope.DOCUMENT and kind in rule.kinds]
+        rules = self.by_kind.get(kind)
+        if rules is None:
+            rules = [rule for rule in self.rules if rule.scope is Scope.DOCUMENT and kind in rule.kinds]
+            self.by_kind[kind] = rules
         if not self.project.use_byte_gate:
             return rules
         gate = Gate(self.project, path, kind)

@@ -18,6 +18,7 @@ from gpulint.reads import Raised
 from gpulint.rule import Kind
 from gpulint.workspace.files import Files
 from gpulint.workspace.imports import imported_names
+from gpulint.workspace.training_words import TrainingWords
 from gpulint.workspace.word_index import WordIndex, word_of
 
 if TYPE_CHECKING:
@@ -29,9 +30,6 @@ MAX_USERS = 150
 MAX_STARS = 5
 """How many star imports are followed one after the other."""
 
-_EVIDENCE = b"DataLoader backward training_step dataloader train_loader data_loader loader".split()
-_NO_GRADIENTS, _EVALUATES = b"no_grad inference_mode".split(), b"evaluate validate evaluation inference predict".split()
-_TRAINING_ROWS = ("loader", "batch-maker", "mover", "hook")
 _STAR = regex.compile(rb"\bimport[\s\\]*\*")
 _OF_ONE_FILE = ("_data", "_unreadable", "_provided", "_documents", "_module_indexes", "_stars", "_imports")
 """Caches by path whose values depend on that one file alone, and on the rows of models."""
@@ -306,14 +304,8 @@ class Tree(Files):
     @lookup("training")
     def training_files(self) -> tuple[Path, ...]:
         """Their files."""
-        return tuple(path for path in self.all_python if self._feeds(path))
-
-    def _feeds(self, path: Path) -> bool:
-        def says(words: Iterable[bytes]) -> bool:
-            return any(self.word_index.holds(path, word) for word in words)
-
-        added = (word.encode() for word in self.models.added_words(_TRAINING_ROWS))
-        return says(_EVIDENCE) or (says(_NO_GRADIENTS) and says(_EVALUATES)) or says(added)
+        feeds, vocabulary = self.models.derived(TrainingWords).feeds, self.word_index.vocabulary
+        return tuple(path for path in self.all_python if feeds(vocabulary(path)))
 
     def python_text(self, path: Path) -> str:
         """The Python of a file: all of it, or a notebook's code; empty where there is none."""

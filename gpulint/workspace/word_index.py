@@ -26,6 +26,11 @@ def word_of(name: str) -> bytes:
     return name.encode("utf-8", "replace")
 
 
+def on_line(word: bytes) -> bytes:
+    """An identifier as a vocabulary holds it, on a line of its own."""
+    return b"\n%b\n" % word
+
+
 def words_in(text: bytes) -> set[bytes]:
     """The runs of letters, digits and underscores in a text; several times faster than to search for each of them."""
     return {*text.translate(_APART).split()}
@@ -91,7 +96,7 @@ class WordIndex:
         if word not in self._mentions:
             if "_by_word" in self.__dict__ or len(self._mentions) > MAX_SEARCHES:
                 return self._by_word.get(word, ())
-            whole, vocabulary = b"\n%b\n" % word, self._words_of
+            whole, vocabulary = on_line(word), self._words_of
             self._mentions[word] = [
                 number for number, path in enumerate(self._files.all_python) if whole in vocabulary(path)
             ]
@@ -175,7 +180,7 @@ class WordIndex:
     @lookup("words.holds")
     def holds(self, path: Path, word: bytes) -> bool:
         """Is an identifier in a file's bytes?"""
-        return b"\n%b\n" % word in self._words_of(path)
+        return on_line(word) in self._words_of(path)
 
     def of(self, path: Path) -> frozenset[bytes]:
         """Identifiers in a file's bytes."""
