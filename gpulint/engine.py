@@ -49,6 +49,8 @@ class Run:
     """Fixers to try on each finding; empty where no fix will be shown."""
     spent: defaultdict[str, float] | None = None
     """CPU seconds by stage (the code of a rule, or ``reading``), if anybody wants to know."""
+    by_kinds: dict[frozenset[Kind], list[Rule]] = field(default_factory=dict)
+    """Rules that look at single documents, by the kind of document."""
 
     def unit(self, unit: Unit) -> Report:
         """Run the rules of one document, or those of the jobs in one; or take what an earlier run found there."""
@@ -119,8 +121,11 @@ class Run:
         """The rules that may fire in a file, without those whose plugin cannot say."""
         if self.skips(path):
             return []
-        kinds = {kind, Kind.PYTHON} if carries_python else {kind}
-        rules = [rule for rule in self.rules if rule.scope is Scope.DOCUMENT and not kinds.isdisjoint(rule.kinds)]
+        kinds = frozenset((kind, Kind.PYTHON) if carries_python else (kind,))
+        rules = self.by_kinds.get(kinds)
+        if rules is None:
+            rules = [rule for rule in self.rules if rule.scope is Scope.DOCUMENT and not kinds.isdisjoint(rule.kinds)]
+            self.by_kinds[kinds] = rules
         if not self.project.use_byte_gate:
             return rules
         gates = [Gate(self.project, path, kind) for kind in kinds]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence, Sized
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from gpulint.reads import Entry, Read, Rests, rests_of
+from gpulint.reads import NOTHING, Entry, Read, Rests
 
 if TYPE_CHECKING:
     from gpulint.query import Db
@@ -168,7 +168,7 @@ class Solver:
         found = self._answer(state)
         if not state.reads:
             # Most questions end here when they are answered for the first time.
-            rests = rests_of(state.rests) if state.times == 1 else self._rests([state])  # type: ignore[arg-type]
+            rests = self._db.rests(state.rests) if state.times == 1 else self._rests([state])  # type: ignore[arg-type]
             return self._final(state, found if state.settle is None else state.settled(found), rests)
         if state.rank is None:
             state.rank = (-self._segment, next(self._counter))
@@ -185,8 +185,10 @@ class Solver:
 
     def _rests(self, states: Sequence[State]) -> Rests:
         """What the answers to some questions rest on; for others that are not final, what those have read so far."""
+        if not self._db.keeps_reads:
+            return NOTHING
         if len(states) == 1 and State not in map(type, states[0].rests):
-            return rests_of(states[0].rests)  # type: ignore[arg-type]
+            return self._db.rests(states[0].rests)  # type: ignore[arg-type]
         found, seen, todo = list[Read](), set(states), [*states]
         while todo:
             for read in todo.pop().rests:
@@ -198,7 +200,7 @@ class Solver:
                         found.append(entry)
                     else:
                         todo.append(read)
-        return rests_of(found)
+        return self._db.rests(found)
 
     def _final(self, state: State, answer: Any, rests: Rests) -> Entry:
         function, args = state.question

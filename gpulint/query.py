@@ -16,7 +16,7 @@ answer stays the same, all that rests on it stays valid. They outlive the proces
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Hashable, Iterator, MutableSequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, MutableSequence
 from functools import wraps
 from inspect import unwrap
 from pathlib import Path
@@ -24,7 +24,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 from gpulint.fixpoint import Question, Settle, Solver
-from gpulint.reads import NOTHING, Entry, Input, StoredEntry, StoredQuery, followed, rests_of
+from gpulint.reads import NOTHING, Entry, Input, Read, Rests, StoredEntry, StoredQuery, followed, rests_of
 
 NOWHERE: MutableSequence[Any] = deque(maxlen=0)
 """Takes reads that nobody wants to know."""
@@ -41,6 +41,9 @@ class Db:
         self.tables: defaultdict[Callable[..., Any], dict[tuple[Any, ...], Entry]] = defaultdict(dict)
         self.reads: MutableSequence[Any] = NOWHERE
         """Where the open query's reads go."""
+        self.keeps_reads = True
+        """Whether answers keep what they rest on. Where nobody will ask, they need not; a failure switches it on, as it
+        is told by each unit that rests on it."""
         self.solver: Solver | None = None
         """Solves the cycle in which the open query stands."""
         self.earlier: Earlier | None = None
@@ -55,6 +58,7 @@ class Db:
         self._contents: dict[int, Input] = {}
         self._paths: list[Path] = []
         self._open: set[Question] = set()
+        self._idle: Solver | None = None
 
     @property
     def partial(self) -> bool:
@@ -63,17 +67,21 @@ class Db:
 
     def read(self, kind: str, key: tuple[Hashable, ...]) -> None:
         """Record that an input is read."""
-        if self.reads is not NOWHERE:
+        if self.reads is not NOWHERE and self.keeps_reads:
             self.reads.append(self.input(kind, key))
 
     def read_content(self, path: Path) -> None:
         """The same for the content of a file, which is read most."""
-        if self.reads is not NOWHERE:
+        if self.reads is not NOWHERE and self.keeps_reads:
             found = self._contents.get(id(path))
             if found is None:
                 found = self._contents[id(path)] = self.input("content", (path,))
                 self._paths.append(path)  # so that no other path gets its number
             self.reads.append(found)
+
+    def rests(self, reads: Iterable[Read]) -> Rests:
+        """What an answer keeps of what was read for it."""
+        return rests_of(reads) if self.keeps_reads else NOTHING
 
     def input(self, kind: str, key: tuple[Hashable, ...]) -> Input:
         """An input, of which there is one for each kind and key."""
@@ -92,7 +100,7 @@ class Db:
         solver, self.solver = self.solver, None
         try:
             value = function(keeper, *args)
-            outer.append(self.put(function, args, Entry(value, rests_of(self.reads))))
+            outer.append(self.put(function, args, Entry(value, self.rests(self.reads))))
             return value
         except BaseException:
             outer.extend(self.reads)
@@ -112,11 +120,13 @@ class Db:
         """Answer a query that may be in a cycle."""
         if self.solver is not None:
             return self.solver.ask((function, args), keeper, bottom, settle)
-        self.solver = Solver(self)
+        solver, self._idle = self._idle or Solver(self), None
+        self.solver = solver
         try:
-            entry = self.solver.solve((function, args), keeper, bottom, settle)
+            entry = solver.solve((function, args), keeper, bottom, settle)
         finally:
             self.solver = None
+        self._idle = solver  # nothing is left in it, unless something was raised
         self.reads.append(entry)
         return entry.value
 
@@ -129,12 +139,15 @@ class Db:
         """The answer to a question, if it is final."""
         return self.tables[question[0]].get(question[1])
 
-    def adopt(self, earlier: Db, asked: Callable[..., Any], holds: Callable[[Input], bool]) -> None:
-        """Take over the answer to a query without arguments, if every input that it rests on ``holds``."""
+    def adopt(self, earlier: Db, asked: Callable[..., Any], holds: Callable[[Input], bool]) -> bool:
+        """Take over the answer to a query without arguments, if every input that it rests on ``holds``; whether it is
+        known then."""
         question = unwrap(asked), ()
         entry = earlier.known(question)
         if entry is not None and all(isinstance(read, Input) and holds(read) for read in followed(entry)):
             self.put(*question, entry)
+            return True
+        return False
 
     def stored(self, query: StoredQuery, keeper: Any, args: tuple[Any, ...]) -> StoredEntry:
         """Answer a stored query: by what an earlier run found if that still holds, else anew."""
@@ -159,7 +172,7 @@ class Db:
         outer, self.reads = self.reads, []
         solver, self.solver = self.solver, None
         try:
-            entry = StoredEntry(query, args, answer(), rests_of(self.reads))
+            entry = StoredEntry(query, args, answer(), self.rests(self.reads))
             outer.append(entry)
             return entry
         except BaseException:

@@ -87,7 +87,7 @@ def _repetitions(module: ModuleIndex) -> frozenset[ast.AST]:
     seen = set[tuple[object, ...]]()
     found = set[ast.AST]()
     for name, calls in module.calls_by_name.items():
-        for call in sorted(calls, key=lambda call: (call.lineno, call.col_offset)):
+        for call in () if len(calls) == 1 else sorted(calls, key=lambda call: (call.lineno, call.col_offset)):
             first = _first(call)
             key = (name, first, module.function(call))
             if first is not None and key in seen:

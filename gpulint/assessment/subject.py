@@ -116,12 +116,15 @@ def _offsets(module: ModuleIndex) -> dict[int | None, int]:
     return found
 
 
+_PLACED = (ast.expr, ast.stmt, ast.keyword)
+
+
 @query
 def _by_line(module: ModuleIndex) -> dict[int, list[ast.expr | ast.stmt | ast.keyword]]:
     """Nodes by the line that they start in, parents first."""
     table: dict[int, list[ast.expr | ast.stmt | ast.keyword]] = {}
     for node in module.syntax.nodes:
-        if isinstance(node, ast.expr | ast.stmt | ast.keyword):
+        if isinstance(node, _PLACED):
             table.setdefault(node.lineno, []).append(node)
     return table
 

@@ -68,6 +68,7 @@ class Kept:
     def recall(self, given: Inputs) -> None:
         """Let the run use what earlier ones found, as far as that still holds."""
         if self._location is None:
+            given.project.db.keeps_reads = False
             return
         from gpulint.cache.answers import recall, told
 

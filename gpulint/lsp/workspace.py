@@ -99,7 +99,9 @@ class Workspace:
         for path in changed & texts.keys():
             self._project.provide(path, texts[path])
         if files == before.files:  # most edits are of programs, and launchers name these without reading them
-            self._project.db.adopt(before.db, JobIndex.jobs, lambda read: _is_unchanged(read, changed))
+            adopted = self._project.db.adopt(before.db, JobIndex.jobs, lambda read: _is_unchanged(read, changed))
+            # Nobody asks what answers rest on but the next edit, about the jobs, which keep that.
+            self._project.db.keeps_reads = not adopted
 
     def recover(self) -> None:
         """Start afresh with all that spans files, as some of it may be half done."""

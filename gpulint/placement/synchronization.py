@@ -36,6 +36,8 @@ _REDUCTIONS = frozenset({"sum", "mean", "max", "min", "norm", "all", "any", "arg
 _PRINTERS = frozenset(
     "print set_postfix set_postfix_str set_description set_description_str info debug warning log_message write".split()
 )
+_WAITING = frozenset("item cpu tolist masked_select get_scale state_dict synchronize float int bool log".split())
+"""Names that :class:`SyncPoints` looks into besides those of the rows."""
 _LOGGERS = frozenset({"add_scalar", "add_scalars"})
 _MASKS = frozenset({"bool", "eq", "ne", "gt", "ge", "lt", "le", "isnan", "isinf", "isfinite", "logical_not", "isin"})
 """Methods and functions that give a mask."""
@@ -93,7 +95,7 @@ class SyncPoints:
 
     def in_module(self, module: ModuleIndex) -> Iterator[SyncPoint]:
         """All primitives of a module, wherever they stand, in no order."""
-        for call in module.calls:
+        for call in module.calls_where(self._may_wait):
             if (found := self._of_call(module, call)) is not None:
                 yield found
         branches: Iterator[ast.If | ast.IfExp | ast.While] = module.syntax.of(ast.If, ast.IfExp, ast.While)
@@ -148,6 +150,9 @@ class SyncPoints:
                     and all(value is not None and self._is_mask(module, value, depth + 1) for value in values)
                 )
         return False
+
+    def _may_wait(self, name: str) -> bool:
+        return name in _WAITING or name in _PRINTERS or name in _LOGGERS or name in self._waits.last_names
 
     def _of_call(self, module: ModuleIndex, call: ast.Call) -> SyncPoint | None:
         func = call.func

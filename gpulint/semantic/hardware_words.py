@@ -10,6 +10,7 @@ from gpulint.libraries import Models
 from gpulint.libraries.programs import Library
 from gpulint.query import query
 from gpulint.workspace.module_index import ModuleIndex
+from gpulint.workspace.word_index import words_in
 
 if TYPE_CHECKING:
     pass
@@ -57,7 +58,12 @@ _COMMENTED_OUT = regex.compile(rb"^[ \t]*#.*(?:\.cuda\(|torch\.cuda\b|\.to\().*$
 _COMMENT = regex.compile(rb"#.*")
 
 
-_WORD = regex.compile(rb"[A-Za-z_][A-Za-z0-9_]*")
+_DIGITS = b"0123456789"
+
+
+def _words(text: bytes) -> frozenset[bytes]:
+    """The identifiers in a text, without digits in front."""
+    return frozenset(word.lstrip(_DIGITS) for word in words_in(text))
 
 
 class GpuWords:
@@ -81,37 +87,37 @@ class GpuWords:
 
     def text_computes(self, text: bytes) -> bool:
         """Whether the words of a program say that it trains, evaluates or generates."""
-        return self.computes(frozenset(_WORD.findall(text)), text)
+        return self.computes(_words(text), text)
 
     def names_device(self, text: bytes) -> bool:
         """Whether the words of a program name a GPU, what may be one, or a library that chooses one by itself."""
-        return bool(frozenset(_WORD.findall(text)) & (self.gpu | _NAMED | _OTHERS | _DEVICE)) or b".to(" in text
+        return bool(_words(text) & (self.gpu | _NAMED | _OTHERS | _DEVICE)) or b".to(" in text
 
     def computes_on_gpu(self, text: bytes) -> bool:
         """Whether the words of a program say that it uses a GPU (and no TPU) and trains, evaluates or generates.
 
         Code that is commented out does not count.
         """
-        words = frozenset(_WORD.findall(text))
+        words = _words(text)
         if not self.computes(words, text) or (words & _OTHERS and not words & _NAMED):
             return False
-        if words & _CLIENTS and not frozenset(_WORD.findall(_COMMENT.sub(b"", text))) & _OWN_WORK:
+        if words & _CLIENTS and not _words(_COMMENT.sub(b"", text)) & _OWN_WORK:
             return False
         if b"#" not in text or not self.name_gpu(words, text):
             return self.name_gpu(words, text)
         code = _COMMENTED_OUT.sub(b"", text)
-        return self.name_gpu(frozenset(_WORD.findall(code)), code)
+        return self.name_gpu(_words(code), code)
 
 
 def runs_on_other_hardware(text: bytes) -> bool:
     """Whether the words of a program name TPUs, or a client that submits jobs to a service."""
-    return bool(frozenset(_WORD.findall(text)) & (_OTHERS | _CLIENTS))
+    return bool(_words(text) & (_OTHERS | _CLIENTS))
 
 
 @query
 def submits(module: ModuleIndex) -> bool:
     """Does a module name a client that submits jobs to a service?"""
-    return bool(_CLIENTS & frozenset(_WORD.findall(module.syntax.source.text.encode("utf-8", "replace"))))
+    return bool(_CLIENTS & _words(module.syntax.source.text.encode("utf-8", "replace")))
 
 
 @query
@@ -120,4 +126,4 @@ def is_for_tpu(module: ModuleIndex) -> bool:
     text = module.syntax.source.text
     if not (any(name in text for name in _TPU) or any(map(_TPU_FOLDER.search, module.path.parts[:-1]))):
         return False
-    return not set(_WORD.findall(text.encode("utf-8", "replace"))) & _NAMED
+    return not _words(text.encode("utf-8", "replace")) & _NAMED

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from gpulint.documents.python import walk
 from gpulint.query import query
-from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, source_text
+from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, dotted, source_text
 
 MAX_TESTS = 50
 """Most early exits, or operands of one ``and``, that are looked at in front of a place."""
@@ -142,7 +142,7 @@ def _leaves(body: list[ast.stmt]) -> bool:
 def _ends(statement: ast.stmt) -> bool:
     """Does a statement end the program (or at least the loop, by an exception)?"""
     if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
-        return ast.unparse(statement.value.func) in _EXITS
+        return dotted(statement.value.func) in _EXITS
     return isinstance(statement, ast.Raise)
 
 

@@ -44,6 +44,13 @@ _SELF_METHODS = frozenset(
 )
 _WRAPPERS = frozenset({"DataParallel", "DistributedDataParallel", "DDP"})
 _NOTHING: tuple[NodeRef, ...] = ()
+_FOLLOWED = frozenset(
+    (
+        ast.Name, ast.Attribute, ast.Call, ast.Subscript, ast.Tuple, ast.List, ast.IfExp, ast.BoolOp, ast.NamedExpr,
+        ast.Await, ast.Starred,
+    )
+)  # fmt: skip
+"""Expressions that may stand for others; all others stand for themselves."""
 _SAME_VALUE = frozenset({"copy.deepcopy", "copy.copy", "torch.compile", "torch.jit.script", "typing.cast"})
 
 
@@ -65,6 +72,8 @@ class Resolver(ClassHierarchy):
 
     def points_to(self, module: ModuleIndex, node: ast.AST, path: tuple[int, ...] = ()) -> tuple[NodeRef, ...]:
         """The expressions, definitions or parameters that may define the value of ``node``; never empty."""
+        if type(node) not in _FOLLOWED:
+            return (NodeRef(module, node, path),)
         return self._origins(module, node, path)
 
     @cyclic(_NOTHING, _bounded)

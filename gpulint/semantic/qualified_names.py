@@ -18,6 +18,12 @@ BUILTINS = frozenset(dir(builtins))
 MAX_NAMES = 120
 """Of what may have more names than this none is known."""
 _NO_NAMES: frozenset[str] = frozenset()
+_NAMED = frozenset(
+    (ast.Name, ast.Attribute, ast.Call, ast.IfExp, ast.BoolOp, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+)
+"""Nodes that may have a name."""
+_NAMING = (BindingKind.IMPORT, BindingKind.FUNCTION, BindingKind.CLASS, BindingKind.ASSIGN)
+"""Bindings that may give one."""
 
 
 def _known(names: frozenset[str], *_: object) -> frozenset[str]:
@@ -31,10 +37,40 @@ class QualifiedNames:
         self._project = project
         self.db = project.db
 
-    @cyclic(_NO_NAMES, _known)
     def names(self, module: ModuleIndex, node: ast.AST) -> frozenset[str]:
         """Qualified dotted names that an expression may have, as imported and as defined in the tree."""
+        kind = type(node)
+        if kind not in _NAMED:
+            return _NO_NAMES
+        # Most are a name that is bound once, or attributes of it: one answer for all that are written alike.
+        root, attributes = node, ""
+        while type(root) is ast.Attribute:
+            attributes = f"{root.attr}.{attributes}" if attributes else root.attr
+            root = root.value
+        if type(root) is ast.Name:
+            bindings = module.scope(root).lookup(root.id)
+            if len(bindings) == 1:
+                binding = bindings[0]
+                return self._names_under(module, binding, attributes) if binding.kind in _NAMING else _NO_NAMES
+        return self._names(module, node)
+
+    @cyclic(_NO_NAMES, _known)
+    def _names(self, module: ModuleIndex, node: ast.AST) -> frozenset[str]:
+        """The same, asked of each expression by itself."""
         return frozenset(self._find_names(module, node))
+
+    @cyclic(_NO_NAMES, _known)
+    def _names_under(self, module: ModuleIndex, binding: Binding, attributes: str) -> frozenset[str]:
+        """Qualified names of a binding, or of ``attributes`` (``nn.functional``) of what it binds."""
+        if not attributes:
+            return frozenset(self._binding_names(module, binding))
+        rest, _, last = attributes.rpartition(".")
+        return frozenset(self._attribute_names(module, self._names_under(module, binding, rest), last))
+
+    def _attribute_names(self, module: ModuleIndex, prefixes: frozenset[str], attribute: str) -> Iterator[str]:
+        for prefix in prefixes:
+            yield f"{prefix}.{attribute}"
+            yield from self._defined(f"{prefix}.{attribute}", module)
 
     def call_names(self, module: ModuleIndex, call: ast.Call) -> frozenset[str]:
         """Qualified names of what a call calls."""
@@ -54,9 +90,7 @@ class QualifiedNames:
             case ast.Name(id=name):
                 yield from self._name_names(module, name, node)
             case ast.Attribute(value=base, attr=attr):
-                for prefix in self.names(module, base):
-                    yield f"{prefix}.{attr}"
-                    yield from self._defined(f"{prefix}.{attr}", module)
+                yield from self._attribute_names(module, self.names(module, base), attr)
             case ast.Call(func=func, args=[inner, *_]) if "functools.partial" in self.names(module, func):
                 yield from self.names(module, inner)
             case ast.IfExp(body=body, orelse=orelse):
@@ -96,8 +130,4 @@ class QualifiedNames:
         """Names under which a dotted name is defined elsewhere in the tree (re-exports followed)."""
         for where, binding in self._project.find(name, module):
             if where is not module or binding.scope is not module.top:
-                yield from self._names_of_binding(where, binding)
-
-    @cyclic(_NO_NAMES, _known)
-    def _names_of_binding(self, module: ModuleIndex, binding: Binding) -> frozenset[str]:
-        return frozenset(self._binding_names(module, binding))
+                yield from self._names_under(where, binding, "")

@@ -22,6 +22,9 @@ def only_for_inputs(module: ModuleIndex, backward: ast.Call) -> bool:
 
 @query
 def _reads_input_gradients(module: ModuleIndex, function: ast.AST) -> bool:
+    text = module.syntax.source.text
+    if "requires_grad" not in text and "retain_grad" not in text:
+        return False
     parts = walk(function)
     inputs = {name for part in parts for name in _asked(part)}
     read = {

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 Node = TypeVar("Node", ast.Call, LoopNode)
 
 _BACKWARD = frozenset({"backward", "manual_backward", "train_on_batch", "apply_gradients", "minimize"})
+_STEPPING = frozenset({"step", "gradient", "run", "value_and_grad"})
+"""Names of calls that may take a training step, as their receiver or their arguments say."""
 _STEPPED = regex.compile(r"optim|scaler|engine|^opt$|^opt_|_opt$|^optimi[sz]er", re.IGNORECASE)
 _FETCHED = regex.compile(r"^(train|optimi[sz]e|minimize)(r|_op)?$|_(train|optimi[sz]e|minimize)(r|_op)$")
 """Names of operations that a TensorFlow session runs to take a step: ``session.run([loss, model.optimize])``."""
@@ -167,6 +169,8 @@ class LoopRoles:
         """Does the call itself propagate gradients or update parameters?"""
         func = call.func
         name = last_name(func)
+        if not _may_step(name):
+            return False
         if isinstance(func, ast.Attribute):
             if name in _BACKWARD:
                 return name != "backward" or not only_for_inputs(module, call)
@@ -232,6 +236,12 @@ class LoopRoles:
     def has_training_step(self, module: ModuleIndex) -> bool:
         """Does the module itself take training steps?"""
         return any(self.is_training_step(module, call) for call in module.calls)
+
+
+@cache
+def _may_step(name: str) -> bool:
+    """May a call of this name take a training step?"""
+    return name in _BACKWARD or name in _STEPPING or "scaler" in name or _is_step_name(name)
 
 
 @cache

@@ -101,15 +101,14 @@ class Checkpoints:
     @query
     def in_module(self, module: ModuleIndex) -> list[Save]:
         """Checkpoint writes of a module, in source order."""
-        calls = (call for call in module.calls if not _in_background(call))
+        calls = [call for call in module.calls_where(self._savers.may_save) if not _in_background(call)]
         found = [save for call in calls if (save := self._save(module, call)) is not None]
         return sorted(found, key=lambda save: (save.node.lineno, save.node.col_offset))
 
     def through_helpers(self, module: ModuleIndex) -> Iterator[tuple[NodeRef, Save]]:
         """(call, the write behind it) of calls that save through a function of another module."""
-        for call in module.calls:
-            name = last_name(call.func)
-            if not _HELPER.search(name) or _HELPER_ONLY.search(name) or _in_background(call):
+        for call in module.calls_where(lambda name: _HELPER.search(name) and not _HELPER_ONLY.search(name)):
+            if _in_background(call):
                 continue
             for callee in self._project.fact(Resolver).callees(module, call):
                 if callee.module is not module and (save := self._reach(callee)) is not None:

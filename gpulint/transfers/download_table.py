@@ -8,7 +8,7 @@ from gpulint.libraries import Models
 from gpulint.libraries.dataset_classes import is_class
 from gpulint.libraries.operations import DataSets, HubDownload, SdkDownload
 from gpulint.libraries.operations import Download as Row
-from gpulint.workspace.module_index import last_name
+from gpulint.workspace.module_index import ModuleIndex, last_name
 
 SHELL_CALLS = frozenset(
     (
@@ -60,6 +60,15 @@ class DownloadTable:
         name = last_name(call.func)
         if name == "get":  # of dictionaries, most of the time
             return isinstance(call.func, ast.Attribute) and last_name(call.func.value) in ("requests", "httpx")
-        if name in self.last_names or any(keyword.arg in _FLAGS for keyword in call.keywords):
-            return True
-        return silent and (is_class(name) or name in ("splits", "iters"))
+        return self._may_fetch(name, silent) or any(keyword.arg in _FLAGS for keyword in call.keywords)
+
+    def calls(self, module: ModuleIndex, silent: bool) -> list[ast.Call]:
+        """The calls of a module that may fetch something."""
+        text = module.syntax.source.text
+        if any(flag in text for flag in _FLAGS):
+            return [call for call in module.calls if self.may_fetch(call, silent)]
+        candidates = module.calls_where(lambda name: name == "get" or self._may_fetch(name, silent))
+        return [call for call in candidates if self.may_fetch(call, silent)]
+
+    def _may_fetch(self, name: str, silent: bool) -> bool:
+        return name in self.last_names or (silent and (is_class(name) or name in ("splits", "iters")))

@@ -56,8 +56,7 @@ class Downloads:
         offline = "OFFLINE" in text and bool(_OFFLINE.search(text))
         table = self._project.models.derived(DownloadTable)
         silent = any(package in text for package in table.packages)
-        calls = [call for call in module.calls if table.may_fetch(call, silent)]
-        found = (self._fetching.of(module, call, offline) for call in calls)
+        found = (self._fetching.of(module, call, offline) for call in table.calls(module, silent))
         return tuple(item for item in found if item is not None)
 
     def _hands_on(self, item: Download) -> bool:

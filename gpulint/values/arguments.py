@@ -12,7 +12,7 @@ from gpulint.records import dataclass
 from gpulint.semantic.argument_binding import attribute_of
 from gpulint.semantic.points_to import Resolver
 from gpulint.values.constants import Constants
-from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, ModuleIndex, NodeRef, last_name
+from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, ModuleIndex, NodeRef, last_name, source_text
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -131,12 +131,11 @@ class Arguments:
             entries.extend(_Entry(entry.ref, entry.certain and len(origins) == 1) for entry in found)
             closed = closed and known
         # The mapping may have grown where it is used, and under the name that its maker gave it (in a caller, say).
-        names = {(module.path, module.function(node), ast.unparse(node)): NodeRef(module, node)}
+        names = {(module, module.function(node), source_text(module, node)): NodeRef(module, node)}
         for ref in origins:
             for target in _targets(ref):
-                names.setdefault(
-                    (ref.module.path, ref.module.function(target), ast.unparse(target)), NodeRef(ref.module, target)
-                )
+                named = ref.module, ref.module.function(target), source_text(ref.module, target)
+                names.setdefault(named, NodeRef(ref.module, target))
         for ref in names.values():
             assert isinstance(ref.node, ast.expr)
             found, known = self._updates(ref.module, ref.node, key)
@@ -216,14 +215,17 @@ class Arguments:
         name = last_name(node)
         if not name or isinstance(node, ast.Call):
             return [], True
+        stores, calls = module.stores.get(name, ()), module.calls_by_name
+        if not stores and "update" not in calls and "setdefault" not in calls:
+            return [], True
         here = module.function(node)
-        text = ast.unparse(node)
+        text = source_text(module, node)
         entries: list[_Entry] = []
         closed = True
-        for target, value, statement in module.stores.get(name, []):
+        for target, value, statement in stores:
             if not isinstance(target, ast.Subscript) or module.function(statement) is not here:
                 continue
-            if ast.unparse(target.value) != text:
+            if source_text(module, target.value) != text:
                 continue
             if isinstance(target.slice, ast.Constant):
                 if target.slice.value == key and value is not None:
@@ -231,12 +233,12 @@ class Arguments:
             else:
                 closed = False
         for method in ("update", "setdefault"):
-            for call in module.calls_by_name.get(method, []):
+            for call in calls.get(method, ()):
                 func = call.func
                 if (
                     not isinstance(func, ast.Attribute)
                     or module.function(call) is not here
-                    or ast.unparse(func.value) != text
+                    or source_text(module, func.value) != text
                 ):
                     continue
                 certain = not _conditional(module, call, node)

@@ -101,6 +101,8 @@ class BatchSources:
             if keyword.arg and _BATCH_KEYWORD.search(keyword.arg) and (split := split_of(keyword.arg)) is not None:
                 yield BatchSource(NodeRef(module, call), split, NodeRef(module, keyword.value), keyword.arg)
         yield from self._positional(module, call)
+        if not self._may_size(module, call):
+            return
         # Few calls have a split that anybody can name, and finding a batch size may take the whole tree.
         named = self._named(module, call)
         if named is None and not self._is_loader(module, call):
@@ -109,6 +111,14 @@ class BatchSources:
         split = (named or self._drawn(module, call)) if batch is not None else None
         if batch is not None and split is not None and not self._project.fact(Guards).is_debugging(module, call):
             yield BatchSource(NodeRef(module, call), split, batch)
+
+    def _may_size(self, module: ModuleIndex, call: ast.Call) -> bool:
+        """May :meth:`_batch` find a batch size? A first look, which asks for nothing beyond the module."""
+        if any(keyword.arg is None or keyword.arg in _BATCH_PARAMETERS for keyword in call.keywords):
+            return True
+        if isinstance(call.func, ast.Attribute) and call.func.attr in ("batch", "padded_batch"):
+            return True
+        return (bool(call.args) and self._target(module, call) is not None) or self._is_loader(module, call)
 
     def _positional(self, module: ModuleIndex, call: ast.Call) -> Iterator[BatchSource]:
         """``make(train, test, size, size)`` where the parameters are ``train_batch_size`` and ``test_batch_size``."""

@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import ast
 import enum
-from typing import TYPE_CHECKING
+from functools import lru_cache
 
 from gpulint import regex
-from gpulint.workspace.module_index import (
-    last_name,
-)
-
-if TYPE_CHECKING:
-    pass
+from gpulint.workspace.module_index import last_name
 
 _WORD = regex.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
 
@@ -36,6 +31,7 @@ class Split(enum.Enum):
     BOTH = "training and evaluation"
 
 
+@lru_cache(maxsize=10_000)
 def split_of(name: str) -> Split | None:
     """What a name (``valid_dl``, ``testLoader``, ``trainset``) says its batches are for."""
     words = [word.lower() for word in _WORD.findall(name)]

@@ -85,6 +85,8 @@ class Files:
         self._tests: dict[Path, bool] = {}
         self._folders: dict[Path, frozenset[str]] = {}
         self._found: dict[bytes, bool] = {}
+        self._above: dict[Path, Path] = {}
+        self._interned: dict[Path, Path] = {}
         self.disk_asked: dict[str, set[Path]] = {question: set() for question in ANSWERS}
         """What was asked of the disk, by this process and its workers."""
         self.knows_all_asked = True
@@ -103,16 +105,18 @@ class Files:
 
     def content(self, path: Path) -> bytes:
         """The same for an index, which answers other questions than this one; nothing is recorded."""
-        if path not in self._data:
-            self.disk_asked["data"].add(path)
-            self._data[path] = b""
-            try:
-                if self._is_inside(path):
-                    self._keep(path, disk.read(path))
-                else:
-                    self._unreadable[path] = "a link out of the project"
-            except OSError as error:
-                self._unreadable[path] = error.strerror or str(error)
+        known = self._data.get(path)
+        if known is not None:
+            return known
+        self.disk_asked["data"].add(path)
+        self._data[path] = b""
+        try:
+            if self._is_inside(path):
+                self._keep(path, disk.read(path))
+            else:
+                self._unreadable[path] = "a link out of the project"
+        except OSError as error:
+            self._unreadable[path] = error.strerror or str(error)
         return self._data[path]
 
     def _keep(self, path: Path, data: bytes) -> None:
@@ -137,8 +141,8 @@ class Files:
         return frozenset([disk.real(self.root), *map(disk.real, folders)])
 
     @cached_property
-    def _own(self) -> frozenset[Path]:
-        return frozenset(self._files)
+    def _own(self) -> dict[Path, Path]:
+        return {path: path for path in self._files}
 
     def _is_inside(self, path: Path) -> bool:
         """Is a file or folder that exists one of the tree, without links?"""
@@ -261,12 +265,13 @@ class Files:
     def is_test(self, path: Path) -> bool:
         """Is a file a test by its path from the root? Tests hold no GPUs for long, so they are silent by default. A
         program ``test_net.py`` that evaluates a trained model is none."""
-        if path not in self._tests:
+        known = self._tests.get(path)
+        if known is None:
             place = self.place(path)
-            self._tests[path] = bool(_TEST_FOLDERS.search(place)) or (
+            known = self._tests[path] = bool(_TEST_FOLDERS.search(place)) or (
                 bool(_TESTS.search(place)) and not self._evaluates(path)
             )
-        return self._tests[path]
+        return known
 
     def _evaluates(self, path: Path) -> bool:
         """Is a file named after a test a program that tests a model?"""
@@ -275,13 +280,26 @@ class Files:
         data = self.data(path)
         return not _ASSERTS.search(data) and all(pattern.search(data) for pattern in _EVALUATES)
 
+    def folder(self, path: Path) -> Path:
+        """The folder of a file or folder, always the same object: that is far faster to look up than an equal one."""
+        known = self._above.get(path)
+        if known is None:
+            folder = path.parent
+            known = self._above[path] = self._interned.setdefault(folder, folder)
+        return known
+
+    def own_path(self, path: Path) -> Path:
+        """A file of the tree as the object that stands for it in ``files``; another one as it is."""
+        return self._own.get(path, path)
+
     @lookup("entries")
     def entries(self, folder: Path) -> frozenset[str]:
         """Names in a folder; empty if there is none."""
         return self._entries(folder)
 
     def _entries(self, folder: Path) -> frozenset[str]:
-        if folder not in self._folders:
+        known = self._folders.get(folder)
+        if known is None:
             self.disk_asked["entries"].add(folder)
             found = _entries(str(folder))
             names = set(found) if found and self._is_inside(folder) else set()
@@ -290,8 +308,8 @@ class Files:
                     names.discard(path.name)
                 elif exists and path.is_relative_to(folder) and path != folder:
                     names.add(path.relative_to(folder).parts[0])
-            self._folders[folder] = frozenset(names)
-        return self._folders[folder]
+            known = self._folders[folder] = frozenset(names)
+        return known
 
     @lookup("has")
     def has(self, text: bytes) -> bool:

@@ -222,11 +222,12 @@ class _IndexBuilder:
                 self._bind(inside, extra.arg, BindingKind.PARAMETER, extra)
 
     def _expression(self, node: ast.expr, scope: Scope) -> None:
+        # This runs for nearly every node of every module.
         kind = type(node)
+        while kind is ast.Attribute:
+            node = node.value  # type: ignore[attr-defined]
+            kind = type(node)
         if kind is ast.Name:
-            return
-        if kind is ast.Attribute:
-            self._expression(node.value, scope)  # type: ignore[attr-defined]
             return
         if kind is ast.Constant:
             value = node.value  # type: ignore[attr-defined]
@@ -235,11 +236,14 @@ class _IndexBuilder:
             return
         if isinstance(node, ast.Call):
             self.module.calls.append(node)
-            self._expression(node.func, scope)
+            if type(node.func) is not ast.Name:
+                self._expression(node.func, scope)
             for argument in node.args:
-                self._expression(argument, scope)
+                if type(argument) is not ast.Name:
+                    self._expression(argument, scope)
             for keyword in node.keywords:
-                self._expression(keyword.value, scope)
+                if type(keyword.value) is not ast.Name:
+                    self._expression(keyword.value, scope)
             return
         if kind not in _BINDING:
             self._generic(node, scope)

@@ -25,6 +25,8 @@ FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 SCOPES = (ast.Module, ast.ClassDef, ast.Lambda, *FUNCTIONS, *COMPREHENSIONS)
 LOOPS = (ast.For, ast.AsyncFor, ast.While)
+_NAMES = (ast.Name, ast.Attribute)
+_CHOSEN = (*_NAMES, ast.IfExp)
 
 
 class BindingKind(enum.Enum):
@@ -154,8 +156,19 @@ class ModuleIndex:
         table: dict[str, list[ast.Call]] = {}
         for call in self.calls:
             if name := last_name(call.func):
-                table.setdefault(name, []).append(call)
+                if name in table:
+                    table[name].append(call)
+                else:
+                    table[name] = [call]
         return table
+
+    def calls_where(self, holds: Callable[[str], object]) -> list[ast.Call]:
+        """Calls whose last component meets a condition, in the order of ``calls``; each name is asked about once."""
+        found = [calls for name, calls in self.calls_by_name.items() if holds(name)]
+        if len(found) <= 1:
+            return found[0] if found else []
+        some = {call for calls in found for call in calls}
+        return [call for call in self.calls if call in some]
 
     @cached_property
     def named(self) -> dict[str, list[ast.Name]]:
@@ -199,9 +212,9 @@ class ModuleIndex:
                 for binding in bindings:
                     if binding.kind is BindingKind.IMPORT:
                         table.setdefault(binding.target.rsplit(".", 1)[-1], set()).add(name)
-                    elif binding.kind is BindingKind.ASSIGN and binding.value is not None:
-                        for value in branches(binding.value):
-                            if isinstance(value, ast.Name | ast.Attribute):
+                    elif binding.kind is BindingKind.ASSIGN and type(binding.value) in _CHOSEN:
+                        for value in branches(binding.value):  # type: ignore[arg-type]
+                            if isinstance(value, _NAMES):
                                 table.setdefault(last_name(value), set()).add(name)
         return table
 
@@ -221,9 +234,12 @@ class ModuleIndex:
         """Names that are passed as arguments: last component -> (call, argument)."""
         table: dict[str, list[tuple[ast.Call, ast.expr]]] = {}
         for call in self.calls:
-            for value in [*call.args, *(keyword.value for keyword in call.keywords)]:
-                if isinstance(value, ast.Name | ast.Attribute):
+            for value in call.args:
+                if isinstance(value, _NAMES):
                     table.setdefault(last_name(value), []).append((call, value))
+            for keyword in call.keywords:
+                if isinstance(keyword.value, _NAMES):
+                    table.setdefault(last_name(keyword.value), []).append((call, keyword.value))
         return table
 
     @staticmethod
@@ -274,6 +290,9 @@ class CallSite:
         return self.call.module
 
 
+_AROUND = (ast.Call, ast.Subscript, ast.Await)
+
+
 def last_name(node: ast.expr) -> str:
     """Last component of a name, attribute chain, call or subscript (``a.b.c(x)[0]`` gives ``c``), else ''."""
     kind = type(node)
@@ -281,7 +300,7 @@ def last_name(node: ast.expr) -> str:
         return node.attr  # type: ignore[attr-defined, no-any-return]
     if kind is ast.Name:
         return node.id  # type: ignore[attr-defined, no-any-return]
-    while isinstance(node, ast.Call | ast.Subscript | ast.Await):
+    while isinstance(node, _AROUND):
         node = node.func if isinstance(node, ast.Call) else node.value
     if isinstance(node, ast.Attribute):
         return node.attr

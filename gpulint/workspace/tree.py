@@ -18,6 +18,7 @@ from gpulint.reads import Raised
 from gpulint.rule import Kind
 from gpulint.workspace.files import Files
 from gpulint.workspace.imports import imported_names
+from gpulint.workspace.training_words import TrainingWords
 from gpulint.workspace.word_index import WordIndex, word_of
 
 if TYPE_CHECKING:
@@ -29,9 +30,6 @@ MAX_USERS = 150
 MAX_STARS = 5
 """How many star imports are followed one after the other."""
 
-_EVIDENCE = b"DataLoader backward training_step dataloader train_loader data_loader loader".split()
-_NO_GRADIENTS, _EVALUATES = b"no_grad inference_mode".split(), b"evaluate validate evaluation inference predict".split()
-_TRAINING_ROWS = ("loader", "batch-maker", "mover", "hook")
 _STAR = regex.compile(rb"\bimport[\s\\]*\*")
 _OF_ONE_FILE = ("_data", "_unreadable", "_provided", "_documents", "_module_indexes", "_stars", "_imports")
 """Caches by path whose values depend on that one file alone, and on the rows of models."""
@@ -55,6 +53,7 @@ class Tree(Files):
         self._documents: dict[Path, Document | None] = {}
         self._module_indexes: dict[Path, ModuleIndex | None] = {}
         self._module_paths: dict[Path, dict[str, Path | None]] = {}
+        self._packages: dict[Path, tuple[str, ...]] = {}
         self._imports: dict[Path, tuple[str, ...]] = {}
         self._stars: dict[Path, tuple[str, ...]] = {}
         self._imported: dict[Path, frozenset[Path]] = {}
@@ -101,6 +100,7 @@ class Tree(Files):
     def fail(self, path: Path, where: str, error: Exception) -> None:
         """Record an exception that cost (a part of) one file; of equal ones the first counts."""
         failure = self._failures.setdefault((path, where), Failure(path, where, error))
+        self.db.keeps_reads = True
         self.db.reads.append(Raised(failure))
 
     def limit(self, path: Path, what: str) -> None:
@@ -171,16 +171,13 @@ class Tree(Files):
 
     def absolute(self, target: str, importer: Path) -> str:
         """Absolute form of an import target; relative ones count from the importing module's folder."""
-        level = len(target) - len(target.lstrip("."))
-        if level == 0:
+        if not target.startswith("."):
             return target
-        folder = importer.parent
-        for _ in range(level - 1):
-            folder = folder.parent
-        try:
-            base = ".".join(folder.relative_to(self.root).parts)
-        except ValueError:
-            base = ""
+        if importer not in self._packages:
+            inside = importer.is_relative_to(self.root)
+            self._packages[importer] = importer.relative_to(self.root).parts[:-1] if inside else ()
+        level, folders = len(target) - len(target.lstrip(".")), self._packages[importer]
+        base = ".".join(folders[: max(len(folders) - level + 1, 0)])
         return f"{base}.{target[level:]}".strip(".")
 
     def find(self, name: str, module: ModuleIndex) -> list[tuple[ModuleIndex, Binding]]:
@@ -219,9 +216,10 @@ class Tree(Files):
 
         No module imports itself: in ``utils/model.py``, ``model`` is another one.
         """
-        found = self._module_from(name, importer.parent)
-        if found == importer and importer.parent != self.root:
-            return self._module_from(name, importer.parent.parent) or found
+        folder = self.folder(importer)
+        found = self._module_from(name, folder)
+        if found == importer and folder != self.root:
+            return self._module_from(name, self.folder(folder)) or found
         return found
 
     @lookup("module")
@@ -237,17 +235,19 @@ class Tree(Files):
     def _search_module(self, name: str, folder: Path) -> Path | None:
         parts = name.split(".")
         while True:
-            for base in (folder, folder / "src") if "src" in self._entries(folder) else (folder,):
-                if not {parts[0], f"{parts[0]}.py"} & self._entries(base):
+            names = self._entries(folder)
+            for base in (folder, folder / "src") if "src" in names else (folder,):
+                here = names if base is folder else self._entries(base)
+                if parts[0] not in here and f"{parts[0]}.py" not in here:
                     continue
                 target = base.joinpath(*parts)
-                if f"{target.name}.py" in self._entries(target.parent):
-                    return target.with_name(f"{target.name}.py")
+                if (file := f"{target.name}.py") in self._entries(target.parent):
+                    return self.own_path(target.with_name(file))
                 if "__init__.py" in self._entries(target):
-                    return target / "__init__.py"
-            if folder == self.root or folder == folder.parent or not folder.is_relative_to(self.root):
+                    return self.own_path(target / "__init__.py")
+            if folder == self.root or not folder.is_relative_to(self.root):
                 return None
-            folder = folder.parent
+            folder = self.folder(folder)
 
     def users_of(self, module: ModuleIndex, names: Iterable[str], owner: str | None = None) -> Iterator[ModuleIndex]:
         """Modules whose text holds one of ``names`` and the module's own (or its package's) name; bounded.
@@ -260,7 +260,7 @@ class Tree(Files):
             return
         yield module
         found = 1
-        for path in self.word_index.users(wanted, self._home(module.path, module.name)):
+        for path in self.word_index.users(wanted, self._home(module)):
             if path == module.path or (owner is not None and not self._knows_class(path, word_of(owner))):
                 continue
             if found > MAX_USERS:
@@ -272,12 +272,13 @@ class Tree(Files):
     def _knows_class(self, path: Path, owner: bytes) -> bool:
         return self.word_index.holds(path, owner) or path in self.word_index.subclass_files(owner)
 
-    def _home(self, path: Path, name: str) -> frozenset[bytes]:
+    @query
+    def _home(self, module: ModuleIndex) -> frozenset[bytes]:
         """What files that use a module have on an import line."""
-        home = frozenset({word_of(name.rsplit(".", 1)[-1])})
-        package = path.parent / "__init__.py"
+        home = frozenset({word_of(module.name.rsplit(".", 1)[-1])})
+        folder = module.path.parent
         # Users of what is re-exported name the package.
-        return home | {word_of(path.parent.name)} if home & self.word_index.imported(package) else home
+        return home | {word_of(folder.name)} if home & self.word_index.imported(folder / "__init__.py") else home
 
     @lookup("python files with")
     def python_files_with(self, text: bytes) -> tuple[Path, ...]:
@@ -303,14 +304,8 @@ class Tree(Files):
     @lookup("training")
     def training_files(self) -> tuple[Path, ...]:
         """Their files."""
-        return tuple(path for path in self.all_python if self._feeds(path))
-
-    def _feeds(self, path: Path) -> bool:
-        def says(words: Iterable[bytes]) -> bool:
-            return any(self.word_index.holds(path, word) for word in words)
-
-        added = (word.encode() for word in self.models.added_words(_TRAINING_ROWS))
-        return says(_EVIDENCE) or (says(_NO_GRADIENTS) and says(_EVALUATES)) or says(added)
+        feeds, vocabulary = self.models.derived(TrainingWords).feeds, self.word_index.vocabulary
+        return tuple(path for path in self.all_python if feeds(vocabulary(path)))
 
     def python_text(self, path: Path) -> str:
         """The Python of a file: all of it, or a notebook's code; empty where there is none."""
