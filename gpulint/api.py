@@ -72,7 +72,7 @@ def calls_to(project: Project, module: ModuleIndex, names: Iterable[str]) -> lis
     return project.fact(Resolver).calls_to(module, frozenset(names))
 
 
-def definitions(project: Project, module: ModuleIndex, node: ast.expr) -> tuple[NodeRef, ...]:
+def definitions(project: Project, module: ModuleIndex, node: ast.AST) -> tuple[NodeRef, ...]:
     """The nodes that an expression may stand for: constants, calls, functions and classes of any file, parameters."""
     from gpulint.semantic.points_to import Resolver
 
@@ -93,7 +93,7 @@ def callers(project: Project, module: ModuleIndex, function: FunctionNode) -> tu
     return project.fact(Resolver).call_sites(module, function)
 
 
-def constants(project: Project, module: ModuleIndex, node: ast.expr) -> ConstantSet:
+def constants(project: Project, module: ModuleIndex, node: ast.AST) -> ConstantSet:
     """The constants that an expression may be, each with the place that sets it: in code, a configuration file, an
     option's default or a launcher's command line. ``complete`` is False if it may be something else, too."""
     from gpulint.values.constants import Constants

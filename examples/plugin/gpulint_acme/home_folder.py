@@ -24,7 +24,7 @@ from gpulint.documents import Document
 from gpulint.finding import Finding, Severity
 from gpulint.fix import Safety
 from gpulint.project import Project
-from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
+from gpulint.rule import Dimension, Evidence, Kind, PluginCategory, Rule
 
 
 def check(document: Document, project: Project) -> Iterator[Finding]:
@@ -48,7 +48,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
 RULE = Rule(
     code="ACME201",
     name="checkpoint-in-home",
-    category=Category.MODEL_CHECKPOINTING,
+    category=PluginCategory("Storage"),
     dimension=Dimension.MODEL,
     severity=Severity.WARNING,
     kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK}),

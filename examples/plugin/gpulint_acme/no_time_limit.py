@@ -1,5 +1,5 @@
 """What it detects
-A Slurm script that asks for GPUs and gives no ``--time``.
+A Slurm script that requests GPUs without ``--time``.
 
 Why it costs GPU time
 The scheduler fills gaps with short jobs only if it knows how long they run. On ACME's cluster a job without a limit
@@ -24,7 +24,7 @@ from gpulint.documents import Document
 from gpulint.finding import Finding, Severity
 from gpulint.fix import Edit, Fix, Fixer, Safety
 from gpulint.project import Project
-from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
+from gpulint.rule import Dimension, Evidence, Kind, PluginCategory, Rule
 from gpulint.source import Span
 
 LIMIT = "04:00:00"
@@ -57,7 +57,7 @@ def fix(finding: Finding, project: Project) -> Fix:
 RULE = Rule(
     code="ACME101",
     name="no-time-limit",
-    category=Category.UNRELEASED_JOB,
+    category=PluginCategory("Scheduling"),
     dimension=Dimension.JOB,
     severity=Severity.WARNING,
     kinds=frozenset({Kind.SHELL}),
