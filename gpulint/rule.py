@@ -130,7 +130,7 @@ class Rule:
     """Metadata and check of one rule; frozen, so that reports, docs and SARIF all say the same."""
 
     code: str
-    """``GPU`` and three digits; never reused."""
+    """``GPU`` and three digits, never reused; of a plugin, two to eight capital letters and three or four digits."""
     name: str
     """Names the pattern, so that "allow <name>" reads well."""
     category: Category | PluginCategory

@@ -1,5 +1,5 @@
 """Write docs/rules and the rules' catalogue from the rules, docs/configuration.md from the settings, and docs/impact.md
-from the figures that impacts rest on.
+from the figures that impacts rest on, and docs/api.md from the docstrings of what plugins may use.
 
 With --check, only say what is out of date.
 """
@@ -11,6 +11,7 @@ import re
 import sys
 from pathlib import Path
 
+import api_page
 import gpulint_rules
 import impact_page
 
@@ -94,12 +95,14 @@ def pages() -> dict[str, str]:
         "rules/index.md": INDEX + markdown(rules),
         "configuration.md": configuration(),
         "impact.md": impact_page.page(),
+        "api.md": api_page.page(),
     }
 
 
 def _present(folder: Path) -> list[Path]:
     """The generated pages in ``folder``, and those that no longer are."""
-    return [*(folder / "rules").glob("*.md"), *folder.glob("configuration.md"), *folder.glob("impact.md")]
+    single = (folder / name for name in ("configuration.md", "impact.md", "api.md"))
+    return [*(folder / "rules").glob("*.md"), *(path for path in single if path.is_file())]
 
 
 def stale(folder: Path) -> list[str]:

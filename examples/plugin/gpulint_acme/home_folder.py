@@ -20,14 +20,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpulint import api
-from gpulint.documents import Document
 from gpulint.finding import Finding, Severity
 from gpulint.fix import Safety
-from gpulint.project import Project
 from gpulint.rule import Dimension, Evidence, Kind, PluginCategory, Rule
 
 
-def check(document: Document, project: Project) -> Iterator[Finding]:
+def check(document: api.Document, project: api.Project) -> Iterator[Finding]:
     module = api.module(project, document)
     if module is None:
         return
