@@ -82,8 +82,8 @@ class Category(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class PluginCategory:
-    """A category outside the study, for rules of plugins."""
+class OtherCategory:
+    """A category outside the study, such as one of a plugin's own."""
 
     label: str
 
@@ -98,9 +98,9 @@ class PluginCategory:
         return None
 
 
-def category(name: str) -> Category | PluginCategory:
+def category(name: str) -> Category | OtherCategory:
     """The category with the ``name`` that a catalogue or the cache stores."""
-    return Category[name] if name in Category.__members__ else PluginCategory(name)
+    return Category[name] if name in Category.__members__ else OtherCategory(name)
 
 
 def is_own(code: str) -> bool:
@@ -133,7 +133,7 @@ class Rule:
     """``GPU`` and three digits, never reused; of a plugin, two to eight capital letters and three or four digits."""
     name: str
     """Names the pattern, so that "allow <name>" reads well."""
-    category: Category | PluginCategory
+    category: Category | OtherCategory
     dimension: Dimension
     severity: Severity
     kinds: frozenset[Kind]
@@ -180,11 +180,11 @@ class Rule:
 
     @property
     def worth(self) -> str:
-        """How much of the study's waste the category of one of gpulint's own rules, else its dimension, makes up.
+        """How much of the study's waste the rule's category, else its whole dimension, makes up.
 
-        Empty for rules of plugins: the study did not look at what they find.
+        Empty for rules of plugins and other categories, whose findings the study did not look for.
         """
-        if not is_own(self.code):
+        if not is_own(self.code) or isinstance(self.category, OtherCategory):
             return ""
         label, share = self.category.label, self.category.share
         if share is None:

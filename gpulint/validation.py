@@ -12,7 +12,7 @@ from gpulint.escaping import printable
 from gpulint.finding import Severity
 from gpulint.fix import Fixer, Safety
 from gpulint.libraries import FILES
-from gpulint.rule import OWN_PREFIX, Category, Dimension, Evidence, Kind, PluginCategory, Rule, Scope, is_own
+from gpulint.rule import OWN_PREFIX, Category, Dimension, Evidence, Kind, OtherCategory, Rule, Scope, is_own
 from gpulint.selection import slug
 
 CODE = regex.compile(r"[A-Z]{2,8}[0-9]{3,4}")
@@ -71,7 +71,7 @@ def fixer_flaws(fixer: Fixer) -> list[str]:
 
 
 def _category_flaws(category: Any) -> Iterator[str]:
-    if isinstance(category, PluginCategory):
+    if isinstance(category, OtherCategory):
         if flaw := _line_flaw(category.label):
             yield f"category: label {flaw}"
         elif not slug(category.label) or slug(category.label) in {*map(str, Dimension), "all"}:
@@ -79,7 +79,7 @@ def _category_flaws(category: Any) -> Iterator[str]:
         elif any(slug(category.label) in (slug(one.label), slug(one.name)) for one in Category):
             yield f"category: {shown(category.label)} is one of the study's; use Category"
     elif not isinstance(category, Category):
-        yield f"category must be a Category or PluginCategory, not {_kind(category)}"
+        yield f"category must be a Category or OtherCategory, not {_kind(category)}"
 
 
 def _code_flaws(code: Any) -> Iterator[str]:

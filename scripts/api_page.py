@@ -65,7 +65,7 @@ SECTIONS: dict[str, tuple[tuple[str, str, Members], ...]] = {
         ("gpulint.rule", "Scope", None),
         ("gpulint.rule", "Dimension", ()),
         ("gpulint.rule", "Category", ()),
-        ("gpulint.rule", "PluginCategory", ("label",)),
+        ("gpulint.rule", "OtherCategory", ("label",)),
         ("gpulint.rule", "Evidence", None),
         ("gpulint.finding", "Severity", None),
         ("gpulint.finding", "Finding", None),

@@ -16,7 +16,7 @@ import gpulint_rules
 import impact_page
 
 from gpulint import catalogue, plugins
-from gpulint.cli.explain import explanation
+from gpulint.cli.rule_page import explanation
 from gpulint.cli.rules import markdown, page
 from gpulint.settings import SETTINGS
 from gpulint.suppress import UNUSED_IGNORE

@@ -14,7 +14,7 @@ from gpulint import plugins
 from gpulint.finding import Severity
 from gpulint.fix import Fixer
 from gpulint.hooks import Failure, hookimpl
-from gpulint.rule import Category, Dimension, Evidence, Kind, PluginCategory, Rule
+from gpulint.rule import Category, Dimension, Evidence, Kind, OtherCategory, Rule
 from gpulint.validation import rule_flaws
 
 
@@ -226,7 +226,7 @@ def test_what_is_no_plugin_is_refused() -> None:
 
 @pytest.mark.parametrize("label", ["", "two\nlines", "--", "Data", "all", "api misuse", "API_MISUSE"])
 def test_categories_of_plugins_are_their_own(label: str) -> None:
-    flaws = rule_flaws(dataclasses.replace(GOOD, category=PluginCategory(label)))
+    flaws = rule_flaws(dataclasses.replace(GOOD, category=OtherCategory(label)))
     assert len(flaws) == 1
     assert flaws[0].startswith("category: ")
 
@@ -234,5 +234,5 @@ def test_categories_of_plugins_are_their_own(label: str) -> None:
 def test_no_figure_of_the_study_is_given_for_rules_of_plugins() -> None:
     assert dataclasses.replace(GOOD, code="GPU999").worth.startswith("Unreleased Job, ")
     assert GOOD.worth == ""
-    own = dataclasses.replace(GOOD, category=PluginCategory("Scheduling"))
+    own = dataclasses.replace(GOOD, category=OtherCategory("Scheduling"))
     assert (rule_flaws(own), own.worth) == ([], "")

@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from gpulint import api
 from gpulint.finding import Finding, Severity
 from gpulint.fix import Safety
-from gpulint.rule import Dimension, Evidence, Kind, PluginCategory, Rule
+from gpulint.rule import Dimension, Evidence, Kind, OtherCategory, Rule
 
 
 def check(document: api.Document, project: api.Project) -> Iterator[Finding]:
@@ -46,7 +46,7 @@ def check(document: api.Document, project: api.Project) -> Iterator[Finding]:
 RULE = Rule(
     code="ACME201",
     name="checkpoint-in-home",
-    category=PluginCategory("Storage"),
+    category=OtherCategory("Storage"),
     dimension=Dimension.MODEL,
     severity=Severity.WARNING,
     kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK}),

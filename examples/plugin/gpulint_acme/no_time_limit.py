@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from gpulint import api
 from gpulint.finding import Finding, Severity
 from gpulint.fix import Edit, Fix, Fixer, Safety
-from gpulint.rule import Dimension, Evidence, Kind, PluginCategory, Rule
+from gpulint.rule import Dimension, Evidence, Kind, OtherCategory, Rule
 from gpulint.source import Span
 
 LIMIT = "04:00:00"
@@ -56,7 +56,7 @@ def fix(finding: Finding, project: api.Project) -> Fix:
 RULE = Rule(
     code="ACME101",
     name="no-time-limit",
-    category=PluginCategory("Scheduling"),
+    category=OtherCategory("Scheduling"),
     dimension=Dimension.JOB,
     severity=Severity.WARNING,
     kinds=frozenset({Kind.SHELL}),

@@ -4,10 +4,11 @@ Heavy work on the CPU in the training input path of a GPU program: images decode
 or turned into features, text tokenised in ``__getitem__``, a stream's ``__iter__`` or a collate function, and
 ``datasets.map`` or a loop of the tokeniser over the whole set in one process before training.
 
-Knows PyTorch data sets and collate functions, torchvision's data sets, webdataset, MONAI's ``Dataset``, SpeechBrain's
-dynamic items, Keras' ``ImageDataGenerator`` and ``Sequence``, and Hugging Face ``datasets``; PIL, OpenCV, imageio,
-scikit-image, Matplotlib and torchvision as decoders of images, decord, PyAV, OpenCV and TorchCodec of video, NiBabel,
-SimpleITK, pydicom and tifffile of volumes; librosa, torchaudio, python_speech_features and audiomentations for audio.
+Recognizes PyTorch data sets and collate functions, torchvision's data sets, webdataset, MONAI's ``Dataset``,
+SpeechBrain's dynamic items, Keras' ``ImageDataGenerator`` and ``Sequence``, and Hugging Face ``datasets``; PIL,
+OpenCV, imageio, scikit-image, Matplotlib and torchvision as decoders of images, decord, PyAV, OpenCV and TorchCodec of
+video, NiBabel, SimpleITK, pydicom and tifffile of volumes; librosa, torchaudio, python_speech_features and
+audiomentations for audio.
 
 Why it costs GPU time
 The GPU waits whenever the CPU prepares batches more slowly than the model uses them. Data preprocessing is
