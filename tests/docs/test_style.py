@@ -17,6 +17,8 @@ CHECKED = (
     "*.md",
     ".github/**/*.md",
     "docs/**/*.md",
+    "editors/vscode/*.md",
+    "editors/vscode/media/*.md",
     "examples/**/*.py",
     "examples/**/*.md",
     "gpulint/cli/*.py",
