@@ -23,9 +23,16 @@ from gpulint.suppress import UNUSED_IGNORE
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs"
 CATALOGUE = Path(*gpulint_rules.__path__, catalogue.NAME)
-INDEX = """# Rules
+INDEX = """---
+hide:
+  - toc
+---
+
+# Rules
 
 """
+SITE = FOLDER.parent / "zensical.toml"
+NAVIGATION = re.compile(r"(?<=  # rules: written by scripts/generate_docs.py\n).*?(?=  # end of rules\n)", re.DOTALL)
 MOVED = """# {rule.code} {name}
 
 This rule is now called [{rule.name}]({page}). The old name still works in settings, selectors and suppressions.
@@ -99,6 +106,14 @@ def pages() -> dict[str, str]:
     }
 
 
+def site() -> str:
+    """The site's settings with all rules in the menu."""
+    rules = sorted([*plugins.load().rules, UNUSED_IGNORE], key=lambda rule: rule.code)
+    lines = [f'    {{ "{rule.code} {rule.name}" = "rules/{page(rule)}" }},\n' for rule in rules]
+    entry = '  { "Rules" = [\n    "rules/index.md",\n' + "".join(lines) + "  ] },\n"
+    return NAVIGATION.sub(lambda _: entry, SITE.read_text(encoding="utf-8"))
+
+
 def _present(folder: Path) -> list[Path]:
     """The generated pages in ``folder``, and those that no longer are."""
     single = (folder / name for name in ("configuration.md", "impact.md", "api.md"))
@@ -119,11 +134,13 @@ def main() -> int:
     metadata = catalogue.written(gpulint_rules.__name__, gpulint_rules.__path__)
     if parser.parse_args().check:
         names = stale(FOLDER)
+        names += [] if SITE.read_text(encoding="utf-8") == site() else [SITE.name]
         names += [] if CATALOGUE.is_file() and CATALOGUE.read_text(encoding="utf-8") == metadata else [CATALOGUE.name]
         if names:
             print("Out of date (run scripts/generate_docs.py): " + ", ".join(names))
         return 1 if names else 0
     CATALOGUE.write_text(metadata, encoding="utf-8")
+    SITE.write_text(site(), encoding="utf-8")
     (FOLDER / "rules").mkdir(parents=True, exist_ok=True)
     wanted = pages()
     for path in _present(FOLDER):

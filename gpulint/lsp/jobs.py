@@ -27,6 +27,8 @@ from gpulint.records import dataclass
 from gpulint.report import JobSummary, Report
 
 METHOD = "gpulint/jobs"
+SECONDS = 300.0
+"""Seconds that the request may keep the worker busy; a change of a text ends it."""
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ from gpulint.lsp.actions import Abilities
 from gpulint.lsp.buffers import OpenDocument, OpenNotebook
 from gpulint.lsp.checking import Answer, Checker
 from gpulint.lsp.diagnostics import Checked
-from gpulint.lsp.jobs import FolderJobs
+from gpulint.lsp.jobs import SECONDS, FolderJobs
 from gpulint.lsp.places import Places
 from gpulint.lsp.positions import Positions
 from gpulint.lsp.protocol import Protocol
@@ -45,8 +45,6 @@ PATIENCE = 1.0
 REQUEST_S = 30.0
 """Seconds that a request may keep the worker busy."""
 _TOO_LARGE = f"larger than {MAX_BYTES // 1_000_000} MB; not checked"
-JOBS_S = 300.0
-"""The same for the request for all jobs, which a change of a text ends."""
 NOTEBOOKS = types.NotebookDocumentSyncOptions(
     notebook_selector=[
         types.NotebookDocumentFilterWithNotebook(
@@ -224,7 +222,7 @@ class Server(LanguageServer):
             return self._checker.jobs(contents, lambda: self._revision != revision)
 
         try:
-            return await self.on_worker(work, JOBS_S)
+            return await self.on_worker(work, SECONDS)
         except Superseded:
             raise asyncio.CancelledError from None
 
