@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
     say(f"Wrote {target} with {prefix}101 data-in-home, a rule to start from:", file=sys.stdout)
     say(*(f"  {path}" for path in written), file=sys.stdout)
     say(
-        f"Next: cd {target} && pip install -e '.[dev]' && pytest && gpulint scan demo --select {prefix}",
+        f"Next: cd {target} && pip install -e '.[dev]' && pytest && gpulint scan job --select {prefix}",
         file=sys.stdout,
     )
     return CLEAN

@@ -35,15 +35,15 @@ def test_it_passes_its_tests_and_finds_something(folder: Path) -> None:
     tests = python(made, "pytest", "-q", "-p", "no:cacheprovider", extra=packages)
     assert tests.returncode == 0, tests.stdout
     assert "4 passed" in tests.stdout
-    arguments = ["scan", "demo", "--select", "MYLAB", "--output-format", "concise", "--no-cache"]
+    arguments = ["scan", "job", "--select", "MYLAB", "--output-format", "concise", "--no-cache"]
     found = python(made, "gpulint", *arguments, extra=packages)
     assert (found.returncode, found.stderr) == (1, "")
-    assert found.stdout.startswith("demo/train.py:7:10: ")
+    assert found.stdout.startswith("job/train.py:7:10: ")
     assert "MYLAB101" in found.stdout
     report = python(made, "gpulint", *arguments[:-2], "json", "--no-cache", extra=packages)
     assert '"category": "Storage"' in report.stdout
     assert "study" not in report.stdout
-    chosen = python(made, "gpulint", "scan", "demo", "--select", "storage", "--no-cache", extra=packages)
+    chosen = python(made, "gpulint", "scan", "job", "--select", "storage", "--no-cache", extra=packages)
     assert "MYLAB101" in chosen.stdout
 
 
