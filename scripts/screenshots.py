@@ -1,7 +1,7 @@
 """Take the documentation's pictures of the HTML reports, with Debian's chromium: scripts/screenshots.py [FOLDER].
 
-The pictures show a scan of the examples, at the width of a desktop and of a phone, light and dark, and the probe's report
-on a synthetic recording.
+The pictures show a scan of the examples, at the width of a desktop and of a phone, light and dark, and the probe's
+report on a synthetic recording.
 """
 
 from __future__ import annotations
