@@ -1,4 +1,4 @@
-"""Questions that rules of plugins may ask about a project. These names stay; what is behind them may move.
+"""Questions that rules of plugins may ask about a project. These names are stable; what they are made of is not.
 
 All functions take the project first and answer with what is known. What is unknown gives an empty or incomplete answer,
 never a guess. Answers are cached, so ask as often as it reads well. What a rule is made of (``Rule``, ``Finding``,
@@ -9,26 +9,84 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gpulint.workspace.module_index import FunctionNode, ModuleIndex, NodeRef
 
-if TYPE_CHECKING:  # imported by the functions below, so that a plugin pays for what it asks
-    from gpulint.documents import Document
-    from gpulint.launch.job import Job, Launched
-    from gpulint.placement.device_transfers import Transfer
-    from gpulint.placement.synchronization import SyncPoint
-    from gpulint.project import Project
-    from gpulint.training.loader_calls import Loader
-    from gpulint.training.loop_contexts import LoopContext
-    from gpulint.values.arguments import Argument
-    from gpulint.values.constants import ConstantSet
+if TYPE_CHECKING:  # imported when they are used, so that a plugin pays for what it asks
+    from gpulint.documents import Document as Document
+    from gpulint.documents.python import PythonModule as PythonModule
+    from gpulint.documents.shell.script import Directive as Directive
+    from gpulint.documents.shell.script import Script as Script
+    from gpulint.documents.tasks import Count as Count
+    from gpulint.documents.tasks import Resources as Resources
+    from gpulint.documents.tasks import Task as Task
+    from gpulint.launch.job import DeclaredCount as DeclaredCount
+    from gpulint.launch.job import Job as Job
+    from gpulint.launch.job import Launched as Launched
+    from gpulint.placement.device_transfers import Transfer as Transfer
+    from gpulint.placement.synchronization import SyncKind as SyncKind
+    from gpulint.placement.synchronization import SyncPoint as SyncPoint
+    from gpulint.project import Project as Project
+    from gpulint.training.loader_calls import Loader as Loader
+    from gpulint.training.loop_contexts import LoopContext as LoopContext
+    from gpulint.training.loop_roles import Role as Role
+    from gpulint.values.arguments import Argument as Argument
+    from gpulint.values.arguments import ArgumentState as ArgumentState
+    from gpulint.values.constants import ConstantSet as ConstantSet
+    from gpulint.values.constants import Value as Value
 
+CLASSES = {
+    "Argument": "gpulint.values.arguments",
+    "ArgumentState": "gpulint.values.arguments",
+    "ConstantSet": "gpulint.values.constants",
+    "Count": "gpulint.documents.tasks",
+    "DeclaredCount": "gpulint.launch.job",
+    "Directive": "gpulint.documents.shell.script",
+    "Document": "gpulint.documents.base",
+    "Job": "gpulint.launch.job",
+    "Launched": "gpulint.launch.job",
+    "Loader": "gpulint.training.loader_calls",
+    "LoopContext": "gpulint.training.loop_contexts",
+    "Project": "gpulint.project",
+    "PythonModule": "gpulint.documents.python",
+    "Resources": "gpulint.documents.tasks",
+    "Role": "gpulint.training.loop_roles",
+    "Script": "gpulint.documents.shell.script",
+    "SyncKind": "gpulint.placement.synchronization",
+    "SyncPoint": "gpulint.placement.synchronization",
+    "Task": "gpulint.documents.tasks",
+    "Transfer": "gpulint.placement.device_transfers",
+    "Value": "gpulint.values.constants",
+}
+"""Classes of the answers, and the modules that they are in at present."""
 __all__ = [
+    "Argument",
+    "ArgumentState",
+    "ConstantSet",
+    "Count",
+    "DeclaredCount",
+    "Directive",
+    "Document",
     "FunctionNode",
+    "Job",
+    "Launched",
+    "Loader",
+    "LoopContext",
     "ModuleIndex",
     "NodeRef",
+    "Project",
+    "PythonModule",
+    "Resources",
+    "Role",
+    "Script",
+    "SyncKind",
+    "SyncPoint",
+    "Task",
+    "Transfer",
+    "Value",
     "argument",
     "callees",
     "callers",
@@ -47,6 +105,12 @@ __all__ = [
     "transfers",
     "transfers_of",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in CLASSES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(CLASSES[name]), name)
 
 
 def module(project: Project, document: Document) -> ModuleIndex | None:
@@ -72,7 +136,7 @@ def calls_to(project: Project, module: ModuleIndex, names: Iterable[str]) -> lis
     return project.fact(Resolver).calls_to(module, frozenset(names))
 
 
-def definitions(project: Project, module: ModuleIndex, node: ast.expr) -> tuple[NodeRef, ...]:
+def definitions(project: Project, module: ModuleIndex, node: ast.AST) -> tuple[NodeRef, ...]:
     """The nodes that an expression may stand for: constants, calls, functions and classes of any file, parameters."""
     from gpulint.semantic.points_to import Resolver
 
@@ -93,7 +157,7 @@ def callers(project: Project, module: ModuleIndex, function: FunctionNode) -> tu
     return project.fact(Resolver).call_sites(module, function)
 
 
-def constants(project: Project, module: ModuleIndex, node: ast.expr) -> ConstantSet:
+def constants(project: Project, module: ModuleIndex, node: ast.AST) -> ConstantSet:
     """The constants that an expression may be, each with the place that sets it: in code, a configuration file, an
     option's default or a launcher's command line. ``complete`` is False if it may be something else, too."""
     from gpulint.values.constants import Constants
@@ -111,7 +175,7 @@ def argument(project: Project, module: ModuleIndex, call: ast.Call, name: str, p
 def enclosing_loops(project: Project, module: ModuleIndex, node: ast.AST) -> tuple[LoopContext, ...]:
     """The training, epoch or evaluation loops that a node runs in, also through calls and the hooks of frameworks.
 
-    ``loop.role`` is a ``Role`` of :mod:`gpulint.training.loop_roles`; ``loop.calls`` lead from the loop to the node.
+    ``loop.role`` is a :class:`Role`; ``loop.calls`` lead from the loop to the node.
     """
     from gpulint.training.loop_contexts import LoopContexts
 

@@ -21,7 +21,7 @@ from gpulint.finding import Severity
 from gpulint.fix import Fixer, Safety
 from gpulint.hooks import Failure
 from gpulint.impact import Cost
-from gpulint.rule import Category, Dimension, Evidence, Kind, Rule, Scope
+from gpulint.rule import Dimension, Evidence, Kind, Rule, Scope, category
 
 NAME = "catalogue.json"
 _MODULE = regex.compile(r"([a-z]+\d+)_")
@@ -90,7 +90,7 @@ def _read(folder: Path) -> dict[str, dict[str, Any]]:
 def _rule(entry: Mapping[str, Any], module: str) -> Rule:
     return Rule(
         **{name: entry[name] for name in _AS_WRITTEN},
-        category=Category[entry["category"]],
+        category=category(entry["category"]),
         dimension=Dimension(entry["dimension"]),
         severity=Severity(entry["severity"]),
         kinds=frozenset(map(Kind, entry["kinds"])),

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 DOCS_URL = "https://gpulint.github.io/gpulint/rules"
 
+OWN_PREFIX = "GPU"
+"""Codes of this and a number are gpulint's own."""
+
 ICSE24 = "Gao et al., An Empirical Study on Low GPU Utilization of Deep Learning Jobs, ICSE 2024"
 
 
@@ -78,6 +81,33 @@ class Category(enum.Enum):
         return share
 
 
+@dataclass(frozen=True, slots=True)
+class OtherCategory:
+    """A category outside the study, such as one of a plugin's own."""
+
+    label: str
+
+    @property
+    def name(self) -> str:
+        """The label: what a catalogue or the cache stores."""
+        return self.label
+
+    @property
+    def share(self) -> None:
+        """The study says nothing about it."""
+        return None
+
+
+def category(name: str) -> Category | OtherCategory:
+    """The category with the ``name`` that a catalogue or the cache stores."""
+    return Category[name] if name in Category.__members__ else OtherCategory(name)
+
+
+def is_own(code: str) -> bool:
+    """Whether a rule's code is one of gpulint's own, not of a plugin."""
+    return code.startswith(OWN_PREFIX) and not code.removeprefix(OWN_PREFIX)[:1].isalpha()
+
+
 class Scope(enum.StrEnum):
     """What ``check`` is called with."""
 
@@ -100,10 +130,10 @@ class Rule:
     """Metadata and check of one rule; frozen, so that reports, docs and SARIF all say the same."""
 
     code: str
-    """``GPU`` and three digits; never reused."""
+    """``GPU`` and three digits, never reused; of a plugin, two to eight capital letters and three or four digits."""
     name: str
     """Names the pattern, so that "allow <name>" reads well."""
-    category: Category
+    category: Category | OtherCategory
     dimension: Dimension
     severity: Severity
     kinds: frozenset[Kind]
@@ -150,7 +180,12 @@ class Rule:
 
     @property
     def worth(self) -> str:
-        """How much of the study's waste the rule's category, else its whole dimension, makes up."""
+        """How much of the study's waste the rule's category, else its whole dimension, makes up.
+
+        Empty for rules of plugins and other categories, whose findings the study did not look for.
+        """
+        if not is_own(self.code) or isinstance(self.category, OtherCategory):
+            return ""
         label, share = self.category.label, self.category.share
         if share is None:
             label, share = f"{label}, in the {self.dimension} dimension", self.dimension.share

@@ -43,7 +43,9 @@ def check_selectors(selectors: Iterable[str], rules: Sequence[Rule], where: str)
     Raises:
         ConfigError: with the closest known selector; ``where`` says who asked (an option or a settings file).
     """
-    known = [*(r.code for r in rules), *(name for r in rules for name in r.names), *_CATEGORIES, *_DIMENSIONS, "ALL"]
+    own = {slug(rule.category.label) for rule in rules}
+    known = [word for rule in rules for word in (rule.code, *rule.names)]
+    known += [*sorted(_CATEGORIES | own), *_DIMENSIONS, "ALL"]
     for selector in selectors:
         if _is_known(selector, rules):
             continue

@@ -27,7 +27,7 @@ from gpulint import regex
 from gpulint.comments import Comment, comments
 from gpulint.finding import Finding, Severity
 from gpulint.records import dataclass, field
-from gpulint.rule import Category, Dimension, Kind, Rule
+from gpulint.rule import Dimension, Kind, OtherCategory, Rule
 from gpulint.source import SourceText, Span
 
 if TYPE_CHECKING:
@@ -36,8 +36,7 @@ if TYPE_CHECKING:
 UNUSED_IGNORE = Rule(
     code="GPU900",
     name="unused-ignore",
-    # Not one of the study's issues; the metadata asks for a category and this is the nearest.
-    category=Category.API_MISUSE,
+    category=OtherCategory("Suppressions"),
     dimension=Dimension.LIBRARY,
     severity=Severity.WARNING,
     kinds=frozenset(Kind),

@@ -12,11 +12,10 @@ from gpulint.escaping import printable
 from gpulint.finding import Severity
 from gpulint.fix import Fixer, Safety
 from gpulint.libraries import FILES
-from gpulint.rule import Category, Dimension, Evidence, Kind, Rule, Scope
+from gpulint.rule import OWN_PREFIX, Category, Dimension, Evidence, Kind, OtherCategory, Rule, Scope, is_own
+from gpulint.selection import slug
 
 CODE = regex.compile(r"[A-Z]{2,8}[0-9]{3,4}")
-OWN_PREFIX = "GPU"
-"""Codes that start with this are gpulint's own."""
 _NAME = regex.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 _LONGEST_NAME = 50
 _VERSION = regex.compile(r"[0-9]+(\.[0-9]+){0,3}([a-z.+-][a-z0-9.+-]*)?")
@@ -24,7 +23,6 @@ _LONGEST_VERSION = 30
 _URL = regex.compile(r"https?://[^\s/]+(/\S*)?")
 _PLAIN = (str, bytes, int, float, bool, type(None))
 _TYPES = {
-    "category": Category,
     "dimension": Dimension,
     "severity": Severity,
     "scope": Scope,
@@ -42,6 +40,7 @@ def rule_flaws(rule: Rule) -> list[str]:
         for name, wanted in _TYPES.items()
         if not isinstance(value := getattr(rule, name), wanted)
     ]
+    found += _category_flaws(rule.category)
     found += _code_flaws(rule.code)
     if not _matches(_NAME, rule.name) or len(rule.name) > _LONGEST_NAME:
         found.append(f"name must be in kebab-case with at most {_LONGEST_NAME} characters, not {shown(rule.name)}")
@@ -71,10 +70,22 @@ def fixer_flaws(fixer: Fixer) -> list[str]:
     return _call_flaws("fix", fixer.fix, 2)
 
 
+def _category_flaws(category: Any) -> Iterator[str]:
+    if isinstance(category, OtherCategory):
+        if flaw := _line_flaw(category.label):
+            yield f"category: label {flaw}"
+        elif not slug(category.label) or slug(category.label) in {*map(str, Dimension), "all"}:
+            yield f"category: label must be a name of its own, not {shown(category.label)}"
+        elif any(slug(category.label) in (slug(one.label), slug(one.name)) for one in Category):
+            yield f"category: {shown(category.label)} is one of the study's; use Category"
+    elif not isinstance(category, Category):
+        yield f"category must be a Category or OtherCategory, not {_kind(category)}"
+
+
 def _code_flaws(code: Any) -> Iterator[str]:
     if not _matches(CODE, code):
         yield f"code must be two to eight capital letters and three or four digits, not {shown(code)}"
-    elif code.startswith(OWN_PREFIX) and not code.removeprefix(OWN_PREFIX)[0].isalpha():
+    elif is_own(code):
         yield f"code must not start with {OWN_PREFIX}, as only gpulint's own rules do"
 
 

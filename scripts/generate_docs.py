@@ -1,5 +1,5 @@
 """Write docs/rules and the rules' catalogue from the rules, docs/configuration.md from the settings, and docs/impact.md
-from the figures that impacts rest on.
+from the figures that impacts rest on, and docs/api.md from the docstrings of what plugins may use.
 
 With --check, only say what is out of date.
 """
@@ -11,20 +11,28 @@ import re
 import sys
 from pathlib import Path
 
+import api_page
 import gpulint_rules
 import impact_page
 
 from gpulint import catalogue, plugins
-from gpulint.cli.explain import explanation
+from gpulint.cli.rule_page import explanation
 from gpulint.cli.rules import markdown, page
 from gpulint.settings import SETTINGS
 from gpulint.suppress import UNUSED_IGNORE
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs"
 CATALOGUE = Path(*gpulint_rules.__path__, catalogue.NAME)
-INDEX = """# Rules
+INDEX = """---
+hide:
+  - toc
+---
+
+# Rules
 
 """
+SITE = FOLDER.parent / "zensical.toml"
+NAVIGATION = re.compile(r"(?<=  # rules: written by scripts/generate_docs.py\n).*?(?=  # end of rules\n)", re.DOTALL)
 MOVED = """# {rule.code} {name}
 
 This rule is now called [{rule.name}]({page}). The old name still works in settings, selectors and suppressions.
@@ -94,12 +102,22 @@ def pages() -> dict[str, str]:
         "rules/index.md": INDEX + markdown(rules),
         "configuration.md": configuration(),
         "impact.md": impact_page.page(),
+        "api.md": api_page.page(),
     }
+
+
+def site() -> str:
+    """The site's settings with all rules in the menu."""
+    rules = sorted([*plugins.load().rules, UNUSED_IGNORE], key=lambda rule: rule.code)
+    lines = [f'    {{ "{rule.code} {rule.name}" = "rules/{page(rule)}" }},\n' for rule in rules]
+    entry = '  { "Rules" = [\n    "rules/index.md",\n' + "".join(lines) + "  ] },\n"
+    return NAVIGATION.sub(lambda _: entry, SITE.read_text(encoding="utf-8"))
 
 
 def _present(folder: Path) -> list[Path]:
     """The generated pages in ``folder``, and those that no longer are."""
-    return [*(folder / "rules").glob("*.md"), *folder.glob("configuration.md"), *folder.glob("impact.md")]
+    single = (folder / name for name in ("configuration.md", "impact.md", "api.md"))
+    return [*(folder / "rules").glob("*.md"), *(path for path in single if path.is_file())]
 
 
 def stale(folder: Path) -> list[str]:
@@ -116,11 +134,13 @@ def main() -> int:
     metadata = catalogue.written(gpulint_rules.__name__, gpulint_rules.__path__)
     if parser.parse_args().check:
         names = stale(FOLDER)
+        names += [] if SITE.read_text(encoding="utf-8") == site() else [SITE.name]
         names += [] if CATALOGUE.is_file() and CATALOGUE.read_text(encoding="utf-8") == metadata else [CATALOGUE.name]
         if names:
             print("Out of date (run scripts/generate_docs.py): " + ", ".join(names))
         return 1 if names else 0
     CATALOGUE.write_text(metadata, encoding="utf-8")
+    SITE.write_text(site(), encoding="utf-8")
     (FOLDER / "rules").mkdir(parents=True, exist_ok=True)
     wanted = pages()
     for path in _present(FOLDER):

@@ -1,6 +1,7 @@
-"""Take the documentation's pictures of the HTML report, with Debian's chromium: scripts/screenshots.py [FOLDER].
+"""Take the documentation's pictures of the HTML reports, with Debian's chromium: scripts/screenshots.py [FOLDER].
 
-The pictures show a scan of the examples, at the width of a desktop and of a phone, light and dark.
+The pictures show a scan of the examples, at the width of a desktop and of a phone, light and dark, and the probe's
+report on a synthetic recording.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ PICTURES = {
     "report-phone-dark": (390, 844, True),
 }
 """Name -> width and height in CSS pixels, and whether it is dark."""
+PROBE = (1000, 900, False)
+"""The same for the picture of the probe's report."""
 LARGEST = 200_000
 """Bytes of a picture."""
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
@@ -46,6 +49,26 @@ def take(page: Path, target: Path, width: int, height: int, dark: bool, browser:
     subprocess.run(command, check=True, capture_output=True, timeout=120)
 
 
+def probe_report(page: Path) -> None:
+    """Write the probe's report on a job of two GPUs that installs, trains, saves and evaluates."""
+    sys.path.insert(0, os.fspath(ROOT))
+    from tests.probe.synthetic import Phase, record
+
+    start = [
+        Phase(70, 0.0, memory=0.01, power_w=80, mark=("install", "pip install -r requirements.txt")),
+        Phase(20, 0.0, memory=0.02, power_w=90, cpu=0.3, disk_read=200e6),
+    ]
+    epoch = [
+        Phase(120, 0.72, memory=0.55, mark=("epoch", "Epoch")),
+        Phase(25, 0.0, memory=0.55, power_w=110, disk_write=250e6, mark=("checkpoint", "saving checkpoint")),
+        Phase(30, 0.35, memory=0.6, mark=("eval", "evaluating")),
+    ]
+    other = [Phase(phase.seconds, phase.activity and phase.activity * 0.9) for phase in (*start, *epoch * 3)]
+    recording = page.with_suffix(".jsonl")
+    record([*start, *epoch * 3], other, command=["torchrun", "--nproc_per_node", "2", "train.py"]).write(recording)
+    gpulint(("probe", "report", os.fspath(recording), "--html", os.fspath(page), "--no-findings", "-q"))
+
+
 def main() -> int:
     """Exit code 1 if there is no browser, or a picture is too large."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -60,9 +83,12 @@ def main() -> int:
         page = Path(scratch, "report.html")
         with contextlib.chdir(ROOT / "examples"):
             gpulint(("scan", "--no-cache", "--output-file", os.fspath(page)))
-        for name, (width, height, dark) in PICTURES.items():
+        probe = Path(scratch, "probe.html")
+        probe_report(probe)
+        pictures = [(page, name, shape) for name, shape in PICTURES.items()] + [(probe, "probe-report", PROBE)]
+        for shown, name, (width, height, dark) in pictures:
             target = folder / f"{name}.png"
-            take(page, target, width, height, dark, browser)
+            take(shown, target, width, height, dark, browser)
             size = target.stat().st_size
             print(f"{target.name}: {width} x {height}, {size:,} bytes")
             if size > LARGEST:

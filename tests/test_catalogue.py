@@ -15,7 +15,7 @@ import gpulint_rules
 import pytest
 
 from gpulint import catalogue, plugins
-from gpulint.cli.explain import SECTIONS, section_titles
+from gpulint.cli.rule_page import SECTIONS, section_titles
 from gpulint.cli.rules import page
 from gpulint.deferred import Deferred
 from gpulint.fix import Safety

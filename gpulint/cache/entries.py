@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from gpulint.finding import Finding, Place, Problem, Severity
 from gpulint.fix import Declined, Edit, Fix, NewFile, Safety
 from gpulint.impact import Impact, Level
-from gpulint.rule import Category, Dimension, Evidence, Kind, Rule, Scope
+from gpulint.rule import Dimension, Evidence, Kind, Rule, Scope, category
 from gpulint.source import Span
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def _rule_out(rule: Rule) -> dict[str, Any]:
 def _rule(made: dict[str, Any]) -> Rule:
     fields = {
         **made,
-        "category": Category[made["category"]],
+        "category": category(made["category"]),
         "dimension": Dimension(made["dimension"]),
         "severity": Severity(made["severity"]),
         "kinds": frozenset(map(Kind, made["kinds"])),

@@ -26,6 +26,7 @@ COMMANDS = (
     "init",
     "completion",
     "lsp",
+    "plugin",
     "clean",
     "version",
     "help",

@@ -164,7 +164,7 @@ class Document:
 
     @cached_property
     def tasks(self) -> tuple[Task, ...]:
-        """What the document launches, with the resources it asks for."""
+        """What the document launches, with the resources that it requests."""
         return self._contained(self.read_tasks, ())
 
     @property

@@ -41,7 +41,7 @@ _ADMINISTERS = frozenset({"login", "online", "offline", "enabled", "disabled", "
 
 @dataclass(frozen=True, slots=True)
 class DeclaredCount:
-    """A number that a launcher asks for; ``value`` is None when it could not be told."""
+    """A number that a launcher requests; ``value`` is None where it could not be determined."""
 
     value: int | None
     place: Place

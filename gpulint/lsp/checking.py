@@ -9,6 +9,7 @@ from pathlib import Path
 
 from gpulint.documents.notebook import NotebookDocument
 from gpulint.lsp.diagnostics import Checked
+from gpulint.lsp.jobs import FolderJobs
 from gpulint.lsp.workspace import IsStale, Superseded, Workspace, Workspaces
 from gpulint.project import Project
 from gpulint.records import dataclass, field
@@ -72,6 +73,20 @@ class Checker:
                 answer.complaints |= {f"plugin {failure.name} does not work: {failure.reason}" for failure in failures}
             self._spare_the_garbage_collector()
         return answer
+
+    def jobs(self, contents: Mapping[Path, bytes], stop: IsStale) -> list[FolderJobs]:
+        """The GPU jobs of the editor's folders.
+
+        Raises:
+            Superseded: ``stop`` said so.
+        """
+        found = []
+        with self._sound():
+            for workspace in self.workspaces.of_folders():
+                workspace.show(contents)
+                found.append(FolderJobs(workspace.folder, workspace.project, workspace.jobs(stop)))
+            self._spare_the_garbage_collector()
+        return found
 
     def fix_all(self, contents: Mapping[Path, bytes], path: Path) -> dict[int | None, str]:
         """New texts of a document, by cell, with all safe fixes done that change no other file."""

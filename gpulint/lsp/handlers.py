@@ -16,6 +16,8 @@ from gpulint.lsp.actions import FIX_ALL, KINDS, Abilities, differences, later, q
 from gpulint.lsp.buffers import Buffer, OpenFile, OpenNotebook
 from gpulint.lsp.diagnostics import diagnostic
 from gpulint.lsp.diagnostics import hover as described
+from gpulint.lsp.jobs import METHOD, as_json
+from gpulint.lsp.places import Places
 from gpulint.lsp.positions import Positions
 from gpulint.lsp.server import Server
 from gpulint.lsp.uris import NOTEBOOK, named, path_of
@@ -236,6 +238,17 @@ async def hover(server: Server, params: types.HoverParams) -> types.Hover | None
     return types.Hover(types.MarkupContent(types.MarkupKind.Markdown, text), where)
 
 
+async def jobs(server: Server, params: Any) -> list[dict[str, Any]]:
+    """Answer ``gpulint/jobs``."""
+    found = [
+        item
+        for folder in await server.jobs()
+        for item in as_json(folder, Places(folder.project, server.opened, server.positions))
+    ]
+    found.sort(key=lambda item: item[0], reverse=True)
+    return [job for _, job in found]
+
+
 def shut_down(server: Server, params: None) -> None:
     server.asked_to_shut_down = True
     server.stop()
@@ -257,4 +270,5 @@ _HANDLERS: dict[str, Any] = {
     types.WORKSPACE_DID_CHANGE_WORKSPACE_FOLDERS: folders_changed,
     types.CODE_ACTION_RESOLVE: resolve,
     types.TEXT_DOCUMENT_HOVER: hover,
+    METHOD: jobs,
 }

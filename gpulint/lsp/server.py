@@ -28,6 +28,7 @@ from gpulint.lsp.actions import Abilities
 from gpulint.lsp.buffers import OpenDocument, OpenNotebook
 from gpulint.lsp.checking import Answer, Checker
 from gpulint.lsp.diagnostics import Checked
+from gpulint.lsp.jobs import SECONDS, FolderJobs
 from gpulint.lsp.places import Places
 from gpulint.lsp.positions import Positions
 from gpulint.lsp.protocol import Protocol
@@ -195,14 +196,14 @@ class Server(LanguageServer):
         """Places in the documents as the editor shows them."""
         return Places(checked.project, self.opened, self.positions)
 
-    async def on_worker(self, work: Callable[[], T]) -> T:
+    async def on_worker(self, work: Callable[[], T], seconds: float = REQUEST_S) -> T:
         """Do what a request needs of a workspace.
 
         Raises:
             CancelledError: the text has changed meanwhile, or it takes too long.
         """
         try:
-            return await self._worker.run(work, REQUEST_S)
+            return await self._worker.run(work, seconds)
         except (Interrupted, TimeoutError):
             raise asyncio.CancelledError from None
 
@@ -210,6 +211,20 @@ class Server(LanguageServer):
         """The document with all safe fixes done: new texts by cell, only those that differ."""
         contents = self._texts({path})
         return await self.on_worker(lambda: self._checker.fix_all(contents, path))
+
+    async def jobs(self) -> list[FolderJobs]:
+        """The GPU jobs of the open folders, as the documents are now."""
+        revision, contents = self._revision, self._texts(())
+        folders, options = tuple(self._folders), self.settings.options
+
+        def work() -> list[FolderJobs]:
+            self._checker.workspaces.configure(folders, options)
+            return self._checker.jobs(contents, lambda: self._revision != revision)
+
+        try:
+            return await self.on_worker(work, SECONDS)
+        except Superseded:
+            raise asyncio.CancelledError from None
 
     def _texts(self, paths: Collection[Path]) -> dict[Path, bytes]:
         """The texts of all open documents for a check of some: others that are slow count as empty."""

@@ -18,7 +18,7 @@ from gpulint.cli import narrowing
 from gpulint.cli.inputs import Inputs, add_arguments, add_settings, gather
 from gpulint.config import ConfigError
 from gpulint.failures import Stop
-from gpulint.launch.job_index import JobIndex
+from gpulint.launch.job_index import JobIndex, job_documents
 from gpulint.project import Project
 from gpulint.reads import Input
 from gpulint.report import Report
@@ -132,6 +132,16 @@ class Workspace:
             report.results = self._baseline.split(report.results, self._project).new
         return report
 
+    def jobs(self, stop: IsStale = lambda: False) -> Report:
+        """The GPU jobs of the folder, and the findings in all their files.
+
+        Raises:
+            Superseded: ``stop`` said so between two rules.
+        """
+        run = engine.Run(self._project, ())
+        jobs = [job for path in job_documents(self._project) for job in run.summaries(path, Report())]
+        return self.check(dict.fromkeys(path for job in jobs for path in (job.place.path, *job.files)), stop)
+
     def fixed(self, path: Path) -> Project:
         """The project after all safe fixes of one file's findings that change no other file."""
         return fixing.fix(
@@ -189,6 +199,15 @@ class Workspaces:
         if wanted != (self.folders, self.options):
             self._made.clear()
             self.folders, self.options = wanted
+
+    def of_folders(self) -> list[Workspace]:
+        """The workspaces of the editor's folders, without those within another one."""
+        outer = [
+            folder
+            for folder in self.folders
+            if not any(folder.is_relative_to(one) for one in self.folders if one != folder)
+        ]
+        return [self.of(folder / "any") for folder in dict.fromkeys(outer) if _is_bounded(folder)]
 
     def of(self, path: Path) -> Workspace:
         """The workspace of a file.

@@ -56,7 +56,7 @@ class Transfer(CallSite):
 
     @property
     def to_gpu(self) -> bool:
-        """May the target be a GPU?"""
+        """Whether the target may be a GPU."""
         return bool(self.devices & {Device.CUDA, Device.XPU, Device.UNKNOWN})
 
 

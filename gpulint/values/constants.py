@@ -73,11 +73,11 @@ class ConstantSet:
         return [value.value for value in self.values]
 
     def every(self, test: Callable[[object], bool]) -> bool:
-        """Is the value wholly known and does every possibility pass ``test``?"""
+        """Whether the value is wholly known and every possibility passes ``test``."""
         return self.complete and all(test(value.value) for value in self.values)
 
     def any(self, test: Callable[[object], bool]) -> bool:
-        """Does some known possibility pass ``test``?"""
+        """Whether some known possibility passes ``test``."""
         return any(test(value.value) for value in self.values)
 
 

@@ -87,6 +87,9 @@ def run(args: argparse.Namespace) -> int:
             return reporting.compare_command(args.command[1:])
         if args.command[:1] == ["report"]:
             # The options behind the command were taken for the job's own.
+            if not {"-h", "--help"}.isdisjoint(args.command):
+                args.parser.print_help()
+                return 0
             if len(args.command) == 1:
                 return _fail("missing FILE: gpulint probe report FILE")
             try:

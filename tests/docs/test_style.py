@@ -16,13 +16,20 @@ ROOT = Path(__file__).parent.parent.parent
 CHECKED = (
     "*.md",
     ".github/**/*.md",
-    "docs/*.md",
+    "docs/**/*.md",
+    "editors/vscode/*.md",
+    "editors/vscode/media/*.md",
+    "examples/**/*.py",
     "examples/**/*.md",
     "gpulint/cli/*.py",
     "gpulint/config.py",
     "gpulint/lsp/*.py",
     "gpulint/reporters/*.py",
     "gpulint/settings.py",
+    "gpulint/templates/**/*.in",
+    "rules/**/*.py",
+    "runtime_probe/gpulint_probe/reporting/*.py",
+    "scripts/*.py",
 )
 WORDING = {
     r"[\d}] %(?![a-z(])": "27.9%, without a space",
@@ -35,7 +42,14 @@ WORDING = {
     r"\bnobody (?:knows|can|says)\b": "is unknown",
     r"\bcannot be (?:told|meant)\b": "could not be determined, is invalid",
     r"\bcan be told\b|\btold (?:on|by|of|from)\b": "is computed, determined, estimated",
-    r"\blost to\b": "spent on",
+    r"\bwas lost to\b": "where it went",
+    r"\basks for none\b": "requests no GPU",
+    r"\blays over\b": "overlays",
+    r"\bhands on\b": "forwards",
+    r"\bKnows\b": "recognizes",
+    r"\bas movers\b": "recognizes",
+    r"\bis not seen (?:beside|next to)\b": "was not found next to",
+    r"\blive on\b": "persist",
     r"\bright not to\b(?! change$)": "when to ignore",
     r"\bin the place of\b": "instead of",
     r"\banew\b": "again, restarted",
@@ -52,7 +66,7 @@ WORDING = {
 def texts(path: Path) -> Iterator[tuple[int, str]]:
     """(line, prose): paragraphs of Markdown without code, and the strings of Python."""
     source = path.read_text(encoding="utf-8")
-    if path.suffix == ".md":
+    if path.suffix in (".md", ".in"):
         yield from _paragraphs(source)
         return
     for node in ast.walk(ast.parse(source)):
@@ -97,7 +111,14 @@ def test_wording(path: Path) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["27.9 % of it", "settings stand in a file", "a job that asks for GPUs", "nobody knows", "not brought by them"],
+    [
+        "27.9 % of it",
+        "Knows PyTorch loops",
+        "settings stand in a file",
+        "a job that asks for GPUs",
+        "nobody knows",
+        "not brought by them",
+    ],
 )
 def test_what_the_check_finds(text: str) -> None:
     assert any(re.search(pattern, text) for pattern in WORDING)

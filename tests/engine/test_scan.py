@@ -232,6 +232,11 @@ def test_rules_and_explain(run: Any) -> None:
     page = run("explain", "GPU900")[1]
     assert "\n\n## What it detects\n\nA `" in page
     assert "\n\n\n" not in page
+    titles = re.findall("^## (.*)", run("explain", "GPU301")[1], re.MULTILINE)
+    assert titles == [
+        *("Bad", "Good", "What it detects", "Impact", "Fix", "When to ignore this rule"),
+        *("Why it costs GPU time", "References"),
+    ]
     code, _, err = run("explain", "wastew-ord")
     assert code == 2
     assert "did you mean 'waste-word'?" in err

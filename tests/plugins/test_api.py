@@ -10,9 +10,13 @@ import pytest
 from gpulint import api
 from tests.trees import Tree
 
-NAMES = (
-    "FunctionNode ModuleIndex NodeRef argument callees callers calls_to constants definitions enclosing_loops jobs launches "
-    "loader_argument loaders module qualified_names runs_on_gpu sync_points transfers transfers_of"
+CLASSES = (
+    "Argument ArgumentState ConstantSet Count DeclaredCount Directive Document FunctionNode Job Launched Loader LoopContext "
+    "ModuleIndex NodeRef Project PythonModule Resources Role Script SyncKind SyncPoint Task Transfer Value"
+).split()
+FUNCTIONS = (
+    "argument callees callers calls_to constants definitions enclosing_loops jobs launches loader_argument loaders "
+    "module qualified_names runs_on_gpu sync_points transfers transfers_of"
 ).split()
 
 TREE = {
@@ -45,10 +49,20 @@ TREE = {
 
 
 def test_the_names_stay() -> None:
-    assert sorted(api.__all__, key=str.lower) == sorted(NAMES, key=str.lower)
+    assert sorted(api.__all__) == [*CLASSES, *FUNCTIONS]
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name.islower()])
+@pytest.mark.parametrize("name", CLASSES)
+def test_classes_of_answers_can_be_imported(name: str) -> None:
+    assert getattr(api, name) is not None
+
+
+def test_other_names_are_refused() -> None:
+    with pytest.raises(AttributeError, match="has no attribute 'Resolver'"):
+        api.Resolver  # noqa: B018
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
 def test_functions_are_documented_and_typed(name: str) -> None:
     function = getattr(api, name)
     signature = inspect.signature(function)

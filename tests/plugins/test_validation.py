@@ -14,7 +14,7 @@ from gpulint import plugins
 from gpulint.finding import Severity
 from gpulint.fix import Fixer
 from gpulint.hooks import Failure, hookimpl
-from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
+from gpulint.rule import Category, Dimension, Evidence, Kind, OtherCategory, Rule
 from gpulint.validation import rule_flaws
 
 
@@ -222,3 +222,17 @@ def test_what_is_no_plugin_is_refused() -> None:
     strange = types.SimpleNamespace(gpulint_rules=5, __name__="strange")
     codes, _ = loaded(strange, Plugin([GOOD]))
     assert codes == ["ACME101"]
+
+
+@pytest.mark.parametrize("label", ["", "two\nlines", "--", "Data", "all", "api misuse", "API_MISUSE"])
+def test_categories_of_plugins_are_their_own(label: str) -> None:
+    flaws = rule_flaws(dataclasses.replace(GOOD, category=OtherCategory(label)))
+    assert len(flaws) == 1
+    assert flaws[0].startswith("category: ")
+
+
+def test_no_figure_of_the_study_is_given_for_rules_of_plugins() -> None:
+    assert dataclasses.replace(GOOD, code="GPU999").worth.startswith("Unreleased Job, ")
+    assert GOOD.worth == ""
+    own = dataclasses.replace(GOOD, category=OtherCategory("Scheduling"))
+    assert (rule_flaws(own), own.worth) == ([], "")

@@ -113,6 +113,21 @@ def test_reports_of_almost_nothing(recording: Recording) -> None:
     json.dumps(found.to_json(), allow_nan=False)
 
 
+def test_findings_are_shown_where_no_gpu_was_seen(tmp_path: Path) -> None:
+    program = Program(("train.py",), (FINDING, OTHER, UNRELATED, replace(OTHER, line=8)))
+    unseen = analyse(record([Phase(30, None)]), program)
+    for text in (joined(page(unseen)), html(unseen)):
+        assert "in the code: train.py:140: torch.save writes to a mount (GPU211)" in text
+        assert "in the code: 1 more finding" in text
+    assert "in the code" not in page(analyse(record([Phase(30, 0.5)]), program))
+
+
+@pytest.mark.parametrize("option", ["-h", "--help"])
+def test_the_report_has_help(option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(("probe", "report", option)) == 0
+    assert capsys.readouterr().out.startswith("usage: gpulint probe")
+
+
 def test_summary_finds_the_program_by_itself(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(
         "import torch\nfor epoch in range(9):\n    for x in loader:\n        model(x.cuda()).backward()\n"

@@ -20,14 +20,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpulint import api
-from gpulint.documents import Document
 from gpulint.finding import Finding, Severity
 from gpulint.fix import Safety
-from gpulint.project import Project
-from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
+from gpulint.rule import Dimension, Evidence, Kind, OtherCategory, Rule
 
 
-def check(document: Document, project: Project) -> Iterator[Finding]:
+def check(document: api.Document, project: api.Project) -> Iterator[Finding]:
     module = api.module(project, document)
     if module is None:
         return
@@ -48,7 +46,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
 RULE = Rule(
     code="ACME201",
     name="checkpoint-in-home",
-    category=Category.MODEL_CHECKPOINTING,
+    category=OtherCategory("Storage"),
     dimension=Dimension.MODEL,
     severity=Severity.WARNING,
     kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK}),

@@ -1,5 +1,5 @@
 """What it detects
-A Slurm script that asks for GPUs and gives no ``--time``.
+A Slurm script that requests GPUs without ``--time``.
 
 Why it costs GPU time
 The scheduler fills gaps with short jobs only if it knows how long they run. On ACME's cluster a job without a limit
@@ -20,18 +20,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from gpulint.documents import Document
+from gpulint import api
 from gpulint.finding import Finding, Severity
 from gpulint.fix import Edit, Fix, Fixer, Safety
-from gpulint.project import Project
-from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
+from gpulint.rule import Dimension, Evidence, Kind, OtherCategory, Rule
 from gpulint.source import Span
 
 LIMIT = "04:00:00"
 TIME = re.compile(r"(^|\s)(--time\b|-t)")
 
 
-def check(document: Document, project: Project) -> Iterator[Finding]:
+def check(document: api.Document, project: api.Project) -> Iterator[Finding]:
     for task in document.tasks:
         gpus = task.resources.gpus
         if task.system != "slurm" or gpus is None or not gpus.value:
@@ -47,7 +46,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         )
 
 
-def fix(finding: Finding, project: Project) -> Fix:
+def fix(finding: Finding, project: api.Project) -> Fix:
     """Put a limit above the line that requests the GPUs."""
     line = finding.span.line
     edit = Edit(finding.path, Span(line, 1, line, 1), f"#SBATCH --time={LIMIT}\n")
@@ -57,7 +56,7 @@ def fix(finding: Finding, project: Project) -> Fix:
 RULE = Rule(
     code="ACME101",
     name="no-time-limit",
-    category=Category.UNRELEASED_JOB,
+    category=OtherCategory("Scheduling"),
     dimension=Dimension.JOB,
     severity=Severity.WARNING,
     kinds=frozenset({Kind.SHELL}),

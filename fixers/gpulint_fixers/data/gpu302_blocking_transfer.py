@@ -127,7 +127,7 @@ def _loaders(transfer: Transfer) -> tuple[Loader, ...]:
 
 
 def _pinned(project: Project, loader: Loader) -> list[Edit] | None:
-    """Edits after which the loader pins its memory; None if that cannot be told or done."""
+    """Edits after which the loader pins its memory; None if that is unknown or impossible."""
     feeding = project.fact(HostToDevice)
     state = feeding.is_pinned(loader)
     if state is not False:

@@ -2,9 +2,9 @@
 A ``torch.utils.data.DataLoader`` (or a loader that forwards to it: PyG, DGL, WebDataset, MONAI) that is built without
 ``pin_memory`` or with ``pin_memory=False`` while its batches move to a GPU.
 
-Knows PyTorch loops, and Accelerate, Fabric, Ray Train, Lightning, Determined, Composer and Ignite as movers; the
-loaders of torchdata, PyG, DGL, MONAI, Determined and WebDataset; arguments of a Hugging Face trainer, defaults of yacs
-and configuration files of a training that switch pinning off.
+Recognizes PyTorch loops, Accelerate, Fabric, Ray Train, Lightning, Determined, Composer and Ignite; the loaders of
+torchdata, PyG, DGL, MONAI, Determined and WebDataset; arguments of a Hugging Face trainer, defaults of yacs and
+configuration files of a training that switch pinning off.
 
 Why it costs GPU time
 A copy from pageable memory goes through a staging buffer and blocks the host, so the GPU waits for every batch.

@@ -2,7 +2,7 @@
 ``.to(device)`` or ``.cuda()`` on batches of a data loader, in the loop or in a helper that it calls, without
 ``non_blocking=True``; also of NumPy batches that are made tensors there (``torch.from_numpy(x).to(device)``).
 
-Knows PyTorch loops, SpeechBrain hooks and Ignite engines, and the loaders of torchdata, PyG, DGL, MONAI and
+Recognizes PyTorch loops, SpeechBrain hooks and Ignite engines, and the loaders of torchdata, PyG, DGL, MONAI and
 WebDataset. Batches that Lightning hands to its hooks, loaders prepared by Accelerate, Fabric or Ray Train, and
 iterators of TensorFlow, JAX, DALI and torchtext are left alone.
 

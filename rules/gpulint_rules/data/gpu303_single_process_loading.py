@@ -2,10 +2,9 @@
 A ``torch.utils.data.DataLoader`` (or a loader that forwards to it) without ``num_workers``, or with
 ``num_workers=0``, whose batches go to a GPU.
 
-Knows PyTorch loops, and Accelerate, Fabric, Ray Train, Lightning, Determined, Composer and Ignite as movers; the
-loaders of torchdata, PyG, DGL, MONAI, Determined and WebDataset; fastai's ``DataLoaders`` when they are told to use no
-workers; arguments of a Hugging Face trainer, launchers' options (``--workers 0``) and YAML files of a training that say
-0.
+Recognizes PyTorch loops, Accelerate, Fabric, Ray Train, Lightning, Determined, Composer and Ignite; the loaders of
+torchdata, PyG, DGL, MONAI, Determined and WebDataset; fastai's ``DataLoaders`` when they are told to use no workers;
+arguments of a Hugging Face trainer, launchers' options (``--workers 0``) and YAML files of a training that say 0.
 
 Why it costs GPU time
 Samples are read, decoded and collated in the training process, between two steps, while the GPU waits. Inefficient
@@ -17,7 +16,7 @@ between processes; the samples are on the GPU already; the data set is not safe 
 
 Fix safety
 Unsafe: samples then come from other processes, whose random state, open files and memory are their own, and the
-number is a guess unless the launcher says how many cores the job has. Workers that live on draw their seed once instead
+number is a guess unless the launcher says how many cores the job has. Persistent workers draw their seed once instead
 of at the start of every epoch, so that from the second epoch on the same seed gives another order. Loaders made in
 the processes of a ``multiprocessing.Pool`` stay as they are: those may not start workers.
 
@@ -148,7 +147,7 @@ def _divides(workers: NodeRef) -> bool:
 
 
 def _is_excluded(workers: NodeRef) -> bool:
-    """Does the loader stand in the branch for workers (``if args.workers > 0:``)?"""
+    """Whether the loader is in the branch for workers (``if args.workers > 0:``)."""
     text = ast.unparse(workers.node)
     return any(
         isinstance(test, ast.Compare)

@@ -2,11 +2,11 @@
 A ``torch.utils.data.DataLoader`` with ``num_workers`` above 0 and without ``persistent_workers=True`` that several
 epochs read.
 
-Knows epoch loops that are written out in PyTorch, not those of a framework's trainer; the loaders of torchdata, PyG,
-DGL, MONAI and WebDataset.
+Recognizes epoch loops that are written out in PyTorch, not those of a framework's trainer; the loaders of torchdata,
+PyG, DGL, MONAI and WebDataset.
 
 Why it costs GPU time
-At the start of every epoch all worker processes are started anew and the GPU waits until the first batch is there:
+At the start of every epoch all worker processes are restarted, and the GPU waits until the first batch is there:
 for large data sets or many imports this takes from seconds to minutes. Inefficient host-GPU data transfer is the
 most frequent category of the study: 27.9% of 706 issues in 400 jobs.
 
@@ -80,7 +80,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         yield RULE.finding(
             document.path,
             module.syntax.span(loader.node),
-            (f"the workers of DataLoader '{name}'" if name else "the loader's workers") + " start anew in every epoch",
+            (f"the workers of DataLoader '{name}'" if name else "the loader's workers") + " are restarted every epoch",
             help=f"pass `persistent_workers=True` to {f'`{name}`' if name else 'it'}",
             payload=Restarted(loader, workers.refs[0]),
             cost=Cost("worker-start", _most(project, workers.refs), loader=loader),

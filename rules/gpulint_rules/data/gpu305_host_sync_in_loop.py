@@ -5,9 +5,9 @@ must know how much that is), ``if loss > 10``, ``wandb.log`` of a tensor, ``torc
 helpers that the loop calls. In evaluation, where one wait per batch does little harm, only predictions that are read
 one by one (``preds[i].item()`` in a loop over the batch).
 
-Knows PyTorch loops and the hooks of Lightning modules, Hugging Face trainers, callbacks (Lightning, Keras),
-SpeechBrain brains, Determined trials, Ignite engines and MMCV's ``train_step``; batches that Accelerate or
-Fabric place are not taken for host memory.
+Recognizes PyTorch loops and the hooks of Lightning modules, Hugging Face trainers, callbacks (Lightning, Keras),
+SpeechBrain brains, Determined trials, Ignite engines and MMCV's ``train_step``; batches that Accelerate or Fabric
+place are not taken for host memory.
 
 Why it costs GPU time
 The host can queue kernels ahead of the GPU. Each of these calls waits until the queue is empty, and the GPU then
@@ -226,7 +226,7 @@ def _in_step_loop(project: Project, module: ModuleIndex, sync: SyncPoint) -> boo
 
 
 def _is_meter(project: Project, module: ModuleIndex, sync: SyncPoint) -> bool:
-    """Does the sync stand in a function without a loop that is not there to evaluate?"""
+    """Whether the sync is in a function without a loop that is not there to evaluate."""
     function = module.function(sync.node)
     return (
         function is not None

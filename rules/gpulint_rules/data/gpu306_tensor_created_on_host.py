@@ -3,7 +3,7 @@ A tensor that is made in host memory and moved to the GPU at once, in a training
 ``torch.zeros(n).to(device)``, ``torch.tensor(x).cuda()``, ``torch.randn(n, k).cuda()``; also in another shape
 (``torch.arange(n).unsqueeze(0).cuda()``).
 
-Knows PyTorch loops and the hooks of Lightning modules, Hugging Face trainers, callbacks (Lightning, Keras),
+Recognizes PyTorch loops and the hooks of Lightning modules, Hugging Face trainers, callbacks (Lightning, Keras),
 SpeechBrain brains and Ignite engines.
 
 Why it costs GPU time

@@ -6,8 +6,8 @@ TensorFlow 2.12 and later prefetch what ends in a synchronous step, and 2.7 and 
 all cores. So the first is reported only where the program, or a list of packages above it, asks for an older one, and
 of maps those that run on an older one or keep a state (random numbers, Python code).
 
-Knows TensorFlow's ``tf.data`` and TensorFlow Datasets, read by a loop or by ``fit``, ``evaluate`` and ``predict`` of
-Keras.
+Recognizes TensorFlow's ``tf.data`` and TensorFlow Datasets, read by a loop or by ``fit``, ``evaluate`` and ``predict``
+of Keras.
 
 Why it costs GPU time
 Without ``prefetch`` the next batch is prepared only when the step has ended, and the GPU waits; without

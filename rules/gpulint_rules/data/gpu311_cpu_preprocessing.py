@@ -6,10 +6,11 @@ or turned into features, text tokenised in ``__getitem__``, a stream's ``__iter_
 in one process before training. In job files: a program that preprocesses or tokenises the data
 (``python preprocess.py``, ``python -m tool.preprocess``) in a GPU job, before the program that uses the GPUs.
 
-Knows PyTorch data sets and collate functions, torchvision's data sets, webdataset, MONAI's ``Dataset``, SpeechBrain's
-dynamic items, Keras' ``ImageDataGenerator`` and ``Sequence``, and Hugging Face ``datasets``; PIL, OpenCV, imageio,
-scikit-image, Matplotlib and torchvision as decoders of images, decord, PyAV, OpenCV and TorchCodec of video, NiBabel,
-SimpleITK, pydicom and tifffile of volumes; librosa, torchaudio, python_speech_features and audiomentations for audio.
+Recognizes PyTorch data sets and collate functions, torchvision's data sets, webdataset, MONAI's ``Dataset``,
+SpeechBrain's dynamic items, Keras' ``ImageDataGenerator`` and ``Sequence``, and Hugging Face ``datasets``; PIL,
+OpenCV, imageio, scikit-image, Matplotlib and torchvision as decoders of images, decord, PyAV, OpenCV and TorchCodec of
+video, NiBabel, SimpleITK, pydicom and tifffile of volumes; librosa, torchaudio, python_speech_features and
+audiomentations for audio.
 
 Why it costs GPU time
 The GPU waits whenever the CPU prepares batches more slowly than the model uses them. Data preprocessing is

@@ -3,9 +3,9 @@ Data read from an object store while GPUs are held: a bucket passed as input to 
 ``ray.data.read_*`` of a bucket, and files opened from a URL or bucket in ``__getitem__``, ``__iter__`` or the
 training loop.
 
-Knows Ray Data, and paths on S3, Google Cloud Storage, Azure storage and HDFS. Knows as jobs Slurm, PBS, LSF and SGE
-directives; job specs of Kubernetes (with Kubeflow's and Volcano's jobs), Ray, SkyPilot, dstack, Azure ML, SageMaker,
-Determined, Lightning workflows and docker-compose.
+Recognizes Ray Data, and paths on S3, Google Cloud Storage, Azure storage and HDFS. Recognizes as jobs Slurm, PBS, LSF
+and SGE directives; job specs of Kubernetes (with Kubeflow's and Volcano's jobs), Ray, SkyPilot, dstack, Azure ML,
+SageMaker, Determined, Lightning workflows and docker-compose.
 
 Why it costs GPU time
 Every read waits for the network, and it is repeated in each epoch. Remote Data Read is one of the study's

@@ -6,15 +6,15 @@ data set classes that download on first use, ``torch.hub``, ``nltk.download``, U
 notebook that trains. What a launcher, a notebook's cell, a SageMaker estimator or a recipe for TRL's parser passes
 counts over the program's defaults.
 
-Knows Hugging Face (transformers, datasets, evaluate, diffusers, PEFT, TRL, hub), ModelScope,
-sentence-transformers, vLLM, SpeechBrain, torchvision, torchaudio, torchtext, timm, segmentation-models-pytorch,
-PyG (also Temporal), DGL, OGB, Keras, TensorFlow Datasets and Hub, fastai, NLTK, spaCy, gensim, Kaggle, Whisper,
-CLIP, scikit-learn and artifacts of Weights & Biases. ``HF_HUB_OFFLINE`` and its like in a launcher silence it for the
-hub. Knows as jobs Slurm, PBS, LSF and SGE directives; job specs of Kubernetes (with Kubeflow's and Volcano's jobs),
-Ray, SkyPilot, dstack, Azure ML, SageMaker, Determined, MosaicML, VESSL, Tekton, Lightning workflows and docker-compose;
-Snakemake, Nextflow, HTCondor, Terraform and Makefiles; and what scripts submit as text. Knows programs such as
-``lm_eval`` and ``trl`` by the identifiers of the hub that they are given, and clients of S3, Google's and Azure's
-storage.
+Recognizes Hugging Face (transformers, datasets, evaluate, diffusers, PEFT, TRL, hub), ModelScope,
+sentence-transformers, vLLM, SpeechBrain, torchvision, torchaudio, torchtext, timm, segmentation-models-pytorch, PyG
+(also Temporal), DGL, OGB, Keras, TensorFlow Datasets and Hub, fastai, NLTK, spaCy, gensim, Kaggle, Whisper, CLIP,
+scikit-learn and artifacts of Weights & Biases. ``HF_HUB_OFFLINE`` and its like in a launcher silence it for the hub.
+Recognizes as jobs Slurm, PBS, LSF and SGE directives; job specs of Kubernetes (with Kubeflow's and Volcano's jobs),
+Ray, SkyPilot, dstack, Azure ML, SageMaker, Determined, MosaicML, VESSL, Tekton, Lightning workflows and
+docker-compose; Snakemake, Nextflow, HTCondor, Terraform and Makefiles; and what scripts submit as text. Recognizes
+programs such as ``lm_eval`` and ``trl`` by the identifiers of the hub that they are given, and clients of S3, Google's
+and Azure's storage.
 
 Why it costs GPU time
 The GPUs are held while bytes come over the internet, once per job and often once per rank; a slow or failing

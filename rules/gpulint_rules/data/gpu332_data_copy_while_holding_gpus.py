@@ -4,7 +4,7 @@ Copies of data at the start of a job that holds GPUs: ``aws s3``, ``gsutil``, ``
 (``prepare_data.py``) that the job runs before the training. As information also archives and folders that the job lays
 out on its node's own disk, if they are several or a large public data set.
 
-Knows also ``s5cmd``, ``scp``, ``hdfs dfs -get``, and as jobs Slurm, PBS, LSF and SGE directives; job specs of
+Also recognizes ``s5cmd``, ``scp``, ``hdfs dfs -get``, and as jobs Slurm, PBS, LSF and SGE directives; job specs of
 Kubernetes (with Kubeflow's and Volcano's jobs), Ray, SkyPilot, dstack, Azure ML, SageMaker, Determined, Lightning
 workflows and docker-compose.
 

@@ -4,7 +4,7 @@ Uploads that the training loop waits for: ``wandb.save`` or ``log_artifact``, ``
 Python, at every step, epoch or evaluation; also a ``SummaryWriter`` whose folder is remote, and Lightning's
 ``WandbLogger(log_model="all")``.
 
-Knows Weights & Biases, MLflow, Neptune, the Hugging Face hub, clients of S3, Google Cloud Storage, Azure, OSS and
+Recognizes Weights & Biases, MLflow, Neptune, the Hugging Face hub, clients of S3, Google Cloud Storage, Azure, OSS and
 MinIO, ``gcloud storage``, ``rclone``, HDFS and TensorBoard; PyTorch loops and the hooks of Lightning modules, Hugging
 Face trainers, callbacks (Lightning, Keras), SpeechBrain brains and Ignite engines.
 

@@ -3,7 +3,8 @@
 that ends in ``find_unused_parameters_true``), Accelerate's ``DistributedDataParallelKwargs`` and Hugging Face's
 ``ddp_find_unused_parameters``.
 
-Knows PyTorch, Lightning, Accelerate, MMCV's ``MMDistributedDataParallel``, and the arguments of transformers and TRL.
+Recognizes PyTorch, Lightning, Accelerate, MMCV's ``MMDistributedDataParallel``, and the arguments of transformers and
+TRL.
 
 Why it costs GPU time
 DDP then walks the whole autograd graph after every forward pass to find parameters that got no gradient, before it

@@ -1,7 +1,7 @@
 """What it detects
 ``torch.nn.DataParallel`` (or the functional ``data_parallel``) around a model.
 
-Knows PyTorch's and PyG's ``DataParallel``.
+Recognizes PyTorch's and PyG's ``DataParallel``.
 
 Why it costs GPU time
 One Python process drives all GPUs: every step it copies the model to each of them, scatters the batch, gathers the

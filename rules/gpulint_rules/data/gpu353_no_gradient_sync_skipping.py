@@ -4,8 +4,8 @@ gradients (no ``no_sync``), also in a loop over parts of the batch, or by a scal
 told when to update (``loss_scaler(loss, optimizer, update_grad=...)``); and Horovod's ``DistributedOptimizer`` with
 neither ``backward_passes_per_step`` above 1 nor compression.
 
-Knows PyTorch's DDP and FSDP, and Horovod. A module that mentions DeepSpeed, ``Accelerator`` or ``LightningModule``, or
-calls ``accumulate``, is left alone, because these skip exchanges themselves.
+Recognizes PyTorch's DDP and FSDP, and Horovod. A module that mentions DeepSpeed, ``Accelerator`` or
+``LightningModule``, or calls ``accumulate``, is left alone, because these skip exchanges themselves.
 
 Why it costs GPU time
 Without ``no_sync`` every ``backward`` all-reduces all gradients, although only the last one before

@@ -2,8 +2,8 @@
 ``all_reduce``, ``reduce``, ``all_gather``, ``gather`` or ``barrier`` (torch.distributed, Horovod, Accelerate, Fabric)
 in every training iteration for values that only get logged, or per batch of an evaluation loop, also inside helpers.
 
-Knows also torch_xla; PyTorch loops and the hooks of Lightning modules, Hugging Face trainers, callbacks (Lightning,
-Keras), SpeechBrain brains, Ignite engines and MMCV's models.
+Also recognizes torch_xla; PyTorch loops and the hooks of Lightning modules, Hugging Face trainers, callbacks
+(Lightning, Keras), SpeechBrain brains, Ignite engines and MMCV's models.
 
 Why it costs GPU time
 Every collective waits for the slowest process. Gradients need one per step; a loss that is only printed does not.

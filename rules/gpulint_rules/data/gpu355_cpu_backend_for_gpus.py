@@ -3,7 +3,7 @@
 on several GPUs, and NCCL transports switched off in launchers or code (``NCCL_P2P_DISABLE=1``,
 ``NCCL_IB_DISABLE=1``, ``NCCL_SHM_DISABLE=1``).
 
-Knows torch.distributed, and the variables in Python, shell scripts, Dockerfiles and job specs.
+Recognizes torch.distributed, and the variables in Python, shell scripts, Dockerfiles and job specs.
 
 Why it costs GPU time
 Gloo copies every gradient through host memory, and NCCL without peer-to-peer, InfiniBand or shared memory falls

@@ -3,9 +3,9 @@ A job that holds GPUs for a person rather than for a program: Jupyter, code-serv
 the job runs, ``sleep infinity`` or ``tail -f /dev/null`` with nothing beside it, ``salloc`` and ``srun --pty bash``
 with GPUs, a development environment.
 
-Knows Slurm, PBS, LSF and SGE directives; job specs of Kubernetes (with Kubeflow's and Volcano's jobs), Ray, SkyPilot,
-dstack, Azure ML, SageMaker, Determined, Lightning workflows and docker-compose; as sessions also RStudio and notebook
-images.
+Recognizes Slurm, PBS, LSF and SGE directives; job specs of Kubernetes (with Kubeflow's and Volcano's jobs), Ray,
+SkyPilot, dstack, Azure ML, SageMaker, Determined, Lightning workflows and docker-compose; as sessions also RStudio and
+notebook images.
 
 Why it costs GPU time
 People think, type and go to lunch while the GPUs wait. The study counts interactive jobs among those that are idle

@@ -2,7 +2,7 @@
 A debugger or prompt left in a program that trains on a GPU: ``breakpoint()``, ``pdb.set_trace()``,
 ``IPython.embed()``, ``code.interact()``, and ``input()`` within the training.
 
-Knows pdb, ipdb, pudb, IPython, debugpy and ``torch.distributed.breakpoint``, in programs of PyTorch, TensorFlow,
+Recognizes pdb, ipdb, pudb, IPython, debugpy and ``torch.distributed.breakpoint``, in programs of PyTorch, TensorFlow,
 Keras, JAX and the frameworks on top of them.
 
 Why it costs GPU time

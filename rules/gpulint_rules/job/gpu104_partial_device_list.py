@@ -2,7 +2,7 @@
 A device list that is hard-coded and shorter than what the job requests: ``CUDA_VISIBLE_DEVICES=0`` in a script that
 asks for four GPUs, ``Trainer(devices=1)``, ``DataParallel(model, device_ids=[0])``.
 
-Knows the ``Trainer``, ``Fabric`` and ``LightningLite`` of Lightning, PyTorch's ``DataParallel``, TensorFlow's
+Recognizes the ``Trainer``, ``Fabric`` and ``LightningLite`` of Lightning, PyTorch's ``DataParallel``, TensorFlow's
 ``MirroredStrategy``, and the variables of CUDA and ROCm; Slurm, PBS, LSF and SGE directives; job specs of Kubernetes
 (with Kubeflow's and Volcano's jobs), Ray, SkyPilot, dstack, Azure ML, SageMaker, Determined, Lightning workflows and
 docker-compose. Jobs of Ray are left alone.

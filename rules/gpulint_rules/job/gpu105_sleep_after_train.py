@@ -3,11 +3,11 @@ A job that stays alive after its last computation: ``sleep``, ``tail -f /dev/nul
 behind the training command of a script or job spec, ``time.sleep``, ``while True`` or ``input()`` behind the
 training in Python, and a ``wait`` of a batch job that waits for a server of models as well, which never ends.
 
-Knows ``torchrun``, ``accelerate launch``, ``deepspeed``, ``horovodrun``, ``mpirun``, ``srun``, ``jsrun``, ``aprun``,
-``composer``, ``colossalai run``, ``lightning run`` and ``fabric run`` as computations; Slurm, PBS, LSF and SGE
-directives; job specs of Kubernetes (with Kubeflow's and Volcano's jobs), Ray, SkyPilot, dstack, Azure ML, SageMaker,
-Determined, Lightning workflows and docker-compose. Kubernetes' Deployments, InferenceServices and RayServices are
-left alone.
+Recognizes ``torchrun``, ``accelerate launch``, ``deepspeed``, ``horovodrun``, ``mpirun``, ``srun``, ``jsrun``,
+``aprun``, ``composer``, ``colossalai run``, ``lightning run`` and ``fabric run`` as computations; Slurm, PBS, LSF and
+SGE directives; job specs of Kubernetes (with Kubeflow's and Volcano's jobs), Ray, SkyPilot, dstack, Azure ML,
+SageMaker, Determined, Lightning workflows and docker-compose. Kubernetes' Deployments, InferenceServices and
+RayServices are left alone.
 
 Why it costs GPU time
 The scheduler frees the GPUs only when the job ends, so they idle for the whole wait (the study's Unreleased Job).

@@ -2,10 +2,10 @@
 A job that requests GPUs and starts nothing that could use one: shell commands that compute nothing, builds, and
 programs that import, with everything that they import from the tree, only libraries for the CPU.
 
-Knows which libraries may use a GPU (PyTorch, TensorFlow, Keras, JAX, RAPIDS, CuPy, PaddlePaddle, MXNet, ONNX Runtime,
-vLLM and many more; an unknown import silences it); Slurm, PBS, LSF and SGE directives; job specs of Kubernetes (with
-Kubeflow's and Volcano's jobs), Ray, SkyPilot, dstack, Azure ML, SageMaker, Determined, Lightning workflows and
-docker-compose.
+Recognizes which libraries may use a GPU (PyTorch, TensorFlow, Keras, JAX, RAPIDS, CuPy, PaddlePaddle, MXNet, ONNX
+Runtime, vLLM and many more; an unknown import silences it); Slurm, PBS, LSF and SGE directives; job specs of
+Kubernetes (with Kubeflow's and Volcano's jobs), Ray, SkyPilot, dstack, Azure ML, SageMaker, Determined, Lightning
+workflows and docker-compose.
 
 Why it costs GPU time
 The GPUs are held and idle from the first second to the last (the study's Non-DL Job).

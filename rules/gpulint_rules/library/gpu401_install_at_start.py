@@ -4,10 +4,11 @@ Installs in the start-up of a job that holds GPUs: ``pip``, ``uv``, ``conda``, `
 Python program, and lists that install at start (``runtime_env`` of Ray with ``pip`` or ``conda``,
 ``packages`` of a job spec, ``packages_to_install`` of Kubeflow's trainers and pipelines).
 
-Knows also ``mamba``, ``pipenv``, ``pdm``, ``yum``, ``dnf``, ``npm``, ``spack``, ``pixi`` and ``mim`` as installers,
-and as jobs Slurm, PBS, LSF and SGE directives; job specs of Kubernetes (with Kubeflow's and Volcano's jobs), Ray,
-SkyPilot, dstack, Azure ML, SageMaker, Determined (with `startup-hook.sh`), MosaicML, VESSL, Tekton, Lightning workflows
-and docker-compose; Snakemake, Nextflow, HTCondor, Terraform and Makefiles; and what scripts submit as text.
+Also recognizes ``mamba``, ``pipenv``, ``pdm``, ``yum``, ``dnf``, ``npm``, ``spack``, ``pixi`` and ``mim`` as
+installers, and as jobs Slurm, PBS, LSF and SGE directives; job specs of Kubernetes (with Kubeflow's and Volcano's
+jobs), Ray, SkyPilot, dstack, Azure ML, SageMaker, Determined (with `startup-hook.sh`), MosaicML, VESSL, Tekton,
+Lightning workflows and docker-compose; Snakemake, Nextflow, HTCondor, Terraform and Makefiles; and what scripts submit
+as text.
 
 Why it costs GPU time
 The GPUs are held while packages are resolved, downloaded and built, at every start and every restart. Long
@@ -150,7 +151,7 @@ def _declared(document: Document, project: Project) -> Iterator[Finding]:
 
 
 def _runtime_environments(document: Document, module: ModuleIndex, project: Project) -> Iterator[Finding]:
-    """``runtime_env={"pip": [...]}`` of Ray in a program that asks for GPUs."""
+    """``runtime_env={"pip": [...]}`` of Ray in a program that requests GPUs."""
     if "runtime_env" not in module.syntax.source.text or not project.fact(GpuPrograms).runs_on_gpu(module):
         return
     for node in module.syntax.of(ast.Dict):

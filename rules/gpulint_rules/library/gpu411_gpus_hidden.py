@@ -3,12 +3,12 @@
 are listed: empty, ``-1``, ``none``, an index twice, something that is no index. In Python that trains, in scripts
 and specs that hold GPUs, in images.
 
-Knows the variables of CUDA, ROCm and NVIDIA's container runtime; Slurm, PBS, LSF and SGE directives; job specs of
+Recognizes the variables of CUDA, ROCm and NVIDIA's container runtime; Slurm, PBS, LSF and SGE directives; job specs of
 Kubernetes (with Kubeflow's and Volcano's jobs), Ray, SkyPilot, dstack, Azure ML, SageMaker, Determined, Lightning
 workflows and docker-compose; Dockerfiles.
 
 Why it costs GPU time
-The library falls back to the CPU without a word, and the GPUs that the job holds stay idle to its end.
+The library silently falls back to the CPU, and the GPUs that the job holds stay idle to its end.
 
 When to ignore this rule
 A stage that runs on the CPU on purpose: tests, building documentation, preprocessing, a server beside the training.
@@ -139,7 +139,7 @@ def _is_for_another_device(module: ModuleIndex) -> bool:
 
 
 def _in_helper(module: ModuleIndex, node: ast.AST) -> bool:
-    """Whether the setting stands in a function that is not the program's main one (a worker's own process, a plot)."""
+    """Whether the setting is in a function that is not the program's main one (a worker's own process, a plot)."""
     function = module.function(node)
     return function is not None and function.name not in ("main", "train", "run", "setup", "init", "__init__")
 
@@ -170,7 +170,7 @@ def _in_launcher(document: Document, project: Project, setting: EnvironmentSetti
 def _for_one_command(
     document: Document, project: Project, setting: EnvironmentSetting, trouble: str
 ) -> Iterator[Finding]:
-    """``CUDA_VISIBLE_DEVICES= python x.py`` where a job that asks for GPUs starts nothing else."""
+    """``CUDA_VISIBLE_DEVICES= python x.py`` where a job that requests GPUs starts nothing else."""
     for job in project.fact(JobIndex).jobs():
         starts = [start for start in job.launches if start.script is None and not start.launch.uncalled]
         if job.gpus is None or job.gpus.value == 0 or len(starts) != 1 or starts[0].document is not document:

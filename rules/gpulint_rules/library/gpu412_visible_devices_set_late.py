@@ -3,7 +3,7 @@
 ``torch.cuda.is_available()``, ``current_device()``, ``.cuda()``, ``.to("cuda")``, ``tf.config.list_logical_devices``,
 ``jax.devices()``.
 
-Knows PyTorch, TensorFlow, JAX and CuPy as what initialises CUDA.
+Recognizes PyTorch, TensorFlow, JAX and CuPy as what initialises CUDA.
 
 Why it costs GPU time
 The driver reads the variable once, at its initialisation. Set later, all processes stay on GPU 0 and the others

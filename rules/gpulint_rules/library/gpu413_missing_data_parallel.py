@@ -3,7 +3,7 @@ A job that holds several GPUs on a node and starts one process whose program, wi
 trains without any way to use more than one: no DataParallel, DDP, FSDP, Accelerate, DeepSpeed, Horovod, Lightning,
 Trainer, device map, second device.
 
-Knows PyTorch, TensorFlow and Keras as what trains on one GPU; also ``pmap``, ``MirroredStrategy``, ``spawn``, Ray
+Recognizes PyTorch, TensorFlow and Keras as what trains on one GPU; also ``pmap``, ``MirroredStrategy``, ``spawn``, Ray
 Train and tensor or pipeline parallelism as ways to use more; Slurm, PBS, LSF and SGE directives; job specs of
 Kubernetes (with Kubeflow's and Volcano's jobs), Ray, SkyPilot, dstack, Azure ML, SageMaker, Determined, Lightning
 workflows and docker-compose.

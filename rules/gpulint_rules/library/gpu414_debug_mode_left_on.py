@@ -3,7 +3,7 @@ Debugging switches left on in a job: ``torch.autograd.set_detect_anomaly(True)``
 Lightning's ``Trainer(detect_anomaly=True)``), ``CUDA_LAUNCH_BLOCKING=1``, ``TORCH_DISTRIBUTED_DEBUG=DETAIL``,
 ``cudnn.enabled = False``, and ``emit_nvtx`` or a profiler without a schedule around the whole run.
 
-Knows PyTorch and Lightning, and the variables in Python, shell scripts, Dockerfiles and job specs.
+Recognizes PyTorch and Lightning, and the variables in Python, shell scripts, Dockerfiles and job specs.
 
 Why it costs GPU time
 Anomaly mode checks every gradient and keeps the stack of every operation; blocking launches make the host wait for

@@ -4,7 +4,7 @@ A job that requests GPUs and starts a program that stays on the CPU: an option s
 ``JAX_PLATFORMS=cpu``; ``tf.config.set_visible_devices([], "GPU")``; a CPU-only wheel index in the job's install
 line.
 
-Knows argparse options, Lightning's ``Trainer`` and ``Fabric``, TensorFlow, JAX and Accelerate
+Recognizes argparse options, Lightning's ``Trainer`` and ``Fabric``, TensorFlow, JAX and Accelerate
 (``ACCELERATE_USE_CPU``); CPU builds of PyTorch, TensorFlow, JAX and Faiss; Slurm, PBS, LSF and SGE directives; job
 specs of Kubernetes (with Kubeflow's and Volcano's jobs), Ray, SkyPilot, dstack, Azure ML, SageMaker, Determined,
 Lightning workflows and docker-compose.
@@ -147,7 +147,7 @@ def _calls(job: Job, module: ModuleIndex, project: Project) -> Iterator[Finding]
                     yield _finding(
                         job,
                         place,
-                        f"{name}(accelerator='cpu') leaves the GPUs idle",
+                        f"{name}(accelerator='cpu') does not use the GPUs",
                         "use `accelerator='gpu'`",
                         OnCpu(node=keyword.value),
                     )

@@ -4,8 +4,8 @@ Switches and sizes that keep PyTorch's GPU training off tensor cores or off cuDN
 ``allow_tf32 = False``, ``set_float32_matmul_precision("highest")``, and literal layer sizes of 128 or more that are no
 multiple of 8 (once per class).
 
-Knows PyTorch only. Words of lower precision (autocast, Apex, Transformer Engine, bitsandbytes) silence the advice on
-TF32.
+Recognizes PyTorch only. Words of lower precision (autocast, Apex, Transformer Engine, bitsandbytes) silence the advice
+on TF32.
 
 Why it costs GPU time
 Tensor cores work on tiles of eight elements or more, so that other sizes are padded or fall back to slower kernels;

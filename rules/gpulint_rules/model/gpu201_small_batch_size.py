@@ -2,7 +2,7 @@
 A batch of 32 or fewer samples per device (64 for networks of MNIST's size): in the call that makes the training
 batches, an option's default, the command line of a launcher, a container's environment or a configuration file.
 
-Knows programs of PyTorch, TensorFlow, Keras, JAX, Flax, Lightning, transformers, Accelerate, SpeechBrain, fastai,
+Recognizes programs of PyTorch, TensorFlow, Keras, JAX, Flax, Lightning, transformers, Accelerate, SpeechBrain, fastai,
 PaddlePaddle, MXNet and PyG, DeepSpeed's configuration (a dictionary or a JSON file), launchers, and job specs of
 Kubernetes (with Kubeflow's and Volcano's jobs), Ray, SkyPilot, dstack, Azure ML, SageMaker, Determined and compose.
 

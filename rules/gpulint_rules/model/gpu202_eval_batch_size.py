@@ -3,9 +3,9 @@ An evaluation loader (or ``per_device_eval_batch_size``, ``valid_loader_kwargs``
 batch size, or a smaller one, in the same function, class or call; or whose size on a command line, in a configuration
 file, in a dictionary or by the default of an option is that of training beside it.
 
-Knows PyTorch's ``DataLoader`` and the loaders of torchdata, PyG, DGL, MONAI and WebDataset, ``batch`` of ``tf.data``,
-and any call with a keyword for the batch size, such as those of Keras, Hugging Face's ``TrainingArguments`` and
-SpeechBrain.
+Recognizes PyTorch's ``DataLoader`` and the loaders of torchdata, PyG, DGL, MONAI and WebDataset, ``batch`` of
+``tf.data``, and any call with a keyword for the batch size, such as those of Keras, Hugging Face's
+``TrainingArguments`` and SpeechBrain.
 
 Why it costs GPU time
 Evaluation keeps no activations for a backward pass, so two to four times the training batch fits; a small batch

@@ -2,7 +2,7 @@
 A loop that runs a model in evaluation mode (after ``model.eval()``) while gradients are enabled: no ``torch.no_grad``
 or ``torch.inference_mode`` around it, on its function, or around any call of that function.
 
-Knows evaluation loops that are written out in PyTorch.
+Recognizes evaluation loops that are written out in PyTorch.
 
 Why it costs GPU time
 Every forward pass stores its activations for a backward pass that never comes. The memory forces smaller batches, and

@@ -2,7 +2,7 @@
 A loss that was back-propagated is then added to a running total, or appended to a list, with its graph: ``total +=
 loss`` where ``loss.backward()`` runs in the same training loop and the total lives longer than one iteration.
 
-Knows PyTorch loops, with ``backward`` of a gradient scaler, Accelerate and Fabric, and Lightning's
+Recognizes PyTorch loops, with ``backward`` of a gradient scaler, Accelerate and Fabric, and Lightning's
 ``manual_backward``.
 
 Why it costs GPU time
@@ -122,7 +122,7 @@ def _carried(value: ast.expr) -> ast.expr | None:
 
 
 def _outlives(project: Project, module: ModuleIndex, loop: LoopNode, name: str) -> bool:
-    """Is the total set before all steps, and never set anew or differentiated in the loop?"""
+    """Whether the total is set before all steps, and never set again or differentiated in the loop."""
     if not name:
         return False
     inside = _changes(module, loop)

@@ -3,10 +3,10 @@ GPU training of a plainly large model (by its name or its written sizes) with Py
 the program, nor a module that it imports, nor a launcher mentions autocast, AMP, half precision, bfloat16 or TF32.
 Reported once per program, at the training loop or at the ``TrainingArguments``.
 
-Knows PyTorch loops and transformers' ``TrainingArguments``; models of torchvision, timm, segmentation-models-pytorch
-and transformers. Programs that import Accelerate, DeepSpeed, Lightning, fairseq, Megatron, NeMo, ColossalAI,
-Composer, MMCV, MMEngine, Detectron2, fastai, Ultralytics, SpeechBrain, Catalyst, Ignite, Gym, PyG or DGL are left
-alone.
+Recognizes PyTorch loops and transformers' ``TrainingArguments``; models of torchvision, timm,
+segmentation-models-pytorch and transformers. Programs that import Accelerate, DeepSpeed, Lightning, fairseq, Megatron,
+NeMo, ColossalAI, Composer, MMCV, MMEngine, Detectron2, fastai, Ultralytics, SpeechBrain, Catalyst, Ignite, Gym, PyG or
+DGL are left alone.
 
 Why it costs GPU time
 Tensor cores are several times as fast in 16 bits as the other cores are in float32, and activations take half the

@@ -3,7 +3,7 @@ A large pretrained transformer (a hub name that says a billion parameters or mor
 batches of 4 or fewer, in a program that nowhere mentions activation checkpointing, ZeRO, FSDP, offloading, adapters,
 frozen or quantised weights, or gradient accumulation.
 
-Knows models of Hugging Face transformers, in PyTorch loops or its ``Trainer``. DeepSpeed, FSDP, Accelerate, PEFT,
+Recognizes models of Hugging Face transformers, in PyTorch loops or its ``Trainer``. DeepSpeed, FSDP, Accelerate, PEFT,
 bitsandbytes, Unsloth, Megatron or ColossalAI anywhere in the program silence it.
 
 Why it costs GPU time

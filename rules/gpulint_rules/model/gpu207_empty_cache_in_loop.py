@@ -1,7 +1,7 @@
 """What it detects
 ``torch.cuda.empty_cache()`` or ``gc.collect()`` on every iteration of a training loop.
 
-Knows PyTorch loops and the hooks of Lightning modules, Hugging Face trainers, callbacks (Lightning, Keras),
+Recognizes PyTorch loops and the hooks of Lightning modules, Hugging Face trainers, callbacks (Lightning, Keras),
 SpeechBrain brains and Ignite engines.
 
 Why it costs GPU time

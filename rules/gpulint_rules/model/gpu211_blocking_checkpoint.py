@@ -5,11 +5,11 @@ epoch loop. A path on remote storage (URL, network mount, a prefix from ``remote
 that is not known to be local is advice (not for writes that are ten epochs or ten thousand steps apart); so is a
 temporary folder that ``ray.train.report`` copies at once.
 
-Knows PyTorch (also its distributed checkpoints and torch_xla), safetensors, PaddlePaddle, MindSpore, TensorFlow,
+Recognizes PyTorch (also its distributed checkpoints and torch_xla), safetensors, PaddlePaddle, MindSpore, TensorFlow,
 Keras and Flax, pickles of models, ``save_pretrained``, Accelerate, Fabric and DeepSpeed, the checkpoint callbacks of
 Keras and Lightning, and, where the path is remote, Ray Train's callback and the ``TrainingArguments`` of transformers
-and TRL. Knows PyTorch loops and the hooks of Lightning modules, Hugging Face trainers, callbacks (Lightning, Keras),
-SpeechBrain brains and Ignite engines.
+and TRL. Recognizes PyTorch loops and the hooks of Lightning modules, Hugging Face trainers, callbacks (Lightning,
+Keras), SpeechBrain brains and Ignite engines.
 
 Why it costs GPU time
 Every GPU of the job waits until the file is written, and remote storage takes tens of seconds for a large model.
@@ -88,7 +88,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
 
 
 def _contexts_here(project: Project, module: ModuleIndex, node: ast.AST) -> list[LoopContext]:
-    """The training contexts whose loop stands in the module itself."""
+    """The training contexts whose loop is in the module itself."""
     if not project.fact(LoopContexts).may_train(module):
         return []
     return [context for context in training_contexts(project, module, node) if context.loop.module is module]

@@ -101,7 +101,17 @@ def remarks(analysis: Analysis) -> list[str]:
     found += analysis.recording.notes
     if analysis.program.note:
         found.append(analysis.program.note)
-    return found
+    return found + _unmeasured(analysis)
+
+
+def _unmeasured(analysis: Analysis) -> list[str]:
+    """What a scan finds in the program, where no GPU was seen that it could explain anything of."""
+    if analysis.utilization is not None:
+        return []
+    findings = list(dict.fromkeys(analysis.program.findings))
+    more = len(findings) - _MOST_FINDINGS
+    lines = [f"in the code: {finding}" for finding in findings[:_MOST_FINDINGS]]
+    return lines + ([f"in the code: {number(more, 'more finding')}; see gpulint scan"] if more > 0 else [])
 
 
 def unexplained(analysis: Analysis) -> int:
