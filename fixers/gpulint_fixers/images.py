@@ -47,7 +47,8 @@ def find(project: Project, job: Job, document: Document, command: Command, name:
         for tail in _tails(where or ""):
             if project.is_file(base / tail / name):
                 return base / tail / name
-    started = {path.parent / name for path in job.programs if project.is_file(path.parent / name)}
+    near = [path.parent for path in job.programs] or [folder]
+    started = {place / name for place in near if project.is_file(place / name)}
     return started.pop() if len(started) == 1 and where is not None else None
 
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 _COPIES = frozenset({"cp", "rsync", "tar", "unzip", "mv", "ln", "scp", "pigz"})
 _INLINE = regex.compile(r"python[\d.]* -c ")
 """A line of Python in a script that is named for fetching."""
+_FOR_SCRIPTS = regex.compile(r"scripts?|bin|tools?|jobs?|slurm|sh|shell|data|setup|utils", re.IGNORECASE)
 _FETCHES = regex.compile(
     r"(^|[_-])(download|downloads|downloader|fetch|prefetch|prepare|stage|cache)([_-]|$)", re.IGNORECASE
 )
@@ -112,7 +113,11 @@ class Prefetching:
         if len(download.what) < 4:
             return None
         name = re.compile(rf"(?<![\w./-]){re.escape(download.what)}(?![\w/-])")
-        return next((place for place, text in self._fetching_commands() if name.search(text)), None)
+        program = download.call.module.path
+        return next(
+            (place for place, text in self._fetching_commands() if name.search(text) and _serves(place.path, program)),
+            None,
+        )
 
     @query
     def _fetching_commands(self) -> list[tuple[Place, str]]:
@@ -159,6 +164,12 @@ class Prefetching:
                 if name.search(run[0]):
                     return Place(path, source.span(run.start(), run.end()), "fetched when the image is built")
         return None
+
+
+def _serves(script: Path, program: Path) -> bool:
+    """Does a script lie above a program, or in a folder for scripts there? Another folder may hold another version."""
+    folder = script.parent.parent if _FOR_SCRIPTS.fullmatch(script.parent.name) else script.parent
+    return folder in program.parents
 
 
 def _values(held: GpuJobCommand) -> dict[str, str]:

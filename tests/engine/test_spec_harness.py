@@ -155,8 +155,8 @@ BAD = "## Bad: x\n```python a.py\nWASTE  # error: [TST101]\n```\n"
     [
         ("FIXED(", Safety.SAFE, "TST101 at a.py:1 could not be applied: a.py could no longer be read: syntax error"),
         ("WASTE WASTE".replace(" ", ", "), Safety.SAFE, "the fix does not silence its finding"),
-        (None, Safety.SAFE, "a safe fix with 0 edits"),
-        ("FIXED", Safety.ADVICE, "a advice fix with 1 edits"),
+        (None, Safety.SAFE, "a safe fix that changes 0 places"),
+        ("FIXED", Safety.ADVICE, "a advice fix that changes 1 places"),
     ],
 )
 def test_fixes_that_break_their_promise(spec: Any, new: str | None, safety: Safety, message: str) -> None:

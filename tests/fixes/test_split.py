@@ -54,7 +54,7 @@ def test_without_apply_nothing_is_written_and_with_it_all_three(
     _fix(tmp_path, "aws s3 sync s3://bucket/set set")
     assert {path.name for path in tmp_path.iterdir()} == {"train.py", "train.sbatch"}
     capfd.readouterr()
-    arguments = ["--isolated", "--unsafe-fixes", "--select", "GPU332", "--apply", "--allow-dirty"]
+    arguments = ["--isolated", "--unsafe-fixes", "--select", "GPU332", "--apply", "--allow-dirty", "--allow-no-vcs"]
     assert main(["fix", *arguments, str(tmp_path)]) == 0
     assert {path.name for path in tmp_path.iterdir()} == {
         "train.py", "train.sbatch", "train_prepare.sbatch", "train_submit.sh",

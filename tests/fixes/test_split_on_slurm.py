@@ -117,8 +117,8 @@ def _prepared(folder: Path, name: str) -> None:
     if name == "hub":
         (work / "model.py").write_text(MODEL + NOTE)
     (folder / "requirements.txt").write_text("numpy\n")
-    arguments = ["--isolated", "--impact", "low", "--select", "GPU331,GPU332,GPU401"]
-    assert main(["fix", *arguments, "--unsafe-fixes", "--apply", "--allow-dirty", str(folder)]) == 0
+    arguments = ["--isolated", "--impact", "low", "--select", "GPU311,GPU331,GPU332,GPU401"]
+    assert main(["fix", *arguments, "--unsafe-fixes", "--apply", "--allow-dirty", "--allow-no-vcs", str(folder)]) == 0
 
 
 @pytest.mark.parametrize("name", JOBS)

@@ -16,12 +16,14 @@ from gpulint.source import Span
 from gpulint.training.inference_loops import InferenceLoop
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
-from gpulint.workspace.module_index import LOOPS, FunctionNode, ModuleIndex, last_name
+from gpulint.workspace.module_index import FUNCTIONS, LOOPS, FunctionNode, ModuleIndex, last_name
 from gpulint_fixers.structural import wrap
 
 _EXPLAINING = regex.compile(
     r"(^|_)(grad_?)?cam(_|$)|saliency|attribut|explain|(^|_)shap(_|$)|GradCAM|hessian|jacobian", re.I
 )
+
+_DIFFERENTIATES = frozenset({"backward", "grad", "enable_grad"})
 
 
 def fix(finding: Finding, project: Project) -> Fix | Declined:
@@ -74,12 +76,24 @@ def _decorate(finding: Finding, project: Project, found: InferenceLoop, function
     sites = project.fact(Resolver).call_sites(found.module, function)
     returns = project.fact(Resolver).returns(function)
     training = any(project.fact(LoopContexts).in_role(site.module, site.node, Role.STEP) for site in sites)
-    proved = (bool(sites) and not training) or not returns
+    proved = ((bool(sites) and not training) or not returns) and not _differentiates_itself(project)
     return Fix(
         f"decorate {function.name!r} with `@torch.no_grad()`",
         Safety.SAFE if proved else Safety.UNSAFE,
         (Edit(finding.path, at, f"@torch.no_grad()\n{indent}"),),
     )
+
+
+@query
+def _differentiates_itself(project: Project) -> bool:
+    """Has the tree a module with a ``forward`` that calls ``backward``, or a method for it? Any model may be one."""
+    for path in project.python_files_with(b"def forward"):
+        module = project.module_at(path)
+        for call in module.calls_where(_DIFFERENTIATES.__contains__) if module is not None else ():
+            owner = module.class_of(call) if module is not None else None
+            if owner is not None and any(isinstance(part, FUNCTIONS) and part.name == "forward" for part in owner.body):
+                return True
+    return False
 
 
 def _wrap(project: Project, found: InferenceLoop) -> Fix | Declined:

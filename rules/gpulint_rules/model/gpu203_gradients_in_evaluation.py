@@ -9,12 +9,13 @@ Every forward pass stores its activations for a backward pass that never comes. 
 insufficient GPU memory ends jobs: it makes 3.1% of the study's 706 issues in 400 jobs.
 
 When to ignore this rule
-Evaluation differentiates on purpose: adversarial examples, input gradients, meta-learning.
+Evaluation differentiates on purpose: adversarial examples, input gradients, meta-learning. Where ``torch.no_grad()`` is
+commented out nothing is reported.
 
 Fix safety
 Safe where no caller propagates gradients through what the function returns: ``@torch.no_grad()`` on the function
-changes no value. Unsafe where callers are unknown. Left alone where the model is explained by its gradients (class
-activation maps, attributions).
+changes no value. Unsafe where callers are unknown, or a model of the tree calls ``backward`` itself. Left alone where
+the model is explained by its gradients (class activation maps, attributions).
 
 References
 https://pytorch.org/docs/stable/notes/autograd.html#locally-disable-grad-doc
@@ -24,6 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpulint import regex
 from gpulint.documents.base import Document
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
@@ -31,6 +33,9 @@ from gpulint.impact import Cost
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 from gpulint.training.inference_loops import InferenceLoop, graphs_in_evaluation
+from gpulint.workspace.module_index import ModuleIndex
+
+_SWITCHED_OFF = regex.compile(r"\s*#\s*(with\s+)?@?torch\.(no_grad|inference_mode|set_grad_enabled)\(")
 
 
 def check(document: Document, project: Project) -> Iterator[Finding]:
@@ -38,6 +43,8 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
     if module is None:
         return
     for found in graphs_in_evaluation(project, module):
+        if _is_switched_off(module, found):
+            continue
         yield RULE.finding(
             document.path,
             module.syntax.span(found.forward) if found.loop is None else module.syntax.head(found.loop),
@@ -46,6 +53,13 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             payload=found,
             related=(Place(document.path, module.syntax.span(found.forward), "each call here keeps its activations"),),
         )
+
+
+def _is_switched_off(module: ModuleIndex, found: InferenceLoop) -> bool:
+    """Has somebody commented out what would disable gradients there?"""
+    region = found.loop or found.forward
+    first, last = region.lineno, region.end_lineno or region.lineno
+    return any(_SWITCHED_OFF.match(module.syntax.source.line(number)) for number in range(first - 1, last + 1))
 
 
 def _advice(found: InferenceLoop) -> str:
