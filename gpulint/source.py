@@ -42,6 +42,11 @@ class SourceText:
         return self.text.count("$")
 
     @cached_property
+    def width(self) -> int:
+        """Characters of the longest line."""
+        return max(map(len, self.text.splitlines()), default=0)
+
+    @cached_property
     def line_starts(self) -> list[int]:
         """Offset of the first character of every line."""
         starts, text, at = [0], self.text, 0

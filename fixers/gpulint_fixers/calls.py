@@ -59,7 +59,7 @@ def _gap(module: PythonModule, call: ast.Call, arguments: list[ast.expr | ast.ke
         return " "  # the line may belong to a magic, which ends with it
     line, _ = source.position(end)
     first, start = source.position(min(module.offsets(argument)[0] for argument in arguments))
-    width = max(_WIDTH, max(map(len, source.text.splitlines()), default=0))
+    width = max(_WIDTH, source.width)
     length = len(source.line(line).rstrip()) + 2 + more
     if length <= width or first != source.position(module.offsets(call)[0])[0] or source.text[end:].startswith("#"):
         return " "
