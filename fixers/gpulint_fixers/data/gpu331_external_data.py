@@ -9,8 +9,10 @@ from gpulint.launch.job_index import JobIndex
 from gpulint.libraries.downloads import HUB
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.project import Project
+from gpulint.query import query
 from gpulint.rule import Kind
-from gpulint.transfers.downloads import Downloads
+from gpulint.source import Span
+from gpulint.transfers.downloads import Download, Downloads
 from gpulint.workspace.module_index import ModuleIndex
 from gpulint_fixers.stages.prefetch import Prefetch, line, of_module
 from gpulint_fixers.stages.split import split, split_for
@@ -27,9 +29,7 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     module = project.module(document) if document is not None and document.kind is Kind.PYTHON else None
     if module is None:
         return Declined("only downloads of scripts and programs are moved so far")
-    item = next(
-        (one for one in project.fact(Downloads).in_module(module) if module.syntax.span(one.node) == finding.span), None
-    )
+    item = _by_span(project, module).get(finding.span)
     if item is None or line(project, module, item) is None:
         named = item is not None and HUB in item.origin
         return Declined(
@@ -38,6 +38,15 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
             else "where the program looks for the file could not be determined"
         )
     return _before(project, module)
+
+
+@query
+def _by_span(project: Project, module: ModuleIndex) -> dict[Span, Download]:
+    """The downloads of a module by their places; of several at one place the first."""
+    found: dict[Span, Download] = {}
+    for item in project.fact(Downloads).in_module(module):
+        found.setdefault(module.syntax.span(item.node), item)
+    return found
 
 
 def _before(project: Project, module: ModuleIndex) -> Fix | Declined:

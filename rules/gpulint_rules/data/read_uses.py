@@ -7,7 +7,7 @@ import re
 from typing import Literal
 
 from gpulint import regex
-from gpulint.documents.python import walk
+from gpulint.query import query
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, last_name
 
 Use = Literal["decides", "sizes", "computes", "kept"]
@@ -34,10 +34,21 @@ def use_of_read(module: ModuleIndex, node: ast.expr) -> Use:
     scope = next((up for up in module.syntax.ancestors(node) if isinstance(up, FUNCTIONS)), module.syntax.tree)
     uses = [
         _use(module, part)
-        for part in walk(scope)
-        if isinstance(part, ast.Name) and part.id in names and isinstance(part.ctx, ast.Load)
+        for name in names
+        for part in _loads(module).get(name, ())
+        if scope is module.syntax.tree or scope in module.syntax.ancestors(part)
     ]
     return next((use for use in ("decides", "sizes") if use in uses), "kept")
+
+
+@query
+def _loads(module: ModuleIndex) -> dict[str, list[ast.Name]]:
+    """Where each name is read."""
+    found: dict[str, list[ast.Name]] = {}
+    for part in module.syntax.nodes:
+        if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load):
+            found.setdefault(part.id, []).append(part)
+    return found
 
 
 def _is_copied(node: ast.expr) -> bool:
