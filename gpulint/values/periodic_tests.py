@@ -12,9 +12,10 @@ from gpulint.query import query
 from gpulint.semantic.argument_binding import argument_of
 from gpulint.semantic.path_conditions import conditions
 from gpulint.semantic.points_to import Resolver
+from gpulint.semantic.reaching_definitions import reaching
 from gpulint.values.constants import Constants, ConstantSet
 from gpulint.values.counter_names import counts_steps_of_epoch
-from gpulint.workspace.module_index import FUNCTIONS, BindingKind, ModuleIndex, last_name, source_text
+from gpulint.workspace.module_index import FUNCTIONS, BindingKind, FunctionNode, ModuleIndex, last_name, source_text
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -58,6 +59,9 @@ def is_periodic(project: Project, module: ModuleIndex, test: ast.expr, holds: bo
         elif isinstance(part, ast.Name) and (named := _named_test(module, part)) is not None:
             if is_periodic(project, module, named, holds):
                 return True
+        elif isinstance(part, ast.Name) and (passed := _passed_tests(project, module, part)):
+            if holds and all(is_periodic(project, where, one, holds) for where, one in passed):
+                return True
         elif isinstance(part, ast.Name) and holds and _FLAG.search(part.id):
             if _is_set_seldom(project, module, part):
                 return True
@@ -93,6 +97,9 @@ def interval(project: Project, module: ModuleIndex, test: ast.expr, holds: bool)
             return min(known) if len(known) == len(found) else None
         case ast.Name() if (named := _named_test(module, test)) is not None:
             return interval(project, module, named, holds)
+        case ast.Name() if passed := _passed_tests(project, module, test):
+            each = [interval(project, where, one, holds) for where, one in passed]
+            return min(one for one in each if one is not None) if None not in each else None
         case ast.Compare(left=rest, ops=[ast.Eq() | ast.NotEq() as operator]):
             holds = holds is isinstance(operator, ast.Eq)
         case _:
@@ -198,6 +205,39 @@ def _named_test(module: ModuleIndex, name: ast.Name) -> ast.expr | None:
     bindings = module.scope(name).lookup(name.id)
     value = bindings[0].value if len(bindings) == 1 else None
     return value if isinstance(value, ast.Compare | ast.BoolOp | ast.UnaryOp) else None
+
+
+def _passed_tests(project: Project, module: ModuleIndex, name: ast.Name) -> list[tuple[ModuleIndex, ast.expr]]:
+    """The comparisons that callers pass for a switch which is off by default (``log=step % 25 == 0``); [] if one passes
+    something else."""
+    bindings = module.scope(name).lookup(name.id)
+    if len(bindings) != 1 or bindings[0].kind is not BindingKind.PARAMETER:
+        return []
+    function = bindings[0].scope.node
+    if not isinstance(function, FUNCTIONS) or not _is_off_by_default(function, name.id):
+        return []
+    found: list[tuple[ModuleIndex, ast.expr]] = []
+    for site in project.fact(Resolver).first_sites(module, function):
+        given = argument_of(function, site.node, name.id) if isinstance(site.node, ast.Call) else None
+        if given is None or (isinstance(given, ast.Constant) and not given.value):
+            continue
+        bound = site.module.scope(given).lookup(given.id) if isinstance(given, ast.Name) else ()
+        tests = [binding.value for binding in reaching(site.module, bound, given)] if bound else [given]
+        if not all(isinstance(test, ast.Compare | ast.BoolOp | ast.UnaryOp) for test in tests):
+            return []
+        found += [(site.module, test) for test in tests if test is not None]
+    return found
+
+
+def _is_off_by_default(function: FunctionNode, name: str) -> bool:
+    """Return whether a parameter is ``False`` or ``None`` by default."""
+    spec = function.args
+    positional = [*spec.posonlyargs, *spec.args]
+    pairs = [
+        *zip(positional[len(positional) - len(spec.defaults) :], spec.defaults, strict=True),
+        *zip(spec.kwonlyargs, spec.kw_defaults, strict=True),
+    ]
+    return any(one.arg == name and isinstance(value, ast.Constant) and not value.value for one, value in pairs)
 
 
 def is_counter(node: ast.expr) -> bool:
