@@ -60,7 +60,7 @@ def _draws(project: Project, module: ModuleIndex, function: FunctionNode) -> boo
 
 
 def _up_to(module: ModuleIndex, node: ast.AST, function: FunctionNode) -> Iterator[ast.AST]:
-    """What stands around a node in its function."""
+    """Yield what stands around a node in its function."""
     return takewhile(lambda up: up is not function, module.syntax.ancestors(node))
 
 
