@@ -38,6 +38,7 @@ _CACHES = frozenset({"HF_HOME", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "TRANSF
 _PACKAGE_CACHES = frozenset({"PIP_CACHE_DIR", "UV_CACHE_DIR", "CONDA_PKGS_DIRS"})
 _LOCAL_PACKAGES = regex.compile(r"--no-index\b|--cache-dir[= ]|--offline\b")
 """Options of installers that read packages from a folder."""
+_POD = regex.compile(r"^kind:[ \t]*[\"']?Pod\b", re.MULTILINE)
 _CLUSTERS = frozenset({"skypilot", "ray"})
 """Systems whose set-up section prepares machines that several jobs then use."""
 _RANK = regex.compile(r"rank|localid|procid|\$\?", re.IGNORECASE)
@@ -137,9 +138,10 @@ def _shows_one(job: Job) -> bool:
 
 
 def has_one_gpu_for_a_person(subject: Subject) -> bool:
-    """Return whether a session holds one GPU, as who develops needs. That nothing computes at all is another matter."""
+    """Return whether a session or a pod of its own holds one GPU, as who develops needs. That nothing computes in a job
+    is another matter."""
     return (
-        subject.finding.severity < Severity.ERROR
+        (subject.finding.severity < Severity.ERROR or subject.mentions(_POD))
         and bool(subject.jobs)
         and all(gpus_of(job) == 1 for job in subject.jobs)
     )

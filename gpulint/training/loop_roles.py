@@ -158,9 +158,12 @@ class LoopRoles:
         """Roles of the loops that a call to ``function`` runs; OTHER stands for a bare training step."""
         if function.name in _FORWARD and not self._speaks_of_training(module):
             return frozenset()
-        found = {self.role(module, loop) for loop in self.inner_loops(module, function)} - {Role.OTHER, Role.EVAL}
+        inner = self.inner_loops(module, function)
+        found = {self.role(module, loop) for loop in inner} - {Role.OTHER, Role.EVAL}
         if self._steps(module, function):
-            found.add(Role.OTHER)
+            # A helper that draws a whole loader and then steps fits something of its own.
+            draws = any(isinstance(loop, ast.For) and self.over_loader(module, loop) for loop in inner)
+            found.add(Role.EPOCH if draws else Role.OTHER)
         for call in self.calls_in(module, function):
             for helper in self._helpers(module, call):
                 if isinstance(helper.node, FUNCTIONS):

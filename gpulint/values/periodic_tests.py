@@ -83,22 +83,25 @@ def is_periodic(project: Project, module: ModuleIndex, test: ast.expr, holds: bo
 
 
 @query
-def interval(project: Project, module: ModuleIndex, test: ast.expr, holds: bool) -> tuple[int, str] | None:
+def interval(
+    project: Project, module: ModuleIndex, test: ast.expr, holds: bool, sure: bool = False
+) -> tuple[int, str] | None:
     """(500, "step") for ``step % 500 == 0``, where every known value of the number is at least that, those of smoke
-    tests aside; None if the test also holds (or fails) at other times."""
+    tests aside; None if the test also holds (or fails) at other times. ``sure`` leaves out numbers of which only some
+    values are known."""
     match test:
         case ast.UnaryOp(op=ast.Not(), operand=inner):
-            return interval(project, module, inner, not holds)
+            return interval(project, module, inner, not holds, sure)
         case ast.BoolOp(op=operator, values=parts):
-            found = [interval(project, module, part, holds) for part in parts]
+            found = [interval(project, module, part, holds, sure) for part in parts]
             known = [one for one in found if one is not None]
             if isinstance(operator, ast.And) is holds:
                 return max(known, default=None)
             return min(known) if len(known) == len(found) else None
         case ast.Name() if (named := _named_test(module, test)) is not None:
-            return interval(project, module, named, holds)
+            return interval(project, module, named, holds, sure)
         case ast.Name() if passed := _passed_tests(project, module, test):
-            each = [interval(project, where, one, holds) for where, one in passed]
+            each = [interval(project, where, one, holds, sure) for where, one in passed]
             return min(one for one in each if one is not None) if None not in each else None
         case ast.Compare(left=rest, ops=[ast.Eq() | ast.NotEq() as operator]):
             holds = holds is isinstance(operator, ast.Eq)
@@ -106,7 +109,10 @@ def interval(project: Project, module: ModuleIndex, test: ast.expr, holds: bool)
             rest, holds = test, not holds
     if not holds or not _is_rest(rest):
         return None
-    values = project.fact(Constants).of(module, rest.right).values
+    period = project.fact(Constants).of(module, rest.right)
+    if sure and not period.complete:
+        return None
+    values = period.values
     whole = [(one.value, one.place.path) for one in values if isinstance(one.value, int) and one.value > 0]
     real = [number for number, path in whole if not _STAND_IN.search(path.stem)] or [number for number, _ in whole]
     return (min(real), ast.unparse(rest.left)) if real else None
@@ -174,8 +180,9 @@ def _is_set_seldom(project: Project, module: ModuleIndex, flag: ast.Name, passed
 def _is_among_first(module: ModuleIndex, test: ast.Compare) -> bool:
     """``step < 3``, or of a number that is made of the loop's counter (``seen = i + batches * epoch``)."""
     match test:
-        case ast.Compare(
-            left=ast.Name() as name, ops=[ast.Lt() | ast.LtE()], comparators=[ast.Constant(value=int(few))]
+        case (
+            ast.Compare(left=ast.Name() as name, ops=[ast.Lt() | ast.LtE()], comparators=[ast.Constant(value=int(few))])
+            | ast.Compare(ops=[_, ast.Lt() | ast.LtE()], comparators=[ast.Name() as name, ast.Constant(value=int(few))])
         ):
             if "epoch" in name.id or not 0 < few <= FEW:
                 return False
