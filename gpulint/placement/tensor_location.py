@@ -53,6 +53,8 @@ _CREATORS = frozenset(
 )
 _PAIRS = frozenset({"max", "min", "topk", "sort", "median", "mode", "kthvalue", "cummax", "cummin"})
 """What returns values and their places, two tensors."""
+_OF_ITEMS = frozenset({"max", "min", "sum", "abs", "sorted"})
+"""Builtins that compute on what they are given, where it lies."""
 _NO_VALUES = (ast.Is, ast.IsNot, ast.In, ast.NotIn)
 _SETTING = regex.compile(r"scale|weight|fn|func|coef|type|name|lambda|alpha|interval", re.IGNORECASE)
 _FACTOR = regex.compile(r"(scale|scaler|weight|weights|coef|coeff|factor|schedule)$", re.IGNORECASE)
@@ -92,7 +94,10 @@ class TensorLocations:
                     return self.is_host(module, func.value) or draws_on_host(
                         self._project, module, func, self.is_tensor
                     )
-                return last_name(func) in ("float", "int", "len", "sum_of", "range") or self._gets_host(module, node)
+                name = last_name(func)
+                if name in _OF_ITEMS and node.args and not self._project.fact(Resolver).callees(module, node):
+                    return all(self.is_host(module, argument) for argument in node.args)
+                return name in ("float", "int", "len", "sum_of", "range") or self._gets_host(module, node)
             case ast.Attribute(value=base) | ast.Subscript(value=base):
                 return self.is_host(module, base) or is_kept_on_host(self._project, module, node, self.is_host)
             case ast.Constant():

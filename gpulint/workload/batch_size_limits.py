@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from gpulint import regex
+from gpulint.finding import Place
 from gpulint.launch.job_index import JobIndex
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.query import query, stored
@@ -108,6 +109,20 @@ class BatchSizeLimits:
             programs.words.names_device(module.syntax.source.text.encode("utf-8", "replace"))
             or any(_names_device(self._project, path) for path in self._project.imported(module.path))
             or programs.runs_on_gpu(module)
+        )
+
+    def is_tried_out(self, module: ModuleIndex, place: Place) -> bool:
+        """Return whether a size is written where a module that others import tries itself (``if __name__ == ...``)."""
+        span = place.span
+        return (
+            span.cell is None
+            and not self._project.fact(LoopContexts).has_training_step(module)
+            and any(
+                isinstance(block, ast.If)
+                and block.lineno <= span.line <= (block.end_lineno or block.lineno)
+                and self._project.fact(GpuPrograms).tries_itself(module, block.body[0])
+                for block in module.syntax.tree.body
+            )
         )
 
     def only_looked_at(self, module: ModuleIndex, call: ast.Call) -> bool:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from gpulint import reasons, regex
@@ -78,6 +79,15 @@ _NO_TRAINING = regex.compile(
 """Programs that make data or evaluate: their batches are no training's."""
 
 
+_EVALUATES = regex.compile(
+    r"eval(uate|uation)?|test(ing)?|val(id|idate|idation)?|infer(ence)?|predict(ion)?", re.IGNORECASE
+)
+"""What programs call the mode in which they train nothing."""
+_MODE = regex.compile(r"(--?)?(run[-_]?)?(mode|phase|stage|job|task|action)", re.IGNORECASE)
+_EVALUATES_ONLY = regex.compile(
+    r"--?((eval|evaluate|test|infer|inference|predict)[-_]only|only[-_](eval|evaluate|test|infer|inference|predict))(=[Tt]rue)?",
+    re.IGNORECASE,
+)
 _INFERS = regex.compile(r"(^|_)(infer|inference)(_|$)", re.IGNORECASE)
 """Scripts that apply a model, often one sample at a time to tell how long that takes."""
 _SAYS_TRAINING = regex.compile(
@@ -194,6 +204,16 @@ def is_explained(document: Document, number: Span) -> bool:
 def names_no_training(name: str, inference: bool = False) -> bool:
     """Return whether a program's name says that it makes data or evaluates, or (``inference``) applies a model."""
     return bool(_NO_TRAINING.search(name) or (inference and _INFERS.search(name)))
+
+
+def says_no_training(words: Sequence[str]) -> bool:
+    """Return whether a command's arguments say that the program only evaluates: ``main.py test``, ``--phase test``,
+    ``--eval_only``."""
+    first = words[0] if words else ""
+    if _EVALUATES.fullmatch(first) or any(map(_EVALUATES_ONLY.fullmatch, words)):
+        return True
+    pairs = [*pairwise(words), *(tuple(word.split("=", 1)) for word in words if "=" in word)]
+    return any(_MODE.fullmatch(name) and _EVALUATES.fullmatch(value) for name, value in pairs)
 
 
 def names_reinforcement(name: str) -> bool:

@@ -69,6 +69,7 @@ from gpulint.workload.small_batches import (
     names_no_training,
     names_reinforcement,
     names_training,
+    says_no_training,
     training_sizes,
     written_lengths,
 )
@@ -218,7 +219,9 @@ def _made(
             chosen = value.source == "environment" or (
                 value.value != 1 and (value.source == "literal" or (value.source == "default" and not declared))
             )
-            if value.place.path == document.path and chosen and not is_overridden(project, module, value.place):
+            if value.place.path != document.path or project.fact(BatchSizeLimits).is_tried_out(module, value.place):
+                continue
+            if chosen and not is_overridden(project, module, value.place):
                 span = (
                     value.place.span
                     if source.keyword or value.source == "default"
@@ -262,7 +265,7 @@ def _launch(document: Document, project: Project, launch: Launch) -> Iterator[Fi
     if launch.program is None and launch.module is None:
         return
     program = PurePath(launch.program or "")
-    if names_no_training(program.stem) or names_reinforcement(program.stem):
+    if names_no_training(program.stem) or names_reinforcement(program.stem) or says_no_training(words):
         return
     infers = document.kind is Kind.SHELL and names_no_training(document.path.stem, inference=True)
     if infers or is_benchmark(program) or is_benchmark(document.path):
