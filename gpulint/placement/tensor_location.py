@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from gpulint import regex
 from gpulint.placement.batch_flow import BatchFlow
 from gpulint.placement.device_transfers import DeviceTransfers
-from gpulint.placement.host_results import draws_on_host, framework_steps, gets_host, is_kept_on_host
+from gpulint.placement.host_results import copies_to_host, draws_on_host, framework_steps, gets_host, is_kept_on_host
 from gpulint.query import cyclic
 from gpulint.semantic.argument_binding import argument_of
 from gpulint.semantic.points_to import Resolver
@@ -82,7 +82,7 @@ class TensorLocations:
         match node:
             case ast.Call(func=func):
                 if isinstance(func, ast.Attribute):
-                    if func.attr in ("cpu", "numpy", "item", "tolist"):
+                    if func.attr in ("cpu", "numpy", "item", "tolist") or copies_to_host(node):
                         return True
                     roots = {name.split(".", 1)[0] for name in self._project.fact(Resolver).names(module, func)}
                     if roots & _HOST_ROOTS or self._is_made_on_host(module, node):
@@ -176,6 +176,7 @@ class TensorLocations:
                 name = last_name(func) if isinstance(func, ast.Name | ast.Attribute) else ""
                 if (
                     name in _ENDS
+                    or copies_to_host(node)
                     or _TELLS.match(name)
                     or (isinstance(func, ast.Name) and name in ("float", "int", "str", "len"))
                 ):

@@ -15,6 +15,7 @@ from gpulint.query import query, stored
 from gpulint.semantic.path_conditions import conditions
 from gpulint.semantic.points_to import Resolver
 from gpulint.source import Span
+from gpulint.training.loader_flow import LoaderFlow
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_iterables import unwrap_iterable
 from gpulint.training.loop_roles import Role
@@ -68,6 +69,21 @@ class BatchSizeLimits:
         if _PROFILES.search(module.path.stem):
             return "a few steps to profile"
         return "accumulation" if self._accumulates(module, names) else ""
+
+    def computes(self, module: ModuleIndex) -> bool:
+        """Return whether a module trains or evaluates, as opposed to exporting or converting a model."""
+        return bool(
+            self._project.fact(LoopContexts).has_training_step(module)
+            or self._project.fact(BatchSources).in_module(module)
+            or self._project.fact(LoaderFlow).in_module(module)
+            or module.calls_by_name.keys() & {"fit", "fit_generator", "train", "Trainer"}
+            or self._project.fact(LoopContexts).has_passes(module)
+        )
+
+    def accumulates(self, program: str) -> bool:
+        """Return whether all programs of the tree with a file name accumulate gradients."""
+        modules = [self._project.module_at(path) for path in self._project.files if path.name == program]
+        return any(modules) and all(module is None or self.reason(module) == "accumulation" for module in modules)
 
     def trained_with(self, option: NodeRef) -> bool:
         """Return whether a module that imports the option's, or that its module imports, trains with batches of its

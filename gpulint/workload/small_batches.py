@@ -38,6 +38,7 @@ _NAME = regex.compile(
     r"(batch[-_]?size|bsz|minibatch[-_]?size)([-_]?(per[-_]\w+|train(ing)?))?$",
     re.IGNORECASE,
 )
+_MICRO = regex.compile(r"micro[-_]?batch([-_]?size)?$", re.IGNORECASE)
 _ACCUMULATES = regex.compile(r"accum|^\W*ga[-_]?steps?$", re.IGNORECASE)
 _UPDATES = regex.compile(r"(^--|\.)update[-_]freq(\.0)?$")
 """What fairseq calls accumulation; elsewhere the name says how often logs or target networks are renewed."""
@@ -144,8 +145,9 @@ def accumulated_elsewhere(options: Mapping[str, str | None], size: int) -> bool:
     """Return whether a command's options (or a file's keys) make up for a small batch: by accumulating gradients, or by
     samples of several texts each.
 
-    A global batch counts when it is more than eight devices can hold at once.
+    A global batch counts when it is more than eight devices can hold at once, and a batch made of micro-batches.
     """
+    parts = any(map(_MICRO.search, options))
     for name, text in options.items():
         number = whole(text)
         if (is_accumulation(name) or _UPDATES.search(name)) and (number is None or (number > 1 and number * size > 4)):
@@ -153,6 +155,10 @@ def accumulated_elsewhere(options: Mapping[str, str | None], size: int) -> bool:
         if _PER_SAMPLE.search(name) and (number is None or number * size > SMALL):
             return True
         if re.search(r"global[-_]batch", name) and (number is None or number > 8 * size):
+            return True
+        if _MICRO.search(name) and (number is None or number < size):
+            return True
+        if parts and is_batch_size(name) and (number or 0) > size:
             return True
     return False
 
