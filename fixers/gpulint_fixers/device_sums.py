@@ -15,6 +15,7 @@ from gpulint.workspace.module_index import LoopNode, ModuleIndex
 from gpulint_fixers.deferred_reads import Variable, additions, defer, loops_around
 from gpulint_fixers.device_reads import (
     DeviceRead,
+    device_read,
     has_doubles,
     is_about_loss,
     is_integer,
@@ -102,9 +103,11 @@ def _is_number(value: ast.expr) -> bool:
 
 
 def _is_own(value: ast.expr, name: str) -> bool:
-    """``total = total / 100``: the variable itself, read and divided."""
+    """``total = total / count``: the variable itself, read and divided."""
     match value:
-        case ast.BinOp(left=ast.Name(id=own), right=ast.Constant(value=int() | float())):
+        case ast.BinOp(left=ast.Name(id=own), op=ast.Div() | ast.Mult(), right=right):
+            return own == name and isinstance(right, ast.Constant | ast.Name | ast.Attribute)
+        case ast.Call(func=ast.Name(id="float"), args=[ast.Name(id=own)]):
             return own == name
     return False
 
@@ -173,30 +176,30 @@ def listed(
     reads = reads_of(found)
     if isinstance(reads, Declined):
         return reads
-    if len(reads) != 1 or value is not reads[0].whole:
+    exactness = _exactness(project, module, value, reads)
+    if len(reads) != 1 or isinstance(exactness, Declined):
         return Declined("more is done with the number than listing it")
     if is_integer(module, reads[0].tensor):
         return Declined("the list holds integers")
     nodes = variable.occurrences() or []
-    others = {
-        up
-        for node in nodes
-        if (up := variable.statement(node)) is not statement
-        and variable.is_inside(node)
-        and _appends(up, variable.name)
+    changes = {
+        up for node in nodes if variable.is_inside(node) and _changes(up := variable.statement(node), variable.name)
     }
-    if others:
-        return Declined("other statements append to the list as well")
+    if not all(_appends_number(module, one) for one in changes - {statement}):
+        return Declined("other statements change the list as well")
     each = "[float(value) for value in {}]"
-    made = defer(project, variable, each, own={statement})
+    made = defer(project, variable, each, own={statement, *changes})
     if isinstance(made, Declined) or made.logs is not None:
         return made if isinstance(made, Declined) else Declined("the list is read in every step")
     if not any(isinstance(node.ctx, ast.Load) and not variable.is_inside(node) for node in nodes):
         return Declined(f"`{variable.name}` is never read in this function")
-    edits: tuple[Edit, ...] = (reads[0].replaced(module, _kept_value(reads[0].tensor)), *made.edits)
-    description = "keep the values on the GPU and read them when they are used"
+    plain = value is reads[0].whole
+    kept = _kept_value(reads[0].tensor) if plain else ".detach()"
+    edits: tuple[Edit, ...] = (reads[0].replaced(module, kept), *made.edits)
+    reasons = [] if plain else ["they are computed in the precision of the GPU", *exactness.reasons]
+    description = "; ".join(["keep the values on the GPU and read them when they are used", *reasons])
     certain = is_torch_tensor(project, module, reads[0].tensor) and is_about_loss(module.syntax.text(reads[0].tensor))
-    return Fix(description, Safety.SAFE if certain else Safety.UNSAFE, edits)
+    return Fix(description, Safety.SAFE if certain and plain else Safety.UNSAFE, edits)
 
 
 def _kept_value(tensor: ast.expr) -> str:
@@ -207,10 +210,29 @@ def _kept_value(tensor: ast.expr) -> str:
     return ".detach().clone()"
 
 
-def _appends(statement: ast.stmt, name: str) -> bool:
+def _changes(statement: ast.stmt, name: str) -> bool:
     match statement:
         case ast.Expr(value=ast.Call(func=ast.Attribute(attr=attr, value=ast.Name(id=own)))):
             return own == name and attr in ("append", "extend", "insert")
+    return False
+
+
+def _appends_number(module: ModuleIndex, statement: ast.stmt) -> bool:
+    """``losses.append(loss.item())``, perhaps in another branch."""
+    match statement:
+        case ast.Expr(value=ast.Call(func=ast.Attribute(attr="append"), args=[value])):
+            return _holds_number(module, value)
+    return False
+
+
+def _holds_number(module: ModuleIndex, value: ast.expr) -> bool:
+    """``loss.item()``, or one that is scaled."""
+    match value:
+        case ast.BinOp(left=left, right=right):
+            return _holds_number(module, left) or _holds_number(module, right)
+        case ast.Call():
+            read = device_read(module, value)
+            return read is not None and read.whole is value
     return False
 
 
