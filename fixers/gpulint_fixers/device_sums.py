@@ -1,4 +1,4 @@
-"""Sums and lists of what a training step computes, kept on the GPU until they are read."""
+"""Sums of what a training step computes, kept on the GPU until they are read."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ from typing import TypeGuard
 from gpulint_rules.data.gpu305_host_sync_in_loop import HostWait
 
 from gpulint.documents.python import walk
-from gpulint.fix import Declined, Edit, Fix, Safety
+from gpulint.fix import Declined, Fix, Safety
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.workspace.module_index import LoopNode, ModuleIndex
 from gpulint_fixers.deferred_reads import Variable, additions, defer, loops_around
 from gpulint_fixers.device_reads import (
     DeviceRead,
-    device_read,
     has_doubles,
     is_about_loss,
     is_integer,
@@ -26,7 +25,7 @@ from gpulint_fixers.device_reads import (
 
 
 @dataclass(frozen=True, slots=True)
-class _Exactness:
+class Exactness:
     """Why a sum on the GPU may differ from that of Python's numbers; empty if it cannot."""
 
     reasons: tuple[str, ...]
@@ -64,21 +63,29 @@ def summed(project: Project, found: HostWait, statement: ast.Assign, loop: LoopN
 
 
 def _deferred(project: Project, found: HostWait, variable: Variable, value: ast.expr) -> Fix | Declined:
-    """Let ``variable``, to which ``value`` is added, be a tensor inside of the loop."""
-    module = found.module
-    initial = variable.initial()
-    if not initial or not all(_is_number(value) or _is_own(value, variable.name) for value in initial):
-        return Declined(f"`{variable.name}` does not start as a number in this function")
     reads = reads_of(found)
     if isinstance(reads, Declined):
         return reads
-    exactness = _exactness(project, module, value, reads)
-    if isinstance(exactness, Declined):
-        return exactness
-    whole = all(is_integer(module, read.tensor) for read in reads) and _is_sum(value, reads)
+    integers = all(is_integer(found.module, read.tensor) for read in reads)
+    return added_up(project, variable, value, reads, integers=integers)
+
+
+def added_up(
+    project: Project, variable: Variable, value: ast.expr, reads: list[DeviceRead], *, integers: bool
+) -> Fix | Declined:
+    """Let ``variable``, to which ``value`` is added, be a tensor inside of the loop. ``integers`` says that the reads
+    give some."""
+    module = variable.module
+    initial = variable.initial()
+    if not initial or not all(_is_number(value) or _is_own(value, variable.name) for value in initial):
+        return Declined(f"`{variable.name}` does not start as a number in this function")
+    exact = exactness(project, module, value, reads)
+    if isinstance(exact, Declined):
+        return exact
+    whole = integers and _is_sum(value, reads)
     counts = whole and all(isinstance(value, ast.Constant) and isinstance(value.value, int) for value in initial)
     doubles = has_doubles(project)
-    reasons = [*exactness.reasons]
+    reasons = [*exact.reasons]
     if not counts and not doubles:
         reasons.append("the sum is in single precision, as a device named in the tree has no other")
     known = counts or any(isinstance(value.value, float) for value in initial if isinstance(value, ast.Constant))
@@ -91,7 +98,7 @@ def _deferred(project: Project, found: HostWait, variable: Variable, value: ast.
     if made.logs is not None:
         reasons.append(f"it is logged every {made.logs.every} steps")
     edits = (*(read.replaced(module, suffix) for read in reads), *made.edits)
-    certain = exactness.is_certain or counts
+    certain = exact.is_certain or counts
     description = "add up on the GPU and read the sum when it is used"
     if reasons or not certain:
         return Fix("; ".join([description, *reasons]), Safety.UNSAFE, edits)
@@ -117,9 +124,7 @@ def _is_sum(value: ast.expr, reads: list[DeviceRead]) -> bool:
     return any(value is read.whole for read in reads)
 
 
-def _exactness(
-    project: Project, module: ModuleIndex, value: ast.expr, reads: list[DeviceRead]
-) -> _Exactness | Declined:
+def exactness(project: Project, module: ModuleIndex, value: ast.expr, reads: list[DeviceRead]) -> Exactness | Declined:
     """Return what an expression does with the numbers that it reads."""
     wholes = {read.whole for read in reads}
     reasons: list[str] = []
@@ -151,7 +156,7 @@ def _exactness(
     if not visit(value):
         return Declined("more is done with the number than adding it up")
     certain = all(is_torch_tensor(project, module, read.tensor) for read in reads)
-    return _Exactness(tuple(dict.fromkeys(reasons)), certain)
+    return Exactness(tuple(dict.fromkeys(reasons)), certain)
 
 
 def _has(node: ast.expr, wholes: set[ast.expr]) -> bool:
@@ -162,78 +167,6 @@ def _is_power_of_two(node: ast.expr) -> bool:
     if not isinstance(node, ast.Constant) or type(node.value) is not int or node.value < 1:
         return False
     return node.value & (node.value - 1) == 0
-
-
-def listed(
-    project: Project, found: HostWait, statement: ast.stmt, loop: LoopNode, name: str, value: ast.expr
-) -> Fix | Declined:
-    """``losses.append(loss.item())``: keep tensors, and make numbers of them after the loop."""
-    module = found.module
-    variable = _variable(project, found, loop, name)
-    initial = variable.initial()
-    if not initial or not all(isinstance(value, ast.List) for value in initial):
-        return Declined(f"`{variable.name}` does not start as a list in this function")
-    reads = reads_of(found)
-    if isinstance(reads, Declined):
-        return reads
-    exactness = _exactness(project, module, value, reads)
-    if len(reads) != 1 or isinstance(exactness, Declined):
-        return Declined("more is done with the number than listing it")
-    if is_integer(module, reads[0].tensor):
-        return Declined("the list holds integers")
-    nodes = variable.occurrences() or []
-    changes = {
-        up for node in nodes if variable.is_inside(node) and _changes(up := variable.statement(node), variable.name)
-    }
-    if not all(_appends_number(module, one) for one in changes - {statement}):
-        return Declined("other statements change the list as well")
-    each = "[float(value) for value in {}]"
-    made = defer(project, variable, each, own={statement, *changes})
-    if isinstance(made, Declined) or made.logs is not None:
-        return made if isinstance(made, Declined) else Declined("the list is read in every step")
-    if not any(isinstance(node.ctx, ast.Load) and not variable.is_inside(node) for node in nodes):
-        return Declined(f"`{variable.name}` is never read in this function")
-    plain = value is reads[0].whole
-    kept = _kept_value(reads[0].tensor) if plain else ".detach()"
-    edits: tuple[Edit, ...] = (reads[0].replaced(module, kept), *made.edits)
-    reasons = [] if plain else ["they are computed in the precision of the GPU", *exactness.reasons]
-    description = "; ".join(["keep the values on the GPU and read them when they are used", *reasons])
-    certain = is_torch_tensor(project, module, reads[0].tensor) and is_about_loss(module.syntax.text(reads[0].tensor))
-    return Fix(description, Safety.SAFE if certain and plain else Safety.UNSAFE, edits)
-
-
-def _kept_value(tensor: ast.expr) -> str:
-    """Return what keeps the value of a tensor: a copy, unless it was made just now and nothing else can change it."""
-    match tensor:
-        case ast.Call(func=ast.Attribute(attr="mean" | "sum" | "norm")):
-            return ".detach()"
-    return ".detach().clone()"
-
-
-def _changes(statement: ast.stmt, name: str) -> bool:
-    match statement:
-        case ast.Expr(value=ast.Call(func=ast.Attribute(attr=attr, value=ast.Name(id=own)))):
-            return own == name and attr in ("append", "extend", "insert")
-    return False
-
-
-def _appends_number(module: ModuleIndex, statement: ast.stmt) -> bool:
-    """``losses.append(loss.item())``, perhaps in another branch."""
-    match statement:
-        case ast.Expr(value=ast.Call(func=ast.Attribute(attr="append"), args=[value])):
-            return _holds_number(module, value)
-    return False
-
-
-def _holds_number(module: ModuleIndex, value: ast.expr) -> bool:
-    """``loss.item()``, or one that is scaled."""
-    match value:
-        case ast.BinOp(left=left, right=right):
-            return _holds_number(module, left) or _holds_number(module, right)
-        case ast.Call():
-            read = device_read(module, value)
-            return read is not None and read.whole is value
-    return False
 
 
 def keyed(project: Project, found: HostWait, statement: ast.AugAssign, loop: LoopNode) -> Fix | Declined:
@@ -252,9 +185,9 @@ def keyed(project: Project, found: HostWait, statement: ast.AugAssign, loop: Loo
     reads = reads_of(found)
     if isinstance(reads, Declined):
         return reads
-    exactness = _exactness(project, module, statement.value, reads)
-    if isinstance(exactness, Declined):
-        return exactness
+    exact = exactness(project, module, statement.value, reads)
+    if isinstance(exact, Declined):
+        return exact
     convert = "{{key: float(value) for key, value in {}.items()}}"
     made = defer(project, variable, convert, own=set[ast.stmt](own), in_place=False)
     if isinstance(made, Declined):
@@ -263,7 +196,7 @@ def keyed(project: Project, found: HostWait, statement: ast.AugAssign, loop: Loo
         return Declined(f"`{variable.name}` is read in the loop")
     suffix = ".detach().double()" if has_doubles(project) else ".detach()"
     edits = (*(read.replaced(module, suffix) for read in reads), *made.edits)
-    note = "; ".join(["", *exactness.reasons])
+    note = "; ".join(["", *exact.reasons])
     return Fix(f"add up on the GPU and read the sums after the loop, as floats{note}", Safety.UNSAFE, edits)
 
 

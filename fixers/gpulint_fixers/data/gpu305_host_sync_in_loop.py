@@ -12,11 +12,12 @@ from gpulint.placement.synchronization import SyncKind
 from gpulint.project import Project
 from gpulint.training.loop_roles import Role
 from gpulint.workspace.module_index import LOOPS, LoopNode
-from gpulint_fixers.device_lists import gathered, whole_read
+from gpulint_fixers.device_lists import gathered, listed, whole_read
 from gpulint_fixers.device_reads import uses_other_library
-from gpulint_fixers.device_sums import accumulated, keyed, listed, stored_in_tensor
+from gpulint_fixers.device_sums import accumulated, keyed, stored_in_tensor
 from gpulint_fixers.device_values import assigned, handed_over, logged, metered
 from gpulint_fixers.logging_runs import logs, outermost, run_of
+from gpulint_fixers.returned_reads import returned
 from gpulint_fixers.versions import predates_device_argument
 from gpulint_fixers.waits import remove_wait
 
@@ -39,7 +40,7 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         return handed_over(found)
     loop = found.context.loop.node
     if found.context.calls or not isinstance(loop, LOOPS) or loop not in found.module.syntax.ancestors(statement):
-        return Declined("the value is read in a function that the loop calls; return the tensor and read it less often")
+        return returned(project, found, statement)
     if len(loop.body) > _MOST:
         return Declined(f"the loop has more than {_MOST} statements")
     if any(sync.kind in (SyncKind.TEST, SyncKind.SELECT) for sync in found.syncs):
