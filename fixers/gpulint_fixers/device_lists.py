@@ -69,7 +69,7 @@ def kept(
     changes = {
         up for node in nodes if variable.is_inside(node) and _changes(up := variable.statement(node), variable.name)
     }
-    if not all(_appends_number(module, one) for one in changes - {statement}):
+    if not all(appends_number(module, one) for one in changes - {statement}):
         return Declined("other statements change the list as well")
     each = "[float(value) for value in {}]"
     made = defer(project, variable, each, own={statement, *changes})
@@ -78,7 +78,7 @@ def kept(
     if not any(isinstance(node.ctx, ast.Load) and not variable.is_inside(node) for node in nodes):
         return Declined(f"`{variable.name}` is never read in this function")
     plain = value is reads[0].whole
-    suffix = _kept_value(reads[0].tensor) if plain else ".detach()"
+    suffix = kept_value(reads[0].tensor) if plain else ".detach()"
     edits: tuple[Edit, ...] = (reads[0].replaced(module, suffix), *made.edits)
     reasons = [] if plain else ["they are computed in the precision of the GPU", *exact.reasons]
     description = "; ".join(["keep the values on the GPU and read them when they are used", *reasons])
@@ -86,7 +86,7 @@ def kept(
     return Fix(description, Safety.SAFE if certain and plain else Safety.UNSAFE, edits)
 
 
-def _kept_value(tensor: ast.expr) -> str:
+def kept_value(tensor: ast.expr) -> str:
     """Return what keeps the value of a tensor: a copy, unless it was made just now and nothing else can change it."""
     match tensor:
         case ast.Call(func=ast.Attribute(attr="mean" | "sum" | "norm")):
@@ -101,7 +101,7 @@ def _changes(statement: ast.stmt, name: str) -> bool:
     return False
 
 
-def _appends_number(module: ModuleIndex, statement: ast.stmt) -> bool:
+def appends_number(module: ModuleIndex, statement: ast.stmt) -> bool:
     """``losses.append(loss.item())``, perhaps in another branch."""
     match statement:
         case ast.Expr(value=ast.Call(func=ast.Attribute(attr="append"), args=[value])):

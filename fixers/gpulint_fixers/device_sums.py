@@ -105,6 +105,60 @@ def added_up(
     return Fix(f"{description}; the sum is the same", Safety.SAFE, edits)
 
 
+def averaged(project: Project, found: HostWait, statement: ast.Assign, loop: LoopNode) -> Fix | Declined | None:
+    """``average = 0.9 * average + 0.1 * loss.item()``: a moving average on the GPU; None for anything else."""
+    match statement.targets:
+        case [ast.Name(id=name)] if any(isinstance(p, ast.Name) and p.id == name for p in walk(statement.value)):
+            variable = _variable(project, found, loop, name)
+        case _:
+            return None
+    initial = variable.initial()
+    if not initial or not all(value is statement.value or _is_number(value) for value in initial):
+        return Declined(f"`{name}` does not start as a number in this function")
+    reads = reads_of(found)
+    if isinstance(reads, Declined):
+        return reads
+    if not _is_average(statement.value, name, {read.whole for read in reads}):
+        return Declined("more is done with the number than averaging it")
+    made = defer(project, variable, "float({})", own={statement})
+    if isinstance(made, Declined):
+        return made
+    doubles = has_doubles(project)
+    logs = "" if made.logs is None else f"; it is logged every {made.logs.every} steps"
+    edits = (*(read.replaced(found.module, ".detach().double()" if doubles else ".detach()") for read in reads),)
+    return Fix(
+        f"average on the GPU and read the average when it is used{'' if doubles else ', in single precision'}{logs}",
+        Safety.UNSAFE,
+        (*edits, *made.edits),
+    )
+
+
+def _is_average(value: ast.expr, name: str, wholes: set[ast.expr]) -> bool:
+    """Return whether an expression is a sum of multiples of a variable and of numbers that are read."""
+    if value in wholes:
+        return True
+    match value:
+        case ast.Name(id=own):
+            return own == name
+        case ast.BinOp(op=ast.Add() | ast.Sub(), left=left, right=right):
+            return _is_average(left, name, wholes) and _is_average(right, name, wholes)
+        case ast.BinOp(op=ast.Mult(), left=left, right=right):
+            return (_is_factor(left) and _is_average(right, name, wholes)) or (
+                _is_factor(right) and _is_average(left, name, wholes)
+            )
+    return False
+
+
+def _is_factor(value: ast.expr) -> bool:
+    """``0.9``, ``momentum``, ``(1 - momentum)``."""
+    match value:
+        case ast.Constant(value=int() | float()) | ast.Name() | ast.Attribute():
+            return True
+        case ast.BinOp(op=ast.Sub(), left=left, right=right):
+            return _is_factor(left) and _is_factor(right)
+    return False
+
+
 def _is_number(value: ast.expr) -> bool:
     return isinstance(value, ast.Constant) and type(value.value) in (int, float)
 
@@ -138,6 +192,9 @@ def exactness(project: Project, module: ModuleIndex, value: ast.expr, reads: lis
             case ast.BinOp(op=ast.Mult(), left=left, right=right):
                 sides = [side for side in (left, right) if _has(side, wholes)]
                 return len(sides) == 1 and visit(sides[0]) and _number(right if sides[0] is left else left)
+            case ast.BinOp(op=ast.Pow(), left=left, right=ast.Constant(value=2)):
+                reasons.append("squares may be rounded differently in the last digit")
+                return visit(left)
             case ast.BinOp(op=ast.Div(), left=left, right=right):
                 if not _is_power_of_two(right):
                     reasons.append(
@@ -170,17 +227,18 @@ def _is_power_of_two(node: ast.expr) -> bool:
 
 
 def keyed(project: Project, found: HostWait, statement: ast.AugAssign, loop: LoopNode) -> Fix | Declined:
-    """``sums["loss"] += loss.item()``: sums in a dictionary, which holds numbers again after the loop."""
+    """``sums["loss"] += loss.item()``: sums in a dictionary or list, which holds numbers again after the loop."""
     module, target = found.module, statement.target
     assert isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name)
     variable = _variable(project, found, loop, target.value.id)
     initial = variable.initial()
-    if not initial or not all(map(_is_table, initial)):
+    rows = bool(initial) and all(map(_is_row, initial or ()))
+    if not initial or not (rows or all(map(_is_table, initial))):
         return Declined(f"`{variable.name}` does not start as a table of numbers in this function")
     if not all(loops_around(module, value) == loops_around(module, loop) for value in initial):
         return Declined(f"`{variable.name}` is not set anew before the loop, which runs several times")
     own = {part for part in walk(loop) if _adds_to(part, variable.name)}
-    if not all(_is_constant(part.target) for part in own):
+    if not rows and not all(_is_constant(part.target) for part in own):
         return Declined(f"the keys of `{variable.name}` are worked out in the loop")
     reads = reads_of(found)
     if isinstance(reads, Declined):
@@ -188,7 +246,7 @@ def keyed(project: Project, found: HostWait, statement: ast.AugAssign, loop: Loo
     exact = exactness(project, module, statement.value, reads)
     if isinstance(exact, Declined):
         return exact
-    convert = "{{key: float(value) for key, value in {}.items()}}"
+    convert = "[float(value) for value in {}]" if rows else "{{key: float(value) for key, value in {}.items()}}"
     made = defer(project, variable, convert, own=set[ast.stmt](own), in_place=False)
     if isinstance(made, Declined):
         return made
@@ -203,6 +261,16 @@ def keyed(project: Project, found: HostWait, statement: ast.AugAssign, loop: Loo
 def _is_table(value: ast.expr) -> bool:
     """``{"loss": 0.0, "kl": 0.0}``"""
     return isinstance(value, ast.Dict) and bool(value.values) and all(map(_is_number, value.values))
+
+
+def _is_row(value: ast.expr) -> bool:
+    """``[0.0, 0.0]``, ``[0.0] * 3``."""
+    match value:
+        case ast.BinOp(op=ast.Mult(), left=ast.List() as row) | (ast.List() as row):
+            return bool(row.elts) and all(map(_is_number, row.elts))
+        case ast.ListComp(elt=element):
+            return _is_number(element)
+    return False
 
 
 def _adds_to(node: ast.AST, name: str) -> TypeGuard[ast.AugAssign]:

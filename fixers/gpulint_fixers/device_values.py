@@ -13,7 +13,7 @@ from gpulint.semantic.points_to import Resolver
 from gpulint.workspace.module_index import LoopNode, ModuleIndex, last_name
 from gpulint_fixers.deferred_reads import Variable
 from gpulint_fixers.device_reads import is_plain_number, reads_of
-from gpulint_fixers.device_sums import summed
+from gpulint_fixers.device_sums import averaged, summed
 from gpulint_fixers.log_intervals import EVERY, Interval, interval, logged_seldom, periodic, raised, throttled
 from gpulint_fixers.logging_runs import filled_run, log_run, logs, names_stored, run_of
 
@@ -34,7 +34,8 @@ def assigned(project: Project, found: HostWait, statement: ast.Assign, loop: Loo
     run = log_run(project, found.module, statement)
     if run is not None:
         return logged(project, found, run, loop)
-    return summed(project, found, statement, loop)
+    average = averaged(project, found, statement, loop)
+    return summed(project, found, statement, loop) if average is None else average
 
 
 def handed_over(found: HostWait) -> Fix | Declined:

@@ -9,13 +9,15 @@ from dataclasses import replace
 from gpulint_rules.data.gpu305_host_sync_in_loop import HostWait
 
 from gpulint import regex
+from gpulint.documents.python import walk
 from gpulint.fix import Declined, Edit, Fix, Safety
 from gpulint.placement.synchronization import SyncKind
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.semantic.points_to import Resolver
+from gpulint.semantic.reaching_definitions import reaching
 from gpulint.training.loop_roles import Role
-from gpulint.workspace.module_index import LOOPS, FunctionNode, LoopNode, ModuleIndex
+from gpulint.workspace.module_index import LOOPS, BindingKind, FunctionNode, LoopNode, ModuleIndex
 from gpulint_fixers.deferred_reads import Variable, defer
 from gpulint_fixers.device_lists import kept
 from gpulint_fixers.device_reads import DeviceRead, is_integer, reads_of, uses_other_library
@@ -74,8 +76,7 @@ def returned(project: Project, found: HostWait, statement: ast.stmt) -> Fix | De
         if isinstance(made, Declined):
             return made
         assert one is not None
-        suffix = "" if is_integer(found.module, one.read.tensor) else ".detach()"
-        edits += (one.read.replaced(found.module, suffix), *made)
+        edits += (one.read.replaced(found.module, _suffix(found.module, one.read)), *made)
     what = "a tensor" if len(reads) == 1 else "tensors"
     return Fix(
         f"let `{function.name}` return {what}, and read the numbers where the loop uses them",
@@ -110,22 +111,48 @@ def _given(module: ModuleIndex, function: FunctionNode, statement: ast.stmt, rea
     if len(returns) != 1 or (value := returns[0].value) is None:
         return None
     place: ast.expr | None = read.whole
-    match statement:
-        case ast.Return():
-            pass
-        case ast.Assign(targets=[ast.Name(id=name)]) if statement.value is read.whole:
-            uses = [node for node in ast.walk(function) if isinstance(node, ast.Name) and node.id == name]
-            loads = [node for node in uses if isinstance(node.ctx, ast.Load)]
-            if len(uses) != 2 or len(loads) != 1:
-                return None
-            place = loads[0]
-        case _:
-            return None
+    if isinstance(statement, ast.Assign):
+        place = _only_use(module, statement) if _is_scaled(statement.value, read.whole) else None
+    elif not isinstance(statement, ast.Return):
+        return None
     if value is place:
         return _Returned(read, -1)
     if isinstance(value, ast.Tuple) and place in value.elts:
         return _Returned(read, value.elts.index(place))
     return None
+
+
+def _only_use(module: ModuleIndex, statement: ast.Assign) -> ast.Name | None:
+    """The use of the variable that an assignment sets, if there is one alone."""
+    match statement.targets:
+        case [ast.Name(id=name)]:
+            bindings = module.scope(statement).bindings.get(name, [])
+            loads = [node for node in module.named.get(name, []) if isinstance(node.ctx, ast.Load)]
+            uses = [
+                node
+                for node in loads
+                if module.scope(node).lookup(name) is bindings
+                and any(one.node in (statement, statement.targets[0]) for one in reaching(module, bindings, node))
+            ]
+            return uses[0] if len(uses) == 1 else None
+    return None
+
+
+def _is_scaled(value: ast.expr, whole: ast.expr) -> bool:
+    """``loss.item()``, ``float(total) ** 0.5``."""
+    match value:
+        case ast.BinOp(left=left, op=ast.Pow() | ast.Div() | ast.Mult(), right=right):
+            return left is whole and not any(isinstance(part, ast.Call | ast.Name) for part in walk(right))
+    return value is whole
+
+
+def _suffix(module: ModuleIndex, read: DeviceRead) -> str:
+    """What goes behind the tensor: nothing where it has no gradient anyway, as a number to which tensors were added."""
+    if is_integer(module, read.tensor):
+        return ""
+    values = module.scope(read.whole).lookup(read.tensor.id) if isinstance(read.tensor, ast.Name) else ()
+    starts = any(isinstance(binding.value, ast.Constant) for binding in values)
+    return "" if starts and any(binding.kind is BindingKind.AUGMENT for binding in values) else ".detach()"
 
 
 def _used(site: _Site, callee: ModuleIndex, one: _Returned) -> tuple[Edit, ...] | Declined:
