@@ -12,6 +12,7 @@ from gpulint.placement.synchronization import SyncKind
 from gpulint.project import Project
 from gpulint.training.loop_roles import Role
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, LoopNode, ModuleIndex
+from gpulint_fixers.abort_tests import test_less_often
 from gpulint_fixers.device_lists import gathered, listed, whole_read
 from gpulint_fixers.device_reads import uses_other_library
 from gpulint_fixers.device_sums import accumulated, keyed, stored_in_tensor
@@ -34,7 +35,7 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         return Declined("the tensor has to be copied as a whole before the loop over its elements")
     statement = found.statement
     if not isinstance(statement, ast.stmt):
-        return Declined("the value decides what the program does next")
+        return test_less_often(project, found)
     if all(sync.kind is SyncKind.BARRIER for sync in found.syncs):
         return remove_wait(found.module, statement, "do not wait for all queued work in every step")
     if _is_lightning_log(found, statement):
