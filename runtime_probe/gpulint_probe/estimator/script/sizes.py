@@ -16,7 +16,7 @@ ONE = "unknown values are taken as one distinct value"
 
 
 def assumed(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[str, Any] | None:
-    """What is assumed, and the output of an operator whose size depends on values; None for other operators.
+    """Return what is assumed, and the output of an operator whose size depends on values; None for other operators.
 
     Selections are taken as all elements, the most memory that they can need. Distinct values are taken as one, as all
     unknown values are read as the same.

@@ -44,7 +44,7 @@ def schema_of(path: str, name: str | None = None) -> dict[str, Any] | None:
 
 
 def rows_of(schema: dict[str, Any], split: str) -> int:
-    """How many rows are made up of a split: enough for some steps."""
+    """Return how many rows are made up of a split: enough for some steps."""
     words = sum(_words(kind) for kind in schema["columns"].values())
     pixels = sum(_pixels(kind) for kind in schema["columns"].values())
     most = min(_MOST_ROWS, _MOST_WORDS // max(words, 1), _MOST_PIXELS * 16 // max(pixels, 1))
@@ -62,7 +62,7 @@ def _pixels(kind: str) -> int:
 
 
 def value(kind: str, row: int) -> Any:
-    """What a column of that kind has in a row."""
+    """Return what a column of that kind has in a row."""
     name, _, size = kind.partition(":")
     if name == "text":
         return _text(int(size), row)
@@ -91,7 +91,7 @@ def _text(words: int, row: int) -> str:
 
 
 def actions(note: Note, made_up: Note, line: Callable[[], str], stack: contextlib.ExitStack) -> dict[str, Action]:
-    """What is to be done when the libraries of data sets and metrics are imported."""
+    """Return what is to be done when the libraries of data sets and metrics are imported."""
 
     def datasets(module: ModuleType) -> None:
         load = _loading(module, module.load_dataset, made_up, line)

@@ -117,7 +117,7 @@ class Hub:
         return str(folder)
 
     def actions(self, stack: contextlib.ExitStack) -> dict[str, Action]:
-        """What is to be done when the libraries that ask the hub are imported."""
+        """Return what is to be done when the libraries that ask the hub are imported."""
 
         def transformers(module: ModuleType) -> None:
             real = module.cached_files

@@ -53,7 +53,7 @@ _CHAT = (
 
 
 def actions(hub: Hub, note: Callable[[str], None], stack: contextlib.ExitStack) -> dict[str, Action]:
-    """What is to be done when transformers' tokenizers are imported: make up those that are not at hand."""
+    """Return what is to be done when transformers' tokenizers are imported: make up those that are not at hand."""
 
     def replaced(real: Any) -> Any:
         def from_pretrained(kind: Any, name: Any, *args: Any, **options: Any) -> Any:
