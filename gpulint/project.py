@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
@@ -43,6 +43,11 @@ class Project(Tree):
         project.estimates = self.estimates
         project.rule_names = self.rule_names
         return project
+
+    def revise(self, texts: Mapping[Path, bytes | None]) -> None:
+        """As for a tree; classes that answer queries get new instances, as theirs may hold more than queries know."""
+        self._facts = {}
+        super().revise(texts)
 
     def matches(self, path: Path, pattern: re.Pattern[str]) -> bool:
         """Return whether there is a match in a file's Python. What rests on that stays valid while the answer is the

@@ -197,6 +197,12 @@ class Files:
         """All that was provided."""
         return {path: self._data[path] if exists else None for path, exists in self._provided.items()}
 
+    def replace(self, path: Path, data: bytes | None) -> None:
+        """Use ``data`` for a file that exists, or what the disk holds, and keep what spans files."""
+        self.forget(path)
+        if data is not None:
+            self._data[path], self._provided[path] = data, True
+
     def remember(self, path: Path, data: bytes) -> None:
         """Take ``data`` as what the disk holds, which somebody has read already."""
         self._data[path] = data
@@ -204,11 +210,19 @@ class Files:
 
     def discard(self, path: Path) -> None:
         """Forget what was read of or provided for a file, so that the disk counts again."""
+        self.forget(path)
+        self._found.clear()
+
+    def forget(self, path: Path) -> None:
+        """The same, without what was looked up in the whole tree."""
         self._data.pop(path, None)
         self._unreadable.pop(path, None)
         self._tests.pop(path, None)
         self._provided.pop(path, None)
-        self._found.clear()
+
+    def keep_found(self, is_same: Callable[[bytes], bool]) -> None:
+        """Forget which bytes are in some file, but for those that are in the same files as before."""
+        self._found = {text: found for text, found in self._found.items() if is_same(text)}
 
     @lookup("is_file")
     def is_file(self, path: Path) -> bool:

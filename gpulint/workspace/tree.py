@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -84,8 +84,20 @@ class Tree(Files):
         """Forget what was read of or provided for a file, so that the disk counts again."""
         super().discard(path)
         self.word_index.discard(path)
-        for known in (self._documents, self._module_indexes, self._stars, self._imported):
+
+    def forget(self, path: Path) -> None:
+        """The same, without what was looked up in the whole tree."""
+        super().forget(path)
+        self.word_index.forget(path)
+        for known in (self._documents, self._module_indexes, self._imports, self._stars, self._imported):
             known.pop(path, None)
+
+    def revise(self, texts: Mapping[Path, bytes | None]) -> None:
+        """Go on with other contents of files that exist (see :mod:`gpulint.workspace.revision`)."""
+        from gpulint.workspace.revision import revise
+
+        self._failures = {}
+        revise(self, texts)
 
     @contextlib.contextmanager
     def containing(self, path: Path, where: str) -> Iterator[None]:
