@@ -146,19 +146,23 @@ def _wait_until(is_true: Callable[[], object]) -> None:
         time.sleep(0.02)
 
 
+def _kill_workers(parent: int) -> bool:
+    """Kill the workers that scan at this moment; between two repositories there is none."""
+    killed = False
+    for child in psutil.Process(parent).children(recursive=True):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if "ray::scan" in " ".join(child.cmdline()):
+                child.kill()
+                killed = True
+    return killed
+
+
 def test_a_worker_that_is_killed_loses_nothing(tmp_path: Path) -> None:
-    sources, run = _sources(tmp_path, 8), tmp_path / "run"
+    sources, run = _sources(tmp_path, 24), tmp_path / "run"
     with _start(sources, run) as process:
         _wait_until(lambda: _done(run) >= 2)
-        workers = [
-            child
-            for child in psutil.Process(process.pid).children(recursive=True)
-            if "ray::scan" in " ".join(child.cmdline())
-        ]
-        for worker in workers:
-            worker.kill()
+        _wait_until(lambda: _kill_workers(process.pid))
         _, err = process.communicate(timeout=200)
-    assert workers
     assert process.returncode == 0, err
     rows = _rows(run, "repositories")
     assert sorted(row["repository"] for row in rows) == sorted(source.name for source in sources)
