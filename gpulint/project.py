@@ -45,9 +45,12 @@ class Project(Tree):
         return project
 
     def revise(self, texts: Mapping[Path, bytes | None]) -> None:
-        """As for a tree; classes that answer queries get new instances, as theirs may hold more than queries know."""
-        self._facts = {}
-        super().revise(texts)
+        """Go on with other contents of files that exist (see :mod:`gpulint.workspace.revision`). Classes that answer
+        queries get new instances, as theirs may hold more than queries know."""
+        from gpulint.workspace.revision import revise
+
+        self._facts, self._failures = {}, {}
+        revise(self, texts)
 
     def matches(self, path: Path, pattern: re.Pattern[str]) -> bool:
         """Return whether there is a match in a file's Python. What rests on that stays valid while the answer is the

@@ -72,8 +72,7 @@ class Db:
         """Record that an input is read, and return it if somebody wants to know."""
         if self.reads is NOWHERE or not self.keeps_reads:
             return None
-        found = self.input(kind, key)
-        self.reads.append(found)
+        self.reads.append(found := self.input(kind, key))
         return found
 
     def read_content(self, path: Path) -> None:
@@ -96,16 +95,7 @@ class Db:
             self.inputs[item.kind].pop(item.key, None)
         self._contents = {number: item for number, item in self._contents.items() if item.is_current}
         self.previous = Previous(self, keeper, self.previous)
-        self.tables = defaultdict(dict)
-        self.done = []
-
-    def aside(self, query: StoredQuery, keeper: Keeper, args: tuple[Any, ...]) -> StoredEntry:
-        """The answer to a stored query, on which whatever is open does not rest."""
-        outer, self.reads = self.reads, NOWHERE
-        try:
-            return self.asked(query, keeper, args)
-        finally:
-            self.reads = outer
+        self.tables, self.done = defaultdict(dict), []
 
     def input(self, kind: str, key: tuple[Hashable, ...]) -> Input:
         """An input, of which there is one for each kind and key."""
@@ -192,10 +182,14 @@ class Db:
         return entry
 
     def asked(self, query: StoredQuery, keeper: Any, args: tuple[Any, ...]) -> StoredEntry:
-        """The answer to a stored query, known or not."""
+        """The answer to a stored query, known or not; whatever is open does not rest on it."""
         entry = self.known((query.compute, args))
         assert entry is None or isinstance(entry, StoredEntry)
-        return entry or self.stored(query, keeper, args)
+        outer, self.reads = self.reads, NOWHERE
+        try:
+            return entry or self.stored(query, keeper, args)
+        finally:
+            self.reads = outer
 
     def record(self, query: StoredQuery, args: tuple[Any, ...], answer: Callable[[], Any]) -> StoredEntry:
         """Ask ``answer`` and record what it reads."""

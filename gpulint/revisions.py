@@ -70,7 +70,7 @@ class Previous:
         if entry not in self._holds:
             self._holds[entry] = False  # while it is asked: what it rests on now cannot rest on it
             try:
-                now = self._db.aside(entry.query, self._keeper, entry.key)
+                now = self._db.asked(entry.query, self._keeper, entry.key)
             except Exception:
                 return False  # whoever still asks for it will see why
             self._holds[entry] = now is entry or now.value == entry.value

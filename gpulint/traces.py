@@ -315,7 +315,7 @@ class Snapshot:
         """The answer that an answer rests on, asked anew if need be; None if it is another one."""
         name, key, value, *_ = self._rows[number]
         query, args = query_named(name), self._codec.back(key)
-        entry = self._tree.db.aside(query, self._tree, args)
+        entry = self._tree.db.asked(query, self._tree, args)
         return entry if entry.value == self._codec.back(value) else None
 
     def _is_same(self, number: int) -> bool:

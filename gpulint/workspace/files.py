@@ -89,7 +89,8 @@ class Files:
         self._provided: dict[Path, bool] = {}
         self._tests: dict[Path, bool] = {}
         self._folders: dict[Path, frozenset[str]] = {}
-        self._found: dict[bytes, bool] = {}
+        self.found: dict[bytes, bool] = {}
+        """Whether some bytes are in any file."""
         self._above: dict[Path, Path] = {}
         self._interned: dict[Path, Path] = {}
         self.disk_asked: dict[str, set[Path]] = {question: set() for question in ANSWERS}
@@ -211,7 +212,7 @@ class Files:
     def discard(self, path: Path) -> None:
         """Forget what was read of or provided for a file, so that the disk counts again."""
         self.forget(path)
-        self._found.clear()
+        self.found.clear()
 
     def forget(self, path: Path) -> None:
         """The same, without what was looked up in the whole tree."""
@@ -219,10 +220,6 @@ class Files:
         self._unreadable.pop(path, None)
         self._tests.pop(path, None)
         self._provided.pop(path, None)
-
-    def keep_found(self, is_same: Callable[[bytes], bool]) -> None:
-        """Forget which bytes are in some file, but for those that are in the same files as before."""
-        self._found = {text: found for text, found in self._found.items() if is_same(text)}
 
     @lookup("is_file")
     def is_file(self, path: Path) -> bool:
@@ -337,9 +334,9 @@ class Files:
     @lookup("has")
     def has(self, text: bytes) -> bool:
         """Return whether some bytes are in any file of the tree."""
-        if text not in self._found:
-            self._found[text] = any(text in self.content(path) for path in self._files)
-        return self._found[text]
+        if text not in self.found:
+            self.found[text] = any(text in self.content(path) for path in self._files)
+        return self.found[text]
 
     @property
     def python_files(self) -> tuple[Path, ...]:

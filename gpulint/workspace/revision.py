@@ -52,7 +52,7 @@ def revise(tree: Tree, texts: Mapping[Path, bytes | None]) -> None:
         tree.replace(path, data)
     after = {path: _summary(tree, path) for path in texts}
     change = _Change(tree, before, after)
-    tree.keep_found(change.holds_the_same)
+    tree.found = {text: found for text, found in tree.found.items() if change.holds_the_same(text)}
     for path in texts:
         if path in tree.python_set:
             then, now = before[path], after[path]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -91,13 +91,6 @@ class Tree(Files):
         self.word_index.forget(path)
         for known in (self._documents, self._module_indexes, self._imports, self._stars, self._imported):
             known.pop(path, None)
-
-    def revise(self, texts: Mapping[Path, bytes | None]) -> None:
-        """Go on with other contents of files that exist (see :mod:`gpulint.workspace.revision`)."""
-        from gpulint.workspace.revision import revise
-
-        self._failures = {}
-        revise(self, texts)
 
     @contextlib.contextmanager
     def containing(self, path: Path, where: str) -> Iterator[None]:
