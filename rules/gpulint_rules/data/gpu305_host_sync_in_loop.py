@@ -58,6 +58,7 @@ from gpulint.training.loop_iterables import is_loader_name, unwrap_iterable
 from gpulint.training.loop_roles import Role
 from gpulint.training.phases import (
     belongs_to_other_phase,
+    draws_figure,
     is_model_variant_branch,
     only_evaluates,
 )
@@ -142,6 +143,8 @@ def _every_step(project: Project, module: ModuleIndex, syncs: SyncPoints, sync: 
             continue
         if feeds_rl_environment(module, sync.node, context.calls) or _writes_checkpoint(context):
             continue
+        if any(draws_figure(project, *place) for place in _below(module, sync, context)):
+            continue
         if syncs.gets_numbers(module, sync, context.calls):
             continue
         loop = context.loop
@@ -153,6 +156,11 @@ def _every_step(project: Project, module: ModuleIndex, syncs: SyncPoints, sync: 
             continue
         return context
     return None
+
+
+def _below(module: ModuleIndex, sync: SyncPoint, context: LoopContext) -> list[tuple[ModuleIndex, ast.AST]]:
+    """The primitive and the calls on the way to it, in the functions that the loop calls."""
+    return [*((site.module, site.node) for site in context.calls[1:]), (module, sync.node)] if context.calls else []
 
 
 def _is_seldom_reached(project: Project, site: NodeRef, context: LoopContext, without_gradients: bool) -> bool:
