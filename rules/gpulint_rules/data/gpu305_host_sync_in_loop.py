@@ -22,8 +22,9 @@ Fix safety
 Safe where a sum of numbers that are read every iteration becomes a sum on the GPU in double precision (or of integers),
 read once after the loop or where it is logged every N steps: the numbers are the same. Unsafe: logging every N steps
 instead of every step, sums in single precision where the tree also names devices without double precision, lists of
-labels and predictions that stay on the GPU until the loop ends, and removing ``torch.cuda.synchronize()``, after which
-timings measure only the host. Values that control the program are left alone.
+labels and predictions that stay on the GPU until the loop ends, functions that return tensors where the training loop
+alone calls them, tests of the loss that end the program up to N steps later, and removing ``torch.cuda.synchronize()``,
+after which timings measure only the host. Other values that control the program are left alone.
 
 References
 https://pytorch.org/tutorials/recipes/recipes/tuning_guide.html#avoid-unnecessary-cpu-gpu-synchronization
@@ -296,7 +297,7 @@ def _way(context: LoopContext) -> tuple[Place, ...]:
 
 _METHODS = (
     ".item(", ".cpu(", ".tolist(", ".data[0]", "synchronize(", "get_scale(", "state_dict()[", "set_", ".is",
-    ".info(", ".debug(", "wandb.log(", "masked_select(", "add_scalar",
+    ".info(", ".debug(", "wandb.log(", "masked_select(", "add_scalar", '"cpu"', "'cpu'",
 )  # fmt: skip
 _FUNCTIONS = ("float", "int", "bool", "print")
 _OTHERS = regex.compile(rf"(?<![\w.])(?:{'|'.join(_FUNCTIONS)})\(".encode())
