@@ -19,7 +19,7 @@ if shutil.which("gcc") is None:
 from tests.probe.scenarios.running import HERE, Scenario, answer, run, scenarios
 from tests.probe.scripted import build_nvml
 
-ALL = [*scenarios(), *scenarios(HERE / "blind.toml")]
+ALL = [*scenarios(), *scenarios(HERE / "blind.toml"), *scenarios(HERE / "blind2.toml")]
 
 
 @pytest.fixture(scope="module")
