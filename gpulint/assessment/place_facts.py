@@ -200,8 +200,9 @@ def is_machine_setup(subject: Subject) -> bool:
     jobs = subject.project.fact(JobIndex).jobs_in(subject.path)
     line = subject.finding.span.line
     return any(
-        job.task.role == "init" and job.task.system in _CLUSTERS and command.span.line == line
+        command.span.line == line
         for job in jobs
+        if job.task.role == "init" and job.task.system in _CLUSTERS
         for script in job.task.scripts
         for command in script.walk()
     )

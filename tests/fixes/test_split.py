@@ -41,6 +41,12 @@ def test_what_another_job_could_not_do_stays_with_the_reason(
     assert (one["state"], STAYS[script] in one["reason"]) == ("declined", True), one["reason"]
 
 
+def test_a_script_of_very_many_steps_is_left_to_its_author(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    _fix(tmp_path, "\n".join(f"aws s3 sync s3://bucket/set{number} set{number}" for number in range(120)))
+    (reason,) = {one["reason"] for one in json.loads(capfd.readouterr().out)}
+    assert "more than 100 call for a stage of your own" in reason
+
+
 def test_a_script_of_the_user_is_not_overwritten(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "train_submit.sh").write_text("mine\n")
     _fix(tmp_path, "aws s3 sync s3://bucket/set set")

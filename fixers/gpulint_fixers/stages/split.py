@@ -20,6 +20,7 @@ from gpulint_fixers.stages.prefetch import Prefetch, of_job
 from gpulint_fixers.stages.writing import Stage, can_fetch
 
 _OTHERS = "only Slurm's jobs and plain scripts are split so far"
+_MAX_EDITS = 100
 
 
 def split(finding: Finding, project: Project) -> Fix | Declined:
@@ -92,5 +93,11 @@ def _fix(project: Project, document: Document, job: Job) -> Fix | Declined:
         texts[stage.submit] = slurm.submission(document, stage.name)
     if taken := next((name for name in texts if project.exists(document.path.with_name(name))), None):
         return Declined(f"{taken} exists already")
+    edits = tuple(stage.edits())
+    # Each finding of the script carries all edits, so their number would grow with the square of the commands.
+    if len(edits) > _MAX_EDITS:
+        return Declined(
+            f"moving the commands takes {len(edits)} edits; more than {_MAX_EDITS} call for a stage of your own"
+        )
     files = tuple(NewFile(document.path.with_name(name), text) for name, text in texts.items())
-    return Fix(stage.description(), Safety.UNSAFE, tuple(stage.edits()), files)
+    return Fix(stage.description(), Safety.UNSAFE, edits, files)
