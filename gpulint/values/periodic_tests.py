@@ -93,16 +93,27 @@ def interval(project: Project, module: ModuleIndex, test: ast.expr, holds: bool)
             return min(known) if len(known) == len(found) else None
         case ast.Name() if (named := _named_test(module, test)) is not None:
             return interval(project, module, named, holds)
+        case ast.Compare(
+            left=ast.BinOp(op=ast.Sub(), left=now) as rest, ops=[ast.GtE() | ast.Gt()], comparators=[least]
+        ):
+            # ``epoch - last >= 10``
+            return _least(project, module, least, ast.unparse(now)) if holds and is_counter(now) else None
         case ast.Compare(left=rest, ops=[ast.Eq() | ast.NotEq() as operator]):
             holds = holds is isinstance(operator, ast.Eq)
         case _:
             rest, holds = test, not holds
     if not holds or not _is_rest(rest):
         return None
-    values = project.fact(Constants).of(module, rest.right).values
+    assert isinstance(rest, ast.BinOp)
+    return _least(project, module, rest.right, ast.unparse(rest.left))
+
+
+def _least(project: Project, module: ModuleIndex, period: ast.expr, counted: str) -> tuple[int, str] | None:
+    """The smallest known value of a period, with what counts it."""
+    values = project.fact(Constants).of(module, period).values
     whole = [(one.value, one.place.path) for one in values if isinstance(one.value, int) and one.value > 0]
     real = [number for number, path in whole if not _STAND_IN.search(path.stem)] or [number for number, _ in whole]
-    return (min(real), ast.unparse(rest.left)) if real else None
+    return (min(real), counted) if real else None
 
 
 def _is_always_one(period: ConstantSet) -> bool:
