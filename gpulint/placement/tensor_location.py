@@ -39,7 +39,7 @@ _REDUCES = regex.compile(r"(^|_)(all_?)?reduced?(_|$)|^reduce[A-Z]")
 _HOST_ROOTS = frozenset({"numpy", "np", "random", "math", "cv2", "pandas", "time", "os", "sklearn", "scipy"})
 _ENDS = frozenset(
     "item tolist numpy cpu get_scale shape size dim numel nelement ndim device dtype type stride get_device "
-    "is_contiguous data_ptr".split()
+    "is_contiguous data_ptr keys".split()
 )
 _METHODS = frozenset(
     "detach mean sum max min abs norm clone float half double to cuda data view reshape squeeze unsqueeze sqrt exp log "
