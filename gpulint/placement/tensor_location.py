@@ -56,7 +56,9 @@ _PAIRS = frozenset({"max", "min", "topk", "sort", "median", "mode", "kthvalue", 
 _OF_ITEMS = frozenset({"max", "min", "sum", "abs", "sorted"})
 """Builtins that compute on what they are given, where it lies."""
 _NO_VALUES = (ast.Is, ast.IsNot, ast.In, ast.NotIn)
-_SETTING = regex.compile(r"scale|weight|fn|func|coef|type|name|lambda|alpha|interval", re.IGNORECASE)
+_SETTING = regex.compile(
+    r"scale|weight|fn|func|coef|type|name|lambda|alpha|interval|config|cfg|option|setting|kwargs", re.IGNORECASE
+)
 _FACTOR = regex.compile(r"(scale|scaler|weight|weights|coef|coeff|factor|schedule)$", re.IGNORECASE)
 _FLOATS = frozenset({"float", "int", "Optional[float]", "float | None", "Optional[int]", "int | None"})
 

@@ -41,15 +41,18 @@ _MPI = regex.compile(r"mpi(run|exec|job)?\b|hostfile|slotsPerWorker", re.IGNOREC
 _NOTEBOOK_IMAGE = regex.compile(r"jupyter|notebook|code-server|rstudio", re.IGNORECASE)
 _DEV_KIND = regex.compile(r"^kind:\s*[\"']?(?:Notebook|DevWorkspace|Workspace|Profile)\b", re.MULTILINE)
 _REQUESTS_GPUS = regex.compile(r"request_gpus\s*=\s*[\"']?[1-9]", re.IGNORECASE)
+_SRUN = "srun --pty"
+_SCHEDULER = frozenset({"sbatch", "srun", "salloc", "scancel", "qsub", "qdel"})
+"""Commands that do nothing without arguments."""
 _ADVICE = "submit the program as a batch job that holds GPUs only while it computes; develop on a machine without GPUs"
 
 
 def check(job: Job, project: Project) -> Iterator[Finding]:
     if job.task.role != "main":
         return
-    for item in job.commands:
+    for item in () if _is_notes(job) else job.commands:
         name = session(item.command)
-        if name in ALLOCATES or (name == "srun --pty" and (_own_gpus(item) or _holds(job))):
+        if name in ALLOCATES or (name == _SRUN and (_own_gpus(item) or _holds(job))):
             yield _finding(job, item.place, f"{name} holds GPUs for an interactive session")
         elif _submits_session(job, item, project):
             yield _finding(job, item.place, "condor_submit -interactive holds GPUs for an interactive session")
@@ -61,7 +64,7 @@ def check(job: Job, project: Project) -> Iterator[Finding]:
         return
     for item in job.commands:
         name = session(item.command)
-        if name is None or name == "srun --pty" or name in ALLOCATES:
+        if name is None or name == _SRUN or name in ALLOCATES:
             continue
         if name == "sshd" and (job.document.matches(_MPI) or not (_ends(job, item) or _only(job, item))):
             continue
@@ -77,6 +80,19 @@ def check(job: Job, project: Project) -> Iterator[Finding]:
             yield _finding(job, waits.place, message, Severity.ERROR if certain else Severity.WARNING)
     elif not job.commands and job.task.image is not None and _NOTEBOOK_IMAGE.search(job.task.image.rpartition("/")[2]):
         yield _finding(job, _image_place(job), f"image {job.task.image!r} runs a notebook server on {_gpus(job)}")
+
+
+def _is_notes(job: Job) -> bool:
+    """Return whether a plain file lists commands for people to copy: a session is followed by other work, or a command
+    of the scheduler lacks its arguments."""
+    if job.gpus is not None or job.task.system:
+        return False
+    own = [item.command for item in job.commands if item.document is job.document and not item.command.blocks]
+    if any(command.name in _SCHEDULER and len(command.argv) == 1 for command in own):
+        return True
+    opened = [number for number, command in enumerate(own) if (name := session(command)) in ALLOCATES or name == _SRUN]
+    plain = PLAIN_COMMANDS | _SCHEDULER | ALLOCATES.keys()
+    return bool(opened) and any(command.name not in plain for command in own[opened[0] + 1 :])
 
 
 def _ends(job: Job, item: JobCommand) -> bool:

@@ -65,7 +65,7 @@ _SHOWS = regex.compile(
 _SLOW = frozenset("cp mv tar unzip gzip wget curl aws gsutil gcloud rsync sleep wait find du sort".split())
 """Plain commands that may take minutes."""
 _IMAGES = frozenset({("apptainer", "pull"), ("singularity", "pull"), ("docker", "pull"), ("enroot", "import")})
-_LONG = frozenset({"install", "create", "env", "update", "clone", "pull", "download", "wheel", "lfs"})
+_LONG = frozenset({"install", "create", "update", "clone", "pull", "download", "wheel", "lfs"})
 """What other plain commands take minutes for."""
 
 
@@ -176,7 +176,8 @@ def _shows_gpus(item: JobCommand) -> bool:
 def _takes_time(item: JobCommand, project: Project) -> bool:
     """Return whether the command holds the GPUs for longer than a moment (a job whose work is commented out ends at
     once)."""
-    action = next((word.text for word in item.command.argv[1:] if not word.text.startswith("-")), "")
+    told = [word.text for word in item.command.argv[1:] if not word.text.startswith("-")]
+    action = (told[1:2] or [""])[0] if told[:1] == ["env"] else (told or [""])[0]
     if item.command.name in ("conda", "mamba", "micromamba", "uv", "pip", "pip3", "apt", "apt-get", "git"):
         return action in _LONG
     return item.command.name in _SLOW or _is_build(item) or _fetches(item, project)
