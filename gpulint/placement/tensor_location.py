@@ -53,8 +53,7 @@ _CREATORS = frozenset(
 )
 _PAIRS = frozenset({"max", "min", "topk", "sort", "median", "mode", "kthvalue", "cummax", "cummin"})
 """What returns values and their places, two tensors."""
-_OF_ITEMS = frozenset({"max", "min", "sum", "abs", "sorted"})
-"""Builtins that compute on what they are given, where it lies."""
+_OF_ITEMS = frozenset({"max", "min", "sum", "abs", "sorted"})  # builtins that compute where their argument lies
 _NO_VALUES = (ast.Is, ast.IsNot, ast.In, ast.NotIn)
 _SETTING = regex.compile(
     r"scale|weight|fn|func|coef|type|name|lambda|alpha|interval|config|cfg|option|setting|kwargs", re.IGNORECASE
@@ -96,8 +95,7 @@ class TensorLocations:
                     return self.is_host(module, func.value) or draws_on_host(
                         self._project, module, func, self.is_tensor
                     )
-                name = last_name(func)
-                if name in _OF_ITEMS and node.args and not self._project.fact(Resolver).callees(module, node):
+                if (name := last_name(func)) in _OF_ITEMS and node.args and not self._gets_host(module, node):
                     return all(self.is_host(module, argument) for argument in node.args)
                 return name in ("float", "int", "len", "sum_of", "range") or self._gets_host(module, node)
             case ast.Attribute(value=base) | ast.Subscript(value=base):
