@@ -17,7 +17,8 @@ _REASON = regex.compile(
     r"|(can'?t|cannot) communicate"
     r"|(has|have) no\b|not (work|supported|available|safe)"
     r"|(will|would|may|can|might) (hang|deadlock|crash|fail|leak)|avoid\w* .*\b(error|hang|deadlock|crash|leak|copy)"
-    r"|(is|are) (needed|required|necessary)|\bbecause\b|\bdue to\b|\bso that\b|\bsince\b",
+    r"|(is|are|it'?s) (needed|required|necessary)|\bneeded (for|by|since|when)\b"
+    r"|\bbecause\b|\bdue to\b|\bso that\b|\bsince\b",
     re.IGNORECASE | re.ASCII,
 )
 """``re.ASCII``: a word may border on Chinese or Japanese without a space."""

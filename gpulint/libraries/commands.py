@@ -62,6 +62,8 @@ class Submitter(Program):
     """The last word is the command, as shell text."""
     rest: bool = False
     """The command follows ``--``."""
+    interactive: tuple[str, ...] = ()
+    """Options that open a session for a person where no command is given."""
     system: str = ""
     """What the job is for; the program's name if nothing is given."""
 

@@ -14,7 +14,7 @@ _BARE = regex.compile(_PART)
 _LOCAL_OWNER = regex.compile(
     r"(out(put)?s?|check_?points?|ckpts?|models?|data|data_?sets?|results?|runs?|logs?|saved?(_\w+)?|"
     r"weights?|tmp|temp|cache|"
-    r"exps?|experiments?|work_?dirs?|tests?|path|paths|local\w*|my\w*|your\w*|pretrained\w*|"
+    r"exps?|experiments?|work_?dirs?|tests?|path|paths|local\w*|my\w*|your\w*|([\w-]+[-_])?pretrained[\w-]*|"
     r"trained\w*|src|assets|resources|"
     r"artifacts?|mnt|home|root|examples?|configs?|lora\w*|adapters?|\w*_(dir|path|models?|checkpoints?|output))",
     re.IGNORECASE,

@@ -39,7 +39,7 @@ _REDUCES = regex.compile(r"(^|_)(all_?)?reduced?(_|$)|^reduce[A-Z]")
 _HOST_ROOTS = frozenset({"numpy", "np", "random", "math", "cv2", "pandas", "time", "os", "sklearn", "scipy"})
 _ENDS = frozenset(
     "item tolist numpy cpu get_scale shape size dim numel nelement ndim device dtype type stride get_device "
-    "is_contiguous data_ptr".split()
+    "is_contiguous data_ptr keys".split()
 )
 _METHODS = frozenset(
     "detach mean sum max min abs norm clone float half double to cuda data view reshape squeeze unsqueeze sqrt exp log "
@@ -53,8 +53,7 @@ _CREATORS = frozenset(
 )
 _PAIRS = frozenset({"max", "min", "topk", "sort", "median", "mode", "kthvalue", "cummax", "cummin"})
 """What returns values and their places, two tensors."""
-_OF_ITEMS = frozenset({"max", "min", "sum", "abs", "sorted"})
-"""Builtins that compute on what they are given, where it lies."""
+_OF_ITEMS = frozenset({"max", "min", "sum", "abs", "sorted"})  # builtins that compute where their argument lies
 _NO_VALUES = (ast.Is, ast.IsNot, ast.In, ast.NotIn)
 _SETTING = regex.compile(r"scale|weight|fn|func|coef|type|name|lambda|alpha|interval|config|cfg|option|setting", re.I)
 _FACTOR = regex.compile(r"(scale|scaler|weight|weights|coef|coeff|factor|schedule)$", re.IGNORECASE)
@@ -94,8 +93,7 @@ class TensorLocations:
                     return self.is_host(module, func.value) or draws_on_host(
                         self._project, module, func, self.is_tensor
                     )
-                name = last_name(func)
-                if name in _OF_ITEMS and node.args and not self._project.fact(Resolver).callees(module, node):
+                if (name := last_name(func)) in _OF_ITEMS and node.args and not self._gets_host(module, node):
                     return all(self.is_host(module, argument) for argument in node.args)
                 return name in ("float", "int", "len", "sum_of", "range") or self._gets_host(module, node)
             case ast.Attribute(value=base) | ast.Subscript(value=base):

@@ -38,6 +38,8 @@ _ARGUMENT = regex.compile(r"[\"']?\$\{?([1-9])(?:[:?-][^}]*)?\}?[\"']? in (.+)",
 MAX_CALLS = 20
 """Calls of one function or script that are looked at."""
 _OFF = frozenset({"false", "0", "no", "n", ""})
+_CPU = regex.compile(r"^(?!.*(gpu|cuda)).*(^|[_-]|run)cpu([_-]|$)")
+"""Names of scripts that are for machines without GPUs: ``run_cpu.sh``."""
 _DISTRIBUTED = frozenset({"torchrun", "accelerate", "deepspeed", "horovodrun", "composer", "fabric"})
 
 
@@ -274,8 +276,8 @@ class GpuJobs:
             return Place(job.gpus.place.path, job.gpus.place.span, "the GPUs are held from here on")
         if job.task.system not in ("", "docker") and not _is_set_up_for_gpus(job):
             return None  # scripts and images do not say what machine they are for
-        if not job.task.system and self._starts_job(job):
-            return None  # the GPUs are where that job runs
+        if not job.task.system and (_CPU.search(job.document.path.stem) or self._starts_job(job)):
+            return None  # the GPUs, if any, are where that job runs
         start = next((start for start in job.launches if self.uses_gpu(start)), None)
         if start is not None:
             return Place(start.document.path, start.launch.span, "the GPU program that it starts")

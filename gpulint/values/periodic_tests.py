@@ -103,19 +103,27 @@ def interval(
         case ast.Name() if passed := _passed_tests(project, module, test):
             each = [interval(project, where, one, holds, sure) for where, one in passed]
             return min(one for one in each if one is not None) if None not in each else None
+        case ast.Compare(left=ast.BinOp(op=ast.Sub(), left=now), ops=[ast.GtE() | ast.Gt()], comparators=[least]):
+            # ``epoch - last >= 10``
+            return _least(project, module, least, ast.unparse(now), sure) if holds and is_counter(now) else None
         case ast.Compare(left=rest, ops=[ast.Eq() | ast.NotEq() as operator]):
             holds = holds is isinstance(operator, ast.Eq)
         case _:
             rest, holds = test, not holds
     if not holds or not _is_rest(rest):
         return None
-    period = project.fact(Constants).of(module, rest.right)
+    return _least(project, module, rest.right, ast.unparse(rest.left), sure)
+
+
+def _least(project: Project, module: ModuleIndex, node: ast.expr, counted: str, sure: bool) -> tuple[int, str] | None:
+    """The smallest known value of a period, with what counts it. If ``sure``, all its values have to be known."""
+    period = project.fact(Constants).of(module, node)
     if sure and not period.complete:
         return None
     values = period.values
     whole = [(one.value, one.place.path) for one in values if isinstance(one.value, int) and one.value > 0]
     real = [number for number, path in whole if not _STAND_IN.search(path.stem)] or [number for number, _ in whole]
-    return (min(real), ast.unparse(rest.left)) if real else None
+    return (min(real), counted) if real else None
 
 
 def _is_always_one(period: ConstantSet) -> bool:

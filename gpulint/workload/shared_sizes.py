@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from gpulint.semantic.argument_binding import RECEIVERS, argument_of
 from gpulint.semantic.points_to import Resolver
-from gpulint.workload.batch_sources import BatchSource, home
+from gpulint.workload.batch_sources import HEAD, BatchSource, home
 from gpulint.workload.data_split import Split
 from gpulint.workspace.module_index import ModuleIndex, NodeRef
 
@@ -58,3 +58,14 @@ def lifted(
             passed = argument_of(helper, site.node, size.id)
             if passed is not None and site.module is module and home(site) is where:
                 yield dataclasses.replace(source, call=site, batch=NodeRef(module, passed))
+
+
+def stands_below(source: BatchSource) -> bool:
+    """Return whether the batch size is so far below the head of a long call that the call's place says little."""
+    size = source.batch.node
+    assert isinstance(size, ast.expr)
+    return (
+        source.batch.module is source.module
+        and size.lineno > source.node.lineno + HEAD
+        and source.call.node in set(source.module.syntax.ancestors(size))
+    )

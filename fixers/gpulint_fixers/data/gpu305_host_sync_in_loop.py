@@ -43,7 +43,9 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     loop = found.context.loop.node
     if found.context.calls or not isinstance(loop, LOOPS) or loop not in found.module.syntax.ancestors(statement):
         inner = _inner_loop(found.module, statement)
-        if inner is not None and isinstance(statement, ast.AugAssign) and not predates_device_argument(found.module):
+        adds = isinstance(statement, ast.AugAssign) and isinstance(statement.target, ast.Name)
+        if inner is not None and adds and not predates_device_argument(found.module):
+            assert isinstance(statement, ast.AugAssign)
             return accumulated(project, found, statement, inner)
         return returned(project, found, statement)
     if len(loop.body) > _MOST:

@@ -25,6 +25,8 @@ _DIRECTIVES = regex.compile(r"^#(?:SBATCH|PBS|BSUB|\$) ", re.MULTILINE)
 _OBJECT = regex.compile(r"^(?:apiVersion|kind):", re.MULTILINE)
 _NUMBER = regex.compile(r"gpus?[:=/](?:[A-Za-z][\w-]*[:=])?(\d+)|^(?:[A-Za-z][\w-]*:)?(\d+)$|\.(\d+)\.(?:norm|mem)\b")
 """``gpu:a100:4``, ``nvidia.com/gpu=1``, ``A100:4``, ``4``, ``dgxa100.80g.8.norm``."""
+_SHARE = regex.compile(r"0?\.\d+")
+"""``0.5`` of a GPU."""
 _ESCAPED = regex.compile(r"\\(&)\\&|\\([;|])")
 """Operators for the shell of the job."""
 _BATCH_TEXT, _SPEC_TEXT = ("cat", "tee", "sbatch", "qsub", "bsub", "oarsub"), ("cat", "tee", "kubectl", "oc", "k")
@@ -88,9 +90,13 @@ def _with_options(row: Submitter, command: Command) -> Task | None:
         gpus = machine if machine.value != 0 else None
         system = system if gpus is not None else ""
     script = _script(row, command)
+    resources = Resources(gpus=gpus)
     if script is None:
-        return None
-    return Task(command.name, command.span, resources=Resources(gpus=gpus), scripts=(script,), system=system)
+        asked = next((word.span for word in command.words if word.raw in row.interactive), None)
+        return (
+            Task(command.name, command.span, resources=resources, system=system, interactive=asked) if asked else None
+        )
+    return Task(command.name, command.span, resources=resources, scripts=(script,), system=system)
 
 
 def _given(command: Command, option: str) -> tuple[str, Span] | None:
@@ -110,7 +116,7 @@ def _gpus(row: Submitter, command: Command) -> Count | None:
             continue
         text, span = given
         match = _NUMBER.search(text)
-        if match is None and "gpu" not in text and "$" not in text:
+        if match is None and "gpu" not in text and "$" not in text and not _SHARE.fullmatch(text):
             continue
         number = whole(next(group for group in match.groups() if group)) if match is not None else None
         return Count(number, span, f"{option} {text}")

@@ -47,6 +47,7 @@ from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 from gpulint.source import Span
 from gpulint.training.loop_contexts import LoopContexts
+from gpulint.training.loop_roles import Role
 from gpulint.workspace.module_index import ModuleIndex
 
 
@@ -74,6 +75,8 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         return
     statements: dict[ast.AST, list[Transfer]] = {}
     for transfer in project.fact(DeviceTransfers).batch_transfers(module):
+        if _is_once_per_epoch(project, module, transfer):
+            continue
         if not transfer.non_blocking and not project.fact(BatchClasses).moves_itself(transfer):
             statements.setdefault(_statement(module, transfer.node), []).append(transfer)
     for transfers in statements.values():
@@ -90,6 +93,15 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             cause=_loop(project, module, first),
             related=(*_elsewhere(module, transfers), *_sources(first)),
         )
+
+
+def _is_once_per_epoch(project: Project, module: ModuleIndex, transfer: Transfer) -> bool:
+    """Return whether a framework's hook for the end of an epoch copies a batch that it draws for a look."""
+    contexts = project.fact(LoopContexts)
+    function = module.function(transfer.node)
+    if function is None or next(contexts.around(module, transfer.node), None) is not None:
+        return False
+    return {role for _, role in contexts.hooks(module, function)} == {Role.EPOCH}
 
 
 def _loop(project: Project, module: ModuleIndex, transfer: Transfer) -> Place | None:

@@ -16,7 +16,8 @@ the study: 27.9% of 706 issues in 400 jobs.
 
 When to ignore this rule
 The value is needed at that iteration (a stopping criterion, a skipped step; actions for an environment on the host
-are never reported); the iteration is so long that one wait is negligible.
+are never reported); the iteration is so long that one wait is negligible. A ``synchronize()`` beside a clock measures
+steps on purpose and is not reported.
 
 Fix safety
 Safe where a sum of numbers that are read every iteration becomes a sum on the GPU in double precision (or of integers),
@@ -66,6 +67,7 @@ from gpulint.values.counter_names import counts_epochs
 from gpulint.workload.sample_preprocessing import is_held_out
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, ModuleIndex, NodeRef, last_name
 from gpulint_rules.data.read_uses import use_of_read
+from gpulint_rules.data.timed_barriers import takes_time
 from gpulint_rules.data.wait_counts import cost, outermost_loop, waits
 
 _SAVES = regex.compile(r"^_?(save|write|store)_\w*(checkpoint|ckpt|model|state|snapshot|weights)", re.IGNORECASE)
@@ -128,6 +130,8 @@ def _every_step(project: Project, module: ModuleIndex, syncs: SyncPoints, sync: 
     ):
         return None
     if is_model_variant_branch(project, module, sync.node) or only_evaluates(module, sync.node):
+        return None
+    if sync.kind is SyncKind.BARRIER and takes_time(module, _statement(module, sync.node)):
         return None
     if project.fact(GpuPrograms).tries_itself(module, sync.node):
         return None

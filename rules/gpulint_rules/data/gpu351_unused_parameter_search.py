@@ -32,6 +32,7 @@ from gpulint.finding import Finding, Severity
 from gpulint.fix import Safety
 from gpulint.impact import Cost
 from gpulint.project import Project
+from gpulint.reasons import is_explained
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 from gpulint.semantic.points_to import Resolver
@@ -86,7 +87,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             continue
         if _needs_search(module, call, project) or project.fact(Guards).is_without_gpu(module, call):
             continue
-        if only_infers(project, module, call):
+        if only_infers(project, module, call) or is_explained(document, module.syntax.span(keyword.value)):
             continue
         yield RULE.finding(
             document.path,

@@ -59,7 +59,8 @@ def check(job: Job, project: Project) -> Iterator[Finding]:
     if not _holds(job) or job.document.matches(_DEV_KIND):
         return
     if job.task.interactive is not None:
-        yield _finding(job, Place(job.document.path, job.task.interactive), "an editor session holds GPUs")
+        what = "a session that `runai` opens" if job.task.system == "runai" else "an editor session"
+        yield _finding(job, Place(job.document.path, job.task.interactive), f"{what} holds GPUs")
         return
     for item in job.commands:
         name = session(item.command)

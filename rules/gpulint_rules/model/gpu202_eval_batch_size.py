@@ -1,7 +1,8 @@
 """What it detects
 An evaluation loader (or ``per_device_eval_batch_size``, ``valid_loader_kwargs`` and the like) that uses the training
 batch size, or a smaller one, in the same function, class or call; or whose size on a command line, in a configuration
-file, in a dictionary or by the default of an option is that of training beside it.
+file, in a dictionary or by the default of an option is that of training beside it. Also a pipeline of transformers that
+a loop calls for one sample after the other.
 
 Recognizes PyTorch's ``DataLoader`` and the loaders of torchdata, PyG, DGL, MONAI and WebDataset, ``batch`` of
 ``tf.data``, and any call with a keyword for the batch size, such as those of Keras, Hugging Face's
@@ -44,12 +45,14 @@ from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 from gpulint.semantic.points_to import Resolver
+from gpulint.training.guards import is_benchmark
 from gpulint.values.constants import Constants
 from gpulint.workload import train_eval_pairs
-from gpulint.workload.batch_sources import HEAD, BatchSource, BatchSources, home
+from gpulint.workload.batch_sources import BatchSource, BatchSources, home
 from gpulint.workload.data_split import Split, split_of
 from gpulint.workload.evaluation_batches import has_reason, never_evaluates, one_is_enough, only_evaluates, trained_on
-from gpulint.workload.shared_sizes import lifted, with_same_variable
+from gpulint.workload.shared_sizes import lifted, stands_below, with_same_variable
+from gpulint.workload.single_samples import single_samples
 from gpulint.workspace.module_index import ModuleIndex
 
 ONE = Cost("single-sample-evaluation")
@@ -91,6 +94,23 @@ def _python(document: Document, project: Project, module: ModuleIndex) -> Iterat
     if first is not None and not only_evaluates(project, module):
         yield first
         yield from found
+    if not project.is_test(module.path) and not is_benchmark(module.path):
+        yield from _one_by_one(project, module)
+
+
+def _one_by_one(project: Project, module: ModuleIndex) -> Iterator[Finding]:
+    """Pipelines that get one sample at a time, of which transformers itself warns on a GPU."""
+    for call, samples in single_samples(project, module):
+        if not project.fact(GpuPrograms).runs_on_gpu(module):
+            return
+        yield RULE.finding(
+            module.path,
+            module.syntax.span(call),
+            f"{ast.unparse(call.func)} runs on one sample at a time",
+            help="pass the whole data set (a list, a generator or `KeyDataset`) to the pipeline with `batch_size=8`",
+            cost=ONE,
+            related=(project.fact(Constants).place(samples, "the samples come from here"),),
+        )
 
 
 def _informed(finding: Finding, fits: BatchSizes) -> Finding:
@@ -260,7 +280,7 @@ def _smaller(project: Project, source: BatchSource, other: BatchSource, size: in
 def _finding(source: BatchSource, other: BatchSource | None, what: str, size: int = 0) -> Finding:
     module = source.call.module
     inside = source.batch.module is module and source.call.node in set(module.syntax.ancestors(source.batch.node))
-    at: ast.AST = source.batch.node if source.keyword or _stands_below(source) else source.call.node
+    at: ast.AST = source.batch.node if source.keyword or stands_below(source) else source.call.node
     if not inside and other is not None and source.batch.node is not other.batch.node and source.batch.module is module:
         at = source.batch.node
     assert isinstance(at, ast.expr)
@@ -276,17 +296,6 @@ def _finding(source: BatchSource, other: BatchSource | None, what: str, size: in
         help=f"give evaluation {own}: more fits without a backward pass (`gpulint estimate` says how much)",
         payload=EvalBatch(source, other, size) if other is not None else None,
         related=tuple(related),
-    )
-
-
-def _stands_below(source: BatchSource) -> bool:
-    """Return whether the batch size is so far below the head of a long call that the call's place says little."""
-    size = source.batch.node
-    assert isinstance(size, ast.expr)
-    return (
-        source.batch.module is source.module
-        and size.lineno > source.node.lineno + HEAD
-        and source.call.node in set(source.module.syntax.ancestors(size))
     )
 
 
@@ -316,7 +325,10 @@ RULE = Rule(
     dimension=Dimension.MODEL,
     severity=Severity.INFO,
     kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK, Kind.SHELL, Kind.JOBSPEC, Kind.WORKFLOW}),
-    tokens=(("batch", "Batch", "loader_kwargs", "bsz", "bs="), ("val", "test", "dev", "inference")),
+    tokens=(
+        ("batch", "Batch", "loader_kwargs", "bsz", "bs=", "pipeline"),
+        ("val", "test", "dev", "inference", "pipeline"),
+    ),
     summary="evaluation uses the training batch size or a smaller one",
     why="evaluation keeps no activations, so a larger batch fits",
     evidence=(Evidence("25.6% of 706 issues in 400 jobs with GPU utilization of 50% or less"),),

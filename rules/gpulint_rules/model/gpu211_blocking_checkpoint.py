@@ -54,10 +54,11 @@ from gpulint.training.loop_roles import Role
 from gpulint.training.repetition import training_contexts
 from gpulint.transfers.checkpoints import Checkpoints, Save, speaks_of_saving
 from gpulint.transfers.storage import UNKNOWN, Location, StorageLocations
+from gpulint.values.arguments import Arguments
 from gpulint.workspace.module_index import LOOPS, ModuleIndex, NodeRef, last_name
 
 _TPU = regex.compile(r"(^|_|\b)(tpu|xla|xm)(_|\b)", re.IGNORECASE)
-_MANY_EPOCHS = 10
+_MANY_EPOCHS = 5
 _MANY_STEPS = 10_000
 """From so many epochs or steps between two writes on, the wait for a local disk is not worth a word."""
 _LONGEST = 120
@@ -110,6 +111,8 @@ def _contexts_elsewhere(project: Project, module: ModuleIndex, node: ast.AST) ->
 
 def _report(project: Project, at: NodeRef, save: Save, contexts: list[LoopContext]) -> Iterator[Finding]:
     location = _location(project, save)
+    if save.is_callback and not location.is_remote and _is_set_to_seldom(project, save):
+        return
     if not save.is_callback and not location.is_remote:
         contexts = [context for context in contexts if not _is_seldom(project, at, context)]
         if not contexts:
@@ -160,6 +163,16 @@ def _is_seldom(project: Project, at: NodeRef, context: LoopContext) -> bool:
         if every >= (_MANY_EPOCHS if epochs else _MANY_STEPS):
             return True
     return False
+
+
+def _is_set_to_seldom(project: Project, save: Save) -> bool:
+    """Return whether a callback writes after so many epochs: ``ModelCheckpoint(path, period=10)``."""
+    return any(
+        project.fact(Arguments)
+        .value(save.call.module, save.node, keyword)
+        .every(lambda value: isinstance(value, int) and value >= _MANY_EPOCHS)
+        for keyword in ("every_n_epochs", "period")
+    )
 
 
 def _is_off_by_default(project: Project, at: NodeRef, contexts: list[LoopContext]) -> bool:

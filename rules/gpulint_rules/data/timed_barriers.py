@@ -1,0 +1,30 @@
+"""Places where the host waits for the GPU in order to measure how long a step takes."""
+
+from __future__ import annotations
+
+import ast
+
+from gpulint import regex
+from gpulint.documents.python import walk
+from gpulint.workspace.module_index import ModuleIndex, last_name
+
+_TIMER = regex.compile(r"[Tt]imer|[Ss]top_?[Ww]atch")
+_CLOCKS = frozenset({"time", "perf_counter", "perf_counter_ns", "monotonic", "default_timer", "elapsed_time"})
+
+
+def takes_time(module: ModuleIndex, barrier: ast.AST) -> bool:
+    """Return whether a clock is read right before or after the statement of a barrier, or a timer's class waits."""
+    owner = module.class_of(barrier)
+    if owner is not None and _TIMER.search(owner.name):
+        return True
+    inner, up = barrier, module.syntax.parents.get(barrier)
+    if isinstance(up, ast.If) and up.body == [inner] and not up.orelse:
+        inner, up = up, module.syntax.parents.get(up)  # ``if torch.cuda.is_available():``
+    for body in (getattr(up, "body", None), getattr(up, "orelse", None), getattr(up, "finalbody", None)):
+        if isinstance(body, list) and inner in body:
+            at = body.index(inner)
+            beside = (*body[max(at - 1, 0) : at], *body[at + 1 : at + 2])
+            return any(
+                isinstance(part, ast.Call) and last_name(part.func) in _CLOCKS for one in beside for part in walk(one)
+            )
+    return False
