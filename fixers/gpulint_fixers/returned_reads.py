@@ -104,7 +104,7 @@ def _site(project: Project, found: HostWait) -> _Site | None:
 
 
 def _given(module: ModuleIndex, function: FunctionNode, statement: ast.stmt, read: DeviceRead) -> _Returned | None:
-    """Where a read is in what the function returns; None if it is used otherwise too."""
+    """Return where a read is in what the function returns; None if it is used otherwise too."""
     returns = [
         node for node in ast.walk(function) if isinstance(node, ast.Return) and module.function(node) is function
     ]
@@ -147,7 +147,8 @@ def _is_scaled(value: ast.expr, whole: ast.expr) -> bool:
 
 
 def _suffix(module: ModuleIndex, read: DeviceRead) -> str:
-    """What goes behind the tensor: nothing where it has no gradient anyway, as a number to which tensors were added."""
+    """Return what follows the tensor: nothing where it has no gradient anyway, as a number to which tensors were
+    added."""
     if is_integer(module, read.tensor):
         return ""
     values = module.scope(read.whole).lookup(read.tensor.id) if isinstance(read.tensor, ast.Name) else ()

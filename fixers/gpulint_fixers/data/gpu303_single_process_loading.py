@@ -66,7 +66,7 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
 
 
 def _within_function(loader: Loader) -> Iterator[ast.AST]:
-    """What is around a loader in its function."""
+    """Yield what is around a loader in its function."""
     for up in loader.module.syntax.ancestors(loader.node):
         if isinstance(up, FUNCTIONS):
             return

@@ -58,6 +58,8 @@ def _always(project: Project, module: ModuleIndex, loop: ast.AST) -> tuple[tuple
         if not isinstance(found, HostWait) or found.context.calls or found.context.loop.node is not loop:
             continue
         around = list(module.syntax.ancestors(found.statement))
+        if not isinstance(found.statement, ast.stmt):  # a test, which runs whenever its statement does
+            around = around[next(at for at, up in enumerate(around) if isinstance(up, ast.stmt)) + 1 :]
         if loop not in around or any(isinstance(up, ast.If | ast.IfExp) for up in around[: around.index(loop)]):
             continue
         made.append((finding, _fix(project, found)))
