@@ -34,6 +34,8 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         return Declined("the loader is created in a process of a multiprocessing pool, which may not start workers")
     if sum(isinstance(up, LOOPS) for up in _within_function(loader)) > 1:
         return Declined("the loader is made anew for each of many short runs, all of which would start workers")
+    if _forwards_options(loader):
+        return Declined("the call forwards its callers' options, which may include `num_workers`")
     syntax = loader.module.syntax
     workers, why = worker_count(project, loader.module.path)
     persistent = (
@@ -63,6 +65,14 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         Safety.UNSAFE,
         edits,
     )
+
+
+def _forwards_options(loader: Loader) -> bool:
+    """``DataLoader(dataset, **kwargs)`` with options that the callers of the function pass."""
+    function = loader.module.function(loader.node)
+    given = function.args.kwarg.arg if function is not None and function.args.kwarg is not None else None
+    forwarded = (keyword.value for keyword in loader.node.keywords if keyword.arg is None)
+    return given is not None and any(isinstance(value, ast.Name) and value.id == given for value in forwarded)
 
 
 def _within_function(loader: Loader) -> Iterator[ast.AST]:
