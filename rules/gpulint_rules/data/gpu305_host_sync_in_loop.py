@@ -59,6 +59,7 @@ from gpulint.training.loop_iterables import is_loader_name, unwrap_iterable
 from gpulint.training.loop_roles import Role
 from gpulint.training.phases import (
     belongs_to_other_phase,
+    draws_figure,
     is_model_variant_branch,
     only_evaluates,
 )
@@ -143,6 +144,8 @@ def _every_step(project: Project, module: ModuleIndex, syncs: SyncPoints, sync: 
             continue
         if feeds_rl_environment(module, sync.node, context.calls) or _writes_checkpoint(context):
             continue
+        if any(draws_figure(project, *place) for place in _below(module, sync, context)):
+            continue
         if syncs.gets_numbers(module, sync, context.calls):
             continue
         loop = context.loop
@@ -154,6 +157,11 @@ def _every_step(project: Project, module: ModuleIndex, syncs: SyncPoints, sync: 
             continue
         return context
     return None
+
+
+def _below(module: ModuleIndex, sync: SyncPoint, context: LoopContext) -> list[tuple[ModuleIndex, ast.AST]]:
+    """The primitive and the calls on the way to it, in the functions that the loop calls."""
+    return [*((site.module, site.node) for site in context.calls[1:]), (module, sync.node)] if context.calls else []
 
 
 def _is_seldom_reached(project: Project, site: NodeRef, context: LoopContext, without_gradients: bool) -> bool:
@@ -290,7 +298,7 @@ def _way(context: LoopContext) -> tuple[Place, ...]:
 
 _METHODS = (
     ".item(", ".cpu(", ".tolist(", ".data[0]", "synchronize(", "get_scale(", "state_dict()[", "set_", ".is",
-    ".info(", ".debug(", "wandb.log(", "masked_select(", "add_scalar",
+    ".info(", ".debug(", "wandb.log(", "masked_select(", "add_scalar", '"cpu"', "'cpu'",
 )  # fmt: skip
 _FUNCTIONS = ("float", "int", "bool", "print")
 _OTHERS = regex.compile(rf"(?<![\w.])(?:{'|'.join(_FUNCTIONS)})\(".encode())
