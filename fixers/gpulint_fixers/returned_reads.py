@@ -27,6 +27,7 @@ from gpulint_fixers.versions import predates_device_argument
 _ELSEWHERE = Declined(
     "the value is read in a function that the loop calls; return the tensor and read it less often",
 )
+_TIMERS = regex.compile(r"perf_counter|synchronize\(|elapsed_time|timeit")
 _DETACHED = regex.compile(r"^\.detach\(\)(\.clone\(\))?")
 """What a tensor needs no more that the function has detached."""
 
@@ -66,6 +67,8 @@ def returned(project: Project, found: HostWait, statement: ast.stmt) -> Fix | De
         return Declined("the value decides what the program does next")
     if predates_device_argument(found.module) or uses_other_library(found.module):
         return _ELSEWHERE
+    if _TIMERS.search(site.module.syntax.text(site.loop)):
+        return Declined("the loop measures time, for which it has to wait")
     reads = reads_of(found)
     if isinstance(reads, Declined):
         return _ELSEWHERE
