@@ -7,13 +7,13 @@ import shlex
 
 from gpulint.documents import Document
 from gpulint.finding import Finding
-from gpulint.fix import Declined, Edit, Fix, NewFile, Safety
+from gpulint.fix import Declined, Edit, Fix, Safety
 from gpulint.launch.job import Job
 from gpulint.programs.gpu_jobs import GpuJobs
 from gpulint.project import Project
 from gpulint.rule import Kind
 from gpulint.source import Span
-from gpulint_fixers.images import NAME, Step, addition, built, new_dockerfile
+from gpulint_fixers.images import Step, addition, built
 
 _KEY = re.compile(r"(?P<indent>\s*)pip:\s*(?P<list>\[[^\]#]*\])?\s*")
 _LOCAL = re.compile(r"-e\b|\.|/|~|.*\.(?:whl|txt|lock|gz|zip)$|.*[$`{}]")
@@ -37,17 +37,7 @@ def move(finding: Finding, project: Project, document: Document) -> Fix | Declin
         where = target.document.path.relative_to(project.root)
         what = f"install the packages in {where}, from which the image is built; build it again before the next start"
         return Fix(what, Safety.UNSAFE, (edit, added))
-    new = new_dockerfile(project, document, job, [step])
-    if new is None:
-        return Declined(f"{NAME} exists already")
-    path, text = new
-    return Fix(
-        f"move the packages to {path.name}; build an image from it and start the job from that, as they are missing "
-        "otherwise",
-        Safety.UNSAFE,
-        (edit,),
-        () if project.exists(path) else (NewFile(path, text),),
-    )
+    return Declined("nothing in the tree builds the job's image: build one with the packages, and name it")
 
 
 def _job(project: Project, document: Document, span: Span) -> Job | None:

@@ -115,13 +115,13 @@ def _counter(module: ModuleIndex, loop: LoopNode, at: ast.stmt) -> tuple[str | N
     """The step number at a statement, and the edits that make one."""
     if (own := _incremented(module, at)) is not None:
         return own, ()
-    if any(isinstance(part, ast.Mod) for test, _ in conditions(module, at, loop) for part in walk(test)):
+    if any(_picks_steps(loop, test) for test, _ in conditions(module, at, loop)):
         return None, ()  # only some numbers come here, of which none need be a multiple
     if isinstance(loop, ast.For):
         match loop.iter, loop.target:
             case ast.Call(), ast.Tuple(elts=[ast.Name(id=name), _]) if _enumerates(loop.iter) and _kept(loop, name):
                 return name, ()
-            case ast.Call(func=ast.Name(id="range" | "trange")), ast.Name(id=name) if _kept(loop, name):
+            case ast.Call() as source, ast.Name(id=name) if _ranges(source) and _kept(loop, name):
                 return name, ()
             case ast.Name() as bar, ast.Tuple(elts=[ast.Name(id=name), _]) if _kept(loop, name) and any(
                 isinstance(binding.value, ast.Call)
@@ -135,6 +135,25 @@ def _counter(module: ModuleIndex, loop: LoopNode, at: ast.stmt) -> tuple[str | N
         if (raised := _increment(part)) is not None:
             return raised, ()
     return _enumerated(module, loop)
+
+
+def _picks_steps(loop: LoopNode, test: ast.expr) -> bool:
+    """``step % 100 == 0``, ``divisible_by(step, 100)``: a test of the step number."""
+    names = (
+        {part.id for part in walk(loop.target) if isinstance(part, ast.Name)} if isinstance(loop, ast.For) else set()
+    )
+    return any(
+        isinstance(part, ast.Mod)
+        or (isinstance(part, ast.Call) and any(isinstance(one, ast.Name) and one.id in names for one in part.args))
+        for part in walk(test)
+    )
+
+
+def _ranges(source: ast.Call) -> bool:
+    """``range(n)``, perhaps inside of ``tqdm(...)``."""
+    while last_name(source.func) in ("tqdm", "track") and source.args and isinstance(source.args[0], ast.Call):
+        source = source.args[0]
+    return isinstance(source.func, ast.Name | ast.Attribute) and last_name(source.func) in ("range", "trange")
 
 
 def _incremented(module: ModuleIndex, at: ast.stmt) -> str | None:

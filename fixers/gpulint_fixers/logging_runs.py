@@ -217,7 +217,7 @@ def _escaping(project: Project, module: ModuleIndex, run: list[ast.stmt]) -> ast
 
 
 def _in_order(statement: ast.stmt) -> Iterator[ast.AST]:
-    """What a statement evaluates and runs, part by part."""
+    """Yield what a statement evaluates and runs, part by part."""
     match statement:
         case ast.If(test=test, body=body, orelse=rest):
             yield test

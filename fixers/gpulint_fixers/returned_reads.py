@@ -27,6 +27,7 @@ from gpulint_fixers.versions import predates_device_argument
 _ELSEWHERE = Declined(
     "the value is read in a function that the loop calls; return the tensor and read it less often",
 )
+_TIMERS = regex.compile(r"perf_counter|synchronize\(|elapsed_time|timeit")
 _DETACHED = regex.compile(r"^\.detach\(\)(\.clone\(\))?")
 """What a tensor needs no more that the function has detached."""
 
@@ -66,6 +67,8 @@ def returned(project: Project, found: HostWait, statement: ast.stmt) -> Fix | De
         return Declined("the value decides what the program does next")
     if predates_device_argument(found.module) or uses_other_library(found.module):
         return _ELSEWHERE
+    if _TIMERS.search(site.module.syntax.text(site.loop)):
+        return Declined("the loop measures time, for which it has to wait")
     reads = reads_of(found)
     if isinstance(reads, Declined):
         return _ELSEWHERE
@@ -104,7 +107,7 @@ def _site(project: Project, found: HostWait) -> _Site | None:
 
 
 def _given(module: ModuleIndex, function: FunctionNode, statement: ast.stmt, read: DeviceRead) -> _Returned | None:
-    """Where a read is in what the function returns; None if it is used otherwise too."""
+    """Return where a read is in what the function returns; None if it is used otherwise too."""
     returns = [
         node for node in ast.walk(function) if isinstance(node, ast.Return) and module.function(node) is function
     ]
@@ -147,7 +150,8 @@ def _is_scaled(value: ast.expr, whole: ast.expr) -> bool:
 
 
 def _suffix(module: ModuleIndex, read: DeviceRead) -> str:
-    """What goes behind the tensor: nothing where it has no gradient anyway, as a number to which tensors were added."""
+    """Return what follows the tensor: nothing where it has no gradient anyway, as a number to which tensors were
+    added."""
     if is_integer(module, read.tensor):
         return ""
     values = module.scope(read.whole).lookup(read.tensor.id) if isinstance(read.tensor, ast.Name) else ()

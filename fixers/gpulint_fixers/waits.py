@@ -11,7 +11,7 @@ from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, last_name
 from gpulint_fixers.statements import remove_statement
 
 _TIMED = regex.compile(r"tflops|throughput|benchmark|profil|samples_per_sec|images_per_sec|imgs_per_sec|time_meter")
-_TIMERS = regex.compile(r"(?i)time|bench|profil|throughput|latency|warm_?up")
+_TIMERS = regex.compile(r"(?i)time|bench|profil|throughput|latency|warm_?up|debug|probe")
 
 
 def remove_wait(module: ModuleIndex, statement: ast.stmt, description: str) -> Fix | Declined:
@@ -20,7 +20,7 @@ def remove_wait(module: ModuleIndex, statement: ast.stmt, description: str) -> F
         return Declined("the call is part of a larger statement")
     around = [up for up in module.syntax.ancestors(statement) if isinstance(up, (*FUNCTIONS, ast.ClassDef))]
     if any(_TIMERS.search(up.name) for up in around):
-        return Declined("the function measures time, for which it has to wait")
+        return Declined("the function measures time or looks for errors, for which it has to wait")
     within = module.syntax.text(around[0]) if around and isinstance(around[0], FUNCTIONS) else module.syntax.source.text
     if _TIMED.search(within.lower().replace("cudnn.benchmark", "")):
         return Declined("the loop measures speed, for which it has to wait")

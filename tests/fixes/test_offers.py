@@ -428,4 +428,8 @@ for step, (x, y) in enumerate(train_loader):
 
 
 def test_an_average_that_every_step_goes_on_from_stays_one_of_every_step(job: MakeJob) -> None:
-    assert "used in the same step" in job({"train.py": AVERAGED}).refusal("GPU305")
+    made = job({"train.py": AVERAGED})
+    assert made.repair("GPU305") == 1
+    assert "\n    average = average * 0.9 + loss.detach().double() * 0.1\n    if step % 50 == 0:\n" in made.text(
+        "train.py"
+    )

@@ -25,6 +25,8 @@ from gpulint_fixers.calls import set_keyword
 from gpulint_fixers.pinning import pin
 from gpulint_fixers.versions import predates_device_argument
 
+_CONVERTS = frozenset("float double half long int bool type bfloat16 contiguous clone".split())
+
 
 def fix(finding: Finding, project: Project) -> Fix | Declined:
     """Make the copies asynchronous. Safe if all their loaders pin memory, or do so after the same fix."""
@@ -39,6 +41,8 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         return Declined(
             "the function also copies results to the CPU; without synchronisation they could be read too early"
         )
+    if any(map(_converts_first, (transfer.node for transfer in payload.transfers))):
+        return Declined("what is converted first is no longer in pinned memory: copy it, and convert it on the GPU")
     loaders = {loader.node: loader for transfer in payload.transfers for loader in _loaders(transfer)}
     pinned = [_pinned(project, loader) for loader in loaders.values()]
     syntax = payload.transfers[0].call.module.syntax
@@ -60,8 +64,20 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         more = [edit for found in pinned if found is not None for edit in found]
         also = " and pin the loader's memory" if more else ""
         return Fix(f"copy without blocking the host{also}", Safety.SAFE, (*edits, *more))
+    if None in pinned and all(project.fact(HostToDevice).is_pinned(loader) is False for loader in loaders.values()):
+        return Declined("its loader does not pin its memory, and could not be changed")
     note = "it takes effect only if the loader pins its memory"
     return Fix(f"copy without blocking the host; {note}", Safety.UNSAFE, tuple(edits))
+
+
+def _converts_first(call: ast.Call) -> bool:
+    """``x.float().cuda()``, which copies a new tensor."""
+    made = call.func.value if isinstance(call.func, ast.Attribute) else None
+    while isinstance(made, ast.Call) and isinstance(made.func, ast.Attribute):
+        if made.func.attr in _CONVERTS:
+            return True
+        made = made.func.value
+    return False
 
 
 def _passes_options_on(call: ast.Call) -> bool:

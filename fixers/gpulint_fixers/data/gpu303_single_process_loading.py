@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 
 from gpulint_rules.data.gpu303_single_process_loading import SingleProcess
 
@@ -13,7 +14,7 @@ from gpulint.project import Project
 from gpulint.source import Span
 from gpulint.training.loader_calls import Loader
 from gpulint.values.constants import Constants
-from gpulint.workspace.module_index import FUNCTIONS, NodeRef
+from gpulint.workspace.module_index import FUNCTIONS, LOOPS, NodeRef
 from gpulint_fixers.calls import add_keyword
 from gpulint_fixers.numbers import replace_number
 from gpulint_fixers.workers import USUAL, may_have_no_workers, worker_count
@@ -31,6 +32,10 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     loader = payload.loader
     if may_have_no_workers(project, loader):
         return Declined("the loader is created in a process of a multiprocessing pool, which may not start workers")
+    if sum(isinstance(up, LOOPS) for up in _within_function(loader)) > 1:
+        return Declined("the loader is made anew for each of many short runs, all of which would start workers")
+    if _forwards_options(loader):
+        return Declined("the call forwards its callers' options, which may include `num_workers`")
     syntax = loader.module.syntax
     workers, why = worker_count(project, loader.module.path)
     persistent = (
@@ -60,6 +65,22 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         Safety.UNSAFE,
         edits,
     )
+
+
+def _forwards_options(loader: Loader) -> bool:
+    """``DataLoader(dataset, **kwargs)`` with options that the callers of the function pass."""
+    function = loader.module.function(loader.node)
+    given = function.args.kwarg.arg if function is not None and function.args.kwarg is not None else None
+    forwarded = (keyword.value for keyword in loader.node.keywords if keyword.arg is None)
+    return given is not None and any(isinstance(value, ast.Name) and value.id == given for value in forwarded)
+
+
+def _within_function(loader: Loader) -> Iterator[ast.AST]:
+    """Yield what is around a loader in its function."""
+    for up in loader.module.syntax.ancestors(loader.node):
+        if isinstance(up, FUNCTIONS):
+            return
+        yield up
 
 
 def _setting(finding: Finding, project: Project) -> Fix | Declined:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
+from functools import lru_cache
 
-from gpulint_rules.data.gpu305_host_sync_in_loop import HostWait
+from gpulint_rules.data.gpu305_host_sync_in_loop import HostWait, check
 
 from gpulint.finding import Finding
-from gpulint.fix import Declined, Fix, Fixer
+from gpulint.fix import Declined, Fix, Fixer, Safety
 from gpulint.placement.synchronization import SyncKind
 from gpulint.project import Project
 from gpulint.training.loop_roles import Role
@@ -29,8 +31,42 @@ _MOST = 60
 
 
 def fix(finding: Finding, project: Project) -> Fix | Declined:
-    """By what the statement does with the number."""
+    """By what the statement does with the number; nothing is gained while the same step waits elsewhere."""
     found = finding.payload
+    made = _fix(project, found)
+    if not isinstance(made, Fix) or not isinstance(found, HostWait) or found.context.calls:
+        return made
+    others = [
+        (other, fixed) for other, fixed in _always(project, found.module, found.context.loop.node) if other != finding
+    ]
+    if stays := next((other for other, fixed in others if not isinstance(fixed, Fix)), None):
+        return Declined(f"every step waits in line {stays.span.line} as well, which no fix changes")
+    if made.safety is Safety.SAFE and any(isinstance(one, Fix) and one.safety is not Safety.SAFE for _, one in others):
+        more = "it helps together with the unsafe fixes of the same loop"
+        return replace(made, safety=Safety.UNSAFE, description=f"{made.description}; {more}")
+    return made
+
+
+@lru_cache(maxsize=4)
+def _always(project: Project, module: ModuleIndex, loop: ast.AST) -> tuple[tuple[Finding, Fix | Declined], ...]:
+    """The waits that no condition of the loop's body skips, with their fixes."""
+    document = project.document(module.path)
+    assert document is not None
+    made = list[tuple[Finding, Fix | Declined]]()
+    for finding in check(document, project):
+        found = finding.payload
+        if not isinstance(found, HostWait) or found.context.calls or found.context.loop.node is not loop:
+            continue
+        around = list(module.syntax.ancestors(found.statement))
+        if not isinstance(found.statement, ast.stmt):  # a test, which runs whenever its statement does
+            around = around[next(at for at, up in enumerate(around) if isinstance(up, ast.stmt)) + 1 :]
+        if loop not in around or any(isinstance(up, ast.If | ast.IfExp) for up in around[: around.index(loop)]):
+            continue
+        made.append((finding, _fix(project, found)))
+    return tuple(made)
+
+
+def _fix(project: Project, found: object) -> Fix | Declined:
     if not isinstance(found, HostWait) or found.context.role is Role.EVAL:
         return Declined("the tensor has to be copied as a whole before the loop over its elements")
     statement = found.statement

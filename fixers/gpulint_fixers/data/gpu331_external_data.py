@@ -67,10 +67,24 @@ def _before(project: Project, module: ModuleIndex) -> Fix | Declined:
         return Declined(
             f"{other.document.path.name} starts it on machines that keep no files: name a volume or bucket with HF_HOME"
         )
+    if not found.is_large:
+        what = "tokenizers and settings are" if found.uses_hub else "what a library downloads once and keeps is"
+        return Declined(f"{what} no delay that needs a step of its own")
+    if not any(job.task.system == "slurm" or _starts_several(job) for job in jobs):
+        return Declined("the machine that runs the program downloads it once and keeps it, whoever starts the download")
     batch = [job for job in jobs if job.task.system == "slurm" and job.task.scripts == job.document.scripts]
     if len(batch) == 1 and isinstance(staged := split_for(project, batch[0], found), Fix):
         return staged
     return _script(project, module, found)
+
+
+def _starts_several(job: Job) -> bool:
+    """Return whether a job starts several processes or holds several GPUs, all of which wait for a download."""
+    gpus = job.task.resources.gpus
+    return (gpus is not None and (gpus.value or 2) > 1) or any(
+        start.launch.launcher in ("torchrun", "accelerate", "deepspeed", "mpirun", "srun", "horovodrun", "composer")
+        for start in job.launches
+    )
 
 
 def _container(project: Project, module: ModuleIndex) -> str | None:

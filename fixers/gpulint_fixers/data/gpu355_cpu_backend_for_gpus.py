@@ -20,6 +20,11 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         return Declined("the backend is not a literal in the call")
     text = document.python.text(node)
     quote = text[-1]
+    line = document.python.source.position(document.python.offsets(node)[1])[0]
+    new = document.python.source.line(line).replace(text, f"{quote}nccl{quote}").strip()
+    around = (document.python.source.line(number).strip().lstrip("# ") for number in (line - 1, line + 1))
+    if new in around:
+        return Declined("the line beside it, a comment, has the other backend already: choose between them")
     edit = Edit(finding.path, document.python.span(node), f"{quote}nccl{quote}")
     return Fix("use NCCL, which cannot exchange CPU tensors", Safety.UNSAFE, (edit,))
 

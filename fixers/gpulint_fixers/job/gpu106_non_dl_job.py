@@ -35,6 +35,8 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         if asked and len(asked) < len(given):
             line = document.source.line(item.span.line)
             edits += [Edit(document.path, _with_blank(line, flag.span), "") for flag in asked]
+        elif asked and "#" in document.source.line(item.span.line)[1:]:
+            return Declined("the comment beside the request may say what it is for")
         elif asked:
             edits.append(Edit(document.path, Span(item.span.line, 1, item.span.line + 1, 1), ""))
     if not edits:

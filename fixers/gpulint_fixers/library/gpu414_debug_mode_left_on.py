@@ -41,6 +41,8 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
             edit = remove_lines(
                 document.source, Place(finding.path, type(span)(span.line, start, span.end_line, span.end_column))
             )
+        elif before == "" and after.strip() == "\\":
+            edit = Edit(finding.path, Span(span.line, 1, span.line + 1, 1), "")
         elif after.startswith(" "):
             gap = len(after) - len(after.lstrip(" "))
             edit = Edit(finding.path, type(span)(span.line, span.column, span.end_line, span.end_column + gap), "")

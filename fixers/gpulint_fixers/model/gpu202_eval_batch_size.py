@@ -45,6 +45,8 @@ def _enlarge(finding: Finding, project: Project) -> Fix | Declined:
         return Declined(f"a batch of {2 * found.size:,} would hardly be faster; measure before raising it")
     if _counts_batches(source.call.module) or _divides(source.call.module, source.text):
         return Declined("evaluation reads a fixed number of batches; larger batches would change which samples it sees")
+    if "exec(open(" in source.call.module.syntax.source.text:
+        return Declined("the program runs a file of settings, which may set the training batch size once more")
     if found.size:
         if project.fact(Constants).of(source.batch.module, source.batch.node).any(lambda value: value == 1):
             return Declined("the evaluation code may expect one sample at a time")

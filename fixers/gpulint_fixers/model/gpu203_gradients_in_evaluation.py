@@ -59,6 +59,8 @@ def _trains(project: Project, found: InferenceLoop, function: FunctionNode) -> b
     """Return whether the function trains as well, so that only the loop may run without gradients."""
     module = found.module
     inside = walk(function)
+    if any(isinstance(part, ast.Call) and last_name(part.func) == "backward" for part in inside):
+        return True
     return any(
         isinstance(part, ast.Call) and project.fact(LoopContexts).is_training_step(module, part) for part in inside
     ) or any(
@@ -103,6 +105,8 @@ def _differentiates_itself(project: Project) -> bool:
 def _wrap(project: Project, found: InferenceLoop) -> Fix | Declined:
     if found.loop is None:
         return Declined("the function around it trains as well")
+    if any(isinstance(part, ast.Call) and last_name(part.func) in _DIFFERENTIATES for part in walk(found.loop)):
+        return Declined("the loop around it trains as well")
     document = project.document(found.module.path)
     assert document is not None
     edits = wrap(document, found.loop, "with torch.no_grad():")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from gpulint.documents import Document
 from gpulint.launch.local_copies import LOCAL
-from gpulint.launch.transfer_commands import install_tool
+from gpulint.launch.transfer_commands import install_tool, words_of
 from gpulint.libraries import Models
 from gpulint.records import dataclass, field
 from gpulint.source import Span
@@ -86,6 +86,8 @@ def _kind(piece: Piece, models: Models, steps: frozenset[Span]) -> tuple[Role, s
     """Return what a piece is as a whole, and why it cannot move if it holds a step."""
     if piece.functions:
         return Role.SHOWS, ""
+    if any(words_of(command) in (("source",), (".",), ("conda",), ("module",)) for command in piece.commands):
+        return Role.OTHER, "the script is a template"
     roles = [role(command, models, steps) for command in piece.commands]
     if not roles or all(one in (Role.CONTEXT, Role.SHOWS) for one in roles):
         changes = piece.assignments or Role.CONTEXT in roles

@@ -27,6 +27,8 @@ from gpulint_fixers.stages.library_calls import UNKNOWN, only_value
 _LOADS = ("from_pretrained", "load_dataset", "snapshot_download", "hf_hub_download", "pipeline")
 _TALKS = re.compile(r"push_to_hub|create_repo|upload_f|HfApi|\blogin\(|evaluate\.load|load_metric|load_checkpoint_and")
 """Needs the hub while the program runs."""
+_SMALL = re.compile(r"Tokenizer|Processor|Extractor|Config\b")
+"""Classes whose files are small."""
 _OPTIONS = {"revision": "--revision", "cache_dir": "--cache-dir", "local_dir": "--local-dir"}
 """Arguments of the library's calls that say what is fetched and where to, and the options of the tool for them."""
 _DATA_ARGUMENTS = ("path", "name", "data_dir", "data_files", "revision", "trust_remote_code", "cache_dir")
@@ -42,18 +44,21 @@ class Prefetch:
     """Whether something comes from the Hugging Face hub."""
     complete: bool = False
     """Whether that is all that they take from the hub."""
+    is_large: bool = False
+    """Whether models or data sets are among it, and not tokenizers and settings alone."""
 
 
 def of_job(project: Project, job: Job) -> Prefetch:
     """Return what the programs of a job download by identifiers that are known."""
-    lines, uses_hub, complete = list[str](), False, bool(job.programs)
+    lines, uses_hub, complete, is_large = list[str](), False, bool(job.programs), False
     for path in job.programs:
         for module in _closure(project, path):
             found = of_module(project, module)
             lines += found.lines
             uses_hub = uses_hub or found.uses_hub
             complete = complete and found.complete
-    return Prefetch(tuple(dict.fromkeys(lines)), uses_hub, complete and uses_hub)
+            is_large = is_large or found.is_large
+    return Prefetch(tuple(dict.fromkeys(lines)), uses_hub, complete and uses_hub, is_large)
 
 
 def _closure(project: Project, path: Path) -> list[ModuleIndex]:
@@ -78,7 +83,7 @@ def reported(project: Project, module: ModuleIndex) -> list[Download]:
 
 def of_module(project: Project, module: ModuleIndex) -> Prefetch:
     """Return what a module downloads by identifiers that are known."""
-    lines, known, ids = list[str](), set[ast.AST](), set[str]()
+    lines, known, ids, is_large = list[str](), set[ast.AST](), set[str](), False
     for item in reported(project, module):
         made = line(project, module, item)
         if made is not None:
@@ -86,11 +91,12 @@ def of_module(project: Project, module: ModuleIndex) -> Prefetch:
         if made is not None and HUB in item.origin:
             known.add(item.node)
             ids.add(item.what)
+            is_large = is_large or not _SMALL.search(item.name)
     loads = [call for name in _LOADS for call in module.calls_by_name.get(name, [])]
     complete = all(call in known or _names(project, module, call) & ids for call in loads) and not _TALKS.search(
         module.syntax.source.text
     )
-    return Prefetch(tuple(dict.fromkeys(lines)), bool(known), complete)
+    return Prefetch(tuple(dict.fromkeys(lines)), bool(known), complete, is_large)
 
 
 def _names(project: Project, module: ModuleIndex, call: ast.Call) -> set[object]:
@@ -144,6 +150,8 @@ def _data_set(project: Project, module: ModuleIndex, item: Download) -> str | No
             value = only_value(project, module, given[name])
             if not isinstance(value, str | bool | None) or _is_local(name, value):
                 return None
+            if value is None and not isinstance(given[name], ast.Constant):
+                return None  # callers may give another one
             if value is not None:
                 shown.append(f"{name}={value!r}")
     code = f"from datasets import load_dataset; load_dataset({', '.join(shown)})"

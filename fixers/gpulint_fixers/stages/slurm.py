@@ -7,7 +7,7 @@ import re
 import shlex
 
 from gpulint.documents import Document
-from gpulint.documents.shell.scheduler_directives import flags
+from gpulint.documents.shell.scheduler_directives import Flag, flags
 
 _KEPT = {
     "-A": "--account", "-p": "--partition", "-q": "--qos", "-t": "--time", "-D": "--chdir", "-M": "--clusters",
@@ -17,7 +17,9 @@ _ALSO = frozenset({"--mail-type", "--mail-user", "--reservation", "--export", "-
 _FOR_PROGRAMS = frozenset({"--cpus-per-task", "--mem", "--mem-per-cpu"})
 _NAMED = {"-J": "--job-name", "-o": "--output", "-e": "--error"}
 _GPU_PARTITION = re.compile(r"gpu|cuda|[avhpl]\d{2,3}|rtx|mi\d{3}|dgx|nvidia|volta|ampere|hopper|accel", re.IGNORECASE)
-_CHOOSE = "# Name a partition for jobs without GPUs, if the site has one: some sites refuse them on this one."
+_CHOOSE = "# It runs on the site's default partition: add a --partition for jobs without GPUs, if that is none."
+_LONGEST = 4
+"""Hours that downloads and copies get at most, and not those of a training."""
 
 
 def refusal(document: Document) -> str | None:
@@ -48,10 +50,30 @@ def header(document: Document, *, cpus: bool) -> list[str]:
         elif long in ("--output", "--error"):
             lines.append(_directive(long, _own_file(flag.value)))
         elif long == "--partition" and _GPU_PARTITION.search(flag.value):
-            lines += [_CHOOSE, _directive(long, flag.value)]
+            lines.append(_CHOOSE)
+        elif long == "--time" and not cpus and _hours(flag.value) > _LONGEST:
+            lines.append(_directive(long, f"{_LONGEST:02}:00:00"))
         elif long in kept and (long, flag.value) != ("--mem", "0"):
-            lines.append(_directive(long, flag.value))
+            lines.append(_directive(long, _as_written(document, flag)))
     return [_directive("--job-name", name), *lines, _directive("--nodes", "1"), _directive("--ntasks", "1")]
+
+
+def _as_written(document: Document, flag: Flag) -> str:
+    """The value of an option; a placeholder (``<your account>``) stays as it is."""
+    span, source = flag.span, document.source
+    text = source.text[source.offset(span.line, span.column) : source.offset(span.end_line, span.end_column)]
+    return flag.value if text == flag.text else re.split(r"[=\s]", text, maxsplit=1)[-1]
+
+
+def _hours(limit: str) -> int:
+    """The whole hours of Slurm's ``[days-]hours:minutes:seconds`` or ``minutes``; 0 where they are unknown."""
+    found = re.fullmatch(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?", limit)
+    if found is None:
+        return 0
+    days, first = (int(part) if part else 0 for part in found.groups()[:2])
+    if found[1]:
+        return 24 * days + first
+    return first if found[4] else first // 60
 
 
 def _directive(name: str, value: str) -> str:

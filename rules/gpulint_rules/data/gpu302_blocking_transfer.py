@@ -20,8 +20,9 @@ Fix safety
 Safe where every loader that the batch may come from pins its memory, or can be made to in the same fix. Unsafe
 elsewhere: without pinned memory the copy blocks anyway. Unsafe also for whole batches that a ``collate_fn``
 makes, as their class may not know the option (``BatchEncoding`` of an older transformers), and for tensors made of
-NumPy arrays, which have to be pinned first. A function that callers
-also use to move results back to the CPU is left alone: without a wait, results would be read too early.
+NumPy arrays, which have to be pinned first. Left alone are functions that callers also use to move results back to the
+CPU (without a wait, results would be read too early), and what is converted before it is copied (``x.float().cuda()``),
+as the new tensor is not pinned.
 
 References
 https://pytorch.org/tutorials/intermediate/pinmem_nonblock.html

@@ -18,7 +18,8 @@ Fix safety
 Unsafe: samples then come from other processes, whose random state, open files and memory are their own, and the
 number is a guess unless the launcher says how many cores the job has. Persistent workers draw their seed once instead
 of at the start of every epoch, so from the second epoch on the same seed gives another order. Loaders created in
-the processes of a ``multiprocessing.Pool`` are not changed, because these processes may not start workers.
+the processes of a ``multiprocessing.Pool`` are not changed, because these processes may not start workers, nor are
+loaders in nested loops, all of which would start their own.
 
 References
 https://pytorch.org/docs/stable/data.html#multi-process-data-loading

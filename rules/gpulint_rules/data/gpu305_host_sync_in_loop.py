@@ -25,7 +25,8 @@ read once after the loop or where it is logged every N steps: the numbers are th
 instead of every step, sums in single precision where the tree also names devices without double precision, lists of
 labels and predictions that stay on the GPU until the loop ends, functions that return tensors where the training loop
 alone calls them, tests of the loss that end the program up to N steps later, and removing ``torch.cuda.synchronize()``,
-after which timings measure only the host. Other values that control the program are left alone.
+after which timings measure only the host. Other values that control the program are left alone, and so are all reads
+of a loop in which every step waits for such a value anyway. A fix that helps only with unsafe ones is unsafe as well.
 
 References
 https://pytorch.org/tutorials/recipes/recipes/tuning_guide.html#avoid-unnecessary-cpu-gpu-synchronization

@@ -25,11 +25,11 @@ The files are staged before the job and the call only finds them; the job may us
 download takes seconds.
 
 Fix safety
-Unsafe: downloads by the commands of a Slurm job, and what its programs load from the Hugging Face hub by known
-identifiers or by libraries that cache what they download (torchvision, timm, Keras, torch.hub and others) with known
-arguments, move to a new script without GPUs that runs before the job; a second new script submits both in order.
-Programs that no job of the tree starts get a script to run before them. Both have to see the same cache. Otherwise
-there is only advice, because the user has to choose a place for the files.
+Unsafe: downloads by the commands of a Slurm job, and models and data sets that its programs load from the Hugging Face
+hub by known identifiers, move to a new script without GPUs that runs before the job; a second new script submits both
+in order. Other jobs with several processes or GPUs get a script to run before them. Both have to see the same cache.
+Otherwise there is only advice: the user has to choose a place for the files, or the download happens once (tokenizers,
+what a library keeps, programs on one GPU that no job starts).
 
 References
 https://huggingface.co/docs/huggingface_hub/guides/cli

@@ -15,7 +15,8 @@ Parts of the model really get no gradient in some steps: adversarial training, b
 optional heads. Not reported where the program steps several optimizers or the wrapped model's ``forward`` branches.
 
 Fix safety
-Unsafe: if a parameter is unused after all, DDP raises an error in the second iteration.
+Unsafe: if a parameter is unused after all, DDP raises an error in the second iteration. Left alone where the model
+calls single parts of another one (``self.base.layer1(x)``), or where a comment may say why.
 
 References
 https://pytorch.org/docs/stable/notes/ddp.html#internal-design

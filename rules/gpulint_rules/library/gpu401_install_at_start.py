@@ -23,7 +23,7 @@ Unsafe: installs of a Slurm job move to a new script that runs before it without
 conda and system packages move to the Dockerfile from which the tree builds the job's image, or to a new
 ``Dockerfile.gpulint`` beside the launcher; the job does not find the packages before you have built the image. Left in
 place, with advice, are installs under a condition, of the job's own code, into an environment that the script
-activates, or with values that only the job knows.
+activates, or with values that only the job knows, and lists of packages of jobs whose image the tree does not build.
 
 References
 https://docs.docker.com/build/cache/optimize/
