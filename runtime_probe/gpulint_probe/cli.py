@@ -104,10 +104,8 @@ def run(args: argparse.Namespace) -> int:
             if not {"-h", "--help"}.isdisjoint(args.command):
                 args.parser.print_help()
                 return 0
-            if len(args.command) == 1:
-                return _fail("missing FILE: gpulint probe report FILE")
             try:
-                args = args.parser.parse_args(["--replay", *args.command[1:]], args)
+                args = _report_options(args)
             except SystemExit as exit:
                 return exit.code if isinstance(exit.code, int) else 2
         if args.replay is not None:
@@ -125,6 +123,22 @@ def run(args: argparse.Namespace) -> int:
         return _watch(command, args)
     except (RecordingError, SourceUnavailable) as error:
         return _fail(str(error))
+
+
+def _report_options(args: argparse.Namespace) -> argparse.Namespace:
+    """Those of ``report FILE``, in any order. Raises RecordingError and SystemExit."""
+    from gpulint_probe.recording import RecordingError
+
+    args = args.parser.parse_args(args.command[1:], args)
+    if not args.command:
+        raise RecordingError("missing FILE: gpulint probe report FILE")
+    args.replay = Path(args.command[0])
+    args = args.parser.parse_args(args.command[1:], args)
+    if args.command:
+        raise RecordingError(
+            f"report takes one recording, not {args.command[0]} as well; see 'gpulint probe merge' and 'compare'"
+        )
+    return args
 
 
 def _compare(arguments: Sequence[str]) -> int:
