@@ -27,6 +27,7 @@ machine, and --since queries a Prometheus server about a past job. Other command
 on a recording (like --replay), `compare` compares runs, `merge` merges the recordings of all ranks, `import` reads
 profiles of other tools, and `live` shows a recording while it is written."""
 _SHORTEST_S = 0.1
+_NOT_FOUND = 127
 
 
 def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
@@ -176,6 +177,7 @@ _COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
 
 def _watch(command: list[str], args: argparse.Namespace) -> int:
     """Run or follow the job, then report. Raises RecordingError and SourceUnavailable before the job starts only."""
+    from gpulint.suggestions import suggestion
     from gpulint_probe.lifecycle import CannotStart
     from gpulint_probe.ranks.place import own_files
     from gpulint_probe.session import Session
@@ -195,7 +197,8 @@ def _watch(command: list[str], args: argparse.Namespace) -> int:
             session = Session(path, args, command, _source_options(args))
             code = session.run()
         except CannotStart as error:
-            say(f"gpulint: error: {error}")
+            meant = suggestion(command[0], [*_COMMANDS, "report"]) if error.exit_code == _NOT_FOUND and command else ""
+            say(f"gpulint: error: {error}{meant}")
             return error.exit_code
         if session.failure:
             say(f"gpulint: warning: the recording is incomplete: {session.failure}")
