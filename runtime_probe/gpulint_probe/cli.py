@@ -27,6 +27,7 @@ machine, and --since queries a Prometheus server about a past job. Other command
 on a recording (like --replay), `compare` compares runs, `merge` merges the recordings of all ranks, `import` reads
 profiles of other tools, and `live` shows a recording while it is written."""
 _SHORTEST_S = 0.1
+_NOT_FOUND = 127
 
 
 def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
@@ -104,10 +105,8 @@ def run(args: argparse.Namespace) -> int:
             if not {"-h", "--help"}.isdisjoint(args.command):
                 args.parser.print_help()
                 return 0
-            if len(args.command) == 1:
-                return _fail("missing FILE: gpulint probe report FILE")
             try:
-                args = args.parser.parse_args(["--replay", *args.command[1:]], args)
+                args = _report_options(args)
             except SystemExit as exit:
                 return exit.code if isinstance(exit.code, int) else 2
         if args.replay is not None:
@@ -125,6 +124,22 @@ def run(args: argparse.Namespace) -> int:
         return _watch(command, args)
     except (RecordingError, SourceUnavailable) as error:
         return _fail(str(error))
+
+
+def _report_options(args: argparse.Namespace) -> argparse.Namespace:
+    """Those of ``report FILE``, in any order. Raises RecordingError and SystemExit."""
+    from gpulint_probe.recording import RecordingError
+
+    args = args.parser.parse_args(args.command[1:], args)
+    if not args.command:
+        raise RecordingError("missing FILE: gpulint probe report FILE")
+    args.replay = Path(args.command[0])
+    args = args.parser.parse_args(args.command[1:], args)
+    if args.command:
+        raise RecordingError(
+            f"report takes one recording, not {args.command[0]} as well; see 'gpulint probe merge' and 'compare'"
+        )
+    return args
 
 
 def _compare(arguments: Sequence[str]) -> int:
@@ -162,6 +177,7 @@ _COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
 
 def _watch(command: list[str], args: argparse.Namespace) -> int:
     """Run or follow the job, then report. Raises RecordingError and SourceUnavailable before the job starts only."""
+    from gpulint.suggestions import suggestion
     from gpulint_probe.lifecycle import CannotStart
     from gpulint_probe.ranks.place import own_files
     from gpulint_probe.session import Session
@@ -181,7 +197,8 @@ def _watch(command: list[str], args: argparse.Namespace) -> int:
             session = Session(path, args, command, _source_options(args))
             code = session.run()
         except CannotStart as error:
-            say(f"gpulint: error: {error}")
+            meant = suggestion(command[0], [*_COMMANDS, "report"]) if error.exit_code == _NOT_FOUND and command else ""
+            say(f"gpulint: error: {error}{meant}")
             return error.exit_code
         if session.failure:
             say(f"gpulint: warning: the recording is incomplete: {session.failure}")

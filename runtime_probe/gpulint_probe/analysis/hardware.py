@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import Any
 
 from gpulint_probe.analysis.series import GpuSeries, HostPoint
+from gpulint_probe.analysis.traffic import traffic, traffic_remarks
 from gpulint_probe.analysis.words import listed, number, percent
 from gpulint_probe.recording import HostSample, Recording
 
@@ -58,6 +59,8 @@ class Hardware:
     io_stalled: float | None
     page_cache_share: float | None
     """Share of the bytes asked for that no disk of this machine had to read."""
+    traffic: dict[str, float]
+    """Of links, and waits for memory; see gpulint_probe.analysis.traffic."""
 
     def to_json(self) -> dict[str, Any]:
         """All of it."""
@@ -72,7 +75,7 @@ def hardware(recording: Recording, series: Sequence[GpuSeries], host: Sequence[H
     threads = _threads(host)
     found = Hardware(
         [], throttled, errors, neighbours, threads,
-        _mean(host, "cpu_limited"), _mean(host, "io_stalled"), _from_cache(host),
+        _mean(host, "cpu_limited"), _mean(host, "io_stalled"), _from_cache(host), traffic(series, host),
     )  # fmt: skip
     alike: dict[str, list[str]] = {}
     for one, reasons, counts in zip(series, throttled, errors, strict=True):
@@ -80,6 +83,7 @@ def hardware(recording: Recording, series: Sequence[GpuSeries], host: Sequence[H
             alike.setdefault(text, []).append(str(one.info.index))
     found.remarks.extend(f"GPU {listed(gpus)}: {text}" for text, gpus in alike.items())
     found.remarks.extend(_of_host(recording, found, host))
+    found.remarks.extend(traffic_remarks(recording, found.traffic, found.page_cache_share))
     found.remarks.extend(_of_place(recording, series))
     return found
 

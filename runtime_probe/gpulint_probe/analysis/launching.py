@@ -101,6 +101,15 @@ def part_of_the_card(at: Situation) -> Piece:
     return Piece(at.stretch, Cause.LOW, "kernels run, and fill a part of the card", certain=False, stack=at.place())
 
 
+def other_threads(at: Situation) -> str | None:
+    """Return what other Python threads of the processes took, if it is much."""
+    own = at.found.cpu_s / at.stretch.seconds
+    if at.others_cpu < max(_LEAST_CPU, _OTHERS * (own + at.others_cpu)):
+        return None
+    share = at.others_cpu / (own + at.others_cpu)
+    return f"other Python threads had {percent(share)} of the interpreter's CPU time meanwhile"
+
+
 _Found = tuple[str, str] | None
 
 
@@ -126,11 +135,8 @@ def _sync(at: Situation) -> _Found:
 
 
 def _threads(at: Situation) -> _Found:
-    own = at.found.cpu_s / at.stretch.seconds
-    if at.others_cpu < max(_LEAST_CPU, _OTHERS * (own + at.others_cpu)) or at.on_core >= _ON_CORE:
-        return None
-    share = at.others_cpu / (own + at.others_cpu)
-    return f"other Python threads had {percent(share)} of the interpreter's CPU time meanwhile", at.place()
+    reason = other_threads(at)
+    return None if reason is None or at.on_core >= _ON_CORE else (reason, at.place())
 
 
 def _launch(at: Situation) -> _Found:

@@ -13,14 +13,14 @@ from itertools import pairwise
 
 from gpulint_probe.analysis.cause import Cause
 from gpulint_probe.analysis.input import input_cause
-from gpulint_probe.analysis.launching import Situation, gaps, part_of_the_card
+from gpulint_probe.analysis.launching import Situation, gaps, other_threads, part_of_the_card
 from gpulint_probe.analysis.patterns import Pattern, Stretch
 from gpulint_probe.analysis.ranks import awaited
 from gpulint_probe.analysis.seen import Piece, Seen
 from gpulint_probe.analysis.series import GpuSeries
 from gpulint_probe.analysis.stacks import FEWEST_SAMPLES, Tally, Track, tally
 from gpulint_probe.analysis.words import percent
-from gpulint_probe.inside.phases import Phase
+from gpulint_probe.inside.phases import LOCK, Phase
 
 _MUCH = 0.15
 _MOST = 0.7
@@ -215,6 +215,8 @@ class Measured:
             cause = Cause.HOST
         if cause is Cause.HOST and found.storage[phase] + found.disk[phase] >= _PART * found.samples[phase]:
             cause, reason = Cause.INPUT_STORAGE, f"{reason}, where it waited for reads"
+        elif phase.name == LOCK and (others := other_threads(self._situation(stretch, found))):
+            cause, reason = Cause.THREADS, f"{reason}; {others}"
         return Piece(stretch, cause, reason, stack=found.place(phase))
 
 

@@ -129,7 +129,8 @@ class Inside:
     """All stacks of a recording."""
 
     def __init__(self, recording: Recording) -> None:
-        readings = read_stacks(recording.stacks, recording.cwd)
+        ranks = any(process.rank is not None for process in recording.processes)
+        readings = read_stacks(recording.stacks, recording.cwd, ranks=ranks)
         windows: dict[tuple[int, str], list[_Window]] = {}
         for counts in recording.stack_counts:
             windows.setdefault((counts.pid, counts.thread), []).append(_window(counts, readings))

@@ -16,6 +16,7 @@ HOST = "Python code"
 HELPER = "helper process"
 IDLE_WORKER = "loader process without work"
 AWAITS = "waiting for another thread or process"
+LOCK = "waiting for a lock"
 _MODELS = ("torch.nn.modules", "torch.optim", "torch.autograd", "torch._tensor")
 _LIBRARIES = ("/site-packages/", "/dist-packages/", "/lib/python", "/lib64/python")
 
@@ -30,6 +31,7 @@ class Phase:
 
 
 _MADE = Phase("input", "INPUT", step=True)
+_WRITES = ("CHECKPOINT", "LOGGING")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,7 @@ class _Rule:
         self._leaf = _Frames(entry.get("leaf", []))
         self._calls = frozenset(entry.get("calls", []))
         self._not_of = frozenset(entry.get("not_of", []))
+        self.of_ranks = bool(entry.get("ranks"))
 
     def match(self, frames: Sequence[tuple[str, str]], calls: Sequence[str]) -> bool:
         if self._leaf and not self._leaf.match(*frames[0]):
@@ -82,6 +85,7 @@ class _Table:
         self.rules = [_Rule(entry) for entry in data["phase"]]
         self.storage = _Rule({"name": "storage", "frames": data["storage"]["frames"]})
         self.storage_calls = _Rule({"name": "storage", "calls": data["storage"]["calls"]})
+        self.written = _Rule({"name": "written", "calls": data["written"]["calls"]})
         self.worker = _Frames(data["worker"]["frames"])
 
 
@@ -95,19 +99,30 @@ def phase_names() -> dict[str, str]:
     return {rule.phase.name: rule.phase.cause for rule in _table().rules}
 
 
-def read_stacks(stacks: Iterable[Stack], folder: str) -> dict[int, Reading]:
-    """The readings of stacks by their numbers; places below ``folder`` are given relative to it.
+def read_stacks(stacks: Iterable[Stack], folder: str, *, ranks: bool = False) -> dict[int, Reading]:
+    """The readings of stacks by their numbers; places below ``folder`` are given relative to it. ``ranks`` if the job
+    has ranks that communicate.
 
     Python code in a generator makes batches, unless the generator itself trains (it yields a loss or a progress bar).
+    What a function writes belongs to the checkpoint that it saves, or to its logging.
     """
-    found = [(stack, read_stack(stack, folder)) for stack in stacks]
+    found = [(stack, read_stack(stack, folder, ranks=ranks)) for stack in stacks]
     train = {name for stack, _ in found if _computes(stack) for name in _generators(stack)}
-    return {
-        stack.id: replace(reading, phase=_MADE)
-        if reading.phase.name == HOST and any(name not in train for name in _generators(stack))
-        else reading
-        for stack, reading in found
-    }
+    writers: dict[tuple[str, str], set[Phase]] = {}
+    for stack, reading in found:
+        if reading.phase.cause in _WRITES:
+            writers.setdefault(_function(stack), set()).add(reading.phase)
+
+    def phase(stack: Stack, reading: Reading) -> Phase:
+        if reading.phase.name != HOST:
+            return reading.phase
+        if any(name not in train for name in _generators(stack)):
+            return _MADE
+        by_function = writers.get(_function(stack), set())
+        writes = len(by_function) == 1 and _table().written.match([], stack.call.split())
+        return next(iter(by_function)) if writes else reading.phase
+
+    return {stack.id: replace(reading, phase=phase(stack, reading)) for stack, reading in found}
 
 
 def _computes(stack: Stack) -> bool:
@@ -125,25 +140,38 @@ def _generators(stack: Stack) -> list[tuple[str, str]]:
     ]
 
 
-def read_stack(stack: Stack, folder: str) -> Reading:
+def read_stack(stack: Stack, folder: str, *, ranks: bool = False) -> Reading:
     """The reading of a single stack; see :func:`read_stacks`."""
     table = _table()
     frames = [
         (module, function.rpartition(".")[2]) for module, function in zip(stack.modules, stack.functions, strict=True)
     ] or [("", "")]
     calls = stack.call.split()
-    phase = next((rule.phase for rule in table.rules if rule.match(frames, calls)), Phase(HOST, "HOST"))
+    rules = (rule for rule in table.rules if ranks or not rule.of_ranks)
+    phase = next((rule.phase for rule in rules if rule.match(frames, calls)), Phase(HOST, "HOST"))
     storage = table.storage.match(frames, calls) or table.storage_calls.match(frames, calls)
     return Reading(phase, _place(stack, folder), storage, any(table.worker.match(*frame) for frame in frames))
 
 
 def _place(stack: Stack, folder: str) -> str:
     """The innermost line of the program itself, not of a library: ``train.py:12 in main``."""
-    prefix = folder.rstrip("/") + "/"
-    for file, line, function in zip(stack.files, stack.lines, stack.functions, strict=True):
-        if file.startswith("<") or any(part in file for part in _LIBRARIES) or function == "<frozen>":
-            continue
-        name = file.removeprefix(prefix)
-        where = "" if function == "<module>" else f" in {function.replace('.<locals>', '')}"
-        return f"{name}:{line}{where}"
-    return ""
+    index = _own(stack)
+    if index is None:
+        return ""
+    function = stack.functions[index]
+    where = "" if function == "<module>" else f" in {function.replace('.<locals>', '')}"
+    return f"{stack.files[index].removeprefix(folder.rstrip('/') + '/')}:{stack.lines[index]}{where}"
+
+
+def _function(stack: Stack) -> tuple[str, str]:
+    """File and name of the innermost function of the program itself."""
+    index = _own(stack)
+    return ("", "") if index is None else (stack.files[index], stack.functions[index])
+
+
+def _own(stack: Stack) -> int | None:
+    """Return the index of the innermost frame that is not of a library."""
+    for index, (file, function) in enumerate(zip(stack.files, stack.functions, strict=True)):
+        if not (file.startswith("<") or any(part in file for part in _LIBRARIES) or function == "<frozen>"):
+            return index
+    return None

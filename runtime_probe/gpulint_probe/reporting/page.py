@@ -271,9 +271,9 @@ def _most(lane: Lane) -> str:
 
 def _losses(console: Console, analysis: Analysis) -> None:
     found = worth_naming(analysis.losses)
-    console.print()
     if analysis.utilization is None:
         return
+    console.print()
     if not found:
         console.print("No loss of GPU time that has a cause to act on.", style="bold green")
         return

@@ -22,6 +22,8 @@ FRAMES = {
     "item": ("__main__", "train", "loss.item"),
     "save": ("torch.serialization", "save", ""),
     "host": ("__main__", "metrics", ""),
+    "lock": ("__main__", "update", "self.lock.__enter__"),
+    "handle": ("__main__", "average", "handle.wait"),
     "reduce": ("torch.distributed.distributed_c10d", "all_reduce", ""),
     "fetch": ("torch.utils.data._utils.worker", "_worker_loop", ""),
     "take": ("queue", "Queue.get", ""),
@@ -151,6 +153,33 @@ def test_a_generator_makes_batches_unless_it_trains() -> None:
     assert next(iter(shares(analyse(recording)))) is Cause.HOST
 
 
+def test_a_lock_that_a_computing_thread_holds_is_that_threads_time() -> None:
+    recording = one(STARVED, {"lock": 8, "backward": 2}, 0.1)
+    assert next(iter(shares(analyse(recording)))) is Cause.HOST
+    sample(recording, 7, {"host": 10}, 100, 0.8, "average")
+    first = worth_naming(analyse(recording).losses)[0]
+    assert first.cause is Cause.THREADS
+    assert "other Python threads had 89% of the interpreter's CPU time" in first.reasons[0]
+
+
+def test_what_a_function_writes_belongs_to_its_checkpoint() -> None:
+    recording = one([Phase(100, 0.3, memory=0.9)], {"save": 4, "host": 4, "backward": 2})
+
+    def own(name: str, call: str) -> None:
+        recording.stacks = [
+            replace(of, functions=[of.functions[0], name], call=call, modules=["json", "__main__"])
+            if of.functions[0] == "metrics" else of
+            for of in recording.stacks
+        ]  # fmt: skip
+
+    own("main", "os.fsync")
+    assert Cause.HOST not in shares(analyse(recording))
+    own("main", "compute")
+    assert Cause.HOST in shares(analyse(recording))
+    own("write_table", "file.write")  # a function that saves nothing
+    assert Cause.HOST in shares(analyse(recording))
+
+
 def test_a_control_groups_limit_is_not_a_lack_of_processes() -> None:
     recording = one(STARVED, {"input": 8, "backward": 2})
     recording.host_samples = [replace(of, cpu_limited=0.5) for of in recording.host_samples]
@@ -185,6 +214,15 @@ def test_ranks_that_all_wait_are_slowed_by_the_network() -> None:
         process(recording, 10 + rank, rank=rank)
         sample(recording, 10 + rank, {"reduce": 7, "backward": 3}, 100, 0.0)
     assert next(iter(shares(analyse(recording)))) is Cause.COMMUNICATION
+
+
+def test_handles_of_collectives_are_waited_for_only_where_there_are_ranks() -> None:
+    recording = record([Phase(100, 0.2)], [Phase(100, 0.2)])
+    for rank in range(2):
+        process(recording, 10 + rank, rank=rank)
+        sample(recording, 10 + rank, {"handle": 7, "backward": 3}, 100, 0.0)
+    assert next(iter(shares(analyse(recording)))) is Cause.COMMUNICATION
+    assert Cause.COMMUNICATION not in shares(analyse(one(STARVED, {"handle": 8, "backward": 2}, 0.0)))
 
 
 def test_lowered_clocks_cost_a_part_of_the_used_time() -> None:

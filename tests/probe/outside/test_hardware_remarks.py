@@ -66,6 +66,30 @@ def test_an_xid_is_named() -> None:
     assert "GPU 0: the driver reported XID 79" in _remarks(recording)
 
 
+def test_traffic_of_links_is_said_and_what_nobody_saw_is_not() -> None:
+    text = _remarks(_with_gpu(nvlink_rx_bytes_s=30e9, nvlink_tx_bytes_s=15e9))
+    assert "NVLink carried 45.0 GB/s for each GPU on average" in text
+    assert "InfiniBand" not in text
+    recording = _with_host(ib_rx_bytes_s=2e8, ib_tx_bytes_s=1e8, ib_errors=5)
+    recording.host_samples[-1] = replace(recording.host_samples[-1], ib_errors=7)
+    text = _remarks(recording)
+    assert "InfiniBand or RoCE carried 300 MB/s on average" in text
+    assert "2 InfiniBand errors during the run" in text
+    assert analyse(_with_gpu()).hardware.traffic == {}
+
+
+def test_waits_for_memory_are_said() -> None:
+    assert "a task waited for memory 20% of the time" in _remarks(_with_host(memory_stalled=0.2))
+    assert "waited for memory" not in _remarks(_with_host(memory_stalled=0.01))
+
+
+def test_reads_from_the_page_cache_are_said_unless_a_network_file_system_served_them() -> None:
+    recording = _with_host(file_read_bytes_s=2e8, disk_read_bytes_s=1e7)
+    assert "the job read 200 MB/s from files on average, 95% of it from memory" in _remarks(recording)
+    recording.mounts = [Mount(START, "/data", "nfs4", "filer:/data", True)]
+    assert "from memory" not in _remarks(recording)
+
+
 def test_lanes_that_are_missing_are_said() -> None:
     recording = _with_gpu(slice(0, 1), pcie_width=8)
     recording.gpus = [replace(recording.gpus[0], max_pcie_width=16)]

@@ -207,9 +207,10 @@ def test_one_busy_thread_of_a_process_is_found() -> None:
             tid = int(job.stdout.readline())
             sampler = ThreadSampler()
             assert sampler.sample([job.pid]) is None  # nothing to compare with yet
-            time.sleep(0.6)
-            found = sampler.sample([job.pid])
-            assert found is not None
+            found = None
+            while not found:  # a full machine may not let it run at once
+                time.sleep(0.6)
+                found = sampler.sample([job.pid])
             assert [(thread["pid"], thread["tid"]) for thread in found] == [(job.pid, tid)]
             assert 0.05 <= found[0]["cpu_share"] <= 1
         finally:

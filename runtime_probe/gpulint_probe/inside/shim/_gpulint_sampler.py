@@ -87,7 +87,7 @@ class Sampler:
                 started = time.thread_time()
                 self.sample(me)
                 # Each sample pays for itself: imports have new stacks all the time.
-                least = (time.thread_time() - started + CHANGE_S) / most / self.pace(before)
+                least = min((time.thread_time() - started + CHANGE_S) / most / self.pace(before), self.period_s * 4)
                 if time.time() - self.begun >= self.window():
                     changes = self.number * CHANGE_S
                     self.flush()
