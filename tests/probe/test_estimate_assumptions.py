@@ -218,6 +218,51 @@ def test_the_hub_answers_only_for_what_is_not_here(tmp_path: Path, monkeypatch: 
     ]
 
 
+def test_a_model_has_its_own_output_layer_where_its_file_says_so() -> None:
+    from gpulint_probe.estimator.script.weights import _untie
+
+    class Model(torch.nn.Module):
+        config_class = SimpleNamespace(get_config_dict=lambda place: ({"tie_word_embeddings": place == "tied"}, {}))
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.embedding, self.head = torch.nn.Embedding(8, 2), torch.nn.Linear(2, 8, bias=False)
+            self.head.weight = self.embedding.weight
+
+        def get_output_embeddings(self) -> torch.nn.Module:
+            return self.head
+
+    sizes = {}
+    for place in ("tied", "untied"):
+        model = Model()
+        _untie(model, place)
+        sizes[place] = sum(parameter.numel() for parameter in model.parameters())
+    assert sizes == {"tied": 16, "untied": 32}
+
+
+@pytest.mark.parametrize(
+    ("name", "texts", "wanted"),
+    [
+        ("bert-base-cased", ("w7 w8",), [101, 7, 8, 102]),
+        ("bert-base-cased", ("w7", "w8"), [101, 7, 102, 8, 102]),
+        ("gpt2", ("w7 unheard",), [7, 1000]),
+        ("t5-small", ("w7",), [7, 1]),
+        ("facebook/opt-125m", ("w7",), [2, 7]),
+    ],
+)
+def test_tokenizers_that_are_not_here_give_a_token_for_each_word(
+    tmp_path: Path, name: str, texts: tuple[str, ...], wanted: list[int]
+) -> None:
+    pytest.importorskip("transformers")
+    from gpulint_probe.estimator.script.hub.models import Hub
+    from gpulint_probe.estimator.script.hub.tokenizers import made_up
+
+    place = Path(Hub(tmp_path, lambda _: None, str).place(name))
+    tokenizer = made_up(place, name, {"pad_token": "<new>"})
+    assert tokenizer(*texts)["input_ids"] == wanted
+    assert tokenizer.pad_token_id == len(tokenizer) - 1
+
+
 class Rows:
     """As much of datasets.Dataset as is asked of it."""
 
