@@ -1,16 +1,21 @@
 """Random edits of real trees: a scan that uses what earlier scans found reports the very same as one that does not.
 
-    python benchmarks/incremental.py [--steps N] [--seed N] [--format FORMAT] TREE...
+    python benchmarks/incremental.py [--steps N] [--seed N] [--format FORMAT] [--server] TREE...
 
 Each tree is copied. Each step edits the copy (a number, a definition that goes or gets another name, a new name, a file
 that goes, comes or is copied, a folder that gets another name, a line of a launcher), scans it with the cache that the
 steps before have filled and without one, and compares the two reports byte by byte. Printed per tree: CPU seconds of
 the first scan, and of the scans with and without the cache after an edit. The exit code is 1 if a report differs.
+
+With ``--server`` a language server's workspace gets the texts of the edited files as an editor sends them, and its
+findings in all files are compared with those of a new workspace.
 """
 
 from __future__ import annotations
 
 import argparse
+import difflib
+import json
 import os
 import random
 import re
@@ -19,8 +24,12 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
+
+from gpulint.cache.entries import findings_of
+from gpulint.lsp.workspace import Workspace
 
 _NUMBER = re.compile(r"(?<![\w.])\d+(?![\w.])")
 _DEFINITION = re.compile(r"^(?:def|class) (\w+)", re.MULTILINE)
@@ -61,6 +70,23 @@ class Editor:
         """Do one of them; what it was."""
         kind = self._chance.choice([*self.edits])
         return f"{kind}: {self.edits[kind]()}"
+
+    def type(self) -> tuple[str, Path]:
+        """Do one of them that changes a text alone, or type something; what it was, and the file."""
+        kinds = {name: self.edits[name] for name in ("number", "name", "rename", "delete", "launcher")}
+        kinds |= dict.fromkeys(("type", "type more"), self._typed)
+        kind = self._chance.choice([*kinds])
+        name = kinds[kind]()
+        return f"{kind}: {name}", self._tree / name
+
+    def _typed(self) -> str:
+        def change(text: str) -> str:
+            lines = text.splitlines(keepends=True)
+            at = self._chance.randrange(len(lines) + 1)
+            typed = self._chance.choice(("", "\n", "# note\n", "value = 3\n", "print(loss.item())\n", "(\n", "    "))
+            return "".join([*lines[:at], typed, *lines[at + self._chance.randrange(2) :]])
+
+        return self._change(change, ".py")
 
     def _files(self, *suffixes: str) -> list[Path]:
         found = (path for path in self._tree.rglob("*") if path.suffix in suffixes and path.is_file())
@@ -158,13 +184,59 @@ def check(tree: Path, steps: int, seed: int, form: str) -> bool:
     return right
 
 
+def findings(workspace: Workspace) -> list[str]:
+    """All that a workspace finds in its files."""
+    report = findings_of(workspace.check(workspace.inputs.found.files))
+    return [json.dumps(item) for items in report.values() for item in items]
+
+
+def check_server(tree: Path, steps: int, seed: int) -> bool:
+    """The same for the texts of an editor."""
+    right = True
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / tree.name
+        shutil.copytree(tree, copy, symlinks=True)
+        editor = Editor(copy, random.Random(seed))
+        workspace, texts = Workspace(copy, []), dict[Path, bytes]()
+        findings(workspace)
+        spent: list[float] = []
+        fresh: list[float] = []
+        for step in range(steps):
+            edit, path = editor.type()
+            if path.is_file():
+                texts[path] = path.read_bytes()
+            if step % 5 == 4:
+                texts.pop(next(iter(texts)), None)  # it was saved, and is closed
+            started = time.process_time()
+            workspace.show(texts)
+            kept = findings(workspace)
+            spent.append(time.process_time() - started)
+            started = time.process_time()
+            expected = findings(Workspace(copy, []))
+            fresh.append(time.process_time() - started)
+            if kept != expected:
+                right = False
+                print(f"{tree.name}: step {step} ({edit}): the findings differ", flush=True)
+                print(*difflib.unified_diff(expected, kept, lineterm="", n=0), sep="\n", flush=True)
+    print(
+        f"{tree.name}: after an edit {statistics.median(spent):.2f} s (highest {max(spent):.2f} s), anew"
+        f" {statistics.median(fresh):.2f} s",
+        flush=True,
+    )
+    return right
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Compare scans with and without a cache after random edits.")
     parser.add_argument("trees", nargs="+", type=Path, metavar="TREE")
     parser.add_argument("--steps", type=int, default=20, metavar="N")
     parser.add_argument("--seed", type=int, default=1, metavar="N")
     parser.add_argument("--format", default="json", metavar="FORMAT")
+    parser.add_argument("--server", action="store_true", help="edit texts that a language server holds")
     args = parser.parse_args()
+    if args.server:
+        results = [check_server(tree.resolve(), args.steps, args.seed) for tree in args.trees]
+        sys.exit(not all(results))
     results = [check(tree.resolve(), args.steps, args.seed, args.format) for tree in args.trees]
     sys.exit(not all(results))
 

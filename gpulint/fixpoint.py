@@ -116,6 +116,10 @@ class Solver:
         """The answer to a question that is asked for another one, perhaps one that may still change."""
         state = self._states.get(question)
         if state is None:
+            previous = self._db.previous
+            if previous is not None and (entry := previous.get(*question)) is not None:
+                self._db.reads.append(entry)
+                return entry.value
             state = self._states[question] = State(question, keeper, bottom, settle)
             if len(self._open) < MAX_DEPTH:
                 entry = self._evaluate(state)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
@@ -43,6 +43,14 @@ class Project(Tree):
         project.estimates = self.estimates
         project.rule_names = self.rule_names
         return project
+
+    def revise(self, texts: Mapping[Path, bytes | None]) -> None:
+        """Go on with other contents of files that exist (see :mod:`gpulint.workspace.revision`). Classes that answer
+        queries get new instances, as theirs may hold more than queries know."""
+        from gpulint.workspace.revision import revise
+
+        self._facts, self._failures = {}, {}
+        revise(self, texts)
 
     def matches(self, path: Path, pattern: re.Pattern[str]) -> bool:
         """Return whether there is a match in a file's Python. What rests on that stays valid while the answer is the

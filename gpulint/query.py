@@ -18,13 +18,13 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, MutableSequence
 from functools import wraps
-from inspect import unwrap
 from pathlib import Path
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 from gpulint.fixpoint import Question, Settle, Solver
-from gpulint.reads import NOTHING, Entry, Input, Read, Rests, StoredEntry, StoredQuery, followed, rests_of
+from gpulint.reads import NOTHING, Earlier, Entry, Input, Read, Rests, StoredEntry, StoredQuery, rests_of
+from gpulint.revisions import Previous
 
 NOWHERE: MutableSequence[Any] = deque(maxlen=0)
 """Takes reads that nobody wants to know."""
@@ -54,7 +54,10 @@ class Db:
         """What other processes are to tell of theirs, if somebody wants to keep them."""
         self.told: list[Any] = []
         """What other processes told of theirs (see :mod:`gpulint.traces`)."""
-        self._inputs: dict[tuple[str, Hashable], Input] = {}
+        self.previous: Previous | None = None
+        """Answers of this tree before files got another content."""
+        self.inputs: defaultdict[str, dict[tuple[Hashable, ...], Input]] = defaultdict(dict)
+        """By kind and key."""
         self._contents: dict[int, Input] = {}
         self._paths: list[Path] = []
         self._open: set[Question] = set()
@@ -65,10 +68,12 @@ class Db:
         """Whether the open question has read a bottom, so that it will be asked again."""
         return self.solver is not None and self.solver.partial
 
-    def read(self, kind: str, key: tuple[Hashable, ...]) -> None:
-        """Record that an input is read."""
-        if self.reads is not NOWHERE and self.keeps_reads:
-            self.reads.append(self.input(kind, key))
+    def read(self, kind: str, key: tuple[Hashable, ...]) -> Input | None:
+        """Record that an input is read, and return it if somebody wants to know."""
+        if self.reads is NOWHERE or not self.keeps_reads:
+            return None
+        self.reads.append(found := self.input(kind, key))
+        return found
 
     def read_content(self, path: Path) -> None:
         """The same for the content of a file, which is read most."""
@@ -83,11 +88,21 @@ class Db:
         """Return what an answer keeps of what was read for it."""
         return rests_of(reads) if self.keeps_reads else NOTHING
 
+    def revise(self, keeper: Keeper, gone: Iterable[Input]) -> None:
+        """Go on with other values of some inputs. What was found is checked before it is used again."""
+        for item in gone:
+            item.is_current = False
+            self.inputs[item.kind].pop(item.key, None)
+        self._contents = {number: item for number, item in self._contents.items() if item.is_current}
+        self.previous = Previous(self, keeper, self.previous)
+        self.tables, self.done = defaultdict(dict), []
+
     def input(self, kind: str, key: tuple[Hashable, ...]) -> Input:
         """An input, of which there is one for each kind and key."""
-        found = self._inputs.get((kind, key))
+        table = self.inputs[kind]
+        found = table.get(key)
         if found is None:
-            found = self._inputs[kind, key] = Input(kind, key)
+            found = table[key] = Input(kind, key)
         return found
 
     def compute(self, function: Callable[..., Any], keeper: Any, args: tuple[Any, ...]) -> Any:
@@ -95,6 +110,9 @@ class Db:
         question = function, args
         if question in self._open:
             return function(keeper, *args)  # whoever asks first keeps it
+        if self.previous is not None and (entry := self.previous.get(function, args)) is not None:
+            self.reads.append(entry)
+            return entry.value
         self._open.add(question)
         outer, self.reads = self.reads, []
         solver, self.solver = self.solver, None
@@ -120,6 +138,9 @@ class Db:
         """Answer a query that may be in a cycle."""
         if self.solver is not None:
             return self.solver.ask((function, args), keeper, bottom, settle)
+        if self.previous is not None and (entry := self.previous.get(function, args)) is not None:
+            self.reads.append(entry)
+            return entry.value
         solver, self._idle = self._idle or Solver(self), None
         self.solver = solver
         try:
@@ -139,18 +160,11 @@ class Db:
         """The answer to a question, if it is final."""
         return self.tables[question[0]].get(question[1])
 
-    def adopt(self, earlier: Db, asked: Callable[..., Any], holds: Callable[[Input], bool]) -> bool:
-        """Take over the answer to a query without arguments, if every input that it rests on ``holds``; whether it is
-        known then."""
-        question = unwrap(asked), ()
-        entry = earlier.known(question)
-        if entry is not None and all(isinstance(read, Input) and holds(read) for read in followed(entry)):
-            self.put(*question, entry)
-            return True
-        return False
-
     def stored(self, query: StoredQuery, keeper: Any, args: tuple[Any, ...]) -> StoredEntry:
         """Answer a stored query: by what an earlier run found if that still holds, else anew."""
+        if (found := self.revised(query, args)) is not None:
+            self.reads.append(found)
+            return found
         if self.earlier is not None:
             entry = self.earlier.get(query, args)
             if entry is not None:
@@ -161,11 +175,21 @@ class Db:
         self.put(query.compute, args, entry)
         return entry
 
+    def revised(self, query: StoredQuery, args: tuple[Any, ...]) -> StoredEntry | None:
+        """What was found before files of the tree got another content, if that still holds."""
+        entry = self.previous.get(query.compute, args) if self.previous is not None else None
+        assert entry is None or isinstance(entry, StoredEntry)
+        return entry
+
     def asked(self, query: StoredQuery, keeper: Any, args: tuple[Any, ...]) -> StoredEntry:
-        """The answer to a stored query, known or not."""
+        """The answer to a stored query, known or not; whatever is open does not rest on it."""
         entry = self.known((query.compute, args))
         assert entry is None or isinstance(entry, StoredEntry)
-        return entry or self.stored(query, keeper, args)
+        outer, self.reads = self.reads, NOWHERE
+        try:
+            return entry or self.stored(query, keeper, args)
+        finally:
+            self.reads = outer
 
     def record(self, query: StoredQuery, args: tuple[Any, ...], answer: Callable[[], Any]) -> StoredEntry:
         """Ask ``answer`` and record what it reads."""
@@ -190,13 +214,6 @@ class LocalDb(Db):
         value = function(keeper, *args)
         self.put(function, args, Entry(value, NOTHING))
         return value
-
-
-class Earlier(Protocol):
-    """Answers of an earlier run, of which each is checked before it is used."""
-
-    def get(self, query: StoredQuery, args: tuple[Any, ...]) -> StoredEntry | None:
-        """The answer if it still holds."""
 
 
 class Keeper(Protocol):
@@ -277,12 +294,15 @@ def lookup(kind: str) -> Callable[[Callable[Concatenate[K, P], T]], Callable[Con
             outer = db.reads
             if outer is NOWHERE:
                 return function(keeper, *args)  # type: ignore[call-arg]
-            db.read(kind, args)
+            found = db.read(kind, args)
             db.reads = NOWHERE
             try:
-                return function(keeper, *args)  # type: ignore[call-arg]
+                value = function(keeper, *args)  # type: ignore[call-arg]
             finally:
                 db.reads = outer
+            if found is not None:
+                found.value = value
+            return value
 
         return cast("Callable[Concatenate[K, P], T]", ask)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
-from typing import Any
+from typing import Any, Protocol
 
 MAX_INLINE = 8
 """Inputs that whoever reads an answer takes over one by one; of more it keeps a reference to the answer."""
@@ -26,27 +26,31 @@ NOTHING: Rests = ((), ())
 
 def rests_of(reads: Iterable[Read]) -> Rests:
     """Return what rests on ``reads``."""
-    found: set[Read] = set()
-    short = True
-    for read in {*reads}:
-        inline = read.inline
-        if inline is None:
-            found.add(read)
-            short = False
-        else:
-            found.update(inline)
-    everything = tuple(found)
-    return everything, everything if short and len(everything) <= MAX_INLINE else None
+    unique = {*reads}
+    inlines = {read.inline for read in unique}
+    if None in inlines:
+        inlines.discard(None)
+        return tuple({read for read in unique if read.inline is None}.union(*inlines)), None  # type: ignore[arg-type]
+    # Most answers rest on what some answer below them rests on, so they share it.
+    found = inlines.pop() if len(inlines) == 1 else tuple(set[Read]().union(*inlines))  # type: ignore[arg-type]
+    assert found is not None
+    return found, found if len(found) <= MAX_INLINE else None
 
 
 class Input(Read):
-    """Something outside of all queries, by kind and key: ``("content", path)``."""
+    """Something outside of all queries, by kind and key: ``("content", path)``.
 
-    __slots__ = ("key", "kind")
+    Where an answer may be used after a change, ``value`` is what a lookup returned. Once an input has another value,
+    another object takes its place.
+    """
+
+    __slots__ = ("is_current", "key", "kind", "value")
 
     def __init__(self, kind: str, key: tuple[Hashable, ...]) -> None:
         self.kind, self.key = kind, key
         self.inline = (self,)
+        self.value: Any = None
+        self.is_current = True
 
 
 class Raised(Read):
@@ -86,6 +90,13 @@ class StoredEntry(Entry):
         super().__init__(value, rests)
         self.query, self.key = query, key
         self.inline = (self,)
+
+
+class Earlier(Protocol):
+    """Answers of an earlier run, of which each is checked before it is used."""
+
+    def get(self, query: StoredQuery, args: tuple[Any, ...]) -> StoredEntry | None:
+        """The answer if it still holds."""
 
 
 def followed(entry: Entry) -> list[Read]:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpulint.query import LOOKUPS, NOWHERE, STORED
+from gpulint.query import LOOKUPS, STORED
 from gpulint.reads import Input, Read, StoredEntry, StoredQuery, followed, rests_of
 
 if TYPE_CHECKING:
@@ -315,12 +315,7 @@ class Snapshot:
         """The answer that an answer rests on, asked anew if need be; None if it is another one."""
         name, key, value, *_ = self._rows[number]
         query, args = query_named(name), self._codec.back(key)
-        db = self._tree.db
-        outer, db.reads = db.reads, NOWHERE
-        try:
-            entry = db.asked(query, self._tree, args)
-        finally:
-            db.reads = outer
+        entry = self._tree.db.asked(query, self._tree, args)
         return entry if entry.value == self._codec.back(value) else None
 
     def _is_same(self, number: int) -> bool:

@@ -15,6 +15,9 @@ from gpulint.project import Project
 from gpulint.records import dataclass, field
 from gpulint.report import Report
 
+_YOUNG = 20_000
+"""Objects that are made between two looks for garbage; most live as long as a check, which makes some 100,000."""
+
 
 @dataclass
 class Answer:
@@ -67,7 +70,7 @@ class Checker:
             for workspace, group in groups.items():
                 workspace.show(contents)
                 answer.report.extend(workspace.check(group, stop))
-                answer.projects |= dict.fromkeys(group, workspace.project)
+                answer.projects |= dict.fromkeys(group, workspace.view)
                 answer.complaints |= {workspace.error} - {""}
                 failures = workspace.inputs.plugins.failures
                 answer.complaints |= {f"plugin {failure.name} does not work: {failure.reason}" for failure in failures}
@@ -84,7 +87,8 @@ class Checker:
         with self._sound():
             for workspace in self.workspaces.of_folders():
                 workspace.show(contents)
-                found.append(FolderJobs(workspace.folder, workspace.project, workspace.jobs(stop)))
+                report = workspace.jobs(stop)
+                found.append(FolderJobs(workspace.folder, workspace.view, report))
             self._spare_the_garbage_collector()
         return found
 
@@ -119,6 +123,7 @@ class Checker:
         if not self._warm:
             gc.collect()
             gc.freeze()
+            gc.set_threshold(_YOUNG)
             self._warm = True
 
 

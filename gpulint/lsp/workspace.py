@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import os
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from gpulint import engine, fixing
@@ -18,18 +18,13 @@ from gpulint.cli import narrowing
 from gpulint.cli.inputs import Inputs, add_arguments, add_settings, gather
 from gpulint.config import ConfigError
 from gpulint.failures import Stop
-from gpulint.launch.job_index import JobIndex, job_documents
+from gpulint.launch.job_index import job_documents
 from gpulint.project import Project
-from gpulint.reads import Input
 from gpulint.report import Report
 from gpulint.rule import Rule
 
 Stamp = tuple[int, int, int]
 IsStale = Callable[[], bool]
-
-
-_OF_NAMES = ("files", "is_file", "is_dir", "exists", "entries", "real")
-"""Inputs that a file's new content does not change, as long as the same files exist."""
 
 
 class Superseded(Stop):
@@ -65,6 +60,11 @@ class Workspace:
         return self._project
 
     @property
+    def view(self) -> Project:
+        """The same for another thread, and as they were once they have changed."""
+        return self._project.successor(())
+
+    @property
     def inputs(self) -> Inputs:
         return self._inputs
 
@@ -94,14 +94,17 @@ class Workspace:
         if not changed:
             return
         self._texts = dict(texts)
-        before, files = self._project, self._with_texts(self._inputs.project.files)
-        self._project = before.successor(changed, files)
+        files = self._with_texts(self._inputs.project.files)
+        if files == self._project.files and all(map(self._stays, changed)):
+            self._project.revise({path: texts.get(path) for path in changed})
+            return
+        self._project = self._project.successor(changed, files)
         for path in changed & texts.keys():
             self._project.provide(path, texts[path])
-        if files == before.files:  # most edits are of programs, and launchers name these without reading them
-            adopted = self._project.db.adopt(before.db, JobIndex.jobs, lambda read: _is_unchanged(read, changed))
-            # Nobody asks what answers rest on but the next edit, about the jobs, which keep that.
-            self._project.db.keeps_reads = not adopted
+
+    def _stays(self, path: Path) -> bool:
+        """Return whether there is such a file before and after its text changes."""
+        return self._project.is_file(path) and (path in self._texts or path.is_file())
 
     def recover(self) -> None:
         """Start afresh with all that spans files, as some of it may be half done."""
@@ -248,8 +251,3 @@ def _stamp_of(path: Path) -> Stamp | None:
     except OSError:
         return None
     return found.st_mtime_ns, found.st_size, found.st_ino
-
-
-def _is_unchanged(read: Input, changed: Container[Path]) -> bool:
-    """Return whether an input is the same after files got another content."""
-    return read.kind in _OF_NAMES or (read.kind == "content" and read.key[0] not in changed)

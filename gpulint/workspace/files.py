@@ -89,7 +89,8 @@ class Files:
         self._provided: dict[Path, bool] = {}
         self._tests: dict[Path, bool] = {}
         self._folders: dict[Path, frozenset[str]] = {}
-        self._found: dict[bytes, bool] = {}
+        self.found: dict[bytes, bool] = {}
+        """Whether some bytes are in any file."""
         self._above: dict[Path, Path] = {}
         self._interned: dict[Path, Path] = {}
         self.disk_asked: dict[str, set[Path]] = {question: set() for question in ANSWERS}
@@ -197,6 +198,12 @@ class Files:
         """All that was provided."""
         return {path: self._data[path] if exists else None for path, exists in self._provided.items()}
 
+    def replace(self, path: Path, data: bytes | None) -> None:
+        """Use ``data`` for a file that exists, or what the disk holds, and keep what spans files."""
+        self.forget(path)
+        if data is not None:
+            self._data[path], self._provided[path] = data, True
+
     def remember(self, path: Path, data: bytes) -> None:
         """Take ``data`` as what the disk holds, which somebody has read already."""
         self._data[path] = data
@@ -204,11 +211,15 @@ class Files:
 
     def discard(self, path: Path) -> None:
         """Forget what was read of or provided for a file, so that the disk counts again."""
+        self.forget(path)
+        self.found.clear()
+
+    def forget(self, path: Path) -> None:
+        """The same, without what was looked up in the whole tree."""
         self._data.pop(path, None)
         self._unreadable.pop(path, None)
         self._tests.pop(path, None)
         self._provided.pop(path, None)
-        self._found.clear()
 
     @lookup("is_file")
     def is_file(self, path: Path) -> bool:
@@ -323,9 +334,9 @@ class Files:
     @lookup("has")
     def has(self, text: bytes) -> bool:
         """Return whether some bytes are in any file of the tree."""
-        if text not in self._found:
-            self._found[text] = any(text in self.content(path) for path in self._files)
-        return self._found[text]
+        if text not in self.found:
+            self.found[text] = any(text in self.content(path) for path in self._files)
+        return self.found[text]
 
     @property
     def python_files(self) -> tuple[Path, ...]:

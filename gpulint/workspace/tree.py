@@ -84,7 +84,12 @@ class Tree(Files):
         """Forget what was read of or provided for a file, so that the disk counts again."""
         super().discard(path)
         self.word_index.discard(path)
-        for known in (self._documents, self._module_indexes, self._stars, self._imported):
+
+    def forget(self, path: Path) -> None:
+        """The same, without what was looked up in the whole tree."""
+        super().forget(path)
+        self.word_index.forget(path)
+        for known in (self._documents, self._module_indexes, self._imports, self._stars, self._imported):
             known.pop(path, None)
 
     @contextlib.contextmanager

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import bisect
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -67,14 +68,34 @@ class WordIndex:
         self._imported = known._imported.copy()
         self.substrings = known.substrings  # which holds for any tree
 
+    def forget(self, path: Path) -> None:
+        """Forget the words of a file."""
+        self._vocabulary.pop(path, None)
+        self._imported.pop(path, None)
+
     def discard(self, path: Path) -> None:
         """Forget the words of a file, and what was looked up in the whole tree."""
-        for known in (self._vocabulary, self._imported):
-            known.pop(path, None)
+        self.forget(path)
         for index in (self._mentions, self._importers, self._users, self._heirs):
             index.clear()
         for name in ("_by_word", "_by_import", "_by_base"):
             self.__dict__.pop(name, None)
+
+    def revise(self, path: Path, words: frozenset[bytes], imports: frozenset[bytes], *, classes: bool) -> None:
+        """Take note of a file's new content; ``words`` and ``imports`` came or went, and ``classes`` may have."""
+        if classes:
+            self._heirs.clear()
+            self.__dict__.pop("_by_base", None)
+        if words or imports:
+            number = self._files.all_python.index(path)
+            _move(number, words, self.__dict__.get("_by_word"), self._words_of(path).split())
+            _move(number, imports, self.__dict__.get("_by_import"), self._imported_in(path))
+        for word in words:
+            self._mentions.pop(word, None)
+        for home in [home for home in self._importers if not home.isdisjoint(imports)]:
+            del self._importers[home]
+        for key in [key for key in self._users if not (key[0].isdisjoint(words) and key[1].isdisjoint(imports))]:
+            del self._users[key]
 
     @lookup("words.mentioning")
     def mentioning(self, word: bytes) -> list[Path]:
@@ -202,3 +223,15 @@ class WordIndex:
     def of(self, path: Path) -> frozenset[bytes]:
         """Identifiers in a file's bytes."""
         return frozenset(self.vocabulary(path).split())
+
+
+def _move(number: int, words: frozenset[bytes], table: dict[bytes, list[int]] | None, now: Collection[bytes]) -> None:
+    """Add a file's number to the rows of words that came, and take it from those of words that went."""
+    if table is None:
+        return
+    held = frozenset(now)
+    for word in words:
+        row = [other for other in table.get(word, ()) if other != number]
+        if word in held:
+            bisect.insort(row, number)
+        table[word] = row
