@@ -24,6 +24,8 @@ _NOT_AT_HAND = frozenset(
 )
 _FORMATS = frozenset("json csv text parquet arrow imagefolder audiofolder pandas webdataset".split())
 _MOST_ROWS = 1024
+# Words of names and numbers, which are not worth telling.
+_SHORT = 4
 _MOST_WORDS = 1 << 18
 _MOST_PIXELS = 1 << 22
 Note = Callable[[str], None]
@@ -163,7 +165,7 @@ def _said(schema: dict[str, Any]) -> str:
     parts = []
     for column, kind in schema["columns"].items():
         name, _, size = kind.partition(":")
-        if name in kinds:
+        if name in kinds and int(size) > _SHORT:
             parts.append(f"{column} of {size} {kinds[name]}")
         elif name == "image":
             parts.append(f"{column} of {size}")
