@@ -82,7 +82,7 @@ def _contents(overlay: Overlay) -> list[tuple[Any, str, Callable[..., Any]]]:
             writes = any(letter in mode for letter in "wax+")
             source = overlay.find(file)
             file = overlay.place(file) if writes else source
-            if writes and "w" not in mode and "x" not in mode and source != file and Path(source).is_file():
+            if writes and "w" not in mode and "x" not in mode and source != file and Path(os.fsdecode(source)).is_file():
                 shutil.copyfile(source, file)  # what is appended to or changed in place
         return real_open(file, mode, *args, **kwargs)
 
@@ -91,7 +91,7 @@ def _contents(overlay: Overlay) -> list[tuple[Any, str, Callable[..., Any]]]:
             source = overlay.find(path)
             writes = flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT)
             path = overlay.place(path) if writes else source
-            if writes and not flags & os.O_TRUNC and source != path and Path(source).is_file():
+            if writes and not flags & os.O_TRUNC and source != path and Path(os.fsdecode(source)).is_file():
                 shutil.copyfile(source, path)
         return real_descriptor(path, flags, *args, **kwargs)
 
