@@ -82,7 +82,8 @@ def _contents(overlay: Overlay) -> list[tuple[Any, str, Callable[..., Any]]]:
             writes = any(letter in mode for letter in "wax+")
             source = overlay.find(file)
             file = overlay.place(file) if writes else source
-            if writes and "w" not in mode and "x" not in mode and source != file and Path(os.fsdecode(source)).is_file():
+            kept = writes and "w" not in mode and "x" not in mode
+            if kept and source != file and Path(os.fsdecode(source)).is_file():
                 shutil.copyfile(source, file)  # what is appended to or changed in place
         return real_open(file, mode, *args, **kwargs)
 
