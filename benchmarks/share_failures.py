@@ -1,7 +1,8 @@
 """Which pairs of Gavel's jobs could not run together: ``share_failures.py --data FOLDER [--gavel CHECKOUT]``.
 
-FOLDER holds gavel_pairs_physical.csv. First what ``learn_failures`` says of pairs that it has not seen on any card;
-with --gavel also what the memory that ``gpulint estimate`` expects of the jobs says, which nothing here is fitted to.
+FOLDER holds gavel_pairs_physical.csv. First the best precision that the data allow, then what ``learn_failures`` says
+of pairs that it has not seen on any card, and of models that it has not seen at all; with --gavel also what the memory
+that ``gpulint estimate`` expects of the jobs says, which nothing here is fitted to, and both together.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import re
 from pathlib import Path
 
 import numpy as np
-from gpulint_share.prediction.failures import learn_failures
+from gpulint_share.prediction.failures import Filled, learn_failures
 
 CARDS = {"v100": 16.0, "p100": 16.0, "k80": 11.17}
 """GiB."""
@@ -35,21 +36,34 @@ def main() -> None:
         ]
     failed = np.array([row[3] for row in rows])
     print(f"{failed.sum()} of {len(rows)} pairs failed")
-    show_contradictions(rows)
+    show_bounds(rows)
     show_learned(rows, failed)
     if args.gavel:
         show_estimated(rows, failed, args.gavel)
 
 
-def show_contradictions(rows: list[Row]) -> None:
-    """Failures beside which a larger batch of the same model ran, on the same card with the same partner."""
-    ran = {(a, b, card) for one, other, card, no in rows if not no for a, b in ((one, other), (other, one))}
-    for one, other, card, no in rows:
-        for a, b in {(one, other), (other, one)} if no else ():
-            larger = [job for job, partner, where in ran if (partner, where) == (b, card)
-                      and _model(job)[0] == _model(a)[0] and _model(job)[1] > _model(a)[1]]  # fmt: skip
-            if larger:
-                print(f"  contradicts memory: {card}: {a} failed beside {b}, and {', '.join(larger)} ran")
+def show_bounds(rows: list[Row]) -> None:
+    """Pairs that ran, but that any rule calls that finds all failures and holds larger batches for no smaller."""
+    failed = [row for row in rows if row[3]]
+    for words, covers in (
+        ("batches on the same card", lambda card, other: card == other),
+        ("memory, also on cards of no more of it", lambda card, other: CARDS[other] <= CARDS[card]),
+    ):
+        called = [
+            row for row in rows
+            if not row[3] and any(covers(one[2], row[2]) and _no_smaller(row[:2], one[:2]) for one in failed)
+        ]  # fmt: skip
+        print(f"  a rule on {words} calls {len(called)} pairs that ran: precision at most "
+              f"{len(failed) / (len(failed) + len(called)):.3f} at a recall of 1.0")  # fmt: skip
+        print("    " + "; ".join(f"{card}: {one} and {other}" for one, other, card, _ in called))
+
+
+def _no_smaller(pair: tuple[str, ...], than: tuple[str, ...]) -> bool:
+    wanted = [_model(job) for job in than]
+    return any(
+        all(mine[0] == other[0] and mine[1] >= other[1] for mine, other in zip(order, wanted, strict=True))
+        for order in ([_model(job) for job in pair], [_model(job) for job in pair[::-1]])
+    )
 
 
 def _model(job: str) -> tuple[str, int]:
@@ -57,24 +71,33 @@ def _model(job: str) -> tuple[str, int]:
     return (found[1], int(found[2])) if found else (job, 1)
 
 
-def show_learned(rows: list[Row], failed: np.ndarray) -> None:
-    known = learn_failures(rows)
-    show("learned, in-sample", np.array([known.risk(*row[:3]) for row in rows]), failed)
+def show_learned(rows: list[Row], failed: np.ndarray, words: str = "learned", filled: Filled | None = None) -> None:
+    known = learn_failures(rows, filled)
+    show(f"{words}, in-sample", np.array([known.risk(*row[:3]) for row in rows]), failed)
     pairs = list(dict.fromkeys(row[:2] for row in rows))
     for seed in range(SEEDS):
         fold = dict(zip(pairs, np.random.default_rng(seed).permutation(len(pairs)) % FOLDS, strict=True))
         risk = np.zeros(len(rows))
         for number in range(FOLDS):
-            known = learn_failures(row for row in rows if fold[row[:2]] != number)
+            known = learn_failures((row for row in rows if fold[row[:2]] != number), filled)
             for place, row in enumerate(rows):
                 if fold[row[:2]] == number:
                     risk[place] = known.risk(*row[:3])
-        show(f"learned, pairs held out on all cards, seed {seed}", risk, failed)
+        show(f"{words}, pairs held out on all cards, seed {seed}", risk, failed)
+    risks: list[list[float]] = [[] for _ in rows]
+    for model in sorted({_model(job)[0] for row in rows for job in row[:2]}):
+        held = [model in (_model(row[0])[0], _model(row[1])[0]) for row in rows]
+        known = learn_failures((row for row, out in zip(rows, held, strict=True) if not out), filled)
+        for place, out in enumerate(held):
+            if out:
+                risks[place].append(known.risk(*rows[place][:3]))
+    show(f"{words}, each model held out", np.array([np.mean(some) for some in risks]), failed)
 
 
 def show(name: str, risk: np.ndarray, failed: np.ndarray) -> None:
     cells = []
-    for least in (0.5, 0.1, risk[failed].min()):
+    ordered = np.sort(risk[failed])
+    for least in (0.5, 0.1, ordered[len(ordered) // 10], ordered[0]):
         called = risk >= least
         cells.append(f"risk >= {least:.3f}: {_score(called, failed)}")
     print(f"  {name}: {'; '.join(cells)}")
@@ -108,7 +131,12 @@ def show_estimated(rows: list[Row], failed: np.ndarray, gavel: Path) -> None:
     ):  # fmt: skip
         called = np.array([held[a][bound] + held[b][bound] + spare > CARDS[card] for a, b, card, _ in rows])
         print(f"  {words}: {_score(called, failed)}")
-    filled = np.array([(held[a]["device_bytes"] + held[b]["device_bytes"]) / CARDS[card] for a, b, card, _ in rows])
+
+    def share(a: str, b: str, card: str) -> float:
+        return (held[a]["device_bytes"] + held[b]["device_bytes"]) / CARDS[card]
+
+    show_learned(rows, failed, "learned, with estimates", share)
+    filled = np.array([share(*row[:3]) for row in rows])
     for low, high in ((0.0, 0.5), (0.5, 0.75), (0.75, 1.0), (1.0, 9.0)):
         some = (filled >= low) & (filled < high)
         print(f"  estimates fill {low:.0%} to {high:.0%}: {(some & failed).sum()} of {some.sum()} failed")

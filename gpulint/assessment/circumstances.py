@@ -70,6 +70,7 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("a choice that is not the default", TO_LOW, place_facts.is_choice),
     Circumstance("loaded above already", TO_LOW, place_facts.repeats_call, kinds=frozenset({"download"})),
     Circumstance("one GPU", TO_LOW, place_facts.has_one_gpu, kinds=_BETWEEN_GPUS),
+    Circumstance("only with several GPUs", TO_LOW, place_facts.is_for_several_gpus, kinds=_DATA_PARALLEL),
     Circumstance("DDP is another option here", TO_LOW, place_facts.is_beside_ddp, kinds=_DATA_PARALLEL),
     Circumstance("an example that holds a place", TO_LOW, file_facts.is_example_launcher, kinds=_HELD),
     Circumstance("inference only", TO_LOW, place_facts.only_infers, kinds=frozenset({"data-parallel"})),

@@ -38,6 +38,7 @@ _CACHES = frozenset({"HF_HOME", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "TRANSF
 _PACKAGE_CACHES = frozenset({"PIP_CACHE_DIR", "UV_CACHE_DIR", "CONDA_PKGS_DIRS"})
 _LOCAL_PACKAGES = regex.compile(r"--no-index\b|--cache-dir[= ]|--offline\b")
 """Options of installers that read packages from a folder."""
+_GPUS = regex.compile(r"gpu|device_count|device_ids|\bdevices\b", re.IGNORECASE)
 _POD = regex.compile(r"^kind:[ \t]*[\"']?Pod\b", re.MULTILINE)
 _CLUSTERS = frozenset({"skypilot", "ray"})
 """Systems whose set-up section prepares machines that several jobs then use."""
@@ -129,6 +130,26 @@ def _only_infers(project: Project, module: ModuleIndex) -> bool:
 def has_one_gpu(subject: Subject) -> bool:
     """Return whether every job that runs the file holds one GPU, or shows its programs only one."""
     return bool(subject.jobs) and all(gpus_of(job) == 1 or _shows_one(job) for job in subject.jobs)
+
+
+def is_for_several_gpus(subject: Subject) -> bool:
+    """Return whether a test asks for more than one GPU around the place (``if torch.cuda.device_count() > 1``), and no
+    job of the tree holds as many."""
+    module, node = subject.module, subject.node
+    if module is None or node is None or any((gpus_of(job) or 0) > 1 for job in subject.jobs):
+        return False
+    return any(
+        holds and isinstance(part, ast.Compare) and _asks_for_several(module, part)
+        for test, holds in conditions(module, node)
+        for part in walk(test)
+    )
+
+
+def _asks_for_several(module: ModuleIndex, test: ast.Compare) -> bool:
+    match test.ops, test.comparators:
+        case ([ast.Gt()], [ast.Constant(value=1)]) | ([ast.GtE()], [ast.Constant(value=2)]):
+            return bool(_GPUS.search(source_text(module, test.left)))
+    return False
 
 
 def _shows_one(job: Job) -> bool:

@@ -56,9 +56,7 @@ _PAIRS = frozenset({"max", "min", "topk", "sort", "median", "mode", "kthvalue", 
 _OF_ITEMS = frozenset({"max", "min", "sum", "abs", "sorted"})
 """Builtins that compute on what they are given, where it lies."""
 _NO_VALUES = (ast.Is, ast.IsNot, ast.In, ast.NotIn)
-_SETTING = regex.compile(
-    r"scale|weight|fn|func|coef|type|name|lambda|alpha|interval|config|cfg|option|setting|kwargs", re.IGNORECASE
-)
+_SETTING = regex.compile(r"scale|weight|fn|func|coef|type|name|lambda|alpha|interval|config|cfg|option|setting", re.I)
 _FACTOR = regex.compile(r"(scale|scaler|weight|weights|coef|coeff|factor|schedule)$", re.IGNORECASE)
 _FLOATS = frozenset({"float", "int", "Optional[float]", "float | None", "Optional[int]", "int | None"})
 
@@ -102,8 +100,6 @@ class TensorLocations:
                 return name in ("float", "int", "len", "sum_of", "range") or self._gets_host(module, node)
             case ast.Attribute(value=base) | ast.Subscript(value=base):
                 return self.is_host(module, base) or is_kept_on_host(self._project, module, node, self.is_host)
-            case ast.Constant():
-                return True
             case ast.BinOp(left=left, right=right):
                 if _is_number(left) or _is_number(right):
                     return not any(self.is_tensor(module, part) for part in (left, right))
@@ -127,7 +123,7 @@ class TensorLocations:
                     and len(values) + filled == len(bindings)
                     and all(self.is_host(module, value) for value in values if value is not node)
                 )
-        return False
+        return isinstance(node, ast.Constant)
 
     def _gets_host(self, module: ModuleIndex, call: ast.Call) -> bool:
         return gets_host(self._project, module, call, self.is_host)

@@ -311,11 +311,12 @@ if args.distributed:
 else:
     model = nn.DataParallel(model).cuda()"""
 ONLY = "model = nn.DataParallel(model).cuda()"
+GUARDED = "model = model.cuda()\nif torch.cuda.device_count() > 1:\n    model = nn.DataParallel(model)"
 
 
 @pytest.mark.parametrize(
     ("gpus", "wrapped", "level"),
-    [("4", ONLY, "high"), ("1", ONLY, "low"), ("4", EITHER, "low")],
+    [("4", ONLY, "high"), ("1", ONLY, "low"), ("4", EITHER, "low"), ("4", GUARDED, "high")],
 )
 def test_data_parallel_costs_little_on_one_gpu_or_beside_ddp(
     tmp_path: Path, gpus: str, wrapped: str, level: str
@@ -323,6 +324,13 @@ def test_data_parallel_costs_little_on_one_gpu_or_beside_ddp(
     job = f"#!/bin/bash\n#SBATCH --gres=gpu:{gpus}\npython train.py\n"
     files = {"net.py": "", "train.py": PARALLEL.format(wrapped=wrapped), "job.sh": job}
     assert levels(tmp_path, files, "GPU352") == [level]
+
+
+@pytest.mark.parametrize(("wrapped", "level"), [(ONLY, "high"), (GUARDED, "low")])
+def test_data_parallel_costs_little_where_nothing_holds_the_gpus_that_it_asks_for(
+    tmp_path: Path, wrapped: str, level: str
+) -> None:
+    assert levels(tmp_path, {"net.py": "", "train.py": PARALLEL.format(wrapped=wrapped)}, "GPU352") == [level]
 
 
 POD = """\

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from gpulint_share import Profile, ShareError, Value
 from gpulint_share.planning.places import parse_gpus
-from gpulint_share.planning.plan import plan
+from gpulint_share.planning.plan import Course, _best, plan
 
 from gpulint.cli import main
 
@@ -126,7 +126,7 @@ def test_a_job_waits_for_its_submission() -> None:
     ("gpus", "message"),
     [
         ("0xA100-40GB", "is not COUNTxCARD"),
-        ("4xAbacus", "not known"),
+        ("4xAbacus", "unknown card"),
         ("", "is not COUNTxCARD"),
         ("99999xA30", "at most"),
     ],
@@ -138,6 +138,17 @@ def test_cards_that_are_not(gpus: str, message: str) -> None:
 
 def test_cards_may_be_mixed() -> None:
     assert parse_gpus("2xA100-40GB, H200") == ["A100-40GB", "A100-40GB", "H200"]
+
+
+def test_methods_that_end_together_differ_by_the_mean_completion() -> None:
+    ends = [("streams", 100.0, 60.0), ("mps", 100.5, 50.0), ("mig", 120.0, 40.0)]
+    courses = [Course(method, (), (), makespan, 0.0, mean) for method, makespan, mean in ends]
+    assert _best(courses).method == "mps"
+
+
+def test_a_plan_of_too_many_jobs_names_the_command_for_more() -> None:
+    with pytest.raises(ShareError, match="2,001 jobs; a plan takes at most 2,000, and gpulint share simulate more"):
+        plan([Profile("a")] * 2001, ["H200"])
 
 
 def test_misuse_is_one_line(table: Path, capsys: pytest.CaptureFixture[str]) -> None:

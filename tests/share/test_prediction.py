@@ -44,6 +44,22 @@ def test_a_heavier_partner_never_makes_a_job_faster(
     assert 0 < speeds(subject, beside[1])[0] <= 1
 
 
+def test_jobs_of_short_kernels_wait_for_those_of_long_ones() -> None:
+    short = job(utilization=0.8, memory_activity=0.2)
+    long = job("b", utilization=0.8, memory_activity=0.7)
+    waiting, holding = speeds(short, long)
+    assert waiting < holding
+    assert speeds(short, short)[0] > waiting
+    assert speeds(long, short)[0] == pytest.approx(holding)
+
+
+def test_jobs_that_keep_the_memory_busy_still_share_one_card() -> None:
+    streaming = [job(name, utilization=1.0, memory_activity=0.4) for name in "abcd"]
+    found = speeds(*streaming)
+    assert sum(found) <= 1.2 + 1e-9
+    assert max(found) == pytest.approx(min(found))
+
+
 def test_a_third_job_slows_the_others_further_and_mps_less_than_streams() -> None:
     each = [job(name, utilization=0.7, memory_activity=0.3, sm_activity=0.3) for name in "abc"]
     assert speeds(*each)[0] < speeds(*each[:2])[0]
@@ -168,3 +184,16 @@ def test_failures_of_pairs_tell_which_others_fail() -> None:
     assert known.risk("half", "huge") == known.risk("half", "huge", "12 GB")  # the strictest card
     with pytest.raises(ValueError, match="no pairs"):
         learn_failures([])
+
+
+def test_footprints_tell_about_jobs_that_were_never_tried() -> None:
+    held = {"tiny": 1.0, "small": 4.0, "half": 8.0, "huge": 14.0, "new small": 2.0, "new huge": 15.0}
+
+    def filled(job: str, other: str, card: str) -> float:
+        return (held[job] + held[other]) / 16.0
+
+    names = list(held)[:4]
+    tried = [(a, b, "16 GB", held[a] + held[b] > 16) for a in names for b in names]
+    known = learn_failures(tried, filled)
+    assert known.risk("new huge", "half", "16 GB") > 0.5 > known.risk("new small", "half", "16 GB")
+    assert learn_failures(tried).risk("new huge", "half") == learn_failures(tried).risk("new small", "half")

@@ -10,6 +10,8 @@ from gpulint_probe.recording import GpuInfo, GpuSample, HostSample, Recording
 from gpulint_share import Profile, ShareError, Value, read
 from gpulint_share.profiles import on_card
 
+from gpulint.cli import main
+
 MIB = 1 << 20
 
 
@@ -94,13 +96,20 @@ def test_jobs_of_one_name_are_told_apart(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("jobs.csv", "name,utilization\na,80\n", "row 1: job a: utilization is 80; ratios are from 0 to 1"),
+        (
+            "jobs.csv",
+            "name,utilization\na,80\n",
+            "job a: utilization is 80, but ratios are from 0 to 1; for 80% write 0.8",
+        ),
         ("jobs.csv", "name,minutes\na,soon\n", "minutes: 'soon' is not a number"),
-        ("jobs.csv", "utilization\n0.3\n", "row 1: a job without a name"),
+        ("jobs.csv", "utilization\n0.3\n", "jobs.csv: no column 'name'; it has utilization"),
+        ("jobs.csv", "name,utilization\n,0.3\n", "row 1: a job without a name"),
+        ("jobs.csv", "name,util\na,0.3\n", "unknown column 'util'; did you mean 'utilization'?"),
+        ("jobs.csv", "name,memory_mb\na,4\n", "unknown column 'memory_mb'; did you mean 'memory_mib'?"),
         ("jobs.toml", "[[job\n", "jobs.toml: "),
-        ("job.json", "{}", "this is no answer of gpulint estimate"),
+        ("job.json", "{}", "not the output of gpulint estimate: 'target' is missing"),
         ("jobs.txt", "", "the suffix must be one of"),
-        ("empty.csv", "name\n", "no jobs"),
+        ("empty.csv", "name\n", "empty.csv; expected recordings, tables"),
         ("a.rad", "policy: exclusive\n", "a task needs its command"),
         ("a.rad", "run\npolicy: alone\n", "policy 'alone' is not one of"),
     ],
@@ -125,5 +134,20 @@ def test_sm_activity_is_converted_by_the_number_of_multiprocessors() -> None:
     assert moved.sm_activity.high - moved.sm_activity.low > 0.1
     assert moved.utilization == job.utilization
     assert on_card(job, "A100-40GB").sm_activity == job.sm_activity
-    with pytest.raises(ShareError, match="not known"):
+    with pytest.raises(ShareError, match="unknown card"):
         on_card(job, "Abacus")
+
+
+def test_the_command_shows_figures_bounds_and_sources(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = tmp_path / "jobs.csv"
+    table.write_text("name,card,sm_activity,memory_mib\na,A100-40GB,0.66,5000\n")
+    assert main(["share", "profile", str(table), "--gpu", "H200"]) == 0
+    shown = capsys.readouterr().out
+    assert "a (H200)" in shown and "5,000 MiB" in shown
+    assert "54% (40% to 68%)" in shown and "scaled by sms 108/132" in shown
+    assert "unknown: utilization, memory_activity" in shown
+    assert main(["share", "profile", str(table), "--output-format", "json"]) == 0
+    (job,) = json.loads(capsys.readouterr().out)
+    assert job["sm_activity"]["mid"] == 0.66
+    assert main(["share", "profile", str(table), "--gpu", "Abacus"]) == 2
+    assert "unknown card 'Abacus'; known are K80" in capsys.readouterr().err

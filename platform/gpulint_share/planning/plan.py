@@ -17,6 +17,8 @@ from gpulint_share.profiles import Profile
 EXCLUSIVE = "exclusive"
 UNKNOWN_SECONDS = 3600.0
 """Duration of a job of which none is known."""
+MOST_JOBS = 2000
+"""Jobs of a plan; its cost grows with jobs x waiting jobs."""
 _LEAST_SAVED = 0.01
 """A method that saves less of the makespan is not worth its risks."""
 
@@ -56,8 +58,10 @@ def plan(jobs: Sequence[Profile], gpus: Sequence[str], method: str = "auto") -> 
         method: auto, exclusive, streams, mps or mig.
 
     Raises:
-        ShareError: a card without MIG for mig, or a job that no GPU takes alone.
+        ShareError: too many jobs, a card without MIG for mig, or a job that no GPU takes alone.
     """
+    if len(jobs) > MOST_JOBS:
+        raise ShareError(f"{len(jobs):,} jobs; a plan takes at most {MOST_JOBS:,}, and gpulint share simulate more")
     seconds = [UNKNOWN_SECONDS if job.seconds is None else max(job.seconds.mid, 1.0) for job in jobs]
     notes = _unknown(jobs)
     rooms = Rooms(jobs)
@@ -73,13 +77,20 @@ def plan(jobs: Sequence[Profile], gpus: Sequence[str], method: str = "auto") -> 
         if name == "mps" and len(users) > 1 and method == "auto":
             continue
         tried += _courses(name, rooms, seconds, gpus)
-    best = min(tried[1:] or tried, key=lambda course: (course.makespan, course.mean_completion))
+    best = _best(tried[1:] or tried)
     if method == "auto" and not _gains(best, alone):
         best = alone
         notes.append("sharing gains less than 1%: keep the GPUs exclusive")
     if method == "mig" and len(tried) == 1:
         raise ShareError("no cut of these GPUs by MIG takes all jobs; see --method auto")
     return Plan(tuple(jobs), tuple(gpus), best, alone, _best_of_each(tried), against(jobs, gpus), tuple(notes))
+
+
+def _best(courses: Sequence[Course]) -> Course:
+    """The one with the earliest mean completion among those whose makespan is next to the shortest."""
+    shortest = min(course.makespan for course in courses)
+    near = [course for course in courses if course.makespan * (1 - _LEAST_SAVED) <= shortest]
+    return min(near, key=lambda course: (course.mean_completion, course.makespan))
 
 
 def _unknown(jobs: Sequence[Profile]) -> list[str]:

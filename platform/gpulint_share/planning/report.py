@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from gpulint.counting import counted
 from gpulint.escaping import json_escapes, printable
 from gpulint_share.planning.advice import Advice, shares_well
 from gpulint_share.planning.plan import Course, Plan
@@ -47,7 +48,7 @@ def _figures(course: Course) -> dict[str, Any]:
 
 def as_text(plan: Plan) -> Iterator[str]:
     """Lines for people."""
-    yield f"{len(plan.jobs)} jobs on {len(plan.gpus)} GPUs: {_named(plan.chosen.method)}\n"
+    yield f"{counted(len(plan.jobs), 'job')} on {counted(len(plan.gpus), 'GPU')}: {_named(plan.chosen.method)}\n"
     yield "\n"
     yield f"  {'':10}{'all done':>10}{'mean wait':>11}{'mean done':>11}\n"
     for course in plan.others:

@@ -53,7 +53,7 @@ def _of_method(jobs: Sequence[Profile], method: str) -> list[str]:
     users = {job.user for job in jobs if job.user}
     found = []
     if method != "mig" and any(job.policy == "exclusive" for job in jobs):
-        found.append("a job asks to be exclusive")
+        found.append("a job must have its GPU alone (policy exclusive)")
     if method == "mps" and len(users) > 1:
         found.append(f"MPS serves one user at a time, and the jobs belong to {', '.join(sorted(users))}")
     if method == "mps" and any(job.sm_activity is None for job in jobs):

@@ -8,6 +8,7 @@ another gains.
 
 from __future__ import annotations
 
+import functools
 from dataclasses import replace
 
 from gpulint_probe.estimator.cards import Card, card_by_name
@@ -20,12 +21,14 @@ _SPREAD = 0.25
 """How much wider the bounds get: clocks, caches and kernels differ as well as the number of multiprocessors."""
 
 
+@functools.cache
 def card(name: str) -> Card:
     """The known card of that name. Raises ShareError."""
     try:
         return card_by_name(name)
     except EstimateError as error:
-        raise ShareError(str(error).replace("; give --memory, or one of", "; known are")) from error
+        known = str(error).partition("one of ")[2]
+        raise ShareError(f"unknown card {name!r}; known are {known}") from error
 
 
 def on_card(profile: Profile, name: str) -> Profile:

@@ -30,8 +30,10 @@ def of_estimate(answer: Mapping[str, Any], source: str) -> Profile:
         held = Value(answer["device_bytes"], answer["low_bytes"], answer["high_bytes"], source)
         card = str(answer["card"])
         active, busy = _ranged(answer, "sm_activity", source), _ranged(answer, "gpu_busy", source)
-    except (KeyError, TypeError, ValueError) as error:
-        raise ShareError(f"{source}: this is no answer of gpulint estimate: {error}") from error
+    except KeyError as error:
+        raise ShareError(f"{source}: not the output of gpulint estimate: {error} is missing") from error
+    except (TypeError, ValueError) as error:
+        raise ShareError(f"{source}: not the output of gpulint estimate: {error}") from error
     return Profile(name, card, memory_bytes=held, utilization=busy, sm_activity=active)
 
 

@@ -99,7 +99,8 @@ def profile(row: Mapping[str, Any], source: str, spread: float = 0.0) -> Profile
             most = 1.0 if name in RATIOS else float("inf")
             value = number(known[name], f"{where}: {name}")
             if value > most:
-                raise ShareError(f"{where}: {name} is {value:g}; ratios are from 0 to 1")
+                percent = f"; for {value:g}% write {value / 100:g}" if value <= 100 else ""
+                raise ShareError(f"{where}: {name} is {value:g}, but ratios are from 0 to 1{percent}")
             values[name] = Value.of(value, source, spread, most)
     if "gpus" in known:
         values["gpus"] = max(1, round(number(known["gpus"], f"{where}: gpus")))

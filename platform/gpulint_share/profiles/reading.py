@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from gpulint_share.errors import ShareError
@@ -19,7 +19,7 @@ _READERS: dict[str, Callable[[Path], list[Profile]]] = {
 }
 
 
-def read(paths: Iterable[Path]) -> list[Profile]:
+def read(paths: Sequence[Path]) -> list[Profile]:
     """The jobs of all files, and of the files in folders; jobs of the same name are numbered.
 
     A file is a recording of ``gpulint probe`` (.jsonl), the answer of ``gpulint audit --output-format csv`` or a table
@@ -35,7 +35,8 @@ def read(paths: Iterable[Path]) -> list[Profile]:
         for file in inside:
             found += _read(file)
     if not found:
-        raise ShareError("no jobs: give recordings, tables, estimates or .rad files")
+        where = ", ".join(str(path) for path in paths)
+        raise ShareError(f"no jobs in {where}; expected recordings, tables, estimates or .rad files")
     return _numbered(found)
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
+import difflib
 import tomllib
 from collections.abc import Iterable, Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,9 @@ AUDIT = {
     "mean_power_w": "watts",
 }
 """Columns of ``gpulint audit --output-format csv``, and what they are in a profile."""
+_COLUMNS = (*(field.name for field in fields(Profile)), "memory_mib", "minutes", "hours")
+_LEAST_BEGUN = 4
+"""Letters of a column's name that tell which one it is."""
 
 
 def read_csv(path: Path) -> list[Profile]:
@@ -61,6 +66,26 @@ def _profiles(rows: Iterable[Mapping[str, Any]], path: Path) -> list[Profile]:
     found = []
     for number, row in enumerate(rows, 1):
         audited = "mean_utilization" in row
+        if not audited:
+            _check_names(row, path)
         values = {name: row.get(column) for column, name in AUDIT.items()} if audited else row
         found.append(profile(values, f"{path} row {number}" + (" (gpulint audit)" if audited else "")))
     return found
+
+
+def _check_names(row: Mapping[str, Any], path: Path) -> None:
+    """Refuse a table without names, and columns that are probably misspelt; others are ignored. Raises ShareError."""
+    given = [str(column) for column in row if column]
+    if "name" not in given:
+        raise ShareError(f"{path}: no column 'name'; it has {', '.join(given)}")
+    for column in given:
+        near = [] if column in _COLUMNS else _alike(column.lower())
+        if near and not any(name in given for name in near):
+            meant = " or ".join(repr(name) for name in near)
+            raise ShareError(f"{path}: unknown column {column!r}; did you mean {meant}?")
+
+
+def _alike(column: str) -> list[str]:
+    """Names of columns of which this is the beginning, else those that it resembles."""
+    begun = [name for name in _COLUMNS if len(column) >= _LEAST_BEGUN and name.startswith(column)]
+    return begun or difflib.get_close_matches(column, _COLUMNS, n=1, cutoff=0.75)

@@ -57,7 +57,8 @@ def fleet(spec: str, per_node: int | None = None, watts: float | None = None) ->
     try:
         card = card_by_name(match[2])
     except EstimateError as error:
-        raise SimulationError(str(error).replace("; give --memory, or one of", "; choose from")) from None
+        known = str(error).partition("one of ")[2]
+        raise SimulationError(f"--gpus: unknown card {match[2]!r}; choose one of {known}") from None
     count = int(match[1])
     each = min(per_node or 8, count)
     if count % each:

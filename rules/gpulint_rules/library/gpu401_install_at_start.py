@@ -71,6 +71,8 @@ _VALUED = frozenset(
     --torch-backend""".split()
 )
 """Options of installers whose next word is no package."""
+_UNSEEN = Cost("install", seconds=(2, 100), basis="a set-up script outside of the tree")
+"""What it does is unknown; many such scripts find that nothing is missing (assumed)."""
 _WIDTH = 70
 """Characters of a command in a message."""
 _SHELL_INSTALL = ("pip install", "pip3 install", "conda install", "apt-get install", "apt install", "mamba install")
@@ -280,10 +282,14 @@ def _finding(
         message,
         help=_advice(payload.lines),
         payload=payload,
-        cost=Cost("install", items=_items(payload.lines)),
+        cost=_UNSEEN if held is not None and held.command.name.endswith(".sh") else _cost(payload),
         related=(held.evidence,) if held is not None else (),
         cause=held.job.place if held is not None else None,
     )
+
+
+def _cost(payload: Installed) -> Cost:
+    return Cost("install", items=_items(payload.lines))
 
 
 def _items(lines: tuple[str, ...]) -> tuple[str, ...]:

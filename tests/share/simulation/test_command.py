@@ -107,7 +107,7 @@ def test_a_plot(trace: Path) -> None:
         (("jobs.csv", "--tasks", "tasks.csv", "--gpus", "1xA100-40GB"), "--tasks: jobs.csv is a table of jobs"),
         (("no.csv", "--gpus", "1xA100-40GB"), "no.csv: cannot be read"),
         (("jobs.csv", "--gpus", "A100"), "must be COUNTxCARD"),
-        (("jobs.csv", "--gpus", "4xA1000000"), "'A1000000' is not known"),
+        (("jobs.csv", "--gpus", "4xA1000000"), "unknown card 'A1000000'"),
         (("jobs.csv", "--gpus", "4xA100-40GB", "--per-node", "3"), "must divide the 4 cards"),
         (("wide.csv", "--gpus", "1xA100-40GB"), "the trace has no tasks"),
         (("jobs.csv", "--mapping", "helios", "--gpus", "1xA100-40GB"), "--mapping: jobs.csv is no folder"),

@@ -14,6 +14,8 @@ from gpulint_share.planning.settings import kubernetes, mig, mps, slurm
 def write(plan: Plan, folder: Path) -> None:
     """Write the plan's settings; the files of an earlier plan are replaced. Raises ShareError."""
     texts = mps.files(plan) | mig.files(plan) | slurm.files(plan) | kubernetes.files(plan)
+    if folder.exists() and not folder.is_dir():
+        raise ShareError(f"--settings {folder}: not a folder")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         remove_leftovers([folder], folder)
