@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import multiprocessing
 from pathlib import Path
 from textwrap import dedent
 from types import ModuleType, SimpleNamespace
@@ -71,6 +72,67 @@ def test_folders_that_a_script_makes_it_can_list_and_write_to(
     """
     estimated(capsys, "--", "python", write(tmp_path / "own", in_the_loop(lines)))
     assert not folder.exists()
+
+
+def test_libraries_and_commands_cannot_write_elsewhere(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    confine = pytest.importorskip("gpulint_probe.estimator.script.confine")
+    if multiprocessing.get_context("fork").Pool(1).apply(confine.confine, (str(tmp_path),)) is False:
+        pytest.skip("this kernel cannot refuse writes")
+    lines = f"""
+    import ctypes, subprocess, tempfile
+    libc = ctypes.CDLL(None)
+    assert libc.creat({str(tmp_path / "a")!r}.encode(), 0o600) == -1
+    assert subprocess.call(["touch", {str(tmp_path / "b")!r}], stderr=subprocess.DEVNULL) != 0
+    assert libc.creat((tempfile.gettempdir() + "/c").encode(), 0o600) >= 0
+    """
+    estimated(capsys, "--", "python", write(tmp_path, in_the_loop(lines)))
+    assert [path.name for path in tmp_path.iterdir()] == ["train.py"]
+
+
+def test_images_of_a_known_data_set_without_data_are_made_up(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("PIL")
+    package = tmp_path / "torchvision"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "datasets.py").write_text(
+        "from torch.utils.data import Dataset\n\n\nclass CIFAR10(Dataset):\n"
+        "    def __init__(self, root, train=True, transform=None):\n"
+        "        raise RuntimeError('Dataset not found')\n"
+    )
+    lines = """
+    from torchvision.datasets import CIFAR10
+    data = CIFAR10("data", train=False, transform=lambda image: image.size)
+    assert data[11] == ((32, 32), 1) and len(data) == 10000
+    """
+    found = estimated(capsys, "--", "python", write(tmp_path, in_the_loop(lines)))
+    assert any("images of 32x32 in 10 classes are made up (train.py:" in note for note in found["notes"])
+    assert found["loader"] is None
+
+
+def test_quick_kernels_make_what_the_meta_kernels_make() -> None:
+    from gpulint_probe.estimator.shapes import output_of
+
+    aten = torch.ops.aten
+    x = torch.empty(4, 6, 8, device="meta")
+    row, each = torch.empty(8, device="meta"), torch.empty(4, 6, 1, device="meta")
+    a, b = torch.empty(6, 8, device="meta"), torch.empty(8, 3, device="meta")
+    calls = [
+        (aten.mul.Tensor, (x, row)), (aten.add.Tensor, (each, x)), (aten.mul.Tensor, (x.mT, x.mT)),
+        (aten.addmm.default, (torch.empty(3, device="meta"), a, b)), (aten.neg.default, (x[..., 4:],)),
+        (aten.pow.Tensor_Scalar, (x, 2)), (aten.rsqrt.default, (each,)),
+    ]  # fmt: skip
+    for function, arguments in calls:
+        known, out = output_of(function, arguments, {})
+        wanted = function(*arguments)
+        assert known
+        assert (out.shape, out.dtype, out.stride()) == (wanted.shape, wanted.dtype, wanted.stride())
+    for function, arguments in (
+        (aten.mul.Tensor, (row, torch.empty(6, 1, device="meta"))),
+        (aten.neg.default, (x > 0,)),
+    ):
+        assert output_of(function, arguments, {}) == (False, None)
 
 
 def test_a_missing_tracker_is_skipped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -156,6 +218,51 @@ def test_the_hub_answers_only_for_what_is_not_here(tmp_path: Path, monkeypatch: 
     ]
 
 
+def test_a_model_has_its_own_output_layer_where_its_file_says_so() -> None:
+    from gpulint_probe.estimator.script.weights import _untie
+
+    class Model(torch.nn.Module):
+        config_class = SimpleNamespace(get_config_dict=lambda place: ({"tie_word_embeddings": place == "tied"}, {}))
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.embedding, self.head = torch.nn.Embedding(8, 2), torch.nn.Linear(2, 8, bias=False)
+            self.head.weight = self.embedding.weight
+
+        def get_output_embeddings(self) -> torch.nn.Module:
+            return self.head
+
+    sizes = {}
+    for place in ("tied", "untied"):
+        model = Model()
+        _untie(model, place)
+        sizes[place] = sum(parameter.numel() for parameter in model.parameters())
+    assert sizes == {"tied": 16, "untied": 32}
+
+
+@pytest.mark.parametrize(
+    ("name", "texts", "wanted"),
+    [
+        ("bert-base-cased", ("w7 w8",), [101, 7, 8, 102]),
+        ("bert-base-cased", ("w7", "w8"), [101, 7, 102, 8, 102]),
+        ("gpt2", ("w7 unheard",), [7, 1000]),
+        ("t5-small", ("w7",), [7, 1]),
+        ("facebook/opt-125m", ("w7",), [2, 7]),
+    ],
+)
+def test_tokenizers_that_are_not_here_give_a_token_for_each_word(
+    tmp_path: Path, name: str, texts: tuple[str, ...], wanted: list[int]
+) -> None:
+    pytest.importorskip("transformers")
+    from gpulint_probe.estimator.script.hub.models import Hub
+    from gpulint_probe.estimator.script.hub.tokenizers import made_up
+
+    place = Path(Hub(tmp_path, lambda _: None, str).place(name))
+    tokenizer = made_up(place, name, {"pad_token": "<new>"})
+    assert tokenizer(*texts)["input_ids"] == wanted
+    assert tokenizer.pad_token_id == len(tokenizer) - 1
+
+
 class Rows:
     """As much of datasets.Dataset as is asked of it."""
 
@@ -177,7 +284,7 @@ def load_dataset(notes: list[str]) -> Any:
         raise ConnectionError(f"Couldn't reach {path}")
 
     library: Any = SimpleNamespace(
-        load_dataset=real, load=SimpleNamespace(load_dataset=real), disable_progress_bars=lambda: None, Dataset=Rows,
+        load_dataset=real, load=SimpleNamespace(load_dataset=real), disable_progress_bars=lambda: None, disable_caching=lambda: None, Dataset=Rows,
         DatasetDict=dict, Features=dict, Value=str, ClassLabel=lambda num_classes: num_classes, Sequence=list,
         Image=lambda: "image",
     )  # fmt: skip

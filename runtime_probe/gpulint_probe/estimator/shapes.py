@@ -61,8 +61,24 @@ def _in_place(x: torch.Tensor, *others: Any) -> Any:
 def _like_both(x: torch.Tensor, other: Any, *_: Any) -> Any:
     if not isinstance(other, torch.Tensor):
         return torch.empty_like(x) if x.is_floating_point() and isinstance(other, int | float) else None
-    same = x.shape == other.shape and x.dtype == other.dtype and x.device == other.device
-    return torch.empty_like(x) if same and x.stride() == other.stride() else None
+    if x.dtype != other.dtype or x.device != other.device:
+        return None
+    if x.shape == other.shape:
+        return torch.empty_like(x) if x.stride() == other.stride() else None
+    for wide, narrow in ((x, other), (other, x)):  # a bias or a factor for each row
+        if wide.dim() >= narrow.dim() > 0 and wide.is_contiguous() and _broadcasts(narrow.shape, wide.shape):
+            return torch.empty_like(wide)
+    return None
+
+
+def _broadcasts(narrow: torch.Size, wide: torch.Size) -> bool:
+    """Return whether a tensor of shape ``narrow`` takes shape ``wide`` in an operation with one of that shape."""
+    return all(size in (1, whole) for size, whole in zip(reversed(narrow), reversed(wide), strict=False))
+
+
+def _addmm(bias: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> Any:
+    fits = a.size(1) == b.size(0) and a.dtype == b.dtype == bias.dtype and bias.shape[-1:] in ((1,), b.shape[1:])
+    return a.new_empty((a.size(0), b.size(1))) if fits else None
 
 
 def _batch_norm(
@@ -141,6 +157,11 @@ _KERNELS: dict[Any, Kernel] = {
             aten.softplus.default,
             aten.mish.default,
             aten.sqrt.default,
+            aten.rsqrt.default,
+            aten.neg.default,
+            aten.pow.Tensor_Scalar,
+            aten.mul.Scalar,
+            aten.div.Scalar,
         ),
         _like_first,
     ),
@@ -161,6 +182,9 @@ _KERNELS: dict[Any, Kernel] = {
             aten.hardsigmoid_.default,
             aten.leaky_relu_.default,
             aten.elu_.default,
+            aten.addcdiv_.default,
+            aten.addcmul_.default,
+            aten.lerp_.Scalar,
         ),
         _in_place,
     ),
@@ -181,6 +205,7 @@ _KERNELS: dict[Any, Kernel] = {
         ),
         _like_both,
     ),
+    aten.addmm.default: _addmm,
     aten.native_batch_norm.default: _batch_norm,
     aten.native_batch_norm_backward.default: _batch_norm_backward,
     aten.convolution.default: _convolution,

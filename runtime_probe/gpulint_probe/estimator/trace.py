@@ -72,6 +72,11 @@ class Trace:
         start, end = min(spans[1:] or spans, key=lambda span: span[1] - span[0], default=(0, len(self.calls)))
         return {call: work for call, work in self.work.items() if start <= call < end}
 
+    @property
+    def shortest_step(self) -> int:
+        """Calls of the shortest step that has ended."""
+        return min((end - start for start, end in zip(self.steps, self.ends, strict=False)), default=0)
+
     def note(self, text: str) -> None:
         """Keep a remark for the report, once."""
         if text not in self.notes:

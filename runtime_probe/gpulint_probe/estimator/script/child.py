@@ -14,6 +14,7 @@ import os
 import pickle
 import runpy
 import sys
+import tempfile
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -44,12 +45,16 @@ from gpulint_probe.estimator.script import (
     wrappers,
 )
 from gpulint_probe.estimator.script.command import Override
+from gpulint_probe.estimator.script.confine import confine
 from gpulint_probe.estimator.script.failures import OwnCode, failure
 from gpulint_probe.estimator.script.mode import ScriptMode, ScriptTracer
 from gpulint_probe.estimator.script.samples import SampleCount
 from gpulint_probe.estimator.simulate import OTHER_WEIGHTS, WEIGHT_COPIES, Timeline, timeline
 from gpulint_probe.estimator.target import repair_torchvision
 from gpulint_probe.estimator.trace import ModuleStack
+
+# Calls of a step so long that a third one, after the second one with its optimizer state, is not worth the wait.
+_LONG_STEP = 40_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,7 +271,7 @@ class Run:
             self._samples.end_step()
             if self.steps >= min(2, self.spec.steps):  # all optimizers have had their turn
                 self._name_other_weights()
-            if self.steps >= self.spec.steps:
+            if self.steps >= self.spec.steps or (self.steps >= 2 and self.tracer.trace.shortest_step > _LONG_STEP):
                 self.tracer.stage = "ended"
                 raise _Done
             self.tracer.begin_step()
@@ -303,6 +308,10 @@ class Run:
 def main(arguments: list[str]) -> int:
     """Run SPEC and write RESULT."""
     spec: Spec = pickle.loads(Path(arguments[0]).read_bytes())
+    folder = str(Path(arguments[1]).parent)
+    os.environ |= {"TMPDIR": folder, "HF_MODULES_CACHE": str(Path(folder, "modules"))}
+    tempfile.tempdir = folder
+    confine(folder)
     # What the script prints must not mix with the answer.
     sys.stdout = sys.stderr
     run = Run(spec)

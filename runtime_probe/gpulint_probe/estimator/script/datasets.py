@@ -32,6 +32,8 @@ def install(how: str, made_up: Callable[[str], None], stack: contextlib.ExitStac
 
     def replace(module: ModuleType) -> None:
         for name, shape in _IMAGES.items():
+            if not hasattr(module, name):
+                continue
             made = _made(name, *shape)
             if how != "fake":
                 _instead(getattr(module, name), made, f"{shape[1]}x{shape[1]} in {shape[2]} classes", made_up, stack)

@@ -38,10 +38,7 @@ def failure(error: BaseException, script: str) -> str:
     own = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename in OwnCode(script)]
     where = f" ({own[-1].filename}:{own[-1].lineno})" if own else ""
     line = next((line for line in str(error).splitlines() if line.strip()), "")
-    hint = ""
-    if isinstance(error, FileNotFoundError):
-        hint = "; --loader fake makes up the data of torchvision's datasets"
-    elif downloads_asked_for(str(error)) or "refuses network connections" in str(error):
-        hint = "; nothing is downloaded: use from_config, local files, or --loader fake"
+    offline = downloads_asked_for(str(error)) or "refuses network connections" in str(error)
+    hint = "; nothing is downloaded: use local files, a known model, or from_config" if offline else ""
     said = f"{type(error).__name__}: {line}" if line else type(error).__name__
     return f"the script fails{where}: {said}{hint}"

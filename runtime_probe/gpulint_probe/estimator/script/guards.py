@@ -22,20 +22,16 @@ REDIRECTED = "files that the script writes go to a scratch folder"
 class Overlay:
     """A scratch folder in which what a script writes is kept, under the path that the script gave it.
 
-    Temporary files and those in the user's cache folder, which programs make again, are written where they are.
+    Temporary files are written where they are, in a folder that is the child process's own.
     """
 
     def __init__(self, folder: Path, note: Callable[[str], None]) -> None:
         self.folder = folder
         self._note = note
-        cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-        hub = os.environ.get("HF_HOME") or os.environ.get("HF_DATASETS_CACHE") or cache
-        self._free = tuple(
-            os.path.realpath(path) + os.sep for path in (tempfile.gettempdir(), "/dev", "/proc", cache, hub)
-        )
+        self._free = tuple(os.path.realpath(path) + os.sep for path in (tempfile.gettempdir(), "/dev", "/proc"))
 
     def is_free(self, path: Any) -> bool:
-        """Return whether a file is changed where it is: a temporary or cached one."""
+        """Return whether a file is changed where it is: a temporary one."""
         return (os.path.realpath(_absolute(path)) + os.sep).startswith(self._free)
 
     def place(self, path: Any) -> Any:
@@ -79,21 +75,37 @@ def install(note: Callable[[str], None], stack: contextlib.ExitStack) -> Overlay
 
 
 def _contents(overlay: Overlay) -> list[tuple[Any, str, Callable[..., Any]]]:
-    real_open, real_stat = io.open, os.stat
+    real_open, real_stat, real_descriptor = io.open, os.stat, os.open
 
     def open_(file: Any, mode: str = "r", *args: Any, **kwargs: Any) -> Any:
         if isinstance(file, str | bytes | os.PathLike):
             writes = any(letter in mode for letter in "wax+")
             source = overlay.find(file)
             file = overlay.place(file) if writes else source
-            if writes and "w" not in mode and "x" not in mode and source != file and Path(source).is_file():
+            kept = writes and "w" not in mode and "x" not in mode
+            if kept and source != file and Path(os.fsdecode(source)).is_file():
                 shutil.copyfile(source, file)  # what is appended to or changed in place
         return real_open(file, mode, *args, **kwargs)
+
+    def open_descriptor(path: Any, flags: int, *args: Any, **kwargs: Any) -> int:
+        if kwargs.get("dir_fd") is None:
+            source = overlay.find(path)
+            writes = flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT)
+            path = overlay.place(path) if writes else source
+            if writes and not flags & os.O_TRUNC and source != path and Path(os.fsdecode(source)).is_file():
+                shutil.copyfile(source, path)
+        return real_descriptor(path, flags, *args, **kwargs)
 
     def stat(path: Any, **kwargs: Any) -> Any:
         return real_stat(path if kwargs.get("dir_fd") is not None else overlay.find(path), **kwargs)
 
-    return [(builtins, "open", open_), (io, "open", open_), (os, "stat", stat), *_listings(overlay)]
+    return [
+        (builtins, "open", open_),
+        (io, "open", open_),
+        (os, "open", open_descriptor),
+        (os, "stat", stat),
+        *_listings(overlay),
+    ]
 
 
 def _listings(overlay: Overlay) -> list[tuple[Any, str, Callable[..., Any]]]:

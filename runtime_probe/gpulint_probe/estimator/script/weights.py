@@ -104,10 +104,22 @@ def _from_configuration(note: Callable[[str], None], kind: Any, place: Any, *arg
         own["dtype"] = dtype
     with torch.device("meta"):
         model = kind(config, *arguments, **own) if arguments else kind._from_config(config, **own)
+    _untie(model, place)
     model.name_or_path = config._name_or_path = str(place)
     model.eval()
     empty: dict[str, list[str]] = {"missing_keys": [], "unexpected_keys": [], "mismatched_keys": [], "error_msgs": []}
     return (model, empty) if options.get("output_loading_info") else model
+
+
+def _untie(model: Any, place: Any) -> None:
+    """Give a model its own output layer where its file says so: some classes (T5) leave that to the weights found."""
+    try:
+        written, _ = type(model).config_class.get_config_dict(place)
+    except OSError:
+        return
+    head = model.get_output_embeddings()
+    if written.get("tie_word_embeddings") is False and head is not None:
+        head.weight = torch.nn.Parameter(torch.empty_like(head.weight))
 
 
 def _of_diffusers(note: Callable[[str], None], kind: Any, place: Any, **options: Any) -> Any:

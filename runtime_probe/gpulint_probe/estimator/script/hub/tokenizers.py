@@ -98,9 +98,10 @@ def made_up(folder: Path, name: str, options: dict[str, Any]) -> Any:
     )
     if style.get("chats"):
         made.chat_template = _CHAT
-    for role in ("pad", "eos", "bos"):
-        if isinstance(options.get(f"{role}_token"), str):
-            setattr(made, f"{role}_token", options[f"{role}_token"])
+    named = {role: options[f"{role}_token"] for role in ("pad", "eos", "bos") if options.get(f"{role}_token")}
+    made.add_tokens([*map(str, named.values()), *options.get("additional_special_tokens", ())], special_tokens=True)
+    for role, token in named.items():
+        setattr(made, f"{role}_token", str(token))
     made.name_or_path = name
     return made
 
