@@ -101,7 +101,9 @@ def measure(tree: Path, options: tuple[str, ...], diffs: Path | None) -> Outcome
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / tree.name
         shutil.copytree(tree, copy, symlinks=True, ignore_dangling_symlinks=True)
-        found = json.loads(gpulint(copy, "--apply", "--allow-dirty", "--output-format", "json", *options).stdout)
+        found = json.loads(
+            gpulint(copy, "--apply", "--allow-dirty", "--allow-no-vcs", "--output-format", "json", *options).stdout
+        )
         for finding in found:
             outcome.states[finding["code"], finding["state"]] += 1
             outcome.fixes += finding["applied"]

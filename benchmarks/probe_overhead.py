@@ -10,11 +10,11 @@ the medians over the pairs of
 
 * the job's own CPU time, probed against bare: what the job itself feels;
 * CPU time of job and probe together against the bare job: what the machine feels;
-* the probe's CPU time per second of the run without what starting it takes, which is paid once. The start is measured
-  on the command ``true``.
+* the probe's CPU time per second between the tenth and the last step, and what it takes once: to start and to report.
+  The job reads the CPU time of its parent, so neither start nor report is part of the former.
 
-The target is 1 % for the first, and 1 % of a core for the third. The second falls with the length of the run, as it has
-the start in it.
+The target is 1% for the first, and 1% of a core for the third. The second falls with the length of the run, as it
+includes start and report.
 """
 
 from __future__ import annotations
@@ -29,8 +29,22 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
-_JOB = """
+_PARENT = """
 import os, sys, time
+
+def parent():
+    tasks = f"/proc/{os.getppid()}/task"
+    ran = [int(open(f"{tasks}/{task}/schedstat").read().split()[0]) / 1e9 for task in os.listdir(tasks)]
+    return sum(ran), time.monotonic()
+
+def finish(before, used):
+    after = parent()
+    print(f"parent {after[0] - before[0]} {after[1] - before[1]}", file=sys.stderr)
+    print(f"cpu {sum(used)}", file=sys.stderr)
+"""
+"""What each job measures: CPU seconds of its parent's threads, all of which live as long as the job."""
+
+_JOB = """
 import numpy as np
 
 steps = int(sys.argv[1])
@@ -38,18 +52,18 @@ random = np.random.default_rng(0)
 x, y = random.normal(size=(256, 512)), random.normal(size=(256, 10))
 a, b = random.normal(size=(512, 512)) / 23, random.normal(size=(512, 10)) / 23
 for step in range(steps):
+    if step == 10:
+        before = parent()
     hidden = np.maximum(x @ a, 0)
     error = (hidden @ b - y) / len(x)
     back = (error @ b.T) * (hidden > 0)
     b -= 0.01 * hidden.T @ error
     a -= 0.01 * x.T @ back
     print(f"step {step}: loss {float((error ** 2).mean()):.6f}", flush=True)
-used = os.times()
-print(f"cpu {used.user + used.system}", file=sys.stderr)
+finish(before, os.times()[:2])
 """
 
 _TORCH = """
-import os, sys
 import torch
 from torch.utils.data import DataLoader, Dataset
 
@@ -67,25 +81,28 @@ def main():
     model = torch.nn.Sequential(*(torch.nn.Linear(32, 32) for _ in range(12)), torch.nn.Linear(32, 4))
     optimizer = torch.optim.AdamW(model.parameters())
     for step, (x, y) in enumerate(DataLoader(Data(), batch_size=64, num_workers=2)):
+        if step == 10:
+            before = parent()
         loss = torch.nn.functional.mse_loss(model(x), y)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
         print(f"step {step}: loss {loss.item():.6f}", flush=True)
+    return before
 
-main()
-used = os.times()
-print(f"cpu {used.user + used.system + used.children_user + used.children_system}", file=sys.stderr)
+finish(main(), os.times()[:4])
 """
-_JOBS = {"numpy": _JOB, "torch": _TORCH}
+_JOBS = {"numpy": _PARENT + _JOB, "torch": _PARENT + _TORCH}
 
 
 class Run(NamedTuple):
-    """Seconds."""
+    """Seconds; the steady ones are those between the tenth and the last step, of the job's parent."""
 
     job_cpu: float
     all_cpu: float
     wall: float
+    steady_cpu: float
+    steady_wall: float
 
 
 def main() -> None:
@@ -108,7 +125,6 @@ def main() -> None:
         return
     first = _run([], job, 100)
     steps = max(int(100 * args.seconds / max(first.job_cpu, 1e-3)), 100)
-    start = statistics.median(_start(probe) for _ in range(5))
     pairs: list[tuple[Run, Run]] = []
     for number in range(args.pairs):
         if number % 2:
@@ -120,7 +136,8 @@ def main() -> None:
         pairs.append((bare, probed))
         print(
             f"pair {number + 1}: {args.against} {bare.job_cpu:.2f} s, probed {probed.job_cpu:.2f} s, "
-            f"probe {probed.all_cpu - probed.job_cpu:.2f} s of CPU in {probed.wall:.1f} s"
+            f"probe {probed.all_cpu - probed.job_cpu:.2f} s of CPU in {probed.wall:.1f} s",
+            flush=True,
         )
 
     def median(of: list[float]) -> float:
@@ -129,8 +146,9 @@ def main() -> None:
     print(f"{steps} steps, {args.pairs} pairs, source {args.source}, one sample per {args.interval}")
     print(f"job's own CPU, probed / {args.against}   {median([on.job_cpu / off.job_cpu for off, on in pairs]):.4f}")
     print(f"all CPU, probed / {args.against}         {median([on.all_cpu / off.all_cpu for off, on in pairs]):.4f}")
-    steady = median([(on.all_cpu - on.job_cpu - start) / on.wall for _, on in pairs])
-    print(f"probe's CPU, share of a core   {steady:.4f}, and {start:.2f} s once")
+    shares = [on.steady_cpu / on.steady_wall for _, on in pairs]
+    once = [on.all_cpu - on.job_cpu - share * on.wall for share, (_, on) in zip(shares, pairs, strict=True)]
+    print(f"probe's CPU, share of a core   {median(shares):.4f}, and {median(once):.2f} s once")
 
 
 def _measure_together(base: list[str], probe: list[str], job: str, args: argparse.Namespace) -> None:
@@ -164,14 +182,12 @@ def _run(prefix: list[str], job: str, steps: int) -> Run:
         check=True,
     )
     wall = time.monotonic() - started
-    cpu = next(float(line.split()[1]) for line in done.stderr.splitlines() if line.startswith("cpu "))
-    return Run(cpu, _children() - before, wall)
+    said = {name: [float(value) for value in values] for name, *values in map(str.split, _said(done.stderr))}
+    return Run(said["cpu"][0], _children() - before, wall, *said["parent"])
 
 
-def _start(prefix: list[str]) -> float:
-    before = _children()
-    subprocess.run([*prefix, "true"], stderr=subprocess.DEVNULL, check=True)
-    return _children() - before
+def _said(text: str) -> list[str]:
+    return [line for line in text.splitlines() if line.startswith(("cpu ", "parent "))]
 
 
 def _children() -> float:

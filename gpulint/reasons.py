@@ -18,11 +18,12 @@ _REASON = regex.compile(
     r"|(has|have) no\b|not (work|supported|available|safe)"
     r"|(will|would|may|can|might) (hang|deadlock|crash|fail|leak)|avoid\w* .*\b(error|hang|deadlock|crash|leak|copy)"
     r"|(is|are) (needed|required|necessary)|\bbecause\b|\bdue to\b|\bso that\b|\bsince\b",
-    re.IGNORECASE,
+    re.IGNORECASE | re.ASCII,
 )
+"""``re.ASCII``: a word may border on Chinese or Japanese without a space."""
 TROUBLE = regex.compile(
     r"debug|deadlock|\bhangs?\b|\bcrash|\bwindows\b|\bmac(os)?\b|\bissues?\b|#\d{2,}|\bbugs?\b|pickl|\bfork",
-    re.IGNORECASE,
+    re.IGNORECASE | re.ASCII,
 )
 """Words of what goes wrong with worker processes."""
 MAX_ABOVE = 3

@@ -67,7 +67,8 @@ def _table(labels: LabelSet, result: Score) -> list[str]:
         f"## {labels.name}",
         "",
         f"{len(labels.files)} files of {len(labels.commits)} repositories: {total.issues} issues, {total.traps} traps, "
-        f"{unsure} unsure. {result.uncounted} findings at unsure labels or second places are not counted.",
+        f"{unsure} unsure. {result.uncounted} findings at unsure labels or second places are not counted; "
+        f"{result.repeated} of the false ones repeat an issue at another of its lines.",
         "",
         "| problem | issues | traps | found | missed | false | at traps | precision | recall |",
         "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",

@@ -46,6 +46,8 @@ class Score:
     """Each with the trap that it hit."""
     uncounted: int = 0
     """Findings at unsure labels, or at a second place of a labelled issue."""
+    repeated: int = 0
+    """False positives that stand on a place of an issue that another finding was matched with."""
 
     @property
     def total(self) -> Counts:
@@ -87,6 +89,7 @@ def score(labels: LabelSet, reported: Iterable[Finding]) -> Score:
         result.by_slug[slug].false += 1
         result.by_slug[slug].at_traps += trap is not None
         result.false.append((finding, trap))
+        result.repeated += any(finding.place in label.places and closeness(finding, label) for label in issues)
     return result
 
 

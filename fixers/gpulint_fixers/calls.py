@@ -8,7 +8,7 @@ from gpulint import regex
 from gpulint.documents.python import PythonModule
 from gpulint.fix import Edit
 
-_WIDTH = 88
+WIDTH = 88
 """Columns that any file may have."""
 _LINE_END = regex.compile(r"[\r\n]")
 
@@ -59,7 +59,7 @@ def _gap(module: PythonModule, call: ast.Call, arguments: list[ast.expr | ast.ke
         return " "  # the line may belong to a magic, which ends with it
     line, _ = source.position(end)
     first, start = source.position(min(module.offsets(argument)[0] for argument in arguments))
-    width = max(_WIDTH, source.width)
+    width = max(WIDTH, source.width)
     length = len(source.line(line).rstrip()) + 2 + more
     if length <= width or source.text[end:].startswith("#"):
         return " "

@@ -14,7 +14,8 @@ from gpulint.documents.python import walk
 from gpulint.fix import Declined, Edit
 from gpulint.project import Project
 from gpulint.records import dataclass
-from gpulint.workspace.module_index import FUNCTIONS, LOOPS, BindingKind, LoopNode, ModuleIndex
+from gpulint.semantic.reaching_definitions import reaching
+from gpulint.workspace.module_index import FUNCTIONS, LOOPS, Binding, BindingKind, LoopNode, ModuleIndex
 from gpulint_fixers.log_intervals import Interval, interval, logged_seldom, throttled
 from gpulint_fixers.logging_runs import log_run
 from gpulint_fixers.statements import insert_above
@@ -57,9 +58,9 @@ class Variable:
         return found
 
     def initial(self) -> list[ast.expr] | None:
-        """Return what it is set to besides what is added to it; None if that is not known."""
+        """Return what it is set to besides what is added to it, before or in the loop; None if that is not known."""
         values = list[ast.expr]()
-        for binding in self.module.scope(self.loop).bindings.get(self.name, []):
+        for binding in self._live():
             if binding.kind is BindingKind.AUGMENT:
                 continue
             value = binding.value
@@ -71,6 +72,17 @@ class Variable:
                 return None
             values.append(value)
         return values
+
+    def _live(self) -> list[Binding]:
+        """The bindings in force before an iteration, and those of the loop itself."""
+        bindings = self.module.scope(self.loop).bindings.get(self.name, [])
+        before = reaching(self.module, bindings, self.loop.body[0])
+        return [binding for binding in bindings if binding in before or self.is_inside(binding.node)]
+
+    def is_set_anew(self, node: ast.Name) -> bool:
+        """Return whether a use outside of the loop sees another value than the loop's."""
+        bindings = self.module.scope(self.loop).bindings.get(self.name, [])
+        return not set(self._live()).intersection(reaching(self.module, bindings, node))
 
     def statement(self, node: ast.AST) -> ast.stmt:
         return next(up for up in self.module.syntax.ancestors(node) if isinstance(up, ast.stmt))
@@ -96,7 +108,7 @@ def defer(
         if variable.statement(node) not in own and (isinstance(node.ctx, ast.Load) or _is_changed(variable, node))
     ]
     inside = [node for node in reads if variable.is_inside(node)]
-    outside = [node for node in reads if not variable.is_inside(node)]
+    outside = [node for node in reads if not variable.is_inside(node) and not variable.is_set_anew(node)]
     made = _inside(project, variable, convert, inside)
     if isinstance(made, Declined):
         return made

@@ -1,4 +1,4 @@
-"""Lists of what a training step computes for each sample, kept on the GPU until the loop ends."""
+"""Lists of what a training step computes, kept on the GPU until they are read."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.workspace.module_index import LoopNode, ModuleIndex
 from gpulint_fixers.deferred_reads import Variable, defer, loops_around
+from gpulint_fixers.device_reads import DeviceRead, device_read, is_about_loss, is_integer, is_torch_tensor, reads_of
+from gpulint_fixers.device_sums import exactness
 
 _STEPS = frozenset({"detach", "cpu", "numpy", "tolist", "data"})
 """What a copy of a whole tensor consists of."""
@@ -36,6 +38,86 @@ class WholeRead:
     def text(self) -> str:
         """The steps without those that only detach."""
         return "".join(f".{step}()" for step in self.steps if step in _READS)
+
+
+def listed(
+    project: Project, found: HostWait, statement: ast.stmt, loop: LoopNode, name: str, value: ast.expr
+) -> Fix | Declined:
+    """``losses.append(loss.item())``: keep tensors, and make numbers of them after the loop."""
+    document = project.document(found.module.path)
+    assert document is not None
+    reads = reads_of(found)
+    if isinstance(reads, Declined):
+        return reads
+    return kept(project, Variable(found.module, document, loop, name), statement, value, reads)
+
+
+def kept(
+    project: Project, variable: Variable, statement: ast.stmt, value: ast.expr, reads: list[DeviceRead]
+) -> Fix | Declined:
+    """Let the list ``variable``, to which ``value`` is appended, hold tensors inside of the loop."""
+    module = variable.module
+    initial = variable.initial()
+    if not initial or not all(isinstance(value, ast.List) for value in initial):
+        return Declined(f"`{variable.name}` does not start as a list in this function")
+    exact = exactness(project, module, value, reads)
+    if len(reads) != 1 or isinstance(exact, Declined):
+        return Declined("more is done with the number than listing it")
+    if is_integer(module, reads[0].tensor):
+        return Declined("the list holds integers")
+    nodes = variable.occurrences() or []
+    changes = {
+        up for node in nodes if variable.is_inside(node) and _changes(up := variable.statement(node), variable.name)
+    }
+    if not all(appends_number(module, one) for one in changes - {statement}):
+        return Declined("other statements change the list as well")
+    each = "[float(value) for value in {}]"
+    made = defer(project, variable, each, own={statement, *changes})
+    if isinstance(made, Declined) or made.logs is not None:
+        return made if isinstance(made, Declined) else Declined("the list is read in every step")
+    if not any(isinstance(node.ctx, ast.Load) and not variable.is_inside(node) for node in nodes):
+        return Declined(f"`{variable.name}` is never read in this function")
+    plain = value is reads[0].whole
+    suffix = kept_value(reads[0].tensor) if plain else ".detach()"
+    edits: tuple[Edit, ...] = (reads[0].replaced(module, suffix), *made.edits)
+    reasons = [] if plain else ["they are computed in the precision of the GPU", *exact.reasons]
+    description = "; ".join(["keep the values on the GPU and read them when they are used", *reasons])
+    certain = is_torch_tensor(project, module, reads[0].tensor) and is_about_loss(module.syntax.text(reads[0].tensor))
+    return Fix(description, Safety.SAFE if certain and plain else Safety.UNSAFE, edits)
+
+
+def kept_value(tensor: ast.expr) -> str:
+    """Return what keeps the value of a tensor: a copy, unless it was made just now and nothing else can change it."""
+    match tensor:
+        case ast.Call(func=ast.Attribute(attr="mean" | "sum" | "norm")):
+            return ".detach()"
+    return ".detach().clone()"
+
+
+def _changes(statement: ast.stmt, name: str) -> bool:
+    match statement:
+        case ast.Expr(value=ast.Call(func=ast.Attribute(attr=attr, value=ast.Name(id=own)))):
+            return own == name and attr in ("append", "extend", "insert")
+    return False
+
+
+def appends_number(module: ModuleIndex, statement: ast.stmt) -> bool:
+    """``losses.append(loss.item())``, perhaps in another branch."""
+    match statement:
+        case ast.Expr(value=ast.Call(func=ast.Attribute(attr="append"), args=[value])):
+            return _holds_number(module, value)
+    return False
+
+
+def _holds_number(module: ModuleIndex, value: ast.expr) -> bool:
+    """``loss.item()``, or one that is scaled."""
+    match value:
+        case ast.BinOp(left=left, right=right):
+            return _holds_number(module, left) or _holds_number(module, right)
+        case ast.Call():
+            read = device_read(module, value)
+            return read is not None and read.whole is value
+    return False
 
 
 def whole_read(value: ast.expr) -> WholeRead | None:

@@ -14,7 +14,7 @@ from gpulint.records import dataclass
 from gpulint.semantic.reaching_definitions import reaching
 from gpulint.workspace.module_index import BindingKind, ModuleIndex, last_name
 
-_STRIPPED = frozenset({"item", "cpu", "detach", "data"})
+_STRIPPED = frozenset({"item", "cpu", "detach", "data", "numpy"})
 """What a read of one number consists of; ``.detach()`` is added again."""
 _NO_DOUBLES = (b"mps", b"npu", b"mlu", b"xpu", b"directml", b"accelerate", b"lightning")
 """Words of devices without double precision, or of libraries that choose such a device by themselves."""
@@ -51,13 +51,13 @@ def device_read(module: ModuleIndex, sync: ast.expr) -> DeviceRead | None:
         whole = call if isinstance(call, ast.Call) and call.func is up and not call.args else up
     if isinstance(whole, ast.Call) and isinstance(whole.func, ast.Name) and whole.func.id == "float":
         return DeviceRead(whole, whole.args[0], -1) if _converts(whole) else None
-    if not _reads_number(whole):
-        return None
     outer = syntax.parents.get(whole)
-    if isinstance(outer, ast.Call) and _converts(outer):  # `float(loss.item())`
+    if isinstance(outer, ast.Call) and _converts(outer):  # `float(loss.item())`, `float(loss.detach().cpu())`
         read = _tensor(whole)
         plain = "#" not in syntax.text(outer) and "\n" not in syntax.text(read)
         return DeviceRead(outer, read, -1) if plain else None
+    if not _reads_number(whole):
+        return None
     cut, tensor = -1, whole
     while (inner := _receiver(tensor)) is not None:
         attribute, tensor = inner

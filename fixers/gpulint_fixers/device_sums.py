@@ -1,4 +1,4 @@
-"""Sums and lists of what a training step computes, kept on the GPU until they are read."""
+"""Sums of what a training step computes, kept on the GPU until they are read."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TypeGuard
 from gpulint_rules.data.gpu305_host_sync_in_loop import HostWait
 
 from gpulint.documents.python import walk
-from gpulint.fix import Declined, Edit, Fix, Safety
+from gpulint.fix import Declined, Fix, Safety
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.workspace.module_index import LoopNode, ModuleIndex
@@ -25,7 +25,7 @@ from gpulint_fixers.device_reads import (
 
 
 @dataclass(frozen=True, slots=True)
-class _Exactness:
+class Exactness:
     """Why a sum on the GPU may differ from that of Python's numbers; empty if it cannot."""
 
     reasons: tuple[str, ...]
@@ -63,21 +63,29 @@ def summed(project: Project, found: HostWait, statement: ast.Assign, loop: LoopN
 
 
 def _deferred(project: Project, found: HostWait, variable: Variable, value: ast.expr) -> Fix | Declined:
-    """Let ``variable``, to which ``value`` is added, be a tensor inside of the loop."""
-    module = found.module
-    initial = variable.initial()
-    if not initial or not all(_is_number(value) or _is_own(value, variable.name) for value in initial):
-        return Declined(f"`{variable.name}` does not start as a number in this function")
     reads = reads_of(found)
     if isinstance(reads, Declined):
         return reads
-    exactness = _exactness(project, module, value, reads)
-    if isinstance(exactness, Declined):
-        return exactness
-    whole = all(is_integer(module, read.tensor) for read in reads) and _is_sum(value, reads)
+    integers = all(is_integer(found.module, read.tensor) for read in reads)
+    return added_up(project, variable, value, reads, integers=integers)
+
+
+def added_up(
+    project: Project, variable: Variable, value: ast.expr, reads: list[DeviceRead], *, integers: bool
+) -> Fix | Declined:
+    """Let ``variable``, to which ``value`` is added, be a tensor inside of the loop. ``integers`` says that the reads
+    give some."""
+    module = variable.module
+    initial = variable.initial()
+    if not initial or not all(_is_number(value) or _is_own(value, variable.name) for value in initial):
+        return Declined(f"`{variable.name}` does not start as a number in this function")
+    exact = exactness(project, module, value, reads)
+    if isinstance(exact, Declined):
+        return exact
+    whole = integers and _is_sum(value, reads)
     counts = whole and all(isinstance(value, ast.Constant) and isinstance(value.value, int) for value in initial)
     doubles = has_doubles(project)
-    reasons = [*exactness.reasons]
+    reasons = [*exact.reasons]
     if not counts and not doubles:
         reasons.append("the sum is in single precision, as a device named in the tree has no other")
     known = counts or any(isinstance(value.value, float) for value in initial if isinstance(value, ast.Constant))
@@ -90,11 +98,65 @@ def _deferred(project: Project, found: HostWait, variable: Variable, value: ast.
     if made.logs is not None:
         reasons.append(f"it is logged every {made.logs.every} steps")
     edits = (*(read.replaced(module, suffix) for read in reads), *made.edits)
-    certain = exactness.is_certain or counts
+    certain = exact.is_certain or counts
     description = "add up on the GPU and read the sum when it is used"
     if reasons or not certain:
         return Fix("; ".join([description, *reasons]), Safety.UNSAFE, edits)
     return Fix(f"{description}; the sum is the same", Safety.SAFE, edits)
+
+
+def averaged(project: Project, found: HostWait, statement: ast.Assign, loop: LoopNode) -> Fix | Declined | None:
+    """``average = 0.9 * average + 0.1 * loss.item()``: a moving average on the GPU; None for anything else."""
+    match statement.targets:
+        case [ast.Name(id=name)] if any(isinstance(p, ast.Name) and p.id == name for p in walk(statement.value)):
+            variable = _variable(project, found, loop, name)
+        case _:
+            return None
+    initial = variable.initial()
+    if not initial or not all(value is statement.value or _is_number(value) for value in initial):
+        return Declined(f"`{name}` does not start as a number in this function")
+    reads = reads_of(found)
+    if isinstance(reads, Declined):
+        return reads
+    if not _is_average(statement.value, name, {read.whole for read in reads}):
+        return Declined("more is done with the number than averaging it")
+    made = defer(project, variable, "float({})", own={statement})
+    if isinstance(made, Declined):
+        return made
+    doubles = has_doubles(project)
+    logs = "" if made.logs is None else f"; it is logged every {made.logs.every} steps"
+    edits = (*(read.replaced(found.module, ".detach().double()" if doubles else ".detach()") for read in reads),)
+    return Fix(
+        f"average on the GPU and read the average when it is used{'' if doubles else ', in single precision'}{logs}",
+        Safety.UNSAFE,
+        (*edits, *made.edits),
+    )
+
+
+def _is_average(value: ast.expr, name: str, wholes: set[ast.expr]) -> bool:
+    """Return whether an expression is a sum of multiples of a variable and of numbers that are read."""
+    if value in wholes:
+        return True
+    match value:
+        case ast.Name(id=own):
+            return own == name
+        case ast.BinOp(op=ast.Add() | ast.Sub(), left=left, right=right):
+            return _is_average(left, name, wholes) and _is_average(right, name, wholes)
+        case ast.BinOp(op=ast.Mult(), left=left, right=right):
+            return (_is_factor(left) and _is_average(right, name, wholes)) or (
+                _is_factor(right) and _is_average(left, name, wholes)
+            )
+    return False
+
+
+def _is_factor(value: ast.expr) -> bool:
+    """``0.9``, ``momentum``, ``(1 - momentum)``."""
+    match value:
+        case ast.Constant(value=int() | float()) | ast.Name() | ast.Attribute():
+            return True
+        case ast.BinOp(op=ast.Sub(), left=left, right=right):
+            return _is_factor(left) and _is_factor(right)
+    return False
 
 
 def _is_number(value: ast.expr) -> bool:
@@ -102,9 +164,11 @@ def _is_number(value: ast.expr) -> bool:
 
 
 def _is_own(value: ast.expr, name: str) -> bool:
-    """``total = total / 100``: the variable itself, read and divided."""
+    """``total = total / count``: the variable itself, read and divided."""
     match value:
-        case ast.BinOp(left=ast.Name(id=own), right=ast.Constant(value=int() | float())):
+        case ast.BinOp(left=ast.Name(id=own), op=ast.Div() | ast.Mult(), right=right):
+            return own == name and isinstance(right, ast.Constant | ast.Name | ast.Attribute)
+        case ast.Call(func=ast.Name(id="float"), args=[ast.Name(id=own)]):
             return own == name
     return False
 
@@ -114,9 +178,7 @@ def _is_sum(value: ast.expr, reads: list[DeviceRead]) -> bool:
     return any(value is read.whole for read in reads)
 
 
-def _exactness(
-    project: Project, module: ModuleIndex, value: ast.expr, reads: list[DeviceRead]
-) -> _Exactness | Declined:
+def exactness(project: Project, module: ModuleIndex, value: ast.expr, reads: list[DeviceRead]) -> Exactness | Declined:
     """Return what an expression does with the numbers that it reads."""
     wholes = {read.whole for read in reads}
     reasons: list[str] = []
@@ -130,6 +192,9 @@ def _exactness(
             case ast.BinOp(op=ast.Mult(), left=left, right=right):
                 sides = [side for side in (left, right) if _has(side, wholes)]
                 return len(sides) == 1 and visit(sides[0]) and _number(right if sides[0] is left else left)
+            case ast.BinOp(op=ast.Pow(), left=left, right=ast.Constant(value=2)):
+                reasons.append("squares may be rounded differently in the last digit")
+                return visit(left)
             case ast.BinOp(op=ast.Div(), left=left, right=right):
                 if not _is_power_of_two(right):
                     reasons.append(
@@ -148,7 +213,7 @@ def _exactness(
     if not visit(value):
         return Declined("more is done with the number than adding it up")
     certain = all(is_torch_tensor(project, module, read.tensor) for read in reads)
-    return _Exactness(tuple(dict.fromkeys(reasons)), certain)
+    return Exactness(tuple(dict.fromkeys(reasons)), certain)
 
 
 def _has(node: ast.expr, wholes: set[ast.expr]) -> bool:
@@ -161,79 +226,27 @@ def _is_power_of_two(node: ast.expr) -> bool:
     return node.value & (node.value - 1) == 0
 
 
-def listed(
-    project: Project, found: HostWait, statement: ast.stmt, loop: LoopNode, name: str, value: ast.expr
-) -> Fix | Declined:
-    """``losses.append(loss.item())``: keep tensors, and make numbers of them after the loop."""
-    module = found.module
-    variable = _variable(project, found, loop, name)
-    initial = variable.initial()
-    if not initial or not all(isinstance(value, ast.List) for value in initial):
-        return Declined(f"`{variable.name}` does not start as a list in this function")
-    reads = reads_of(found)
-    if isinstance(reads, Declined):
-        return reads
-    if len(reads) != 1 or value is not reads[0].whole:
-        return Declined("more is done with the number than listing it")
-    if is_integer(module, reads[0].tensor):
-        return Declined("the list holds integers")
-    nodes = variable.occurrences() or []
-    others = {
-        up
-        for node in nodes
-        if (up := variable.statement(node)) is not statement
-        and variable.is_inside(node)
-        and _appends(up, variable.name)
-    }
-    if others:
-        return Declined("other statements append to the list as well")
-    each = "[float(value) for value in {}]"
-    made = defer(project, variable, each, own={statement})
-    if isinstance(made, Declined) or made.logs is not None:
-        return made if isinstance(made, Declined) else Declined("the list is read in every step")
-    if not any(isinstance(node.ctx, ast.Load) and not variable.is_inside(node) for node in nodes):
-        return Declined(f"`{variable.name}` is never read in this function")
-    edits: tuple[Edit, ...] = (reads[0].replaced(module, _kept_value(reads[0].tensor)), *made.edits)
-    description = "keep the values on the GPU and read them when they are used"
-    certain = is_torch_tensor(project, module, reads[0].tensor) and is_about_loss(module.syntax.text(reads[0].tensor))
-    return Fix(description, Safety.SAFE if certain else Safety.UNSAFE, edits)
-
-
-def _kept_value(tensor: ast.expr) -> str:
-    """Return what keeps the value of a tensor: a copy, unless it was made just now and nothing else can change it."""
-    match tensor:
-        case ast.Call(func=ast.Attribute(attr="mean" | "sum" | "norm")):
-            return ".detach()"
-    return ".detach().clone()"
-
-
-def _appends(statement: ast.stmt, name: str) -> bool:
-    match statement:
-        case ast.Expr(value=ast.Call(func=ast.Attribute(attr=attr, value=ast.Name(id=own)))):
-            return own == name and attr in ("append", "extend", "insert")
-    return False
-
-
 def keyed(project: Project, found: HostWait, statement: ast.AugAssign, loop: LoopNode) -> Fix | Declined:
-    """``sums["loss"] += loss.item()``: sums in a dictionary, which holds numbers again after the loop."""
+    """``sums["loss"] += loss.item()``: sums in a dictionary or list, which holds numbers again after the loop."""
     module, target = found.module, statement.target
     assert isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name)
     variable = _variable(project, found, loop, target.value.id)
     initial = variable.initial()
-    if not initial or not all(map(_is_table, initial)):
+    rows = bool(initial) and all(map(_is_row, initial or ()))
+    if not initial or not (rows or all(map(_is_table, initial))):
         return Declined(f"`{variable.name}` does not start as a table of numbers in this function")
     if not all(loops_around(module, value) == loops_around(module, loop) for value in initial):
         return Declined(f"`{variable.name}` is not set anew before the loop, which runs several times")
     own = {part for part in walk(loop) if _adds_to(part, variable.name)}
-    if not all(_is_constant(part.target) for part in own):
+    if not rows and not all(_is_constant(part.target) for part in own):
         return Declined(f"the keys of `{variable.name}` are worked out in the loop")
     reads = reads_of(found)
     if isinstance(reads, Declined):
         return reads
-    exactness = _exactness(project, module, statement.value, reads)
-    if isinstance(exactness, Declined):
-        return exactness
-    convert = "{{key: float(value) for key, value in {}.items()}}"
+    exact = exactness(project, module, statement.value, reads)
+    if isinstance(exact, Declined):
+        return exact
+    convert = "[float(value) for value in {}]" if rows else "{{key: float(value) for key, value in {}.items()}}"
     made = defer(project, variable, convert, own=set[ast.stmt](own), in_place=False)
     if isinstance(made, Declined):
         return made
@@ -241,13 +254,23 @@ def keyed(project: Project, found: HostWait, statement: ast.AugAssign, loop: Loo
         return Declined(f"`{variable.name}` is read in the loop")
     suffix = ".detach().double()" if has_doubles(project) else ".detach()"
     edits = (*(read.replaced(module, suffix) for read in reads), *made.edits)
-    note = "; ".join(["", *exactness.reasons])
+    note = "; ".join(["", *exact.reasons])
     return Fix(f"add up on the GPU and read the sums after the loop, as floats{note}", Safety.UNSAFE, edits)
 
 
 def _is_table(value: ast.expr) -> bool:
     """``{"loss": 0.0, "kl": 0.0}``"""
     return isinstance(value, ast.Dict) and bool(value.values) and all(map(_is_number, value.values))
+
+
+def _is_row(value: ast.expr) -> bool:
+    """``[0.0, 0.0]``, ``[0.0] * 3``."""
+    match value:
+        case ast.BinOp(op=ast.Mult(), left=ast.List() as row) | (ast.List() as row):
+            return bool(row.elts) and all(map(_is_number, row.elts))
+        case ast.ListComp(elt=element):
+            return _is_number(element)
+    return False
 
 
 def _adds_to(node: ast.AST, name: str) -> TypeGuard[ast.AugAssign]:

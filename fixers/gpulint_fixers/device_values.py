@@ -13,9 +13,9 @@ from gpulint.semantic.points_to import Resolver
 from gpulint.workspace.module_index import LoopNode, ModuleIndex, last_name
 from gpulint_fixers.deferred_reads import Variable
 from gpulint_fixers.device_reads import is_plain_number, reads_of
-from gpulint_fixers.device_sums import summed
+from gpulint_fixers.device_sums import averaged, summed
 from gpulint_fixers.log_intervals import EVERY, Interval, interval, logged_seldom, periodic, raised, throttled
-from gpulint_fixers.logging_runs import log_run, logs, names_stored, run_of
+from gpulint_fixers.logging_runs import filled_run, log_run, logs, names_stored, run_of
 
 _KEPT = frozenset({"avg", "val", "sum", "average", "value", "global_avg"})
 """Attributes of a meter that are what it was updated with, or made of it."""
@@ -27,11 +27,15 @@ _MANAGES = frozenset({"update", "reset", "count"})
 def assigned(project: Project, found: HostWait, statement: ast.Assign, loop: LoopNode) -> Fix | Declined:
     """``value = loss.item()``: for the log alone, read and log every N steps; for a sum alone, add up on the GPU."""
     if "" in names_stored(statement):
-        return Declined("the value is stored in an object or a table in every step")
+        run = filled_run(project, found.module, statement, loop)
+        if run is None:
+            return Declined("the value is stored in an object or a table in every step")
+        return logged(project, found, run, loop)
     run = log_run(project, found.module, statement)
     if run is not None:
         return logged(project, found, run, loop)
-    return summed(project, found, statement, loop)
+    average = averaged(project, found, statement, loop)
+    return summed(project, found, statement, loop) if average is None else average
 
 
 def handed_over(found: HostWait) -> Fix | Declined:

@@ -15,6 +15,7 @@ from gpulint.training.guards import Guards
 from gpulint.training.loop_iterables import is_loader_name, unwrap_iterable
 from gpulint.values.constants import Constants
 from gpulint.workspace.module_index import LoopNode, ModuleIndex, last_name
+from gpulint_fixers.calls import WIDTH
 from gpulint_fixers.logging_runs import is_logging
 from gpulint_fixers.numbers import replace_number
 from gpulint_fixers.structural import indentation_step as _step
@@ -238,6 +239,8 @@ def throttled(
         edits = wrap_all(document, statements, "")
         if not isinstance(edits, Declined):
             return edits
+    if (joined := _joined(module, statements, when)) is not None:
+        return (*when.edits, joined)
     edits = wrap_all(document, statements, f"if {when.test}:")
     if isinstance(edits, Declined):
         return edits
@@ -246,6 +249,22 @@ def throttled(
         first, last = source.offset(after.lineno, 1), source.offset(after.lineno + 1, 1)
         edits = (*edits, Edit(module.path, module.syntax.span_at(first, last), ""))
     return (*when.edits, *edits)
+
+
+def _joined(module: ModuleIndex, statements: list[ast.stmt], when: Interval) -> Edit | None:
+    """Add the interval to the condition of the block that the statements are all of: ``if rank == 0 and step % 50 ==
+    0:``."""
+    branch, syntax = module.syntax.parents.get(statements[0]), module.syntax
+    if not isinstance(branch, ast.If) or branch.body != statements or branch.orelse:
+        return None
+    if not isinstance(branch.test, ast.Name | ast.Attribute | ast.Call | ast.Compare | ast.UnaryOp):
+        return None
+    (_, end), source = syntax.offsets(branch.test), syntax.source
+    line, column = source.position(end)
+    more = f" and {when.test}"
+    alone = syntax.text(branch.test) in source.line(line) and source.line(line)[column - 1 :].startswith(":")
+    fits = len(source.line(line)) + len(more) <= max(source.width, WIDTH)
+    return Edit(module.path, syntax.span_at(end, end), more) if alone and fits else None
 
 
 def _neighbours(module: ModuleIndex, statements: list[ast.stmt]) -> tuple[ast.If | None, ast.If | None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from gpulint import regex
 from gpulint.documents.python import walk
@@ -24,7 +24,8 @@ _WRITERS = regex.compile(r"(^|[._])(tqdm|pbar|bar|stdout|stderr|f|log_?file|t|pr
 _NOT_A_LOGGER = regex.compile(r"torch|math|np|numpy|jnp|F\b")
 _PURE = frozenset(
     "item float int bool str len round cpu detach numpy mean sum clone tolist sqrt exp sub add mul div min max abs "
-    "time data format get_lr get_last_lr size get_world_size get_rank".split()
+    "time data format get_lr get_last_lr size get_world_size get_rank items keys values get dict isinstance hasattr "
+    "norm perf_counter memory_allocated max_memory_allocated".split()
 )
 """Calls without effects, such as a value needs that is only logged."""
 _TEXTS = frozenset("split splitext replace strip lstrip rstrip join lower upper basename".split())
@@ -146,6 +147,20 @@ def computed_run(
     return run if any(_writes(project, module, one, meters) for one in run) else None
 
 
+def filled_run(project: Project, module: ModuleIndex, statement: ast.stmt, loop: LoopNode) -> list[ast.stmt] | None:
+    """The statements that fill a table for a log and write it, around one that sets an entry, perhaps under a
+    condition: ``if regularized: row["penalty"] = penalty.item()``."""
+    found: ast.AST = statement
+    while found is not loop and isinstance(found, ast.stmt):
+        run = computed_run(project, module, found)
+        if run is not None:
+            return run
+        found = module.syntax.parents[found]
+        if not isinstance(found, ast.If | ast.For):
+            break
+    return None
+
+
 def computed_runs(project: Project, module: ModuleIndex, statement: ast.stmt) -> list[list[ast.stmt]] | None:
     """Like :func:`computed_run` with meters, but the values may be logged further down in the same block."""
     run = computed_run(project, module, statement, meters=True)
@@ -187,29 +202,53 @@ def _escaping(project: Project, module: ModuleIndex, run: list[ast.stmt]) -> ast
     """The first statement of a run that sets or changes a variable which is not the run's own."""
     inside = {part for one in run for part in walk(one)}
     scope, own = module.scope(run[0]), set[str]()
-    stored = {name for one in run if isinstance(one, ast.Assign) for name in names_stored(one)}
+    stored = {part.id for part in inside if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)}
     for statement in run:
-        loads = (part for part in walk(statement) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load))
-        if any(load.id in stored - own for load in loads):
-            return statement  # it goes on from the value of the step before, such as a moving average
-        changed = _changed(project, module, statement)
-        if changed and changed not in own:
+        if not all(_is_own(project, module, part, stored, own) for part in _in_order(statement)):
             return statement
-        for name in names_stored(statement) - {""} if isinstance(statement, ast.Assign) else ():
-            own.add(name)
-            for node in module.uses.get(name, []):
-                bindings = module.scope(node).lookup(name)
-                if node in inside or bindings is not scope.bindings.get(name):
-                    continue
-                if any(binding.node in inside for binding in reaching(module, bindings, node)):
-                    return statement
+        names = {part.id for part in walk(statement) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)}
+        for node in (node for name in names for node in module.uses.get(name, [])):
+            bindings = module.scope(node).lookup(node.id)
+            if node in inside or bindings is not scope.bindings.get(node.id):
+                continue
+            if any(binding.node in inside for binding in reaching(module, bindings, node)):
+                return statement
     return None
 
 
-def _changed(project: Project, module: ModuleIndex, statement: ast.stmt) -> str:
-    """The variable whose value a statement changes in place: ``value /= n``, ``dist.all_reduce(value)``."""
+def _in_order(statement: ast.stmt) -> Iterator[ast.AST]:
+    """What a statement evaluates and runs, part by part."""
+    match statement:
+        case ast.If(test=test, body=body, orelse=rest):
+            yield test
+            yield from (part for one in (*body, *rest) for part in _in_order(one))
+        case ast.For(target=target, iter=iterated, body=body):
+            yield iterated
+            yield target
+            yield from (part for one in body for part in _in_order(one))
+        case _:
+            yield statement
+
+
+def _is_own(project: Project, module: ModuleIndex, part: ast.AST, stored: set[str], own: set[str]) -> bool:
+    """Return whether a part reads and changes nothing that a run sets further down; what it sets joins ``own``."""
+    names = [node for node in walk(part) if isinstance(node, ast.Name)]
+    if any(isinstance(node.ctx, ast.Load) and node.id in stored - own for node in names):
+        return False  # it goes on from the value of the step before, such as a moving average
+    changed = _changed(project, module, part)
+    own.update(node.id for node in names if isinstance(node.ctx, ast.Store) and node.id != changed)
+    return not changed or changed in own
+
+
+def _changed(project: Project, module: ModuleIndex, statement: ast.AST) -> str:
+    """The variable whose value a statement changes in place: ``value /= n``, ``dist.all_reduce(value)``, ``row["loss"]
+    = value``."""
     match statement:
         case ast.AugAssign(target=ast.Name(id=name)):
+            return name
+        case ast.Assign(targets=[ast.Subscript(value=ast.Name(id=name))]):
+            return name
+        case ast.Expr(value=ast.Call(func=ast.Attribute(attr="update", value=ast.Name(id=name)), args=[ast.Dict()])):
             return name
         case ast.Expr(value=ast.Call(args=[ast.Name(id=name), *_]) as call) if collective(module, call, project):
             return name
@@ -218,18 +257,36 @@ def _changed(project: Project, module: ModuleIndex, statement: ast.stmt) -> str:
 
 def _computes(project: Project, module: ModuleIndex, statement: ast.stmt, meters: bool) -> bool:
     """Return whether a statement writes a log, or sets variables by calls without effects."""
-    if isinstance(statement, ast.Assign | ast.AugAssign):
-        calls = [part for part in walk(statement.value) if isinstance(part, ast.Call)]
-        stored = (
-            names_stored(statement) if isinstance(statement, ast.Assign) else {_changed(project, module, statement)}
-        )
-        return "" not in stored and all(_is_pure(project, module, call) for call in calls)
-    return bool(_changed(project, module, statement)) or _writes(project, module, statement, meters)
+    return _fills(project, module, statement) or _writes(project, module, statement, meters)
+
+
+def _fills(project: Project, module: ModuleIndex, statement: ast.stmt) -> bool:
+    """Return whether a statement sets variables and entries of tables by calls without effects, perhaps under a
+    condition or once for each entry of another table."""
+    match statement:
+        case ast.If(test=test, body=body, orelse=rest):
+            pure = _has_pure_calls(project, module, test) and not any(isinstance(p, ast.Mod) for p in walk(test))
+            return pure and all(_fills(project, module, one) for one in (*body, *rest))
+        case ast.For(iter=iterated, body=body, orelse=[]):
+            return _has_pure_calls(project, module, iterated) and all(_fills(project, module, one) for one in body)
+        case ast.Assign(value=value) | ast.AugAssign(value=value):
+            changed = _changed(project, module, statement)
+            known = bool(changed) or (isinstance(statement, ast.Assign) and "" not in names_stored(statement))
+            return known and _has_pure_calls(project, module, value)
+        case ast.Expr(value=ast.Call(func=ast.Attribute(attr="update"), args=[ast.Dict() as added])):
+            return bool(_changed(project, module, statement)) and _has_pure_calls(project, module, added)
+    return bool(_changed(project, module, statement))
+
+
+def _has_pure_calls(project: Project, module: ModuleIndex, value: ast.expr) -> bool:
+    return all(_is_pure(project, module, part) for part in walk(value) if isinstance(part, ast.Call))
 
 
 def _is_pure(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
     name = last_name(call.func)
-    return name in _PURE or "reduce" in name or name in project.models.derived(Collectives).names
+    if name in _PURE or name.startswith("is_") or "reduce" in name:
+        return True
+    return name in project.models.derived(Collectives).names
 
 
 def _writes(project: Project, module: ModuleIndex, statement: ast.stmt, meters: bool) -> bool:

@@ -88,7 +88,8 @@ def _of_loader(project: Project, loader: Loader) -> Batch:
         if isinstance(value, int) and not isinstance(value, bool) and 0 < value < MAX_BATCH
     ]
     if argument.is_absent:
-        size, stated = 1, True
+        stated = loader_argument(project, loader, "batch_sampler").is_absent
+        size = 1 if stated else size
     elif known:
         size, stated = max(known), True
     found = _kind(project, loader)

@@ -47,6 +47,7 @@ _BETWEEN_GPUS = frozenset({"data-parallel", "gradient-exchange", "parameter-sear
 _DATA_PARALLEL = frozenset({"data-parallel"})
 _HELD = frozenset({"interactive"})
 _MACHINE = frozenset({"install", "download", "data-copy"})
+_INSTALL = frozenset({"install"})
 _START = frozenset({"install", "data-copy", "idle-gpus", "interactive", "pause", "idle-host-phase"})
 
 CIRCUMSTANCES: tuple[Circumstance, ...] = (
@@ -82,6 +83,7 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
         "shows DataParallel, by its name", TO_LOW, file_facts.is_named_for_data_parallel, kinds=_DATA_PARALLEL
     ),
     Circumstance("the job keeps a cache", TO_LOW, place_facts.keeps_cache, kinds=frozenset({"download"})),
+    Circumstance("packages from a folder that is kept", 1, place_facts.keeps_packages, kinds=_INSTALL),
     Circumstance("memory may not hold more", 1, file_facts.is_sized_for_memory, kinds=frozenset({"small-batch"})),
     Circumstance("set up once for several runs", 1, place_facts.is_machine_setup, kinds=_MACHINE),
     Circumstance("one micro-step by default", TO_LOW, place_facts.accumulates_once, kinds=_EXCHANGE),

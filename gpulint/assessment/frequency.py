@@ -98,7 +98,7 @@ def _around(subject: Subject, rare: bool) -> Frequency | None:
                 return Frequency(per, figure("assumed", "every"))
         if not all(seldom):
             return Frequency(per)
-        known = (guards.interval(*place) for way in seldom for place in way)
+        known = (guards.interval(*place, sure=True) for way in seldom for place in way)
         stated = [found[0] for found in known if found is not None and found[0] > 1]
         if stated:
             return Frequency(per, min(stated), True)

@@ -35,6 +35,10 @@ if TYPE_CHECKING:
     from gpulint.source import Span
 
 _CACHES = frozenset({"HF_HOME", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "TRANSFORMERS_CACHE", "TORCH_HOME"})
+_PACKAGE_CACHES = frozenset({"PIP_CACHE_DIR", "UV_CACHE_DIR", "CONDA_PKGS_DIRS"})
+_LOCAL_PACKAGES = regex.compile(r"--no-index\b|--cache-dir[= ]|--offline\b")
+"""Options of installers that read packages from a folder."""
+_POD = regex.compile(r"^kind:[ \t]*[\"']?Pod\b", re.MULTILINE)
 _CLUSTERS = frozenset({"skypilot", "ray"})
 """Systems whose set-up section prepares machines that several jobs then use."""
 _RANK = regex.compile(r"rank|localid|procid|\$\?", re.IGNORECASE)
@@ -134,9 +138,10 @@ def _shows_one(job: Job) -> bool:
 
 
 def has_one_gpu_for_a_person(subject: Subject) -> bool:
-    """Return whether a session holds one GPU, as who develops needs. That nothing computes at all is another matter."""
+    """Return whether a session or a pod of its own holds one GPU, as who develops needs. That nothing computes in a job
+    is another matter."""
     return (
-        subject.finding.severity < Severity.ERROR
+        (subject.finding.severity < Severity.ERROR or subject.mentions(_POD))
         and bool(subject.jobs)
         and all(gpus_of(job) == 1 for job in subject.jobs)
     )
@@ -148,9 +153,24 @@ def keeps_cache(subject: Subject) -> bool:
 
 
 def _keeps(setting: Setting) -> bool:
+    return setting.name in _CACHES and _keeps_folder(setting)
+
+
+def _keeps_folder(setting: Setting) -> bool:
+    """Return whether a setting names a folder that is not one of the node."""
     value = setting.value or ""
-    return (
-        setting.name in _CACHES and value.startswith("/") and not value.startswith(("/tmp", "/dev", "/root", "/home"))
+    return value.startswith("/") and not value.startswith(("/tmp", "/dev", "/root", "/home"))
+
+
+def keeps_packages(subject: Subject) -> bool:
+    """Return whether an installer reads its packages from a folder that is kept, so that nothing is downloaded."""
+    document, line = subject.document, subject.finding.span
+    if document is None or not subject.is_launcher:
+        return False
+    source = document.cell_source(line.cell)
+    text = " ".join(source.line(number) for number in range(line.line, line.end_line + 1))
+    return bool(_LOCAL_PACKAGES.search(text)) or any(
+        setting.name in _PACKAGE_CACHES for job in subject.jobs for setting in job.env if _keeps_folder(setting)
     )
 
 

@@ -18,7 +18,17 @@ FILES = {
     "format": "jobs",
     "library": "programs",
     **dict.fromkeys(
-        ("gpu-program", "cpu-program", "task-runner", "copier", "installer", "downloader", "hub-program", "submitter"),
+        (
+            "gpu-program",
+            "cpu-program",
+            "task-runner",
+            "copier",
+            "installer",
+            "downloader",
+            "hub-program",
+            "submitter",
+            "job-starter",
+        ),
         "commands",
     ),
     **dict.fromkeys(

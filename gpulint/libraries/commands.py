@@ -88,6 +88,11 @@ class TaskRunner(Program):
     """Without the name of a task it runs all of them, not the first."""
 
 
+@dataclass(frozen=True, slots=True)
+class JobStarter(Program):
+    """A program that starts a job elsewhere, so that the script around it needs no GPU itself."""
+
+
 KINDS = {
     "task-runner": TaskRunner,
     "gpu-program": GpuProgram,
@@ -97,4 +102,5 @@ KINDS = {
     "downloader": Tool,
     "hub-program": HubProgram,
     "submitter": Submitter,
+    "job-starter": JobStarter,
 }

@@ -40,6 +40,8 @@ class Download(_Calls):
     origin: str
     """Where from, as a reader knows it: ``the internet``."""
     what: What = "data"
+    named: str = ""
+    """A pattern of what is fetched, as the first argument names it; any other name is a file of the user's own."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,18 @@ if TYPE_CHECKING:
 _OF_MODELS = ("__init__", "__call__", "forward")
 
 
+def copies_to_host(call: ast.Call) -> bool:
+    """``x.to("cpu")``, ``x.to(torch.device("cpu"))``"""
+    if not isinstance(call.func, ast.Attribute) or call.func.attr != "to":
+        return False
+    match call.args[:1]:
+        case [ast.Constant(value="cpu")]:
+            return True
+        case [ast.Call(func=func, args=[ast.Constant(value="cpu")])]:
+            return last_name(func) == "device"
+    return False
+
+
 def gets_host(
     project: Project, module: ModuleIndex, call: ast.Call, is_host: Callable[[ModuleIndex, ast.expr], bool]
 ) -> bool:

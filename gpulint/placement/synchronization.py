@@ -11,6 +11,7 @@ from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.libraries import Models
 from gpulint.libraries.operations import Sync as Row
+from gpulint.placement.host_results import copies_to_host
 from gpulint.placement.isinstance_tests import gets_host_value, gets_no_tensor
 from gpulint.placement.tensor_location import TensorLocations
 from gpulint.records import dataclass
@@ -36,7 +37,7 @@ _REDUCTIONS = frozenset({"sum", "mean", "max", "min", "norm", "all", "any", "arg
 _PRINTERS = frozenset(
     "print set_postfix set_postfix_str set_description set_description_str info debug warning log_message write".split()
 )
-_WAITING = frozenset("item cpu tolist masked_select get_scale state_dict synchronize float int bool log".split())
+_WAITING = frozenset("item cpu to tolist masked_select get_scale state_dict synchronize float int bool log".split())
 """Names that :class:`SyncPoints` looks into besides those of the rows."""
 _LOGGERS = frozenset({"add_scalar", "add_scalars"})
 _MASKS = frozenset({"bool", "eq", "ne", "gt", "ge", "lt", "le", "isnan", "isinf", "isfinite", "logical_not", "isin"})
@@ -161,6 +162,8 @@ class SyncPoints:
             value = call.args[0] if row.kind == "read" and call.args else None
             return SyncPoint(call, SyncKind.BARRIER if value is None else SyncKind.READ, value)
         if isinstance(func, ast.Attribute):
+            if copies_to_host(call) and self._is_tensor(module, func.value):
+                return SyncPoint(call, SyncKind.READ, func.value)
             if name in ("item", "cpu") and not call.args and not self._tensors.is_host(module, func.value):
                 return SyncPoint(call, SyncKind.READ, func.value)
             if name == "tolist" and self._is_tensor(module, func.value):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from gpulint import regex
 from gpulint.placement.batch_flow import BatchFlow
 from gpulint.placement.device_transfers import DeviceTransfers
-from gpulint.placement.host_results import draws_on_host, framework_steps, gets_host, is_kept_on_host
+from gpulint.placement.host_results import copies_to_host, draws_on_host, framework_steps, gets_host, is_kept_on_host
 from gpulint.query import cyclic
 from gpulint.semantic.argument_binding import argument_of
 from gpulint.semantic.points_to import Resolver
@@ -53,8 +53,12 @@ _CREATORS = frozenset(
 )
 _PAIRS = frozenset({"max", "min", "topk", "sort", "median", "mode", "kthvalue", "cummax", "cummin"})
 """What returns values and their places, two tensors."""
+_OF_ITEMS = frozenset({"max", "min", "sum", "abs", "sorted"})
+"""Builtins that compute on what they are given, where it lies."""
 _NO_VALUES = (ast.Is, ast.IsNot, ast.In, ast.NotIn)
-_SETTING = regex.compile(r"scale|weight|fn|func|coef|type|name|lambda|alpha|interval", re.IGNORECASE)
+_SETTING = regex.compile(
+    r"scale|weight|fn|func|coef|type|name|lambda|alpha|interval|config|cfg|option|setting|kwargs", re.IGNORECASE
+)
 _FACTOR = regex.compile(r"(scale|scaler|weight|weights|coef|coeff|factor|schedule)$", re.IGNORECASE)
 _FLOATS = frozenset({"float", "int", "Optional[float]", "float | None", "Optional[int]", "int | None"})
 
@@ -80,7 +84,7 @@ class TensorLocations:
         match node:
             case ast.Call(func=func):
                 if isinstance(func, ast.Attribute):
-                    if func.attr in ("cpu", "numpy", "item", "tolist"):
+                    if func.attr in ("cpu", "numpy", "item", "tolist") or copies_to_host(node):
                         return True
                     roots = {name.split(".", 1)[0] for name in self._project.fact(Resolver).names(module, func)}
                     if roots & _HOST_ROOTS or self._is_made_on_host(module, node):
@@ -92,7 +96,10 @@ class TensorLocations:
                     return self.is_host(module, func.value) or draws_on_host(
                         self._project, module, func, self.is_tensor
                     )
-                return last_name(func) in ("float", "int", "len", "sum_of", "range") or self._gets_host(module, node)
+                name = last_name(func)
+                if name in _OF_ITEMS and node.args and not self._project.fact(Resolver).callees(module, node):
+                    return all(self.is_host(module, argument) for argument in node.args)
+                return name in ("float", "int", "len", "sum_of", "range") or self._gets_host(module, node)
             case ast.Attribute(value=base) | ast.Subscript(value=base):
                 return self.is_host(module, base) or is_kept_on_host(self._project, module, node, self.is_host)
             case ast.Constant():
@@ -171,6 +178,7 @@ class TensorLocations:
                 name = last_name(func) if isinstance(func, ast.Name | ast.Attribute) else ""
                 if (
                     name in _ENDS
+                    or copies_to_host(node)
                     or _TELLS.match(name)
                     or (isinstance(func, ast.Name) and name in ("float", "int", "str", "len"))
                 ):

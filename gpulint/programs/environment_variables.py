@@ -4,6 +4,7 @@ ENV."""
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 
 _NCCL = regex.compile(r"\s*(?:export\s+)?NCCL_\w+=")
+_ALONE = regex.compile(r"\b(single|one)[- ](node|machine|host)\b", re.IGNORECASE)
+"""Words that say why there is nothing to exchange between machines."""
 _DECLARATIONS = frozenset({"export", "declare", "typeset", "local", "readonly", "echo", "printf"})
 
 
@@ -57,7 +60,7 @@ def is_explained(document: Document, span: Span) -> bool:
 
     A comment above several settings of NCCL is about them all.
     """
-    return span.cell is None and reasons.is_explained(document, span, beside=_NCCL)
+    return span.cell is None and reasons.is_explained(document, span, more=_ALONE, beside=_NCCL)
 
 
 def _in_python(module: ModuleIndex, project: Project, names: frozenset[str]) -> Iterator[EnvironmentSetting]:

@@ -274,6 +274,8 @@ class GpuJobs:
             return Place(job.gpus.place.path, job.gpus.place.span, "the GPUs are held from here on")
         if job.task.system not in ("", "docker") and not _is_set_up_for_gpus(job):
             return None  # scripts and images do not say what machine they are for
+        if not job.task.system and self._starts_job(job):
+            return None  # the GPUs are where that job runs
         start = next((start for start in job.launches if self.uses_gpu(start)), None)
         if start is not None:
             return Place(start.document.path, start.launch.span, "the GPU program that it starts")
@@ -283,6 +285,11 @@ class GpuJobs:
             return Place(known.place.path, known.place.span, "the GPU program that it runs")
         is_image = job.document.kind is Kind.DOCKERFILE
         return self._project.fact(ImageRuns).on_gpus(job.document.path) if is_image else None
+
+    def _starts_job(self, job: Job) -> bool:
+        """Return whether a plain script starts a job on other machines, whatever its arguments."""
+        rows = self._project.models.rows("job-starter")
+        return any(not item.command.blocks and runs_known_program(rows, item) for item in job.commands)
 
     def uses_gpu(self, start: JobLaunch) -> bool:
         """Return whether a launch starts a program that runs on GPUs."""

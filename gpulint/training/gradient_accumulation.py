@@ -16,6 +16,7 @@ from gpulint.semantic.reaching_definitions import reaching
 from gpulint.training.guards import Guards
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
+from gpulint.values.constants import Constants
 from gpulint.workspace.module_index import LoopNode, ModuleIndex, last_name
 
 if TYPE_CHECKING:
@@ -130,7 +131,16 @@ def _is_seldom(project: Project, module: ModuleIndex, step: ast.Call, loop: Loop
     if project.fact(Guards).is_periodic(module, step, loop):
         return True
     last = _last_step(module, step, loop)
-    return last is not None and any(map(_is_open_rest, walk(last)))
+    return last is not None and any(
+        isinstance(part, ast.BinOp) and _is_open_rest(part) and not _is_always_one(project, module, part.right)
+        for part in walk(last)
+    )
+
+
+def _is_always_one(project: Project, module: ModuleIndex, node: ast.expr) -> bool:
+    """Return whether a constant of the program, which is no option, is 1: nothing is accumulated."""
+    known = project.fact(Constants).of(module, node)
+    return known.every(lambda value: value == 1) and all(value.source == "literal" for value in known.values)
 
 
 def _is_open_rest(part: ast.AST) -> bool:

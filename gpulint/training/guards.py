@@ -20,7 +20,7 @@ from gpulint.training.loop_roles import Role
 from gpulint.values import yacs_defaults
 from gpulint.values.constants import Constants
 from gpulint.values.periodic_tests import interval, is_counter, is_periodic
-from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, last_name, source_text
+from gpulint.workspace.module_index import FUNCTIONS, LOOPS, ModuleIndex, last_name, source_text
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -46,7 +46,7 @@ _GPU_COUNT = regex.compile(
 _MAKES = regex.compile(r"(^|_)(build|init|create|setup|make|initialize)(_|$)")
 _WARNS = frozenset({"warning", "warn", "error", "critical", "exception"})
 _ERROR = regex.compile(
-    r"^(err|error|errors|exc|exception|warning_list|problem)$|(^|_)(nans?|diverged?|exploded|nonfinite)(_|$)",
+    r"^(err|error|errors|exc|exception|warning_list|problem)$|(^|_)(nans?|diverged?|exploded|nonfinite|skipped)(_|$)",
     re.IGNORECASE,
 )
 _OF_TENSOR = ("any", "all", "item", "sum", "bool")
@@ -126,11 +126,10 @@ class Guards:
         tests = chain(conditions(module, node, until), nested_exits(module, node, until))
         return any(is_periodic(self._project, module, test, holds) for test, holds in tests)
 
-    def interval(self, module: ModuleIndex, node: ast.AST) -> tuple[int, str] | None:
+    def interval(self, module: ModuleIndex, node: ast.AST, sure: bool = False) -> tuple[int, str] | None:
         """The longest known interval at which ``node`` runs, and what counts it: (500, "step")."""
-        tests = conditions(module, node)
-        known = [found for test, holds in tests if (found := interval(self._project, module, test, holds)) is not None]
-        return max(known, default=None)
+        each = (interval(self._project, module, test, holds, sure) for test, holds in conditions(module, node))
+        return max((found for found in each if found is not None), default=None)
 
     def is_debugging(self, module: ModuleIndex, node: ast.AST) -> bool:
         """Return whether ``node`` is behind a debug, profile or verbosity switch."""
@@ -240,6 +239,8 @@ class Guards:
                 return False
             if isinstance(up, ast.If) and _is_none(up.test) and not up.orelse and _makes(up.body):
                 return True
+            if isinstance(up, ast.If) and _fills(module, up):
+                return True
         return False
 
     def is_without_gradients(self, module: ModuleIndex, node: ast.AST) -> bool:
@@ -272,6 +273,19 @@ def _makes(body: list[ast.stmt]) -> bool:
         for statement in body
         for part in walk(statement)
     )
+
+
+def _fills(module: ModuleIndex, branch: ast.If) -> bool:
+    """``if first is None: first = measure()`` of a name that no loop around sets anew."""
+    match branch.test:
+        case ast.Compare(left=ast.Name(id=name), ops=[ast.Is()], comparators=[ast.Constant(value=None)]):
+            pass
+        case _:
+            return False
+    outer = next((up for up in module.syntax.ancestors(branch) if isinstance(up, LOOPS)), None)
+    bindings = module.scope(branch.test).lookup(name)
+    inside = [one for one in bindings if outer is not None and outer in module.syntax.ancestors(one.node)]
+    return bool(inside) and all(branch in module.syntax.ancestors(one.node) for one in inside)
 
 
 def _is_none(test: ast.expr) -> bool:

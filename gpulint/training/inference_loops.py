@@ -179,8 +179,11 @@ def _outermost(project: Project, module: ModuleIndex, call: ast.Call, mode: ast.
     found: LoopNode | None = None
     around = set(module.syntax.ancestors(mode))
     for loop in project.fact(LoopContexts).around(module, call):
-        if stops_at_once(loop) or project.fact(LoopContexts).role(module, loop) is Role.STEP:
+        role = project.fact(LoopContexts).role(module, loop)
+        if stops_at_once(loop) or role is Role.STEP:
             return None
+        if role is Role.EPOCH and found is not None:
+            break  # it trains as well
         if loop not in around or project.fact(LoopContexts).over_loader(module, loop):
             found = loop
     return found

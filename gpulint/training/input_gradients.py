@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
 
 from gpulint.documents.python import walk
 from gpulint.query import query
-from gpulint.workspace.module_index import ModuleIndex, last_name
+from gpulint.semantic.argument_binding import argument_of
+from gpulint.workspace.module_index import FunctionNode, ModuleIndex, last_name
 
 _BOUNDS = frozenset("sign sgn clamp clamp_ clip renorm normalize project".split())
 """What the steps of an attack are kept within; those of a training are not."""
@@ -26,7 +28,19 @@ def _reads_input_gradients(module: ModuleIndex, function: ast.AST) -> bool:
         return False
     parts = walk(function)
     inputs = {name for part in parts for name in _asked(part)}
-    read = {
+    helpers = [helper for part in parts if isinstance(part, ast.Call) for helper in _reading(module, part, inputs)]
+    if not inputs & _read(parts) and not helpers:
+        return False
+    parts = [*parts, *(part for helper in helpers for part in walk(helper))]
+    called = {last_name(part.func) for part in parts if isinstance(part, ast.Call)}
+    if called & _UPDATES:
+        return False
+    return bool(called & _BOUNDS) or not any(_changes(part, inputs) for part in parts)
+
+
+def _read(parts: Iterable[ast.AST]) -> set[str]:
+    """Names of tensors whose gradient is read (``x.grad``)."""
+    return {
         part.value.id
         for part in parts
         if isinstance(part, ast.Attribute)
@@ -34,12 +48,22 @@ def _reads_input_gradients(module: ModuleIndex, function: ast.AST) -> bool:
         and isinstance(part.value, ast.Name)
         and isinstance(part.ctx, ast.Load)
     }
-    if not inputs & read:
-        return False
-    called = {last_name(part.func) for part in parts if isinstance(part, ast.Call)}
-    if called & _UPDATES:
-        return False
-    return bool(called & _BOUNDS) or not any(_changes(part, inputs) for part in parts)
+
+
+def _reading(module: ModuleIndex, call: ast.Call, inputs: set[str]) -> list[FunctionNode]:
+    """Functions of the module that are passed one of the tensors and read its gradient: ``fgsm(x, epsilon)``."""
+    if not isinstance(call.func, ast.Name):
+        return []
+    name = call.func.id
+    return [
+        function
+        for function in module.functions
+        if function.name == name
+        and any(
+            isinstance(given := argument_of(function, call, parameter), ast.Name) and given.id in inputs
+            for parameter in _read(walk(function))
+        )
+    ]
 
 
 @query

@@ -121,8 +121,7 @@ class LoopRoles:
             return Role.OTHER
         if self._steps(module, loop):
             # `for stride in (1, 2)` tries variants; no training takes its steps that way.
-            variants = isinstance(loop, ast.For) and isinstance(loop.iter, ast.List | ast.Tuple)
-            return Role.OTHER if variants else Role.STEP
+            return Role.OTHER if isinstance(loop, ast.For) and _is_over_variants(module, loop.iter) else Role.STEP
         if (
             isinstance(loop, ast.For)
             and self.over_loader(module, loop)
@@ -140,7 +139,7 @@ class LoopRoles:
             return Role.STEP if stepped else Role.EPOCH
         if Role.OTHER in inner:
             # A helper that takes one training step.
-            return Role.STEP
+            return Role.OTHER if isinstance(loop, ast.For) and _is_over_variants(module, loop.iter) else Role.STEP
         if epoch_name:
             return Role.EPOCH
         several = isinstance(loop, ast.For) and holds_several(unwrap_iterable(loop.iter))
@@ -159,9 +158,12 @@ class LoopRoles:
         """Roles of the loops that a call to ``function`` runs; OTHER stands for a bare training step."""
         if function.name in _FORWARD and not self._speaks_of_training(module):
             return frozenset()
-        found = {self.role(module, loop) for loop in self.inner_loops(module, function)} - {Role.OTHER, Role.EVAL}
+        inner = self.inner_loops(module, function)
+        found = {self.role(module, loop) for loop in inner} - {Role.OTHER, Role.EVAL}
         if self._steps(module, function):
-            found.add(Role.OTHER)
+            # A helper that draws a whole loader and then steps fits something of its own.
+            draws = any(isinstance(loop, ast.For) and self.over_loader(module, loop) for loop in inner)
+            found.add(Role.EPOCH if draws else Role.OTHER)
         for call in self.calls_in(module, function):
             for helper in self._helpers(module, call):
                 if isinstance(helper.node, FUNCTIONS):
@@ -255,6 +257,15 @@ class LoopRoles:
     def has_training_step(self, module: ModuleIndex) -> bool:
         """Return whether the module itself takes training steps."""
         return any(self.is_training_step(module, call) for call in module.calls)
+
+
+def _is_over_variants(module: ModuleIndex, source: ast.expr) -> bool:
+    """Return whether a loop goes over a list that is written out, in the loop or, of constants, under a name."""
+    if isinstance(source, ast.List | ast.Tuple):
+        return True
+    bindings = module.scope(source).lookup(source.id) if isinstance(source, ast.Name) else ()
+    value = bindings[0].value if len(bindings) == 1 and not bindings[0].path else None
+    return isinstance(value, ast.List | ast.Tuple) and all(isinstance(one, ast.Constant) for one in value.elts)
 
 
 def may_train(project: Project, path: Path) -> bool:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from gpulint import regex
@@ -11,13 +13,15 @@ from gpulint.query import query
 from gpulint.semantic.path_conditions import conditions, exclude_each_other, known_from
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.loop_contexts import LoopContexts
-from gpulint.workspace.module_index import BindingKind, ModuleIndex, NodeRef, last_name
+from gpulint.workspace.module_index import BindingKind, FunctionNode, ModuleIndex, NodeRef, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
 
 _TRAINING = regex.compile(r"^\W*(is_)?train(ing|able)?\W*$", re.IGNORECASE)
 _EVALUATING = regex.compile(r"^\W*(is_)?(val|valid|validation|eval|evaluate|test|predict)\W*$", re.IGNORECASE)
+_FIGURES = ("figure", "subplots", "subplot_mosaic")
+"""Functions of Matplotlib that begin a figure."""
 _OPTIMIZER = regex.compile(r"(^|_)optim(izer)?s?$", re.IGNORECASE)
 
 
@@ -35,6 +39,29 @@ def belongs_to_other_phase(project: Project, loop: NodeRef, at: NodeRef) -> bool
         return False
     steps = _steps(project, loop)
     return bool(steps) and all(exclude_each_other(loop.module, at.node, step, loop.node) for step in steps)
+
+
+def draws_figure(project: Project, module: ModuleIndex, node: ast.AST) -> bool:
+    """Return whether a place belongs to a function that makes a figure, which no training does in every step."""
+    function = module.function(node)
+    return function is not None and _draws(project, module, function)
+
+
+@query
+def _draws(project: Project, module: ModuleIndex, function: FunctionNode) -> bool:
+    calls = [call for name in _FIGURES for call in module.calls_by_name.get(name, ())]
+    resolver, loops = project.fact(Resolver), project.fact(LoopContexts)
+    return any(
+        module.function(call) is function
+        and not any(isinstance(up, ast.If) for up in _up_to(module, call, function))
+        and any(name.partition(".")[0] == "matplotlib" for name in resolver.call_names(module, call))
+        for call in calls
+    ) and not any(loops.is_training_step(module, call) for call in module.calls_of(function))
+
+
+def _up_to(module: ModuleIndex, node: ast.AST, function: FunctionNode) -> Iterator[ast.AST]:
+    """Yield what stands around a node in its function."""
+    return takewhile(lambda up: up is not function, module.syntax.ancestors(node))
 
 
 @query

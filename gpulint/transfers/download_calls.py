@@ -21,6 +21,7 @@ from gpulint.values.constants import Constants
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name
 
 if TYPE_CHECKING:
+    from gpulint.libraries.operations import Download as Row
     from gpulint.libraries.operations import SdkDownload
     from gpulint.project import Project
 
@@ -237,6 +238,8 @@ class DownloadCalls:
             first = self._project.fact(Constants).of(module, call.args[0]) if call.args else None
             texts = [value.value for value in first.values if isinstance(value.value, str)] if first is not None else []
             row = self._table.always[full]
+            if row.named:
+                return self._asset(module, call, row)
             known = first is not None and first.values
             if (
                 known
@@ -253,6 +256,19 @@ class DownloadCalls:
             return Download(
                 NodeRef(module, call), callee(call), texts[0] if texts else "", f"from {row.origin}", row.what
             )
+        return None
+
+    def _asset(self, module: ModuleIndex, call: ast.Call, row: Row) -> Download | None:
+        """``YOLO("yolo11n.pt")``: a name that the library knows, of which the tree has no file."""
+        named = [keyword.value for keyword in call.keywords if (keyword.arg or "").startswith("model")]
+        for given in [*call.args[:1], *named]:
+            for value in self._project.fact(Constants).of(module, given).values:
+                text = value.value
+                if not isinstance(text, str) or not re.fullmatch(row.named, text):
+                    continue
+                if not any(self._project.exists(near / text) for near in (self._project.root, module.path.parent)):
+                    place = value.place if value.place.path != module.path else None
+                    return Download(NodeRef(module, call), callee(call), text, f"from {row.origin}", row.what, place)
         return None
 
     def _url(self, module: ModuleIndex, call: ast.Call, names: frozenset[str]) -> Download | None:

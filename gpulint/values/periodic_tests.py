@@ -12,9 +12,10 @@ from gpulint.query import query
 from gpulint.semantic.argument_binding import argument_of
 from gpulint.semantic.path_conditions import conditions
 from gpulint.semantic.points_to import Resolver
+from gpulint.semantic.reaching_definitions import reaching
 from gpulint.values.constants import Constants, ConstantSet
 from gpulint.values.counter_names import counts_steps_of_epoch
-from gpulint.workspace.module_index import FUNCTIONS, BindingKind, ModuleIndex, last_name, source_text
+from gpulint.workspace.module_index import FUNCTIONS, BindingKind, FunctionNode, ModuleIndex, last_name, source_text
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -58,6 +59,9 @@ def is_periodic(project: Project, module: ModuleIndex, test: ast.expr, holds: bo
         elif isinstance(part, ast.Name) and (named := _named_test(module, part)) is not None:
             if is_periodic(project, module, named, holds):
                 return True
+        elif isinstance(part, ast.Name) and (passed := _passed_tests(project, module, part)):
+            if holds and all(is_periodic(project, where, one, holds) for where, one in passed):
+                return True
         elif isinstance(part, ast.Name) and holds and _FLAG.search(part.id):
             if _is_set_seldom(project, module, part):
                 return True
@@ -79,27 +83,36 @@ def is_periodic(project: Project, module: ModuleIndex, test: ast.expr, holds: bo
 
 
 @query
-def interval(project: Project, module: ModuleIndex, test: ast.expr, holds: bool) -> tuple[int, str] | None:
+def interval(
+    project: Project, module: ModuleIndex, test: ast.expr, holds: bool, sure: bool = False
+) -> tuple[int, str] | None:
     """(500, "step") for ``step % 500 == 0``, where every known value of the number is at least that, those of smoke
-    tests aside; None if the test also holds (or fails) at other times."""
+    tests aside; None if the test also holds (or fails) at other times. ``sure`` leaves out numbers of which only some
+    values are known."""
     match test:
         case ast.UnaryOp(op=ast.Not(), operand=inner):
-            return interval(project, module, inner, not holds)
+            return interval(project, module, inner, not holds, sure)
         case ast.BoolOp(op=operator, values=parts):
-            found = [interval(project, module, part, holds) for part in parts]
+            found = [interval(project, module, part, holds, sure) for part in parts]
             known = [one for one in found if one is not None]
             if isinstance(operator, ast.And) is holds:
                 return max(known, default=None)
             return min(known) if len(known) == len(found) else None
         case ast.Name() if (named := _named_test(module, test)) is not None:
-            return interval(project, module, named, holds)
+            return interval(project, module, named, holds, sure)
+        case ast.Name() if passed := _passed_tests(project, module, test):
+            each = [interval(project, where, one, holds, sure) for where, one in passed]
+            return min(one for one in each if one is not None) if None not in each else None
         case ast.Compare(left=rest, ops=[ast.Eq() | ast.NotEq() as operator]):
             holds = holds is isinstance(operator, ast.Eq)
         case _:
             rest, holds = test, not holds
     if not holds or not _is_rest(rest):
         return None
-    values = project.fact(Constants).of(module, rest.right).values
+    period = project.fact(Constants).of(module, rest.right)
+    if sure and not period.complete:
+        return None
+    values = period.values
     whole = [(one.value, one.place.path) for one in values if isinstance(one.value, int) and one.value > 0]
     real = [number for number, path in whole if not _STAND_IN.search(path.stem)] or [number for number, _ in whole]
     return (min(real), ast.unparse(rest.left)) if real else None
@@ -167,8 +180,9 @@ def _is_set_seldom(project: Project, module: ModuleIndex, flag: ast.Name, passed
 def _is_among_first(module: ModuleIndex, test: ast.Compare) -> bool:
     """``step < 3``, or of a number that is made of the loop's counter (``seen = i + batches * epoch``)."""
     match test:
-        case ast.Compare(
-            left=ast.Name() as name, ops=[ast.Lt() | ast.LtE()], comparators=[ast.Constant(value=int(few))]
+        case (
+            ast.Compare(left=ast.Name() as name, ops=[ast.Lt() | ast.LtE()], comparators=[ast.Constant(value=int(few))])
+            | ast.Compare(ops=[_, ast.Lt() | ast.LtE()], comparators=[ast.Name() as name, ast.Constant(value=int(few))])
         ):
             if "epoch" in name.id or not 0 < few <= FEW:
                 return False
@@ -198,6 +212,39 @@ def _named_test(module: ModuleIndex, name: ast.Name) -> ast.expr | None:
     bindings = module.scope(name).lookup(name.id)
     value = bindings[0].value if len(bindings) == 1 else None
     return value if isinstance(value, ast.Compare | ast.BoolOp | ast.UnaryOp) else None
+
+
+def _passed_tests(project: Project, module: ModuleIndex, name: ast.Name) -> list[tuple[ModuleIndex, ast.expr]]:
+    """The comparisons that callers pass for a switch which is off by default (``log=step % 25 == 0``); [] if one passes
+    something else."""
+    bindings = module.scope(name).lookup(name.id)
+    if len(bindings) != 1 or bindings[0].kind is not BindingKind.PARAMETER:
+        return []
+    function = bindings[0].scope.node
+    if not isinstance(function, FUNCTIONS) or not _is_off_by_default(function, name.id):
+        return []
+    found: list[tuple[ModuleIndex, ast.expr]] = []
+    for site in project.fact(Resolver).first_sites(module, function):
+        given = argument_of(function, site.node, name.id) if isinstance(site.node, ast.Call) else None
+        if given is None or (isinstance(given, ast.Constant) and not given.value):
+            continue
+        bound = site.module.scope(given).lookup(given.id) if isinstance(given, ast.Name) else ()
+        tests = [binding.value for binding in reaching(site.module, bound, given)] if bound else [given]
+        if not all(isinstance(test, ast.Compare | ast.BoolOp | ast.UnaryOp) for test in tests):
+            return []
+        found += [(site.module, test) for test in tests if test is not None]
+    return found
+
+
+def _is_off_by_default(function: FunctionNode, name: str) -> bool:
+    """Return whether a parameter is ``False`` or ``None`` by default."""
+    spec = function.args
+    positional = [*spec.posonlyargs, *spec.args]
+    pairs = [
+        *zip(positional[len(positional) - len(spec.defaults) :], spec.defaults, strict=True),
+        *zip(spec.kwonlyargs, spec.kw_defaults, strict=True),
+    ]
+    return any(one.arg == name and isinstance(value, ast.Constant) and not value.value for one, value in pairs)
 
 
 def is_counter(node: ast.expr) -> bool:

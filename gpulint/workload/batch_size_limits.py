@@ -8,12 +8,14 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from gpulint import regex
+from gpulint.finding import Place
 from gpulint.launch.job_index import JobIndex
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.query import query, stored
 from gpulint.semantic.path_conditions import conditions
 from gpulint.semantic.points_to import Resolver
 from gpulint.source import Span
+from gpulint.training.loader_flow import LoaderFlow
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_iterables import unwrap_iterable
 from gpulint.training.loop_roles import Role
@@ -68,6 +70,21 @@ class BatchSizeLimits:
             return "a few steps to profile"
         return "accumulation" if self._accumulates(module, names) else ""
 
+    def computes(self, module: ModuleIndex) -> bool:
+        """Return whether a module trains or evaluates, as opposed to exporting or converting a model."""
+        return bool(
+            self._project.fact(LoopContexts).has_training_step(module)
+            or self._project.fact(BatchSources).in_module(module)
+            or self._project.fact(LoaderFlow).in_module(module)
+            or module.calls_by_name.keys() & {"fit", "fit_generator", "train", "Trainer"}
+            or self._project.fact(LoopContexts).has_passes(module)
+        )
+
+    def accumulates(self, program: str) -> bool:
+        """Return whether all programs of the tree with a file name accumulate gradients."""
+        modules = [self._project.module_at(path) for path in self._project.files if path.name == program]
+        return any(modules) and all(module is None or self.reason(module) == "accumulation" for module in modules)
+
     def trained_with(self, option: NodeRef) -> bool:
         """Return whether a module that imports the option's, or that its module imports, trains with batches of its
         default."""
@@ -108,6 +125,20 @@ class BatchSizeLimits:
             programs.words.names_device(module.syntax.source.text.encode("utf-8", "replace"))
             or any(_names_device(self._project, path) for path in self._project.imported(module.path))
             or programs.runs_on_gpu(module)
+        )
+
+    def is_tried_out(self, module: ModuleIndex, place: Place) -> bool:
+        """Return whether a size is written where a module that others import tries itself (``if __name__ == ...``)."""
+        span = place.span
+        return (
+            span.cell is None
+            and not self._project.fact(LoopContexts).has_training_step(module)
+            and any(
+                isinstance(block, ast.If)
+                and block.lineno <= span.line <= (block.end_lineno or block.lineno)
+                and self._project.fact(GpuPrograms).tries_itself(module, block.body[0])
+                for block in module.syntax.tree.body
+            )
         )
 
     def only_looked_at(self, module: ModuleIndex, call: ast.Call) -> bool:

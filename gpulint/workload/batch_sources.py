@@ -146,6 +146,8 @@ class BatchSources:
                 continue  # The data set makes the batches itself.
             if any(chooses_split(test) for test, _ in conditions(module, loader.node)):
                 continue  # Another branch makes the loader of the other split.
+            if self._named(module, loader.node) is Split.EVAL:
+                continue  # What calls an evaluation with the training data evaluates it.
             sites: dict[Split, list[NodeRef]] = {}
             for site in self._project.fact(Resolver).call_sites(module, function):
                 assert isinstance(site.node, ast.Call)

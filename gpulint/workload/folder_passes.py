@@ -17,7 +17,7 @@ from gpulint.training.guards import Guards
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.sample_draws import Readers
 from gpulint.workload.sample_preprocessing import IMAGES, VIDEO, VOLUMES, is_held_out
-from gpulint.workspace.module_index import COMPREHENSIONS, FUNCTIONS, ModuleIndex, NodeRef, last_name
+from gpulint.workspace.module_index import COMPREHENSIONS, FUNCTIONS, LOOPS, ModuleIndex, NodeRef, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -28,6 +28,8 @@ MAX_CALLS = 2
 """How many calls a reader may be away from the loop over the files."""
 MAX_STEPS = 4
 """Most variables between a loop and the call that lists the files."""
+_HEADERS = frozenset({"stop_before_pixels", "header_only"})
+"""Arguments of readers that leave out the samples."""
 _WORK = {"image": IMAGES, "video": VIDEO, "volume": VOLUMES, "audio": "computes on audio"}
 _PER_SAMPLE = ("__getitem__", "__iter__", "__call__", "forward")
 _TRAINS = ("fit", "fit_generator", "Trainer", "train")
@@ -50,7 +52,7 @@ def folder_passes(project: Project, module: ModuleIndex) -> Iterator[FolderPass]
         for call in module.calls_by_name[name]:
             found = {kinds[full] for full in project.fact(Resolver).call_names(module, call) & kinds.keys()}
             work = next((_WORK[kind] for kind in sorted(found & _WORK.keys())), "")
-            if not work or is_unused(project, module, call):
+            if not work or is_unused(project, module, call) or _reads_headers(call) or _is_last(module, call):
                 continue
             loop = _over_files(project, module, call, MAX_CALLS)
             if loop is None or loop.node in seen or _infers(module, call):
@@ -74,6 +76,29 @@ def _over_files(project: Project, module: ModuleIndex, node: ast.AST, calls: int
             found = (_over_files(project, site.module, site.node, calls - 1) for site in sites)
             return next((loop for loop in found if loop is not None), None)
     return None
+
+
+def _reads_headers(call: ast.Call) -> bool:
+    """Return whether a reader leaves out the samples (``dcmread(path, stop_before_pixels=True)``)."""
+    return any(
+        keyword.arg in _HEADERS and isinstance(keyword.value, ast.Constant) and keyword.value.value is True
+        for keyword in call.keywords
+    )
+
+
+def _is_last(module: ModuleIndex, call: ast.Call) -> bool:
+    """Return whether the function returns in the statements after a reader, so that it reads one file."""
+    inner: ast.AST = call
+    for up in module.syntax.ancestors(call):
+        if isinstance(up, (*LOOPS, *FUNCTIONS, ast.If)):
+            place = module.syntax.place(inner)
+            if not isinstance(up, FUNCTIONS) and place is not None and place[0] == "body":
+                return isinstance(up.body[-1], ast.Return)
+            return False
+        if isinstance(up, ast.Try) and isinstance(up.body[-1], ast.Return) and not isinstance(inner, ast.ExceptHandler):
+            return True
+        inner = up
+    return False
 
 
 def _lists_files(module: ModuleIndex, node: ast.expr, steps: int) -> bool:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from gpulint import reasons, regex
@@ -37,6 +38,7 @@ _NAME = regex.compile(
     r"(batch[-_]?size|bsz|minibatch[-_]?size)([-_]?(per[-_]\w+|train(ing)?))?$",
     re.IGNORECASE,
 )
+_MICRO = regex.compile(r"micro[-_]?batch([-_]?size)?$", re.IGNORECASE)
 _ACCUMULATES = regex.compile(r"accum|^\W*ga[-_]?steps?$", re.IGNORECASE)
 _UPDATES = regex.compile(r"(^--|\.)update[-_]freq(\.0)?$")
 """What fairseq calls accumulation; elsewhere the name says how often logs or target networks are renewed."""
@@ -78,6 +80,15 @@ _NO_TRAINING = regex.compile(
 """Programs that make data or evaluate: their batches are no training's."""
 
 
+_EVALUATES = regex.compile(
+    r"eval(uate|uation)?|test(ing)?|val(id|idate|idation)?|infer(ence)?|predict(ion)?", re.IGNORECASE
+)
+"""What programs call the mode in which they train nothing."""
+_MODE = regex.compile(r"(--?)?(run[-_]?)?(mode|phase|stage|job|task|action)", re.IGNORECASE)
+_EVALUATES_ONLY = regex.compile(
+    r"--?((eval|evaluate|test|infer|inference|predict)[-_]only|only[-_](eval|evaluate|test|infer|inference|predict))(=[Tt]rue)?",
+    re.IGNORECASE,
+)
 _INFERS = regex.compile(r"(^|_)(infer|inference)(_|$)", re.IGNORECASE)
 """Scripts that apply a model, often one sample at a time to tell how long that takes."""
 _SAYS_TRAINING = regex.compile(
@@ -134,8 +145,9 @@ def accumulated_elsewhere(options: Mapping[str, str | None], size: int) -> bool:
     """Return whether a command's options (or a file's keys) make up for a small batch: by accumulating gradients, or by
     samples of several texts each.
 
-    A global batch counts when it is more than eight devices can hold at once.
+    A global batch counts when it is more than eight devices can hold at once, and a batch made of micro-batches.
     """
+    parts = any(map(_MICRO.search, options))
     for name, text in options.items():
         number = whole(text)
         if (is_accumulation(name) or _UPDATES.search(name)) and (number is None or (number > 1 and number * size > 4)):
@@ -143,6 +155,10 @@ def accumulated_elsewhere(options: Mapping[str, str | None], size: int) -> bool:
         if _PER_SAMPLE.search(name) and (number is None or number * size > SMALL):
             return True
         if re.search(r"global[-_]batch", name) and (number is None or number > 8 * size):
+            return True
+        if _MICRO.search(name) and (number is None or number < size):
+            return True
+        if parts and is_batch_size(name) and (number or 0) > size:
             return True
     return False
 
@@ -194,6 +210,16 @@ def is_explained(document: Document, number: Span) -> bool:
 def names_no_training(name: str, inference: bool = False) -> bool:
     """Return whether a program's name says that it makes data or evaluates, or (``inference``) applies a model."""
     return bool(_NO_TRAINING.search(name) or (inference and _INFERS.search(name)))
+
+
+def says_no_training(words: Sequence[str]) -> bool:
+    """Return whether a command's arguments say that the program only evaluates: ``main.py test``, ``--phase test``,
+    ``--eval_only``."""
+    first = words[0] if words else ""
+    if _EVALUATES.fullmatch(first) or any(map(_EVALUATES_ONLY.fullmatch, words)):
+        return True
+    pairs = [*pairwise(words), *(tuple(word.split("=", 1)) for word in words if "=" in word)]
+    return any(_MODE.fullmatch(name) and _EVALUATES.fullmatch(value) for name, value in pairs)
 
 
 def names_reinforcement(name: str) -> bool:

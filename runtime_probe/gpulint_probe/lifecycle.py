@@ -83,10 +83,11 @@ class Job:
     def wait(self) -> int:
         """Pass signals on until the job ends; its exit code, 128 + n where signal n ended it."""
         last: tuple[int, float] = (0, 0.0)
+        threading.Thread(target=self._tell_end, args=[threading.get_ident()], name="gpulint-end", daemon=True).start()
         while self._process.poll() is None:
-            # The time limit is for a SIGCHLD that a library took.
-            got = signal.sigtimedwait(_WAITED, 1.0)
-            if got is None or got.si_signo == signal.SIGCHLD:
+            # Not sigtimedwait: after a stop (Ctrl-Z) for longer than its limit, CPython returns what memory held.
+            got = signal.sigwaitinfo(_WAITED)
+            if got.si_signo == signal.SIGCHLD:
                 continue
             if got.si_signo == signal.SIGWINCH:
                 for channel in self._channels:
@@ -108,6 +109,12 @@ class Job:
         self._unblock()
         code = self._process.returncode
         return code if code >= 0 else 128 - code
+
+    def _tell_end(self, waiting: int) -> None:
+        """Send SIGCHLD to the thread that waits, when the job ends: a library may have taken the one of the system."""
+        with contextlib.suppress(OSError):  # it was waited for already
+            os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT)
+            signal.pthread_kill(waiting, signal.SIGCHLD)
 
     def _unblock(self) -> None:
         signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)

@@ -125,10 +125,12 @@ class Session:
         pid = self._followed.pid if self._followed else None
         watcher = Watcher(self._source, pid, self._recorder, self._args.interval)
         deadline = time.monotonic() + (self._args.duration or float("inf"))
-        while time.monotonic() < deadline and _lives(self._followed):
-            if signal.sigtimedwait(waited, min(_LOOK_S, max(deadline - time.monotonic(), 0.0))) is not None:
-                break
+        # Not sigtimedwait: after a stop (Ctrl-Z) for longer than its limit, CPython returns what memory held.
+        while time.monotonic() < deadline and _lives(self._followed) and not signal.sigpending() & waited:
+            time.sleep(min(_LOOK_S, max(deadline - time.monotonic(), 0.0)))
         watcher.stop()
+        while signal.sigtimedwait(waited, 0) is not None:
+            pass
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
     def _unwatched(self) -> list[str]:

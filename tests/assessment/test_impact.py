@@ -162,6 +162,9 @@ def test_only_the_first_of_several_copies_keeps_its_level(tmp_path: Path) -> Non
     ("line", "level"),
     [
         ("pip install tqdm", "low"),
+        ("pip install --cache-dir /shared/pip torch pandas", "low"),
+        ("pip install torch pandas", "medium"),
+        ("pip install -r requirements.txt --no-index --find-links=wheels", "low"),
         ("pip install -r requirements.txt", "medium"),
         ("pip install flash-attn --no-build-isolation", "medium"),
         ('if [ "$SETUP" = 1 ]; then pip install -r requirements.txt; fi', "low"),

@@ -134,12 +134,37 @@ def test_a_job_that_ends_by_the_signal_says_so() -> None:
     assert process.returncode == 128 + signal.SIGTERM
 
 
+def test_a_probe_that_was_suspended_goes_on() -> None:
+    code = "print('ready', flush=True); input(); raise SystemExit(5)"
+    with subprocess.Popen(
+        [*PROBE, "--", *_python(code)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+    ) as process:
+        _until(process, b"ready")
+        with _held(process.pid, 1.5):
+            pass
+        process.communicate(b"\n")
+    assert process.returncode == 5
+
+
+def test_watching_goes_on_after_a_suspension(tmp_path: Path) -> None:
+    output = tmp_path / "run.jsonl"
+    job = subprocess.Popen(_python("input()"), stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+    watcher = subprocess.Popen([*PROBE, "-o", output, "--pid", str(job.pid)], stderr=subprocess.DEVNULL)
+    _wait_for_samples(output)
+    with _held(watcher.pid, 1.0):
+        pass
+    before = len(Recording.read(output).host_samples)
+    _wait_for_samples(output, before + 1)
+    job.communicate(b"\n")
+    assert watcher.wait(30) == 0
+
+
 @contextlib.contextmanager
-def _held(pid: int) -> Iterator[None]:
+def _held(pid: int, seconds: float = 0.3) -> Iterator[None]:
     """Stop the probe for a moment: signals that come twice at the same time would count as one."""
     os.kill(pid, signal.SIGSTOP)
     yield
-    time.sleep(0.3)
+    time.sleep(seconds)
     os.kill(pid, signal.SIGCONT)
 
 
@@ -224,9 +249,9 @@ def test_marks_come_from_the_log_while_the_job_runs(tmp_path: Path) -> None:
     assert recording.exit_code == 0
 
 
-def _wait_for_samples(output: Path) -> None:
+def _wait_for_samples(output: Path, count: int = 1) -> None:
     end = time.monotonic() + 40
-    while not (output.exists() and '"line":"host"' in output.read_text()):
+    while not (output.exists() and output.read_text().count('"line":"host"') >= count):
         assert time.monotonic() < end, "no sample was taken"
         time.sleep(0.05)
 

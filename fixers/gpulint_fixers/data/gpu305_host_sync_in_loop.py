@@ -11,12 +11,15 @@ from gpulint.fix import Declined, Fix, Fixer
 from gpulint.placement.synchronization import SyncKind
 from gpulint.project import Project
 from gpulint.training.loop_roles import Role
-from gpulint.workspace.module_index import LOOPS, LoopNode
-from gpulint_fixers.device_lists import gathered, whole_read
+from gpulint.workspace.module_index import FUNCTIONS, LOOPS, LoopNode, ModuleIndex
+from gpulint_fixers.abort_tests import test_less_often
+from gpulint_fixers.device_lists import gathered, listed, whole_read
 from gpulint_fixers.device_reads import uses_other_library
-from gpulint_fixers.device_sums import accumulated, keyed, listed, stored_in_tensor
+from gpulint_fixers.device_sums import accumulated, keyed, stored_in_tensor
+from gpulint_fixers.device_tables import recorded
 from gpulint_fixers.device_values import assigned, handed_over, logged, metered
 from gpulint_fixers.logging_runs import logs, outermost, run_of
+from gpulint_fixers.returned_reads import returned
 from gpulint_fixers.versions import predates_device_argument
 from gpulint_fixers.waits import remove_wait
 
@@ -32,14 +35,17 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         return Declined("the tensor has to be copied as a whole before the loop over its elements")
     statement = found.statement
     if not isinstance(statement, ast.stmt):
-        return Declined("the value decides what the program does next")
+        return test_less_often(project, found)
     if all(sync.kind is SyncKind.BARRIER for sync in found.syncs):
         return remove_wait(found.module, statement, "do not wait for all queued work in every step")
     if _is_lightning_log(found, statement):
         return handed_over(found)
     loop = found.context.loop.node
     if found.context.calls or not isinstance(loop, LOOPS) or loop not in found.module.syntax.ancestors(statement):
-        return Declined("the value is read in a function that the loop calls; return the tensor and read it less often")
+        inner = _inner_loop(found.module, statement)
+        if inner is not None and isinstance(statement, ast.AugAssign) and not predates_device_argument(found.module):
+            return accumulated(project, found, statement, inner)
+        return returned(project, found, statement)
     if len(loop.body) > _MOST:
         return Declined(f"the loop has more than {_MOST} statements")
     if any(sync.kind in (SyncKind.TEST, SyncKind.SELECT) for sync in found.syncs):
@@ -49,6 +55,16 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     if uses_other_library(found.module):
         return Declined("the module does not say whether this is a tensor of PyTorch")
     return _by_use(project, found, statement, loop)
+
+
+def _inner_loop(module: ModuleIndex, statement: ast.stmt) -> ast.For | None:
+    """The loop around a statement in its own function, such as one over parameters."""
+    for up in module.syntax.ancestors(statement):
+        if isinstance(up, ast.For):
+            return up
+        if isinstance(up, FUNCTIONS):
+            break
+    return None
 
 
 def _is_lightning_log(found: HostWait, statement: ast.stmt) -> bool:
@@ -77,10 +93,13 @@ def _by_use(project: Project, found: HostWait, statement: ast.stmt, loop: LoopNo
             return gathered(project, found, statement, loop, target, statement.value, rows=True)
         case ast.AugAssign(target=ast.Name(), op=ast.Add() | ast.Sub()):
             return accumulated(project, found, statement, loop)
+        case ast.Expr(value=ast.Call(func=ast.Attribute(attr="append", value=ast.Subscript() as entry), args=[_])):
+            return recorded(found, statement, loop, entry)
         case ast.AugAssign(target=ast.Subscript(value=ast.Name(), slice=ast.Constant(value=str())), op=ast.Add()):
             return keyed(project, found, statement, loop)
-        case ast.AugAssign(target=ast.Subscript(), op=ast.Add()):
-            return stored_in_tensor(project, found, statement)
+        case ast.AugAssign(target=ast.Subscript(value=ast.Name()), op=ast.Add()):
+            stored = stored_in_tensor(project, found, statement)
+            return keyed(project, found, statement, loop) if isinstance(stored, Declined) else stored
         case ast.Expr(value=ast.Call(func=ast.Attribute(attr="update")) as call):
             return metered(project, found, call, loop)
         case ast.Assign():

@@ -49,9 +49,11 @@ from gpulint.training.loader_calls import Loader
 from gpulint.training.loader_flow import LoaderFlow
 from gpulint.values import yacs_defaults
 from gpulint.values.training_configs import settings
-from gpulint.workspace.module_index import ModuleIndex, dotted
+from gpulint.workspace.module_index import ModuleIndex, dotted, last_name
 
 _OFF = regex.compile(r"pin_mem(?:ory)?['\"]?:[ \t]*(?:false|no|off)\b", re.IGNORECASE)
+_MAKES = frozenset({"stack", "cat", "concat", "concatenate", "pad_sequence", "tensor"})
+"""Functions that put a new tensor together on the host."""
 _PIN = regex.compile(r"(^|\.)pin_mem(ory)?$", re.IGNORECASE)
 
 
@@ -78,7 +80,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         transfers = tuple(
             transfer
             for transfer in project.fact(DeviceTransfers).transfers_of(loader)
-            if transfer.batch_read is None or not transfer.batch_read.arrays
+            if (transfer.batch_read is None or not transfer.batch_read.arrays) and not _is_made_anew(transfer.node)
         )
         mover = feeding.mover(loader)
         if not transfers and (mover is None or feeding.only_regroups(loader)):
@@ -98,6 +100,15 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             cost=Cost("pageable-transfer", loader=loader),
             related=_evidence(transfers, mover),
         )
+
+
+def _is_made_anew(node: ast.AST) -> bool:
+    """Return whether what moves was put together after the loader, in memory that no loader pins
+    (``torch.stack(items).to(device)``)."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=ast.Call(func=made))):
+            return last_name(made) in _MAKES
+    return False
 
 
 def _arguments(document: Document, module: ModuleIndex, project: Project) -> Iterator[Finding]:

@@ -22,8 +22,9 @@ Fix safety
 Safe where a sum of numbers that are read every iteration becomes a sum on the GPU in double precision (or of integers),
 read once after the loop or where it is logged every N steps: the numbers are the same. Unsafe: logging every N steps
 instead of every step, sums in single precision where the tree also names devices without double precision, lists of
-labels and predictions that stay on the GPU until the loop ends, and removing ``torch.cuda.synchronize()``, after which
-timings measure only the host. Values that control the program are left alone.
+labels and predictions that stay on the GPU until the loop ends, functions that return tensors where the training loop
+alone calls them, tests of the loss that end the program up to N steps later, and removing ``torch.cuda.synchronize()``,
+after which timings measure only the host. Other values that control the program are left alone.
 
 References
 https://pytorch.org/tutorials/recipes/recipes/tuning_guide.html#avoid-unnecessary-cpu-gpu-synchronization
@@ -57,6 +58,7 @@ from gpulint.training.loop_iterables import is_loader_name, unwrap_iterable
 from gpulint.training.loop_roles import Role
 from gpulint.training.phases import (
     belongs_to_other_phase,
+    draws_figure,
     is_model_variant_branch,
     only_evaluates,
 )
@@ -141,6 +143,8 @@ def _every_step(project: Project, module: ModuleIndex, syncs: SyncPoints, sync: 
             continue
         if feeds_rl_environment(module, sync.node, context.calls) or _writes_checkpoint(context):
             continue
+        if any(draws_figure(project, *place) for place in _below(module, sync, context)):
+            continue
         if syncs.gets_numbers(module, sync, context.calls):
             continue
         loop = context.loop
@@ -152,6 +156,11 @@ def _every_step(project: Project, module: ModuleIndex, syncs: SyncPoints, sync: 
             continue
         return context
     return None
+
+
+def _below(module: ModuleIndex, sync: SyncPoint, context: LoopContext) -> list[tuple[ModuleIndex, ast.AST]]:
+    """The primitive and the calls on the way to it, in the functions that the loop calls."""
+    return [*((site.module, site.node) for site in context.calls[1:]), (module, sync.node)] if context.calls else []
 
 
 def _is_seldom_reached(project: Project, site: NodeRef, context: LoopContext, without_gradients: bool) -> bool:
@@ -288,7 +297,7 @@ def _way(context: LoopContext) -> tuple[Place, ...]:
 
 _METHODS = (
     ".item(", ".cpu(", ".tolist(", ".data[0]", "synchronize(", "get_scale(", "state_dict()[", "set_", ".is",
-    ".info(", ".debug(", "wandb.log(", "masked_select(", "add_scalar",
+    ".info(", ".debug(", "wandb.log(", "masked_select(", "add_scalar", '"cpu"', "'cpu'",
 )  # fmt: skip
 _FUNCTIONS = ("float", "int", "bool", "print")
 _OTHERS = regex.compile(rf"(?<![\w.])(?:{'|'.join(_FUNCTIONS)})\(".encode())

@@ -30,6 +30,7 @@ from collections.abc import Iterator
 
 from gpulint import regex
 from gpulint.documents.base import LAUNCHERS, Document
+from gpulint.documents.python import walk
 from gpulint.finding import Finding, Severity
 from gpulint.fix import Safety
 from gpulint.gate import Gate
@@ -38,6 +39,7 @@ from gpulint.programs.gpu_jobs import GpuJobs
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
+from gpulint.semantic.path_conditions import conditions
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.transfers.storage import StorageLocations
@@ -77,13 +79,25 @@ def _ray(document: Document, module: ModuleIndex, project: Project) -> Iterator[
             continue
         if any(_RAY.match(name) for name in project.fact(Resolver).call_names(module, call)):
             where = project.fact(StorageLocations).of(module, call.args[0])
-            if where.is_remote and "://" in where.text:
+            if where.is_remote and "://" in where.text and not _is_other_format(module, call, where.text):
                 yield _finding(
                     document,
                     module,
                     call,
                     f"ray.data.{last_name(call.func)} reads {where.text} while GPUs are held",
                 )
+
+
+def _is_other_format(module: ModuleIndex, call: ast.Call, text: str) -> bool:
+    """Return whether the call is in the branch for names that end otherwise (``elif uri.endswith(".parquet")``)."""
+    asked = ast.unparse(call.args[0])
+    for test, holds in conditions(module, call):
+        for part in walk(test) if holds else ():
+            match part:
+                case ast.Call(func=ast.Attribute(value=owner, attr="endswith"), args=[ast.Constant(value=str(end))]):
+                    if ast.unparse(owner) == asked and not text.endswith(end):
+                        return True
+    return False
 
 
 def _per_item(document: Document, module: ModuleIndex, project: Project) -> Iterator[Finding]:

@@ -34,7 +34,6 @@ from gpulint.documents.python import walk
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.impact import Cost
-from gpulint.launch.gpu_counts import BATCH
 from gpulint.launch.job import DeclaredCount, Job
 from gpulint.launch.job_index import JobIndex
 from gpulint.placement.device_transfers import DeviceTransfers
@@ -53,6 +52,13 @@ from gpulint.workspace.module_index import ModuleIndex
 _TRANSPORTS = {"NCCL_P2P_DISABLE": "peer-to-peer", "NCCL_IB_DISABLE": "InfiniBand", "NCCL_SHM_DISABLE": "shared memory"}
 _CHOICES = ("platform", "win32", "available", "nt", "darwin", "cuda", "gpu", "windows", "device")
 _GPU_COUNT = regex.compile(r"--(num|n)?[-_]?gpus?")
+_NODES = regex.compile(
+    r"--(nnodes|num[-_]machines|num[-_]nodes|hostfile)[= ]+[\"']?(?!1\b)[\w$./]"
+    r"|\b(NNODES|NUM_NODES)[\"']?\s*[:=]\s*[\"']?(?!1\b)[\d$]"
+)
+"""Options and variables for several machines."""
+_WORDS = 3
+"""Least words of a comment that says something."""
 _INIT = frozenset({"torch.distributed.init_process_group", "torch.distributed.distributed_c10d.init_process_group"})
 
 
@@ -116,7 +122,12 @@ def _transports(document: Document, project: Project) -> Iterator[Finding]:
     """Transports of NCCL that the environment switches off."""
     first: EnvironmentSetting | None = None
     for setting in settings(document, project, frozenset(_TRANSPORTS)):
-        if setting.value != "1" or setting.conditional or is_explained(document, setting.span):
+        if (
+            setting.value != "1"
+            or setting.conditional
+            or is_explained(document, setting.span)
+            or _has_comment(document, setting.span)
+        ):
             continue
         first = first or setting
         if not (
@@ -143,22 +154,21 @@ def _has_other_network(name: str, document: Document) -> bool:
 def _is_unused(name: str, document: Document, span: Span, project: Project) -> bool:
     """Return whether all jobs that get the variable do without the transport: one node for InfiniBand, one GPU for the
     others."""
-    index = project.fact(JobIndex)
-    jobs = index.jobs_setting(document.path, span)
-    if name == "NCCL_IB_DISABLE" and jobs and all(map(_is_alone, jobs)):
-        requests = {job.gpus.place for job in index.jobs_in(document.path) if job.gpus is not None and job.gpus.value}
-        return len(requests) == 1
-    return bool(jobs) and all(
-        _is_one(job.nodes) or (job.nodes is None and job.task.system in BATCH and job.tasks_per_node is None)
-        if name == "NCCL_IB_DISABLE"
-        else _is_one(job.gpus)
-        for job in jobs
-    )
+    jobs = project.fact(JobIndex).jobs_setting(document.path, span)
+    if name == "NCCL_IB_DISABLE":
+        return not (any(map(_has_several_nodes, jobs)) or document.matches(_NODES))
+    return bool(jobs) and all(_is_one(job.gpus) for job in jobs)
 
 
-def _is_alone(job: Job) -> bool:
-    """Return whether a job is one pod of its document."""
-    return job.nodes is None and job.task.replicas is not None and job.task.replicas.value == 1
+def _has_several_nodes(job: Job) -> bool:
+    """Return whether a job names more than one node or pod, or leaves their number open."""
+    counts = [count for count in (job.nodes, job.task.replicas) if count is not None]
+    return any(count.value is None or count.value > 1 for count in counts)
+
+
+def _has_comment(document: Document, span: Span) -> bool:
+    """Return whether a comment on the line says what the setting is for."""
+    return len(document.cell_source(span.cell).line(span.line).partition("#")[2].split()) >= _WORDS
 
 
 def _is_one(count: DeclaredCount | None) -> bool:

@@ -12,7 +12,8 @@ from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, last_name
 
 Use = Literal["decides", "sizes", "computes", "kept"]
 _SIZED = frozenset(
-    {"range", "zeros", "ones", "empty", "full", "arange", "narrow", "split", "view", "reshape", "expand", "repeat"}
+    """range zeros ones empty full arange narrow split view reshape expand repeat rand randn randint randperm
+    topk""".split()
 )
 """Calls whose arguments are counts or sizes."""
 _COLLECTS = frozenset({"append", "extend", "update", "add", "log", "print", "format", "add_scalar", "array", "asarray"})

@@ -1,7 +1,7 @@
 """What it detects
 A job that holds GPUs for a person rather than for a program: Jupyter, code-server, a VS Code tunnel or sshd as what
 the job runs, ``sleep infinity`` or ``tail -f /dev/null`` with nothing beside it, ``salloc`` and ``srun --pty bash``
-with GPUs, a development environment.
+with GPUs, ``condor_submit -interactive``, a development environment.
 
 Recognizes Slurm, PBS, LSF and SGE directives; job specs of Kubernetes (with Kubeflow's and Volcano's jobs), Ray,
 SkyPilot, dstack, Azure ML, SageMaker, Determined, Lightning workflows and docker-compose; as sessions also RStudio and
@@ -32,6 +32,7 @@ from gpulint.impact import Cost
 from gpulint.launch.gpu_counts import BATCH
 from gpulint.launch.idle_commands import ALLOCATES, session, stays_open
 from gpulint.launch.job import Job, JobCommand
+from gpulint.launch.job_index import JobIndex
 from gpulint.libraries.gpu_libraries import PLAIN_COMMANDS
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule, Scope
@@ -39,16 +40,22 @@ from gpulint.rule import Category, Dimension, Evidence, Kind, Rule, Scope
 _MPI = regex.compile(r"mpi(run|exec|job)?\b|hostfile|slotsPerWorker", re.IGNORECASE)
 _NOTEBOOK_IMAGE = regex.compile(r"jupyter|notebook|code-server|rstudio", re.IGNORECASE)
 _DEV_KIND = regex.compile(r"^kind:\s*[\"']?(?:Notebook|DevWorkspace|Workspace|Profile)\b", re.MULTILINE)
+_REQUESTS_GPUS = regex.compile(r"request_gpus\s*=\s*[\"']?[1-9]", re.IGNORECASE)
+_SRUN = "srun --pty"
+_SCHEDULER = frozenset({"sbatch", "srun", "salloc", "scancel", "qsub", "qdel"})
+"""Commands that do nothing without arguments."""
 _ADVICE = "submit the program as a batch job that holds GPUs only while it computes; develop on a machine without GPUs"
 
 
 def check(job: Job, project: Project) -> Iterator[Finding]:
     if job.task.role != "main":
         return
-    for item in job.commands:
+    for item in () if _is_notes(job) else job.commands:
         name = session(item.command)
-        if name in ALLOCATES or (name == "srun --pty" and (_own_gpus(item) or _holds(job))):
+        if name in ALLOCATES or (name == _SRUN and (_own_gpus(item) or _holds(job))):
             yield _finding(job, item.place, f"{name} holds GPUs for an interactive session")
+        elif _submits_session(job, item, project):
+            yield _finding(job, item.place, "condor_submit -interactive holds GPUs for an interactive session")
     if not _holds(job) or job.document.matches(_DEV_KIND):
         return
     if job.task.interactive is not None:
@@ -56,7 +63,7 @@ def check(job: Job, project: Project) -> Iterator[Finding]:
         return
     for item in job.commands:
         name = session(item.command)
-        if name is None or name == "srun --pty" or name in ALLOCATES:
+        if name is None or name == _SRUN or name in ALLOCATES:
             continue
         if name == "sshd" and (job.document.matches(_MPI) or not (_ends(job, item) or _only(job, item))):
             continue
@@ -74,6 +81,19 @@ def check(job: Job, project: Project) -> Iterator[Finding]:
         yield _finding(job, _image_place(job), f"image {job.task.image!r} runs a notebook server on {_gpus(job)}")
 
 
+def _is_notes(job: Job) -> bool:
+    """Return whether a plain file lists commands for people to copy: a session is followed by other work, or a command
+    of the scheduler lacks its arguments."""
+    if job.gpus is not None or job.task.system:
+        return False
+    own = [item.command for item in job.commands if item.document is job.document and not item.command.blocks]
+    if any(command.name in _SCHEDULER and len(command.argv) == 1 for command in own):
+        return True
+    opened = [number for number, command in enumerate(own) if (name := session(command)) in ALLOCATES or name == _SRUN]
+    plain = PLAIN_COMMANDS | _SCHEDULER | ALLOCATES.keys()
+    return bool(opened) and any(command.name not in plain for command in own[opened[0] + 1 :])
+
+
 def _ends(job: Job, item: JobCommand) -> bool:
     """Return whether a batch job ends in the command, so that it lasts as long as the connection."""
     return job.task.system in BATCH and job.commands[-1].command is item.command
@@ -81,6 +101,17 @@ def _ends(job: Job, item: JobCommand) -> bool:
 
 def _holds(job: Job) -> bool:
     return job.gpus is not None and job.gpus.value != 0
+
+
+def _submits_session(job: Job, item: JobCommand, project: Project) -> bool:
+    """Return whether HTCondor opens a shell in a slot with GPUs: ``condor_submit -i train.sub``."""
+    words = [word.text for word in item.command.argv]
+    if item.command.name != "condor_submit" or not {"-i", "-interactive"} & set(words):
+        return False
+    if any(_REQUESTS_GPUS.search(word) for word in words):
+        return True
+    described = {job.document.path.parent / word for word in words[1:] if not word.startswith("-")}
+    return any(_holds(other) for path in described for other in project.fact(JobIndex).jobs_in(path))
 
 
 def _own_gpus(item: JobCommand) -> bool:

@@ -76,6 +76,8 @@ def check(job: Job, project: Project) -> Iterator[Finding]:
         counted = processes(project, job, start)
         if counted is None or not 0 < counted[0] < gpus.value:
             continue
+        if _fills_elsewhere(project, job, start, gpus.value):
+            continue
         program = project.fact(MultiGpuUse).started(start)
         if program is None:
             if start.launch.launcher in _OF_DEEP_LEARNING and counted[0] > 1:
@@ -84,6 +86,14 @@ def check(job: Job, project: Project) -> Iterator[Finding]:
                 yield _finding(start, gpus, counted, Severity.WARNING)
         elif program.use is Use.YES and program.trains and not _starts_launcher(program):
             yield from _of_program(start, gpus, counted, program, project)
+
+
+def _fills_elsewhere(project: Project, job: Job, start: JobLaunch, gpus: int) -> bool:
+    """Return whether the job also starts the program with a process for each GPU, to compare the two or to look at what
+    they wrote."""
+    others = (one for one in job.launches if one is not start and start.program is not None)
+    counts = (processes(project, job, one) for one in others if one.program == start.program)
+    return any(found is not None and found[0] >= gpus for found in counts)
 
 
 def _starts_launcher(program: Program) -> bool:

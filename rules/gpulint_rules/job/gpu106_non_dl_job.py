@@ -34,6 +34,7 @@ from gpulint.fix import Safety
 from gpulint.impact import Cost
 from gpulint.launch.idle_commands import session, sleeps, stays_open
 from gpulint.launch.job import DeclaredCount, Job, JobCommand
+from gpulint.launch.transfer_commands import download_tool, words_of
 from gpulint.libraries.gpu_libraries import PLAIN_COMMANDS
 from gpulint.programs.foreign_programs import runs_known_program
 from gpulint.programs.multi_gpu_use import MultiGpuUse, Use
@@ -63,7 +64,8 @@ _SHOWS = regex.compile(
 
 _SLOW = frozenset("cp mv tar unzip gzip wget curl aws gsutil gcloud rsync sleep wait find du sort".split())
 """Plain commands that may take minutes."""
-_LONG = frozenset({"install", "create", "env", "update", "clone", "pull", "download", "wheel", "lfs"})
+_IMAGES = frozenset({("apptainer", "pull"), ("singularity", "pull"), ("docker", "pull"), ("enroot", "import")})
+_LONG = frozenset({"install", "create", "update", "clone", "pull", "download", "wheel", "lfs"})
 """What other plain commands take minutes for."""
 
 
@@ -88,16 +90,20 @@ def check(job: Job, project: Project) -> Iterator[Finding]:
         f"{count} requested, but {what}",
         help="run this job on a queue or node pool without GPUs, and remove the request",
         related=related,
-        cost=_cost(job),
+        cost=_cost(job, project),
     )
 
 
-def _cost(job: Job) -> Cost | None:
+def _cost(job: Job, project: Project) -> Cost | None:
     """The length of a job that does nothing but sleep; None where it is unknown."""
     total = 0.0
     for item in job.commands:
         seconds = sleeps(item.command)
-        if item.command.in_loop or not _computes_nothing(item) or (seconds is None and _takes_time(item)):
+        if (
+            item.command.in_loop
+            or not _computes_nothing(item, project)
+            or (seconds is None and _takes_time(item, project))
+        ):
             return None
         total += seconds or 0.0
     if not 0 < total < math.inf:
@@ -115,17 +121,17 @@ def _idle(job: Job, project: Project) -> str | None:
     """Return why nothing of the job can use a GPU; None if something may."""
     image = job.task.image or ""
     if _IDLE_IMAGES.search(image) and all(
-        _computes_nothing(item) or _is_argument(item, image) for item in job.commands
+        _computes_nothing(item, project) or _is_argument(item, image) for item in job.commands
     ):
         return f"image {image!r} computes nothing on one" if job.commands or image else None
     if not job.commands:
         return None
     cpu_programs = [item for item in job.commands if runs_known_program(project.models.rows("cpu-program"), item)]
-    rest = [item for item in job.commands if item not in cpu_programs and not _computes_nothing(item)]
+    rest = [item for item in job.commands if item not in cpu_programs and not _computes_nothing(item, project)]
     if not rest:
         if cpu_programs:
             return f"{cpu_programs[0].command.name} computes on the CPU"
-        if not any(_takes_time(item) for item in job.commands):
+        if not any(_takes_time(item, project) for item in job.commands):
             return None
         builds = any(_is_build(item) for item in job.commands)
         return "the job only builds software" if builds else "its commands compute nothing on one"
@@ -144,7 +150,9 @@ def _is_argument(item: JobCommand, image: str) -> bool:
     )
 
 
-def _computes_nothing(item: JobCommand) -> bool:
+def _computes_nothing(item: JobCommand, project: Project) -> bool:
+    if _fetches(item, project):
+        return True
     name = item.command.name
     if any(word.text == "run" for word in item.command.argv[1:2]):  # of ``uv`` and ``conda``
         return False
@@ -153,19 +161,26 @@ def _computes_nothing(item: JobCommand) -> bool:
     return (name in PLAIN_COMMANDS and name != "eval") or name in _ENVIRONMENTS or _is_build(item) or _shows_gpus(item)
 
 
+def _fetches(item: JobCommand, project: Project) -> bool:
+    """Return whether a command downloads data, weights or an image, also in a container that is there."""
+    words = words_of(item.command)
+    return tuple(words[:2]) in _IMAGES or bool(download_tool(project.models, item.command))
+
+
 def _shows_gpus(item: JobCommand) -> bool:
     """``python -c "import torch; print(torch.cuda.is_available())"``."""
     words = [word.text for word in item.command.argv]
     return words[1:2] == ["-c"] and len(words) == 3 and _SHOWS.fullmatch(words[2].strip()) is not None
 
 
-def _takes_time(item: JobCommand) -> bool:
+def _takes_time(item: JobCommand, project: Project) -> bool:
     """Return whether the command holds the GPUs for longer than a moment (a job whose work is commented out ends at
     once)."""
-    action = next((word.text for word in item.command.argv[1:] if not word.text.startswith("-")), "")
+    told = [word.text for word in item.command.argv[1:] if not word.text.startswith("-")]
+    action = (told[1:2] or [""])[0] if told[:1] == ["env"] else (told or [""])[0]
     if item.command.name in ("conda", "mamba", "micromamba", "uv", "pip", "pip3", "apt", "apt-get", "git"):
         return action in _LONG
-    return item.command.name in _SLOW or _is_build(item)
+    return item.command.name in _SLOW or _is_build(item) or _fetches(item, project)
 
 
 def _is_build(item: JobCommand) -> bool:

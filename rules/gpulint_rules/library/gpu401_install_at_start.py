@@ -33,6 +33,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from textwrap import shorten
 
 from gpulint import regex
 from gpulint.documents.base import Document
@@ -64,6 +65,14 @@ _PRESENCE = ("import ", "command -v", "which ", "pip show", "env list", " -d ", 
 _SET_UP = frozenset({"pip", "venv", "virtualenv", "ensurepip"})
 """Modules that programs are not started with."""
 _TOOLS_ONLY = regex.compile(r"install (--?[\w-]+ )*(pip|setuptools|wheel)$")
+_VALUED = frozenset(
+    """--cache-dir --index-url -i --extra-index-url --find-links -f --target -t --prefix --python -p --name -n
+    --constraint --channel --platform --python-version --timeout --retries --trusted-host --index-strategy
+    --torch-backend""".split()
+)
+"""Options of installers whose next word is no package."""
+_WIDTH = 70
+"""Characters of a command in a message."""
 _SHELL_INSTALL = ("pip install", "pip3 install", "conda install", "apt-get install", "apt install", "mamba install")
 
 
@@ -118,7 +127,7 @@ def _commands(document: Document, project: Project) -> Iterator[Finding]:
         yield _finding(
             document,
             held.command.span,
-            f"`{line[:70]}` runs while the job holds its GPUs",
+            f"`{_short(line)}` runs while the job holds its GPUs",
             Installed(tool, (f"RUN {line}",), held),
             held,
         )
@@ -233,7 +242,7 @@ def _from_python(document: Document, module: ModuleIndex, project: Project) -> I
             yield _finding(
                 document,
                 module.syntax.span(call),
-                f"the GPU program runs `{line[:60]}` at start",
+                f"the GPU program runs `{_short(line)}` at start",
                 Installed("pip", (f"RUN {line}",)),
             )
 
@@ -245,6 +254,11 @@ def _falls_back(module: ModuleIndex, call: ast.Call) -> bool:
 
 def _strings(node: ast.AST) -> list[str]:
     return [part.value for part in walk(node) if isinstance(part, ast.Constant) and isinstance(part.value, str)]
+
+
+def _short(line: str) -> str:
+    """The command with as many of its words as a message holds."""
+    return shorten(line, _WIDTH, placeholder=" ...")
 
 
 def _listed(names: list[str]) -> str:
@@ -275,7 +289,11 @@ def _finding(
 def _items(lines: tuple[str, ...]) -> tuple[str, ...]:
     """Return what is installed: the words after ``install`` that are no options."""
     words = [word for line in lines for word in line.partition("install")[2].split()]
-    return tuple(word for word in words if not word.startswith("-") and "://" not in word)
+    return tuple(
+        word
+        for before, word in zip(["", *words], words, strict=False)
+        if before not in _VALUED and word != "@" and not word.startswith("-") and "://" not in word
+    )
 
 
 def _advice(lines: tuple[str, ...]) -> str:

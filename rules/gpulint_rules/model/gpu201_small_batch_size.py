@@ -48,8 +48,6 @@ from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 from gpulint.semantic.unused_symbols import is_option_read, is_replaced
 from gpulint.source import Span
 from gpulint.training.guards import is_benchmark
-from gpulint.training.loader_flow import LoaderFlow
-from gpulint.training.loop_contexts import LoopContexts
 from gpulint.values.constants import Constants
 from gpulint.values.parameter_defaults import is_overridden
 from gpulint.workload import deepspeed
@@ -69,6 +67,7 @@ from gpulint.workload.small_batches import (
     names_no_training,
     names_reinforcement,
     names_training,
+    says_no_training,
     training_sizes,
     written_lengths,
 )
@@ -80,6 +79,7 @@ _FRAMEWORKS = frozenset(
 )
 _BOUND_BY_MEMORY = 8
 """A configuration file with a smaller batch was tuned to a model that fills the memory."""
+_OTHERS = ("--micro-batch-size", "--micro_batch_size", "--bs")
 _BATCH_SIZE = regex.compile(r"batch[-_]?size|bsz", re.IGNORECASE)
 _TRAINS = regex.compile(
     r"(^|[._])((base_|max_|num_|number_of_)?(epochs?|lr)|learning_rate|max_steps|optimizer)(\.|$)", re.IGNORECASE
@@ -172,7 +172,7 @@ def _python(document: Document, project: Project, module: ModuleIndex) -> Iterat
     if not (declared or sources or configured) or reason(module) or only_evaluates(project, module):
         return
     text = " ".join(module.calls_by_name)
-    if declared and not (uses and _computes(project, module)):
+    if declared and not (uses and project.fact(BatchSizeLimits).computes(module)):
         declared = [item for item in declared if project.fact(BatchSizeLimits).trained_with(item[0])]
     by_deepspeed = deepspeed.makes_batches(project, module)
     for option, name, size in declared:
@@ -218,7 +218,9 @@ def _made(
             chosen = value.source == "environment" or (
                 value.value != 1 and (value.source == "literal" or (value.source == "default" and not declared))
             )
-            if value.place.path == document.path and chosen and not is_overridden(project, module, value.place):
+            if value.place.path != document.path or project.fact(BatchSizeLimits).is_tried_out(module, value.place):
+                continue
+            if chosen and not is_overridden(project, module, value.place):
                 span = (
                     value.place.span
                     if source.keyword or value.source == "default"
@@ -227,19 +229,6 @@ def _made(
                 assert isinstance(value.value, int)
                 what = f"training batch size is {value.value}"
                 yield _finding(document, span, what, value.value, used, number=value.place.span)
-
-
-def _computes(project: Project, module: ModuleIndex) -> bool:
-    """Return whether the module trains or evaluates, as opposed to exporting or converting a model."""
-    if (
-        project.fact(LoopContexts).has_training_step(module)
-        or project.fact(BatchSources).in_module(module)
-        or project.fact(LoaderFlow).in_module(module)
-    ):
-        return True
-    if module.calls_by_name.keys() & {"fit", "fit_generator", "train", "Trainer"}:
-        return True
-    return project.fact(LoopContexts).has_passes(module)
 
 
 def _task(document: Document, project: Project, task: Task) -> Iterator[Finding]:
@@ -262,7 +251,7 @@ def _launch(document: Document, project: Project, launch: Launch) -> Iterator[Fi
     if launch.program is None and launch.module is None:
         return
     program = PurePath(launch.program or "")
-    if names_no_training(program.stem) or names_reinforcement(program.stem):
+    if names_no_training(program.stem) or names_reinforcement(program.stem) or says_no_training(words):
         return
     infers = document.kind is Kind.SHELL and names_no_training(document.path.stem, inference=True)
     if infers or is_benchmark(program) or is_benchmark(document.path):
@@ -275,13 +264,15 @@ def _launch(document: Document, project: Project, launch: Launch) -> Iterator[Fi
     on_cpu = any(re.search(r"(^|=)cpu$", word) for word in words)
     if on_cpu or names_large_model(document.source.text) or names_large_model(document.path.stem):
         return
+    if known and project.fact(BatchSizeLimits).accumulates(program.name):
+        return
     counts = [count.value for count in (launch.processes_per_node, launch.nodes) if count is not None]
     processes = math.prod(count for count in counts if count is not None)
     made_up = cache(lambda size: fills_by_length(texts, size) or accumulated_elsewhere(texts, size))
     text = " ".join(words)
     for name, option in options.items():
         size = whole(option.value) or 0
-        named = is_batch_size(name) or name in ("--micro-batch-size", "--micro_batch_size")
+        named = is_batch_size(name) or name in _OTHERS
         if named and size * processes < LARGE_GLOBAL and is_small(size, text) and not made_up(size):
             yield _finding(document, option.span, f"{name} is {size}", size, number=option.number)
 

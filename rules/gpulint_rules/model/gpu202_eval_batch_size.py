@@ -43,14 +43,14 @@ from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
-from gpulint.semantic.argument_binding import argument_of
 from gpulint.semantic.points_to import Resolver
 from gpulint.values.constants import Constants
 from gpulint.workload import train_eval_pairs
 from gpulint.workload.batch_sources import HEAD, BatchSource, BatchSources, home
 from gpulint.workload.data_split import Split, split_of
 from gpulint.workload.evaluation_batches import has_reason, never_evaluates, one_is_enough, only_evaluates, trained_on
-from gpulint.workspace.module_index import ModuleIndex, NodeRef
+from gpulint.workload.shared_sizes import lifted, with_same_variable
+from gpulint.workspace.module_index import ModuleIndex
 
 ONE = Cost("single-sample-evaluation")
 _SAMPLES = 2
@@ -113,8 +113,9 @@ def _all(project: Project, module: ModuleIndex) -> Iterator[Finding]:
     for where, sources in groups.items():
         training = [source for source in sources if source.split is Split.TRAIN]
         for evaluation in [source for source in sources if source.split is Split.EVAL]:
-            lifted = _lifted(project, module, made, where)
-            training += [other for other in lifted if other.node is not evaluation.node and _same(evaluation, other)]
+            helped = lifted(project, module, made, where)
+            training += [other for other in helped if other.node is not evaluation.node and _same(evaluation, other)]
+            training += with_same_variable(evaluation, made)
         training = trained_on(project, training, made)
         for source in sources:
             finding = _check(project, module, source, training)
@@ -188,22 +189,6 @@ def _paired(path: Path, pairs: Iterable[train_eval_pairs.Pair]) -> Iterator[Find
             help=f"set it to e.g. `{2 * pair.training}`: more fits without a backward pass",
             cost=ONE if pair.size == 1 else None,
         )
-
-
-def _lifted(
-    project: Project, module: ModuleIndex, sources: list[BatchSource], where: ast.AST | None
-) -> Iterator[BatchSource]:
-    """Training batches that a function makes through a helper which takes their size: the helper's call."""
-    for source in sources:
-        helper = module.function(source.node)
-        size = source.batch.node
-        if source.split is not Split.TRAIN or helper is None or helper is where or not isinstance(size, ast.Name):
-            continue
-        for site in project.fact(Resolver).call_sites(module, helper):
-            assert isinstance(site.node, ast.Call)
-            passed = argument_of(helper, site.node, size.id)
-            if passed is not None and site.module is module and home(site) is where:
-                yield dataclasses.replace(source, call=site, batch=NodeRef(module, passed))
 
 
 def _check(project: Project, module: ModuleIndex, source: BatchSource, training: list[BatchSource]) -> Finding | None:

@@ -25,6 +25,7 @@ import ast
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from gpulint import regex
 from gpulint.documents.base import Document
 from gpulint.documents.python import walk
 from gpulint.finding import Finding, Place, Severity
@@ -43,6 +44,8 @@ from gpulint.workspace.module_index import LoopNode, ModuleIndex, dotted, last_n
 _DETACHING = frozenset({"item", "detach", "detach_", "float", "tolist", "cpu", "numpy", "data"})
 _RECORDING = frozenset({"mxnet"})
 """Libraries with a ``backward`` whose tensors only have a graph where it is recorded (``autograd.record()``)."""
+_STEP = regex.compile(r"(^|_)(run|train|training|optimi[sz]e|update)_?(step|batch|iter|iteration)$")
+"""Names of functions that take one training step."""
 _PASSING = frozenset({"mean", "sum", "clone", "float", "squeeze", "view", "reshape"})
 """Methods whose result still carries the graph."""
 
@@ -121,11 +124,25 @@ def _carried(value: ast.expr) -> ast.expr | None:
     return None
 
 
+def _is_part_of_step(project: Project, module: ModuleIndex, loop: LoopNode) -> bool:
+    """Return whether a function makes the loop's rounds within each step of a training, so that its own totals end
+    with the step."""
+    function = module.function(loop)
+    if function is None:
+        return False
+    return bool(_STEP.search(function.name)) or any(
+        context.role is Role.STEP and context.loop.node is not loop and context.calls
+        for context in project.fact(LoopContexts).enclosing_loops(module, loop.body[0])
+    )
+
+
 def _outlives(project: Project, module: ModuleIndex, loop: LoopNode, name: str) -> bool:
     """Return whether the total is set before all steps, and never set again or differentiated in the loop."""
     if not name:
         return False
     inside = _changes(module, loop)
+    if "." not in name and _is_part_of_step(project, module, loop):
+        return False
     if name in inside.anew or name in inside.ended:
         return False
     function = module.function(loop) or module.syntax.tree

@@ -40,7 +40,7 @@ def with_loader(estimate: Estimate, recorded: Recorded, cpus: int = 0, gpus: int
     The step stays that of the GPU; its utilization is that beside the loader.
     """
     found = estimate.performance
-    if found is None or not recorded.seconds:
+    if found is None or not recorded.seconds or recorded.made_up:
         return estimate
     # The first batch pays for imports and open files.
     seconds = recorded.seconds[1:] or recorded.seconds

@@ -23,15 +23,28 @@ from typing import Any
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
-from gpulint_probe.estimator.adapters import compiling_recorded, downloads_asked_for
+from gpulint_probe.estimator.adapters import compiling_recorded
 from gpulint_probe.estimator.api import Estimate, Request, estimate_trace
 from gpulint_probe.estimator.compare import on_cards
 from gpulint_probe.estimator.errors import CannotSimulate, EstimateError
 from gpulint_probe.estimator.fused_loss import fuse_head
 from gpulint_probe.estimator.job import Job
 from gpulint_probe.estimator.optimizers import as_on_cuda
-from gpulint_probe.estimator.script import datasets, deepspeed, fake_cuda, guards, kernels, stand_ins, weights, wrappers
+from gpulint_probe.estimator.script import (
+    datasets,
+    deepspeed,
+    fake_cuda,
+    guards,
+    hub,
+    kernels,
+    optional,
+    saved,
+    stand_ins,
+    weights,
+    wrappers,
+)
 from gpulint_probe.estimator.script.command import Override
+from gpulint_probe.estimator.script.failures import OwnCode, failure
 from gpulint_probe.estimator.script.mode import ScriptMode, ScriptTracer
 from gpulint_probe.estimator.script.samples import SampleCount
 from gpulint_probe.estimator.simulate import OTHER_WEIGHTS, WEIGHT_COPIES, Timeline, timeline
@@ -80,10 +93,11 @@ class Run:
     def __init__(self, spec: Spec) -> None:
         self.spec = spec
         self.recorded = wrappers.Recorded()
+        self.own = OwnCode(spec.script)
         self.stack = ModuleStack(torch.nn.Module())
-        self.tracer = ScriptTracer(self.stack.current)
+        self.tracer = ScriptTracer(self.stack.current, self.own.line)
         forced = torch.bfloat16 if spec.override.precision == "bf16" else None
-        self.mode = ScriptMode(self.tracer.trace.note, self.stack.current, spec.script, self._copied, forced)
+        self.mode = ScriptMode(self.tracer.trace.note, self.stack.current, self.own.line, self._copied, forced)
         self.steps = 0
         self.models: list[torch.nn.Module] = []
         self.first: Any = None
@@ -108,14 +122,16 @@ class Run:
             wrappers.scaling(active)
             wrappers.offloading(active)
             wrappers.tied_moves(active)
-            if self.spec.loader == "fake":
-                datasets.install(active)
+            datasets.install(self.spec.loader, self._made_up, active)
             wrappers.loaders(
                 self.recorded, self.spec.loader, self.spec.steps, self.spec.override.batch_size, active,
                 torch._C.DisableTorchFunction,
             )  # fmt: skip
-            guards.install(note, active)
+            overlay = guards.install(note, active)
+            saved.install(overlay, active)
             weights.install(note, active)
+            hub.install(overlay.folder, note, self._made_up, self.own.line, active)
+            optional.install(self.own, note, active)
             stand_ins.install(self._libraries(), active)
             active.enter_context(compiling_recorded(note))
             hooks = (
@@ -139,6 +155,10 @@ class Run:
                 note(f"{self.steps} of {self.spec.steps} steps were taken before {reason}")
             finally:
                 self.tracer.phase = "ended"
+
+    def _made_up(self, what: str) -> None:
+        self.recorded.made_up = True
+        self.tracer.trace.note(f"{what}{self.own.line()}")
 
     def _libraries(self) -> dict[str, Callable[[], stand_ins.Contents]]:
         def fuse() -> None:
@@ -278,24 +298,6 @@ class Run:
             autocast=self.mode.lowered is not None or any(p.element_size() < 4 for p in self.parameters.values()),
             gpus=self.spec.gpus,
         )  # fmt: skip
-
-
-def failure(error: BaseException, script: str) -> str:
-    """One line about what a script raised, with the line of the script."""
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename.startswith(_folder(script))]
-    own = [frame for frame in frames if "site-packages" not in frame.filename]
-    where = f" ({own[-1].filename}:{own[-1].lineno})" if own else ""
-    line = next((line for line in str(error).splitlines() if line.strip()), "")
-    hint = ""
-    if isinstance(error, FileNotFoundError):
-        hint = "; --loader fake makes up the data of torchvision's datasets"
-    elif downloads_asked_for(str(error)) or "refuses network connections" in str(error):
-        hint = "; nothing is downloaded: use from_config, local files, or --loader fake"
-    return f"the script fails{where}: {type(error).__name__}: {line}{hint}"
-
-
-def _folder(script: str) -> str:
-    return str(Path(script).resolve().parent)
 
 
 def main(arguments: list[str]) -> int:

@@ -29,7 +29,13 @@ _PROCESSES = re.compile(r"--(?:nproc[-_]per[-_]node|num[-_]processes|num[-_]gpus
 _CHILD = "import sys; from gpulint_probe.estimator.script.child import main; sys.exit(main(sys.argv[1:]))"
 _SETTING = re.compile(r"\w+=")
 # Trackers that would report to a server, and a hub that would be asked again and again, as connections are refused.
-_OFFLINE = {"WANDB_MODE": "disabled", "HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
+_OFFLINE = {
+    "WANDB_MODE": "disabled",
+    "HYDRA_FULL_ERROR": "1",
+    "HF_HUB_OFFLINE": "1",
+    "HF_DATASETS_OFFLINE": "1",
+    "TRANSFORMERS_OFFLINE": "1",
+}
 DEFAULT_CARD = "A100-40GB"
 
 
@@ -102,7 +108,7 @@ def estimate_command(
         given, answer = Path(folder, "spec"), Path(folder, "result")
         given.write_bytes(pickle.dumps(spec))
         run = [sys.executable, "-P", "-c", _CHILD, str(given), str(answer)]
-        environment = dict(os.environ) | _of_the_job(variables or {}) | _OFFLINE
+        environment = dict(os.environ) | _of_the_job(variables or {}) | _assigned(words) | _OFFLINE
         if gpus > 1 or Path(words[0]).name == "torchrun":  # what a launcher tells the first of its processes
             environment |= {"WORLD_SIZE": str(gpus), "RANK": "0", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": str(gpus)}
             environment |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}
@@ -119,6 +125,17 @@ def estimate_command(
     if outcome.error:
         raise EstimateError(outcome.error)
     return outcome
+
+
+def _assigned(words: Sequence[str]) -> dict[str, str]:
+    """The variables that a command sets for its program, as ``NAME=VALUE python train.py``."""
+    found: dict[str, str] = {}
+    for word in words[1:] if words[0] == "env" else words:
+        name, equals, value = word.partition("=")
+        if not equals or not name.isidentifier():
+            break
+        found[name] = value
+    return found
 
 
 def _of_the_job(variables: Mapping[str, str]) -> dict[str, str]:

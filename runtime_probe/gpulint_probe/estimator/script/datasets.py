@@ -5,12 +5,15 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
 import sys
+from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 from unittest import mock
 
 import torch
+
+from gpulint_probe.estimator.script.imports import after_import
 
 # Class of torchvision.datasets: mode, size, classes, samples to train and to test on.
 _IMAGES = {
@@ -21,18 +24,41 @@ _IMAGES = {
 }  # fmt: skip
 
 
-def install(stack: contextlib.ExitStack) -> None:
-    """Replace torchvision's image datasets until ``stack`` is closed."""
-    try:
-        datasets = importlib.import_module("torchvision.datasets")
-    except ImportError:
-        return
-    for name, shape in _IMAGES.items():
-        made = _made(name, *shape)
-        stack.enter_context(mock.patch.object(datasets, name, made))
-        for module in list(sys.modules.values()):
-            if getattr(module, name, None) is not None and getattr(module, "__name__", "").startswith("timm"):
-                stack.enter_context(mock.patch.object(module, name, made))
+def install(how: str, made_up: Callable[[str], None], stack: contextlib.ExitStack) -> None:
+    """Make up torchvision's image datasets until ``stack`` is closed: all (``how``: fake), or those without data.
+
+    ``made_up`` is told of the latter.
+    """
+
+    def replace(module: ModuleType) -> None:
+        for name, shape in _IMAGES.items():
+            made = _made(name, *shape)
+            if how != "fake":
+                _instead(getattr(module, name), made, f"{shape[1]}x{shape[1]} in {shape[2]} classes", made_up, stack)
+                continue
+            stack.enter_context(mock.patch.object(module, name, made))
+            for other in list(sys.modules.values()):
+                if getattr(other, name, None) is not None and getattr(other, "__name__", "").startswith("timm"):
+                    stack.enter_context(mock.patch.object(other, name, made))
+
+    after_import({"torchvision.datasets": replace}, stack)
+
+
+def _instead(kind: type, made: type, images: str, made_up: Callable[[str], None], stack: contextlib.ExitStack) -> None:
+    """Let objects of a dataset's class become ``made`` ones where their data cannot be loaded."""
+    real: Callable[..., None] = kind.__init__
+
+    def init(self: Any, *args: Any, **options: Any) -> None:
+        try:
+            real(self, *args, **options)
+        except (OSError, RuntimeError):
+            if type(self) is not kind:
+                raise
+            made_up(f"the data of {kind.__name__} is not at hand: images of {images} are made up")
+            self.__class__ = made
+            self.__init__(*args, **options)
+
+    stack.enter_context(mock.patch.object(kind, "__init__", init))
 
 
 def _tests(rest: tuple[Any, ...], options: dict[str, Any]) -> bool:

@@ -16,8 +16,6 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-import torch
-
 REDIRECTED = "files that the script writes go to a scratch folder"
 
 
@@ -28,7 +26,7 @@ class Overlay:
     """
 
     def __init__(self, folder: Path, note: Callable[[str], None]) -> None:
-        self._folder = folder
+        self.folder = folder
         self._note = note
         cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
         hub = os.environ.get("HF_HOME") or os.environ.get("HF_DATASETS_CACHE") or cache
@@ -45,7 +43,7 @@ class Overlay:
         if self.is_free(path):
             return path
         self._note(REDIRECTED)
-        place = self._folder / _absolute(path).lstrip(os.sep)
+        place = self.folder / _absolute(path).lstrip(os.sep)
         real_makedirs(place.parent, exist_ok=True)
         return place
 
@@ -53,22 +51,31 @@ class Overlay:
         """Return the path from which a file is read: in the overlay if the script has written it."""
         if not isinstance(path, str | bytes | os.PathLike):
             return path
-        place = self._folder / _absolute(path).lstrip(os.sep)
-        return place if os.path.lexists(place) else path
+        place = self.folder / _absolute(path).lstrip(os.sep)
+        return place if _is_there(place) else path
 
 
 def _absolute(path: Any) -> str:
     return os.path.abspath(os.fsdecode(path))  # noqa: PTH100 (parts named ".." go, links stay)
 
 
-real_makedirs = os.makedirs
+real_makedirs, real_lstat = os.makedirs, os.lstat
 
 
-def install(note: Callable[[str], None], stack: contextlib.ExitStack) -> None:
-    """Redirect writes to a scratch folder and refuse connections until ``stack`` is closed."""
+def _is_there(path: Any) -> bool:
+    try:
+        real_lstat(path)
+    except OSError:
+        return False
+    return True
+
+
+def install(note: Callable[[str], None], stack: contextlib.ExitStack) -> Overlay:
+    """Redirect writes to a scratch folder, which is returned, and refuse connections until ``stack`` is closed."""
     overlay = Overlay(Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="gpulint-estimate-"))), note)
     for owner, name, answer in (*_contents(overlay), *_names(overlay), *_network()):
         stack.enter_context(mock.patch.object(owner, name, answer))
+    return overlay
 
 
 def _contents(overlay: Overlay) -> list[tuple[Any, str, Callable[..., Any]]]:
@@ -83,14 +90,27 @@ def _contents(overlay: Overlay) -> list[tuple[Any, str, Callable[..., Any]]]:
                 shutil.copyfile(source, file)  # what is appended to or changed in place
         return real_open(file, mode, *args, **kwargs)
 
-    def save(_: Any, file: Any, *__: Any, **___: Any) -> None:
-        if isinstance(file, str | os.PathLike):  # it is there, and empty
-            real_open(overlay.place(file), "wb").close()
-
     def stat(path: Any, **kwargs: Any) -> Any:
         return real_stat(path if kwargs.get("dir_fd") is not None else overlay.find(path), **kwargs)
 
-    return [(builtins, "open", open_), (io, "open", open_), (os, "stat", stat), (torch, "save", save)]
+    return [(builtins, "open", open_), (io, "open", open_), (os, "stat", stat), *_listings(overlay)]
+
+
+def _listings(overlay: Overlay) -> list[tuple[Any, str, Callable[..., Any]]]:
+    """Questions about folders, which the script may have made itself."""
+
+    def found(real: Callable[..., Any]) -> Callable[..., Any]:
+        def ask(path: Any = ".", *args: Any, **kwargs: Any) -> Any:
+            own = isinstance(path, int) or kwargs.get("dir_fd") is not None
+            return real(path if own or _is_there(path) else overlay.find(path), *args, **kwargs)
+
+        return ask
+
+    def access(path: Any, mode: int, **kwargs: Any) -> bool:
+        return real_access(path if isinstance(path, int) else overlay.find(path), mode, **kwargs)
+
+    real_access = os.access
+    return [(os, "access", access), *((os, name, found(getattr(os, name))) for name in ("listdir", "scandir", "lstat"))]
 
 
 def _names(overlay: Overlay) -> list[tuple[Any, str, Callable[..., Any]]]:

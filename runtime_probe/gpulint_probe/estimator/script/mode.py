@@ -4,15 +4,15 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import Any
 
 import torch
 
 from gpulint_probe.estimator.autocast import Autocast
 from gpulint_probe.estimator.cuda_paths import CudaPaths
+from gpulint_probe.estimator.errors import CannotSimulate
+from gpulint_probe.estimator.script.sizes import assumed
 from gpulint_probe.estimator.trace import Tracer
 from gpulint_probe.estimator.values import value_of
 
@@ -23,8 +23,10 @@ _META = torch.device("meta")
 class ScriptTracer(Tracer):
     """A tracer that finds the phase itself: nobody tells it where forward and backward begin."""
 
-    def __init__(self, module: Callable[[], str]) -> None:
+    def __init__(self, module: Callable[[], str], line: Callable[[], str] = str) -> None:
+        """``line`` names the line of the script that runs now."""
         self.stage = "setup"
+        self._line = line
         self._shapes: dict[int, tuple[int, ...]] = {}
         super().__init__(module)
 
@@ -33,6 +35,17 @@ class ScriptTracer(Tracer):
         super()._allocate(tensor, call)
         if self._next_key > key and self.stage == "setup" and tensor.is_floating_point():
             self._shapes[key] = tuple(tensor.shape)
+
+    def _output(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], module: str) -> Any:
+        try:
+            return super()._output(func, args, kwargs, module)
+        except CannotSimulate:
+            found = assumed(func, args, kwargs)
+            if found is None:
+                raise
+            text, out = found
+            self.trace.note(f"{text}{self._line()}")
+            return out
 
     def name_kept(self, weights: Iterable[torch.Tensor], shapes: set[tuple[int, ...]], category: str) -> None:
         """Name what is on the device and has no name yet: ``weights``, and what was made before the first step in
@@ -66,10 +79,12 @@ class ScriptMode(CudaPaths):
     """
 
     def __init__(
-        self, note: Callable[[str], None], module: Callable[[], str], script: str,
+        self, note: Callable[[str], None], module: Callable[[], str], line: Callable[[], str],
         copied: Callable[[torch.Tensor], None] = lambda _: None, forced: torch.dtype | None = None,
     ) -> None:  # fmt: skip
-        """``copied`` is called with copies of weights that autocast keeps.
+        """``line`` names the line of the script that runs now.
+
+        ``copied`` is called with copies of weights that autocast keeps.
 
         ``forced``: the type of an autocast that the script does not ask for.
         """
@@ -77,7 +92,7 @@ class ScriptMode(CudaPaths):
         self.lowered: torch.dtype | None = None
         self._copied = copied
         self._forced = forced
-        self._script = str(Path(script).resolve().parent)
+        self._line = line
 
     def __torch_function__(
         self, func: Any, types: Iterable[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -150,15 +165,6 @@ class ScriptMode(CudaPaths):
         if name in ("numpy", "__array__"):
             return known.detach().numpy()
         return known.tolist() if name == "tolist" else known.item()
-
-    def _line(self) -> str:
-        frame = sys._getframe(1)
-        while frame is not None:
-            file = frame.f_code.co_filename
-            if file.startswith(self._script) and "site-packages" not in file:
-                return f" ({Path(file).name}:{frame.f_lineno})"
-            frame = frame.f_back  # type: ignore[assignment]
-        return ""
 
 
 def _is_meta(value: Any) -> bool:

@@ -6,47 +6,20 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import importlib.abc
-import importlib.machinery
-import importlib.util
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 from unittest import mock
 
 import torch
 
+from gpulint_probe.estimator.script.imports import after_import
+
 _NOT_LOADED = "pretrained weights are not loaded, as only their sizes matter"
 
 
 class _Unread(dict[str, Any]):
     """The state of a model in a file that is not downloaded."""
-
-
-class _AfterImport(importlib.abc.MetaPathFinder):
-    """Calls ``actions[name](module)`` once the module of that name is imported."""
-
-    def __init__(self, actions: dict[str, Callable[[ModuleType], None]]) -> None:
-        self._actions = actions
-
-    def find_spec(
-        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
-    ) -> importlib.machinery.ModuleSpec | None:
-        action = self._actions.pop(name, None)
-        if action is None:
-            return None
-        spec = importlib.util.find_spec(name)
-        if spec is None or spec.loader is None:
-            return spec
-        execute = spec.loader.exec_module
-
-        def execute_then_act(module: ModuleType) -> None:
-            execute(module)
-            action(module)
-
-        spec.loader.exec_module = execute_then_act  # type: ignore[method-assign]
-        return spec
 
 
 def install(note: Callable[[str], None], stack: contextlib.ExitStack) -> None:
@@ -85,11 +58,7 @@ def install(note: Callable[[str], None], stack: contextlib.ExitStack) -> None:
         "diffusers.models.modeling_utils": diffusers,
         "torch.utils.tensorboard.writer": tensorboard,
     }
-    finder = _AfterImport({name: action for name, action in actions.items() if name not in sys.modules})
-    sys.meta_path.insert(0, finder)
-    stack.callback(sys.meta_path.remove, finder)
-    for name in actions.keys() & sys.modules.keys():
-        actions[name](sys.modules[name])
+    after_import(actions, stack)
 
 
 def _listing(note: Callable[[str], None]) -> Callable[..., list[str]]:
@@ -126,10 +95,10 @@ def _from_configuration(note: Callable[[str], None], kind: Any, place: Any, *arg
     config = options.pop("config", None)
     if config is None or isinstance(config, str):
         known = {name: value for name, value in options.items() if name in ("cache_dir", "revision", "subfolder")}
-        own = {name: value for name, value in options.items() if name not in _PLACEMENT}
+        own = {name: value for name, value in options.items() if name not in _PLACEMENT and name[0] != "_"}
         config, own = kind.config_class.from_pretrained(config or place, return_unused_kwargs=True, **known, **own)
     else:
-        own = {name: value for name, value in options.items() if name not in _PLACEMENT}
+        own = {name: value for name, value in options.items() if name not in _PLACEMENT and name[0] != "_"}
     dtype = options.get("dtype") or options.get("torch_dtype") or "auto"
     if dtype != "auto":
         own["dtype"] = dtype

@@ -7,7 +7,7 @@ from __future__ import annotations
 import contextlib
 import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from unittest import mock
@@ -24,7 +24,8 @@ _FSDP_OFFLOADED = {"parameters", "gradients", "optimizer state"}
 class Recorded:
     """What the script was seen to use. ``seconds`` are those of each real batch, made in this process.
 
-    ``offloaded`` are the categories of memory that are kept on the host.
+    ``offloaded`` are the categories of memory that are kept on the host. ``made_up``: the data is, so that its speed
+    says nothing.
     """
 
     strategy: str = ""
@@ -35,6 +36,7 @@ class Recorded:
     batches: int = 0
     samples: int = 0
     seconds: list[float] = field(default_factory=list)
+    made_up: bool = False
 
 
 class _Passing(torch.nn.Module):
@@ -201,7 +203,7 @@ def loaders(
 def _tensors(value: Any) -> list[torch.Tensor]:
     if isinstance(value, torch.Tensor):
         return [value]
-    items = value.values() if isinstance(value, dict) else value if isinstance(value, tuple | list) else ()
+    items = value.values() if isinstance(value, Mapping) else value if isinstance(value, tuple | list) else ()
     return [tensor for item in items for tensor in _tensors(item)]
 
 

@@ -26,6 +26,8 @@ LONGEST_PERIOD_S, FORK_WAIT_S, ALLOCATOR_S = 2.0, 0.5, 2.0
 MOST_OF_CPU = 0.004
 """Where sampling takes a larger share of its process's CPU time (waiting counts a quarter), samples become rarer, and
 more frequent again below half of it. Windows of less than a second may cost so much more."""
+CHANGE_S = 0.00008
+"""What a sample costs the process beside the thread's own time: the threads change places twice."""
 LONGEST_WINDOWS = 4
 """Windows become longer as samples become rarer, up to so many times."""
 FORKED, OTHERS_EVERY = 2, 4
@@ -55,6 +57,8 @@ class Sampler:
         self.path = "%s/%d-%d.jsonl" % (self.folder, self.pid, time.time_ns())
         self.started = time.monotonic()
         self.period_s = self.shortest_s = PERIOD_S * times_rarer
+        # A forked process keeps its parent's: to free them would write to memory that both share, and so copy it.
+        self.inherited = self.__dict__.copy()
         self.codes, self.stacks, self.told, self.known_threads = {}, {}, 0, set()
         self.lines, self.greeted, self.allocator_at, self.others_cpu = [], False, 0.0, {}
         self.stopping, self.native = False, 0
@@ -67,29 +71,31 @@ class Sampler:
         self.window_delay = self.delay_before = self.delay()
         self.sampled_at = time.monotonic()
 
-    # -- the thread ----------------------------------------------------------------------------------------------------
-
     def run(self):
         """Until told to stop, or until something fails."""
         try:
             me, self.native = _thread.get_ident(), _thread.get_native_id()
-            spent, before = time.thread_time(), self.base()
+            most = MOST_OF_CPU / min(self.window_s, 1.0)
+            spent, before, least = time.thread_time(), self.base(), 0.0
             while not self.stopping:
-                pause = self.period_s * (0.5 + time.perf_counter_ns() % 1009 / 1009)
+                pause = max(self.period_s * (0.5 + time.perf_counter_ns() % 1009 / 1009), least)
                 due = time.monotonic() + pause
                 self.woken.acquire(True, pause)
                 if self.stopping:
                     break
                 self.lag_s += max(0.0, time.monotonic() - due)
+                started = time.thread_time()
                 self.sample(me)
+                # Each sample pays for itself: imports have new stacks all the time.
+                least = (time.thread_time() - started + CHANGE_S) / most / self.pace(before)
                 if time.time() - self.begun >= self.window():
+                    changes = self.number * CHANGE_S
                     self.flush()
-                    used = [new - old for new, old in zip(self.base(), before)]
-                    share = (time.thread_time() - spent) / max(used[0], used[1] / 4, 1e-3) * min(self.window_s, 1.0)
+                    share = (time.thread_time() - spent + changes) / (time.monotonic() - before[2]) / self.pace(before)
                     spent, before = time.thread_time(), self.base()
-                    if share > MOST_OF_CPU:
-                        self.period_s = min(self.period_s * min(share / MOST_OF_CPU, 4.0), LONGEST_PERIOD_S)
-                    elif share < MOST_OF_CPU / 2:
+                    if share > most:
+                        self.period_s = min(self.period_s * min(share / most, 4.0), LONGEST_PERIOD_S)
+                    elif share < most / 2:
                         self.period_s = max(self.period_s / 1.5, self.shortest_s)
             self.flush()
         except Exception:
@@ -98,14 +104,18 @@ class Sampler:
             self.done.release()
 
     def base(self):
-        """CPU seconds of the process, and seconds without those in which no core was free."""
-        return time.process_time(), time.monotonic() - self.delay()
+        """CPU seconds of the process, seconds without those in which no core was free, and all seconds."""
+        now = time.monotonic()
+        return time.process_time(), now - self.delay(), now
+
+    def pace(self, before):
+        """CPU seconds of the process for each second since ``before``; waiting counts a quarter."""
+        cpu, free, elapsed = (new - old for new, old in zip(self.base(), before))
+        return max(cpu, free / 4, 1e-3) / max(elapsed, 1e-3)
 
     def window(self):
-        age, longer = time.monotonic() - self.started, 1
-        for after, times in LONGER_WINDOWS:
-            if age >= after:
-                longer = times
+        age = time.monotonic() - self.started
+        longer = max([1, *(times for after, times in LONGER_WINDOWS if age >= after)])
         return self.window_s * max(longer, min(self.period_s / self.shortest_s, LONGEST_WINDOWS))
 
     def sample(self, me):
@@ -136,40 +146,35 @@ class Sampler:
         frames.clear()
 
     def stack(self, frame):
-        """The number of a stack, innermost frame first; frames are let go at once, as they hold their variables."""
-        key, instruction = [], frame.f_lasti
-        leaf = frame.f_code
-        while frame is not None and len(key) < MOST_FRAMES:
+        """The number of a stack; frames are let go at once, as they hold their variables."""
+        frames, instruction, leaf = [], frame.f_lasti, frame.f_code
+        while frame is not None and len(frames) < MOST_FRAMES * 2:
             code = frame.f_code
             number = id(code)
             if number not in self.codes:
                 # Keeping the code keeps its number from being given to another one.
                 self.codes[number] = (code, len(self.codes))
-                module = str(frame.f_globals.get("__name__", ""))
                 generator = bool(code.co_flags & GENERATOR) and code.co_name != "<genexpr>"
-                names = [module, getattr(code, "co_qualname", code.co_name), code.co_filename]
+                module, name = frame.f_globals.get("__name__", ""), getattr(code, "co_qualname", code.co_name)
+                names = [str(module), name, code.co_filename]
                 self.lines.append({"code": len(self.codes) - 1, "names": names, "generator": generator})
-            key.append((number, frame.f_lineno))
+            frames += self.codes[number][1], frame.f_lineno or 0
             frame = frame.f_back
-        key = (instruction, tuple(key))
+        key = hash((instruction, *frames))  # of 64 bits: the stacks themselves would take megabytes
         if key not in self.stacks:
             if len(self.stacks) >= MOST_STACKS:
                 self.stacks.clear()
             self.stacks[key] = self.told
             self.told += 1
-            self.tell(key, leaf, instruction)
+            self.tell(self.stacks[key], frames, leaf, instruction)
         return self.stacks[key]
 
-    def tell(self, key, leaf, instruction):
-        """Write a new stack, with the place of the innermost call in its source where Python knows it (3.11)."""
-        place = None
-        if hasattr(leaf, "co_positions"):
-            for index, position in enumerate(leaf.co_positions()):
-                if index == instruction // 2:
-                    place = position
-                    break
-        frames = [[self.codes[number][1], line or 0] for number, line in key[1]]
-        self.lines.append({"stack": self.stacks[key], "frames": frames, "place": place})
+    def tell(self, number, frames, leaf, instruction):
+        """Write a new stack, innermost frame first, with the place of the innermost call in its source where Python
+        knows it (3.11)."""
+        places = enumerate(leaf.co_positions() if hasattr(leaf, "co_positions") else ())
+        place = next((place for index, place in places if index == instruction // 2), None)
+        self.lines.append({"stack": number, "frames": list(zip(frames[::2], frames[1::2])), "place": place})
 
     def cpu(self):
         """Seconds for which the main thread ran."""
@@ -179,8 +184,6 @@ class Sampler:
         """Seconds for which the main thread could have run, but no core was free; 0 where the system does not tell."""
         fields = contents("/proc/self/task/%d/schedstat" % self.pid).split()
         return int(fields[1]) / 1e9 if len(fields) > 1 else 0.0
-
-    # -- what is written -----------------------------------------------------------------------------------------------
 
     def flush(self):
         """Write a window. The file is opened each time: a job may close every descriptor that it does not know."""
@@ -236,8 +239,6 @@ class Sampler:
         if used >= BUSY_THREAD * (time.time() - self.begun):
             self.known_threads.add(ident)
         return (str(found.name)[:80] if ident in self.known_threads else None), used, None
-
-    # -- starting and stopping -----------------------------------------------------------------------------------------
 
     def start(self):
         """Start the thread with every signal blocked in it: signals are the job's."""

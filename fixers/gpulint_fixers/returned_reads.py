@@ -1,0 +1,216 @@
+"""Numbers that a function reads from the GPU only to return them to the training loop: the function returns the
+tensors, and the loop reads them where it needs numbers."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+
+from gpulint_rules.data.gpu305_host_sync_in_loop import HostWait
+
+from gpulint import regex
+from gpulint.documents.python import walk
+from gpulint.fix import Declined, Edit, Fix, Safety
+from gpulint.placement.synchronization import SyncKind
+from gpulint.project import Project
+from gpulint.records import dataclass
+from gpulint.semantic.points_to import Resolver
+from gpulint.semantic.reaching_definitions import reaching
+from gpulint.training.loop_roles import Role
+from gpulint.workspace.module_index import LOOPS, BindingKind, FunctionNode, LoopNode, ModuleIndex
+from gpulint_fixers.deferred_reads import Variable, defer
+from gpulint_fixers.device_lists import kept
+from gpulint_fixers.device_reads import DeviceRead, is_integer, reads_of, uses_other_library
+from gpulint_fixers.device_sums import added_up
+from gpulint_fixers.versions import predates_device_argument
+
+_ELSEWHERE = Declined(
+    "the value is read in a function that the loop calls; return the tensor and read it less often",
+)
+_DETACHED = regex.compile(r"^\.detach\(\)(\.clone\(\))?")
+"""What a tensor needs no more that the function has detached."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Returned:
+    """A read of a function, and where in the tuple that the function returns it is (-1: it is all that it returns)."""
+
+    read: DeviceRead
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Site:
+    """The call of a function in the loop."""
+
+    project: Project
+    module: ModuleIndex
+    loop: LoopNode
+    call: ast.Call
+
+    def variable(self, name: str) -> Variable:
+        document = self.project.document(self.module.path)
+        assert document is not None
+        return Variable(self.module, document, self.loop, name)
+
+    def statement(self) -> ast.AST | None:
+        return self.module.syntax.parents.get(self.call)
+
+
+def returned(project: Project, found: HostWait, statement: ast.stmt) -> Fix | Declined:
+    """``return loss.item()``, or ``value = loss.item()`` and ``return value, count``."""
+    function, site = found.module.function(statement), _site(project, found)
+    if function is None or isinstance(function, ast.Lambda) or site is None:
+        return _ELSEWHERE
+    if any(sync.kind in (SyncKind.TEST, SyncKind.SELECT) for sync in found.syncs):
+        return Declined("the value decides what the program does next")
+    if predates_device_argument(found.module) or uses_other_library(found.module):
+        return _ELSEWHERE
+    reads = reads_of(found)
+    if isinstance(reads, Declined):
+        return _ELSEWHERE
+    given = [_given(found.module, function, statement, read) for read in reads]
+    edits = list[Edit]()
+    for one in given:
+        made = _used(site, found.module, one) if one is not None else _ELSEWHERE
+        if isinstance(made, Declined):
+            return made
+        assert one is not None
+        edits += (one.read.replaced(found.module, _suffix(found.module, one.read)), *made)
+    what = "a tensor" if len(reads) == 1 else "tensors"
+    return Fix(
+        f"let `{function.name}` return {what}, and read the numbers where the loop uses them",
+        Safety.UNSAFE,
+        tuple(dict.fromkeys(edits)),
+    )
+
+
+def _site(project: Project, found: HostWait) -> _Site | None:
+    """The only call of the function, in the body of a training loop; None if there are others or they are unknown."""
+    context = found.context
+    if len(context.calls) != 1 or context.role is not Role.STEP or not isinstance(context.loop.node, LOOPS):
+        return None
+    site, function = context.calls[0], found.module.function(found.statement)
+    if not isinstance(site.node, ast.Call) or function is None or site.module is not context.loop.module:
+        return None
+    resolver = project.fact(Resolver)
+    sites = resolver.call_sites(found.module, function)
+    callees = resolver.callees(site.module, site.node)
+    if [one.node for one in sites] != [site.node] or [one.node for one in callees] != [function]:
+        return None
+    if context.loop.node not in site.module.syntax.ancestors(site.node):
+        return None
+    return _Site(project, site.module, context.loop.node, site.node)
+
+
+def _given(module: ModuleIndex, function: FunctionNode, statement: ast.stmt, read: DeviceRead) -> _Returned | None:
+    """Where a read is in what the function returns; None if it is used otherwise too."""
+    returns = [
+        node for node in ast.walk(function) if isinstance(node, ast.Return) and module.function(node) is function
+    ]
+    if len(returns) != 1 or (value := returns[0].value) is None:
+        return None
+    place: ast.expr | None = read.whole
+    if isinstance(statement, ast.Assign):
+        place = _only_use(module, statement) if _is_scaled(statement.value, read.whole) else None
+    elif not isinstance(statement, ast.Return):
+        return None
+    if value is place:
+        return _Returned(read, -1)
+    if isinstance(value, ast.Tuple) and place in value.elts:
+        return _Returned(read, value.elts.index(place))
+    return None
+
+
+def _only_use(module: ModuleIndex, statement: ast.Assign) -> ast.Name | None:
+    """The use of the variable that an assignment sets, if there is one alone."""
+    match statement.targets:
+        case [ast.Name(id=name)]:
+            bindings = module.scope(statement).bindings.get(name, [])
+            loads = [node for node in module.named.get(name, []) if isinstance(node.ctx, ast.Load)]
+            uses = [
+                node
+                for node in loads
+                if module.scope(node).lookup(name) is bindings
+                and any(one.node in (statement, statement.targets[0]) for one in reaching(module, bindings, node))
+            ]
+            return uses[0] if len(uses) == 1 else None
+    return None
+
+
+def _is_scaled(value: ast.expr, whole: ast.expr) -> bool:
+    """``loss.item()``, ``float(total) ** 0.5``."""
+    match value:
+        case ast.BinOp(left=left, op=ast.Pow() | ast.Div() | ast.Mult(), right=right):
+            return left is whole and not any(isinstance(part, ast.Call | ast.Name) for part in walk(right))
+    return value is whole
+
+
+def _suffix(module: ModuleIndex, read: DeviceRead) -> str:
+    """What goes behind the tensor: nothing where it has no gradient anyway, as a number to which tensors were added."""
+    if is_integer(module, read.tensor):
+        return ""
+    values = module.scope(read.whole).lookup(read.tensor.id) if isinstance(read.tensor, ast.Name) else ()
+    starts = any(isinstance(binding.value, ast.Constant) for binding in values)
+    return "" if starts and any(binding.kind is BindingKind.AUGMENT for binding in values) else ".detach()"
+
+
+def _used(site: _Site, callee: ModuleIndex, one: _Returned) -> tuple[Edit, ...] | Declined:
+    """Edits of the loop, after which it may get a tensor from the function."""
+    parent = site.statement()
+    if one.at < 0 and isinstance(parent, ast.AugAssign | ast.Call):
+        statement = parent if isinstance(parent, ast.stmt) else site.module.syntax.parents.get(parent)
+        return _taken(site, callee, one, statement, site.call)
+    if not isinstance(parent, ast.Assign) or len(parent.targets) != 1:
+        return _ELSEWHERE
+    target: ast.expr = parent.targets[0]
+    if one.at >= 0:
+        if not isinstance(target, ast.Tuple) or any(isinstance(part, ast.Starred) for part in target.elts):
+            return _ELSEWHERE
+        target = target.elts[one.at]
+    if not isinstance(target, ast.Name):
+        return _ELSEWHERE
+    return () if target.id == "_" else _held(site, callee, one, parent, target.id)
+
+
+def _held(site: _Site, callee: ModuleIndex, one: _Returned, parent: ast.stmt, name: str) -> tuple[Edit, ...] | Declined:
+    """The uses of the variable that gets the value: what it is added or appended to, and all else as a number."""
+    variable = site.variable(name)
+    nodes = variable.occurrences()
+    if nodes is None:
+        return Declined(f"other functions use `{name}` as well")
+    if sum(isinstance(node.ctx, ast.Store) for node in nodes) != 1:
+        return Declined(f"`{name}` is set elsewhere as well")
+    edits, own = list[Edit](), {parent}
+    for node in nodes:
+        statement = variable.statement(node)
+        if statement is parent or not variable.is_inside(node):
+            continue
+        made = _taken(site, callee, one, statement, node)
+        if not isinstance(made, Declined):
+            edits += made
+            own.add(statement)
+    convert = "int({})" if is_integer(callee, one.read.tensor) else "float({})"
+    read = defer(site.project, variable, convert, own=own)
+    return read if isinstance(read, Declined) else (*edits, *read.edits)
+
+
+def _taken(
+    site: _Site, callee: ModuleIndex, one: _Returned, statement: ast.AST | None, value: ast.expr
+) -> tuple[Edit, ...] | Declined:
+    """``total += value`` and ``values.append(value)``, where ``value`` may be a tensor from now on."""
+    end = site.module.syntax.offsets(value)[1]
+    read = DeviceRead(value, value, end)
+    made: Fix | Declined = _ELSEWHERE
+    match statement:
+        case ast.AugAssign(target=ast.Name(id=total), op=ast.Add() | ast.Sub(), value=added):
+            integers = is_integer(callee, one.read.tensor)
+            made = added_up(site.project, site.variable(total), added, [read], integers=integers)
+        case ast.Expr(value=ast.Call(func=ast.Attribute(attr="append", value=ast.Name(id=values)), args=[added])):
+            if added is value:
+                made = kept(site.project, site.variable(values), statement, added, [read])
+    if isinstance(made, Declined):
+        return made
+    at = site.module.syntax.span_at(end, end)
+    detached = (replace(edit, text=_DETACHED.sub("", edit.text)) if edit.span == at else edit for edit in made.edits)
+    return tuple(edit for edit in detached if edit.text or edit.span != at)

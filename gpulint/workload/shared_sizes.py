@@ -1,0 +1,60 @@
+"""Training and evaluation batches that get their size from one variable, though different functions make them."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from gpulint.semantic.argument_binding import RECEIVERS, argument_of
+from gpulint.semantic.points_to import Resolver
+from gpulint.workload.batch_sources import BatchSource, home
+from gpulint.workload.data_split import Split
+from gpulint.workspace.module_index import ModuleIndex, NodeRef
+
+if TYPE_CHECKING:
+    from gpulint.project import Project
+
+
+def with_same_variable(evaluation: BatchSource, made: Iterable[BatchSource]) -> list[BatchSource]:
+    """Training batches of other functions whose size is the variable of an evaluation's: ``args.batch_size`` around
+    two closures, ``self.batch_size`` in two methods of a class."""
+    return [
+        source
+        for source in made
+        if source.split is Split.TRAIN
+        and home(source.call) is not home(evaluation.call)
+        and source.text == evaluation.text
+        and _variable(source) == _variable(evaluation) != ()
+    ]
+
+
+def _variable(source: BatchSource) -> tuple[object, ...]:
+    """Return what a name or an attribute refers to: the class of ``self``, or the bindings of the name."""
+    root = source.batch.node
+    while isinstance(root, ast.Attribute):
+        root = root.value
+    if not isinstance(root, ast.Name) or source.batch.module is not source.call.module:
+        return ()
+    module = source.batch.module
+    if root.id in RECEIVERS:
+        owner = module.class_of(root)
+        return (owner,) if owner is not None else ()
+    return tuple(module.scope(root).lookup(root.id))
+
+
+def lifted(
+    project: Project, module: ModuleIndex, sources: list[BatchSource], where: ast.AST | None
+) -> Iterator[BatchSource]:
+    """Training batches that a function makes through a helper which takes their size: the helper's call."""
+    for source in sources:
+        helper = module.function(source.node)
+        size = source.batch.node
+        if source.split is not Split.TRAIN or helper is None or helper is where or not isinstance(size, ast.Name):
+            continue
+        for site in project.fact(Resolver).call_sites(module, helper):
+            assert isinstance(site.node, ast.Call)
+            passed = argument_of(helper, site.node, size.id)
+            if passed is not None and site.module is module and home(site) is where:
+                yield dataclasses.replace(source, call=site, batch=NodeRef(module, passed))
