@@ -15,8 +15,9 @@ from gpulint.project import Project
 from gpulint.records import dataclass, field
 from gpulint.report import Report
 
-_YOUNG = 20_000
-"""Objects that are made between two looks for garbage; most live as long as a check, which makes some 100,000."""
+_THRESHOLDS = 20_000, 5, 3
+"""Of the garbage collector. Most objects live as long as a check, which makes some 100,000; the trees of texts that
+were edited are only found by a look at all of them."""
 
 
 @dataclass
@@ -123,7 +124,7 @@ class Checker:
         if not self._warm:
             gc.collect()
             gc.freeze()
-            gc.set_threshold(_YOUNG)
+            gc.set_threshold(*_THRESHOLDS)
             self._warm = True
 
 

@@ -5,23 +5,29 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from gpulint.documents.python import children
 from gpulint.query import query
 from gpulint.training.loop_iterables import unwrap_iterable, unwrap_zipped
 from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, ModuleIndex, NodeRef, dotted, last_name
 
 
-@query
-def yields(_: ModuleIndex, function: FunctionNode) -> bool:
+def yields(module: ModuleIndex, function: FunctionNode) -> bool:
     """Return whether a function itself has a ``yield``."""
-    todo: list[ast.AST] = list(function.body)
-    while todo:
-        node = todo.pop()
-        if isinstance(node, ast.Yield | ast.YieldFrom):
-            return True
-        if not isinstance(node, (*FUNCTIONS, ast.Lambda, ast.ClassDef)):
-            todo.extend(children(node))
-    return False
+    return function in _generators(module)
+
+
+@query
+def _generators(module: ModuleIndex) -> frozenset[ast.AST]:
+    """The functions of a module that have a ``yield`` in their bodies."""
+    found = set[ast.AST]()
+    for node in module.syntax.of(ast.Yield, ast.YieldFrom):
+        inner: ast.AST = node
+        for up in module.syntax.ancestors(node):
+            if isinstance(up, FUNCTIONS) and inner in up.body:
+                found.add(up)
+            if isinstance(up, (*FUNCTIONS, ast.Lambda, ast.ClassDef)):
+                break
+            inner = up
+    return frozenset(found)
 
 
 def consumers(site: NodeRef) -> Iterator[NodeRef]:
