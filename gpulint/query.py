@@ -176,7 +176,7 @@ class Db:
         return entry
 
     def revised(self, query: StoredQuery, args: tuple[Any, ...]) -> StoredEntry | None:
-        """What was found before files of the tree got another content, if that still holds."""
+        """Return what was found before files of the tree changed, if that still holds."""
         entry = self.previous.get(query.compute, args) if self.previous is not None else None
         assert entry is None or isinstance(entry, StoredEntry)
         return entry
