@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from gpulint.libraries.commands import Program
+from gpulint.libraries.names import words
 from gpulint.libraries.numbers import Number
 from gpulint.records import dataclass
 
@@ -76,6 +77,11 @@ class Launcher(Program):
     def label(self) -> str:
         """What tells the row from others of its kind."""
         return self.name or " ".join((*self.programs[:1], *self.verbs[:1]))
+
+    @property
+    def words(self) -> frozenset[str]:
+        """A file that runs the program has one of these words; a module (``torch.distributed.run``) follows ``python``."""
+        return words(name for name in self.programs if "." not in name)
 
 
 KINDS = {"launcher": Launcher}

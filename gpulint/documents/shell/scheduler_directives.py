@@ -170,7 +170,7 @@ def _divided(total: int | None, by: int | None) -> int | None:
 
 
 def _listed(names: ResourceList, flag: Flag, found: Resources) -> Resources:
-    """What a list of resources adds: ``select=2:ngpus=4:ncpus=16`` (PBS Pro), ``nodes=2:ppn=8:gpus=2`` (Torque),
+    """Resources with what a list adds: ``select=2:ngpus=4:ncpus=16`` (PBS Pro), ``nodes=2:ppn=8:gpus=2`` (Torque),
     ``host=1/gpu=2`` (OAR), ``node=2,gpu=8`` (Fujitsu)."""
     for entry in re.split(r",(?=/?\w+=)", flag.value):
         parts = [part for part in re.split("[:/]", entry) if "=" in part]
