@@ -74,9 +74,7 @@ def test_the_path_and_the_modules_are_as_without(tmp_path: Path) -> None:
     assert str(SHIM) not in probed.stdout
 
 
-@pytest.mark.parametrize(
-    ("given", "threads", "kept"), [(0.005, 0, False), (0.005, 1, True), (0.02, 0, True)]
-)
+@pytest.mark.parametrize(("given", "threads", "kept"), [(0.005, 0, False), (0.005, 1, True), (0.02, 0, True)])
 def test_the_interpreter_is_claimed_earlier_only_where_no_thread_of_the_program_notices(
     given: float, threads: int, kept: bool
 ) -> None:

@@ -11,7 +11,7 @@ import os
 import sys
 import time
 
-from _gpulint_plain import allocator, contents, encoded, status
+from _gpulint_plain import allocator, contents, encoded, status, wake_in_time
 
 PERIOD_S = 0.05
 """Mean time between samples of the main thread; each is moved at random, so as not to follow a loop's own rhythm."""
@@ -21,15 +21,13 @@ MOST_OF_CPU = 0.004
 more frequent again below half of it. Windows of less than a second may cost so much more."""
 CHANGE_S = 0.00008
 """What a sample costs the process beside the thread's own time: the threads change places twice."""
-PATIENCE_S, USUAL_S = 0.00002, 0.005
+PATIENCE_S, FIRST_S, USUAL_S = 0.00002, 0.0005, 0.005
 """For so long the sampler lets the main thread keep the interpreter, where that is its only busy thread. With Python's
 own 5 ms it would run on to the next call that lets go: shorter Python code would never be seen, that call always."""
 CLAIM_S, CLAIMS = 0.0005, 16
 """CPU seconds that a wait for the interpreter may take, on average over so many. The thread wakes up each time that its
 patience ends, which is cheap where Python code runs. Code in C may keep the interpreter for long, and so may a thread
 without a core: then the sampler is more patient, up to Python's own 5 ms."""
-SLACK_NS = b"1000"
-"""By how much its wake-ups may be late. Linux' own 50 us are longer than its patience."""
 LONGEST_WINDOWS = 4
 """Windows become longer as samples become rarer, up to so many times."""
 FORKED, OTHERS_EVERY = 2, 4
@@ -64,7 +62,7 @@ class Sampler:
         self.codes, self.stacks, self.told, self.known_threads = {}, {}, 0, set()
         self.lines, self.greeted, self.allocator_at, self.others_cpu = [], False, 0.0, {}
         self.stopping, self.native, self.crowded = False, 0, True
-        self.patience_s, self.early_s, self.claim_s = PATIENCE_S, 0.0, 0.0
+        self.patience_s, self.early_s, self.claim_s = FIRST_S, 0.0, 0.0
         self.new_window()
 
     def new_window(self):
@@ -127,7 +125,7 @@ class Sampler:
         """Be as patient as waits for the interpreter are dear; ``took`` is the CPU time of the last one."""
         self.claim_s += (took - self.claim_s) / CLAIMS
         if self.claim_s > CLAIM_S:
-            self.patience_s = min(self.patience_s * min(self.claim_s / CLAIM_S, 4.0), USUAL_S)
+            self.patience_s = min(self.patience_s * self.claim_s / CLAIM_S, USUAL_S)
         elif self.claim_s < CLAIM_S / 2:
             self.patience_s = max(self.patience_s * 0.8, PATIENCE_S)
 
@@ -314,20 +312,6 @@ def rows(frame):
         found.append((frame.f_code, frame.f_lineno, frame.f_lasti, frame.f_globals))
         frame = frame.f_back
     return found
-
-
-def wake_in_time(thread):
-    """Make a thread of this process wake up when it asked to."""
-    try:
-        number = os.open("/proc/%d/timerslack_ns" % thread, os.O_WRONLY | os.O_CLOEXEC)
-    except OSError:
-        return
-    try:
-        os.write(number, SLACK_NS)
-    except OSError:
-        pass
-    finally:
-        os.close(number)
 
 
 def start(setting):
