@@ -291,7 +291,7 @@ def _handles(found: Statement) -> bool:
 
 
 def _given(found: Statement) -> list[str]:
-    """The names that a statement gives weights to: not the first of ``for name, weight in model.named_parameters()``."""
+    """The names to which a statement gives weights; not ``name`` of ``for name, one in model.named_parameters()``."""
     named = found.kind == "for" and len(found.writes) > 1 and _calls(found, _NAMED)
     return [*found.writes[1 if named else 0 :], *found.into]
 

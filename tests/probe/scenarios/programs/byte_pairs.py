@@ -1,5 +1,7 @@
 """Byte pairs are merged in plain Python for each text when its turn comes."""
 
+from itertools import pairwise
+
 import stage
 import torch
 from common_job import model, optimizer
@@ -16,7 +18,7 @@ class Codec:
     def encode(self, text):
         parts = list(text)
         while True:
-            pairs = [(self.ranks.get(pair, 99), at) for at, pair in enumerate(zip(parts, parts[1:], strict=False))]
+            pairs = [(self.ranks.get(pair, 99), at) for at, pair in enumerate(pairwise(parts))]
             rank, at = min(pairs)
             if rank == 99:
                 return [self.known.setdefault(part, len(self.known)) for part in parts]

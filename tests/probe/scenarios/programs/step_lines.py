@@ -7,7 +7,7 @@ import stage
 import torch
 from common_job import model, optimizer
 
-file = tempfile.TemporaryFile("w")
+file = tempfile.TemporaryFile("w")  # noqa: SIM115
 
 
 def describe(step, figures):
