@@ -18,7 +18,8 @@ from gpulint_probe.inside.statements import Frame, Function, Statements, loops, 
 
 _ELEMENTS = frozenset({"__getitem__", "__next__", "__iter__", "__len__"})
 _UPDATES = frozenset({"backward"})
-_STEPS = _UPDATES | {"forward", "training_step", "train_step", "train_batch", "train_on_batch"}
+_TRAINS = _UPDATES | {"training_step", "train_step", "train_batch", "train_on_batch"}
+_STEPS = _TRAINS | {"forward"}
 _PLAIN = frozenset({"tolist", "numpy", "item", "asarray", "array", "float", "int", "list"})
 """What makes numbers of tensors."""
 _STATE = frozenset({"state_dict", "named_parameters", "parameters", "named_buffers", "get_weights"})
@@ -132,6 +133,11 @@ class Flow(Statements):
             name for function in self._steps for found in self._functions[function] for name in found.reads
             if name.startswith("self.")
         }  # fmt: skip
+
+    @cached_property
+    def trains(self) -> bool:
+        """Whether a function that was seen calls what only training has."""
+        return any(_calls(found, _TRAINS) for own in self._functions.values() for found in own)
 
     # -- evaluation and state ------------------------------------------------------------------------------------------
 

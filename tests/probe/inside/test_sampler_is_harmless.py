@@ -118,6 +118,28 @@ def test_python_code_between_calls_that_release_the_interpreter_gets_its_share_o
     assert samples["play"] / (samples["play"] + samples["call"]) > truth / 2  # at a patience of 0.5 ms about a tenth
 
 
+def test_ranks_are_sampled_at_the_same_moments(tmp_path: Path) -> None:
+    code = (
+        f"import sys, time; sys.path.insert(0, {str(SHIM)!r}); import _gpulint_sampler as of\n"
+        f"ranks = [of.Sampler({f'1 {tmp_path}'!r}) for _ in range(2)]\n"
+        "ranks[1].period_s *= 4\n"
+        "def planned(rank, start):\n"
+        "    now = [start]; time.time = lambda: now[0]\n"
+        "    for _ in range(400):\n"
+        "        now[0] += rank.pause(); yield round(now[0], 4); now[0] += 1e-6\n"
+        "print([sorted(planned(rank, 1e9 + 0.013 * at)) for at, rank in enumerate(ranks)])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True,
+        env={**os.environ, "RANK": "0"},
+    )  # fmt: skip
+    often, seldom = json.loads(done.stdout)
+    shared = [moment for moment in seldom if moment <= often[-1]]
+    assert (often[-1] - often[0]) / 399 == pytest.approx(0.05, rel=0.05)
+    assert len(shared) >= 90
+    assert set(shared[1:]) <= set(often)
+
+
 def test_the_environments_own_sitecustomize_runs_and_its_errors_are_its_own(tmp_path: Path) -> None:
     own = tmp_path / "own"
     own.mkdir()

@@ -53,7 +53,7 @@ class Sampler:
         """Forget everything, as a new process does."""
         self.main = _thread.get_ident()
         self.clock = time.pthread_getcpuclockid(self.main) if hasattr(time, "pthread_getcpuclockid") else None
-        self.pid = os.getpid()
+        self.pid, self.forked = os.getpid(), times_rarer > 1
         self.path = "%s/%d-%d.jsonl" % (self.folder, self.pid, time.time_ns())
         self.started = time.monotonic()
         self.period_s = self.shortest_s = PERIOD_S * times_rarer
@@ -68,6 +68,7 @@ class Sampler:
     def new_window(self):
         """Begin to count anew."""
         self.begun, self.counts, self.lag_s, self.number = time.time(), {}, 0.0, 0
+        self.ranked, self.order = not self.forked and "RANK" in os.environ, []
         self.window_cpu = self.cpu_before = self.cpu()
         self.window_delay = self.delay_before = self.delay()
         self.sampled_at = time.monotonic()
@@ -80,7 +81,7 @@ class Sampler:
             most = MOST_OF_CPU / min(self.window_s, 1.0)
             spent, before, least = time.thread_time(), self.base(), 0.0
             while not self.stopping:
-                pause = max(self.period_s * (0.5 + time.perf_counter_ns() % 1009 / 1009), least)
+                pause = max(self.pause(), least)
                 due, asked = time.monotonic() + pause, time.thread_time()
                 self.claim_early()
                 self.woken.acquire(True, pause)
@@ -107,6 +108,17 @@ class Sampler:
         finally:
             self.claim_as_usual()
             self.done.release()
+
+    def pause(self):
+        """Seconds to the next sample. All ranks of a job take theirs at the same moments of a common plan: who works
+        while another one waits is seen only then. Ranks that are sampled less often leave some out."""
+        if not self.ranked:
+            return self.period_s * (0.5 + time.perf_counter_ns() % 1009 / 1009)
+        every, now = 1, time.time()
+        while every * PERIOD_S < self.period_s * 0.9:
+            every *= 2
+        number = (int(now / PERIOD_S) // every + 1) * every
+        return max((number + number * 619 % 1009 / 1009) * PERIOD_S - now, 0.0)
 
     def claim_early(self):
         """Make a thread that waits for the interpreter, which will be this one, claim it early. Nothing changes where
@@ -148,7 +160,7 @@ class Sampler:
         """Count where each thread is now. Frames come first, as the main thread goes on once this one lets go of the
         interpreter. It ran if it used a core, or was ready to, for most of the time since its last sample; its state
         at the moment would not tell, as it may have to wait for the sampler."""
-        frames = sys._current_frames()
+        when, frames = time.time(), sys._current_frames()
         found = {self.main: rows(frames.get(self.main))}
         if self.number % OTHERS_EVERY == 0:
             others = [ident for ident in list(frames)[:MOST_THREADS] if ident not in (self.main, me)]
@@ -167,12 +179,14 @@ class Sampler:
         for ident, stack in found.items():
             if stack:
                 main = ident == self.main
-                counted = self.counts.setdefault(ident, {}).setdefault(self.stack(stack), [0, 0, 0])
+                number = self.stack(stack)
+                counted = self.counts.setdefault(ident, {}).setdefault(number, [0, 0, 0])
+                state = status("/proc/self/task/%d/stat" % self.pid)[:1] if main and (self.ranked or not ran) else b""
                 counted[0] += 1
-                if main and ran:
-                    counted[1] += 1
-                elif main and status("/proc/self/task/%d/stat" % self.pid)[:1] == b"D":  # waits for a disk
-                    counted[2] += 1
+                counted[1] += main and ran
+                counted[2] += not (main and ran) and state == b"D"  # waits for a disk
+                if main and self.ranked:
+                    self.order.append((number, int((when - self.begun) * 1000), int(state != b"R")))
 
     def stack(self, found):
         """The number of a stack."""
@@ -227,6 +241,7 @@ class Sampler:
                 "counts": [[number, *three] for number, three in counted.items()],
                 "lag_s": self.lag_s / max(self.number, 1),
                 "delay_s": delay,
+                "order": self.order if ident == self.main and self.ranked else None,
             })  # fmt: skip
         if time.monotonic() - self.allocator_at >= ALLOCATOR_S:
             self.allocator_at = time.monotonic()
