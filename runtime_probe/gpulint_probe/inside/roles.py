@@ -113,8 +113,12 @@ class Flow(Statements):
             return Role.NONE  # before or after the loop of training
         around = [found for found in own if loop in (*loops(found, heads), 0)]
         results = reached([found for found in around if found not in near], at.writes)
-        if any(not results.isdisjoint(step.reads) for step in near):
-            return Role.FEEDS
+        fed = [step for step in near if not results.isdisjoint(step.reads)]
+        if fed:
+            earlier = [step for step in near if step.last < at.first and not step.quiet]
+            # Such as a match of predictions to targets, for the loss.
+            inside = all(step.first > at.last for step in fed) and self._uses(at, earlier)
+            return Role.NONE if inside else Role.FEEDS
         first = min(step.first for step in near)
         if at.first > first:
             return Role.AFTER

@@ -74,6 +74,21 @@ def test_what_is_computed_after_a_step_for_the_next_one_is_input(tmp_path: Path)
     assert program.phase(program.stack(4))[1] == "INPUT"
 
 
+@pytest.mark.parametrize(
+    ("lines", "cause"),
+    [
+        ("pairs = match(outputs)\n    loss = criterion(outputs, pairs)", "HOST"),
+        ("pairs = match(images)\n    loss = criterion(outputs, pairs)", "INPUT"),
+        ("images = play(outputs)\n    loss = criterion(outputs, images)", "INPUT"),  # for the next pass, too
+    ],
+)
+def test_what_a_loss_needs_of_the_outputs_is_no_input(tmp_path: Path, lines: str, cause: str) -> None:
+    program = Program(tmp_path, f"while True:\n    outputs = model(images)\n    {lines}\n    loss.backward()\n")
+    program.stack(2, inner=MODEL)
+    program.stack(4, inner=MODEL)
+    assert program.phase(program.stack(3))[1] == cause
+
+
 def test_what_runs_before_the_loop_of_training_has_no_role(tmp_path: Path) -> None:
     program = Program(tmp_path, "table = build()\nwhile True:\n    loss = step(table)\n")
     program.stack(3, inner=MODEL)

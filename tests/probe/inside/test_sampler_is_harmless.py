@@ -126,7 +126,7 @@ def test_ranks_are_sampled_at_the_same_moments(tmp_path: Path) -> None:
         "def planned(rank, start):\n"
         "    now = [start]; time.time = lambda: now[0]\n"
         "    for _ in range(400):\n"
-        "        now[0] += rank.pause(); yield round(now[0], 4); now[0] += 1e-6\n"
+        "        now[0] += rank.pause(0.0); yield round(now[0], 4); now[0] += 1e-6\n"
         "print([sorted(planned(rank, 1e9 + 0.013 * at)) for at, rank in enumerate(ranks)])"
     )
     done = subprocess.run(

@@ -81,7 +81,7 @@ class Sampler:
             most = MOST_OF_CPU / min(self.window_s, 1.0)
             spent, before, least = time.thread_time(), self.base(), 0.0
             while not self.stopping:
-                pause = max(self.pause(), least)
+                pause = self.pause(least)
                 due, asked = time.monotonic() + pause, time.thread_time()
                 self.claim_early()
                 self.woken.acquire(True, pause)
@@ -109,16 +109,16 @@ class Sampler:
             self.claim_as_usual()
             self.done.release()
 
-    def pause(self):
-        """Seconds to the next sample. All ranks of a job take theirs at the same moments of a common plan: who works
+    def pause(self, least):
+        """Seconds to the next sample, at ``least`` so many. All ranks of a job take theirs at the same moments of a common plan: who works
         while another one waits is seen only then. Ranks that are sampled less often leave some out."""
         if not self.ranked:
-            return self.period_s * (0.5 + time.perf_counter_ns() % 1009 / 1009)
+            return max(self.period_s * (0.5 + time.perf_counter_ns() % 1009 / 1009), least)
         every, now = 1, time.time()
         while every * PERIOD_S < self.period_s * 0.9:
             every *= 2
-        number = (int(now / PERIOD_S) // every + 1) * every
-        return max((number + number * 619 % 1009 / 1009) * PERIOD_S - now, 0.0)
+        number = (int((now + least) / PERIOD_S) // every + 1) * every
+        return (number + number * 619 % 1009 / 1009) * PERIOD_S - now
 
     def claim_early(self):
         """Make a thread that waits for the interpreter, which will be this one, claim it early. Nothing changes where
