@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from gpulint.launch.program_launches import Launch
     from gpulint.project import Project
 
-_SHARING = frozenset({"ray", "sagemaker", "determined", "lightning"})
+_SHARING = frozenset({"ray", "determined", "lightning"})
 """Systems that start the processes of a job themselves."""
 DISTRIBUTED = frozenset("torchrun accelerate deepspeed horovodrun mpirun srun jsrun aprun composer fabric".split())
 """Launchers that may start several processes on a node."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from gpulint import regex
 from gpulint.budget import Budget
 from gpulint.documents.base import Document
+from gpulint.documents.calls import CallRows
 from gpulint.documents.tasks import Count, Task
 from gpulint.finding import Place
 from gpulint.launch import task_runners
@@ -31,11 +32,13 @@ from gpulint.launch.task_joins import TaskJoins
 from gpulint.launch.template_values import default_count
 from gpulint.records import dataclass, field
 from gpulint.rule import Kind
+from gpulint.workspace.word_index import word_of
 
 if TYPE_CHECKING:
     from gpulint.documents.python import PythonModule
     from gpulint.documents.shell import Script
     from gpulint.project import Project
+    from gpulint.source import Span
 
 MAX_CALLS = 6
 """Depth to which scripts that call scripts are followed."""
@@ -63,6 +66,13 @@ _NOTEBOOK_GPU = regex.compile(rb"\"accelerator\":\s*\"(?:GPU|nvidia|gpu)|\"gpuTy
 """A notebook without any of these asks for no GPU."""
 _OVERRIDES = regex.compile(r"--(gres|gpus|nodes|ntasks|tasks-per|exclusive)|-[GNn](\d|=|$)")
 _GPU_OVERRIDES = regex.compile(r"--(gres|gpus|exclusive)|-G(\d|=|$)")
+
+
+def submitting_files(project: Project) -> frozenset[Path]:
+    """Python files and notebooks whose words say that they may submit jobs."""
+    rows = project.models.derived(CallRows)
+    modules, names = (frozenset(map(word_of, words)) for words in (rows.imports, rows.names))
+    return frozenset(project.word_index.users(names, modules))
 
 
 def is_launcher(project: Project, path: Path) -> bool:
@@ -106,10 +116,12 @@ class JobLinker:
     def jobs(self) -> tuple[Job, ...]:
         """All jobs. A script that others call is a job of its own only if it has scheduler directives."""
         found: list[Job] = []
+        submitting = submitting_files(self.project)
         for path in self.project.files:
             document = None
             with self.project.containing(path, LINKING):
-                document = self.project.document(path) if is_launcher(self.project, path) else None
+                launches = path in submitting or is_launcher(self.project, path)
+                document = self.project.document(path) if launches else None
             for task in document.tasks if document is not None else ():
                 assert document is not None
                 with self.project.containing(path, LINKING):
@@ -153,6 +165,8 @@ class JobLinker:
                 self.script(walk, hook, script, env, document.path.parent, None, MAX_CALLS)
         for script in scripts:
             self.script(walk, home, script, env, start, task_dir, MAX_CALLS)
+        if task.requirements is not None:
+            task = replace(task, packages=(*task.packages, *self._required(document, *task.requirements)))
         origin, resources = self.joins.resources(document, task)
         return Job(
             document,
@@ -302,6 +316,13 @@ class JobLinker:
         """The script beside an experiment that Determined runs first in every container of its tasks."""
         beside = (path for path in self.locator.in_folder(document.path.parent) if path.name == "startup-hook.sh")
         return next((self.project.document(path) for path in beside), None)
+
+    def _required(self, document: Document, folder: str, span: Span) -> Iterator[tuple[str, Span]]:
+        """The list of packages in a folder of the tree."""
+        written = f"{folder.rstrip('/')}/requirements.txt"
+        if not folder.startswith("/") and ":" not in folder:
+            found = self.locator.locate(written, ".", document.path, None)
+            yield from ((f"{path.parent.name}/{path.name}", span) for path in (found[:1] if found is not None else ()))
 
     def _start(self, document: Document, folder: str | None) -> Path | None:
         if folder is None or folder.startswith("/"):

@@ -38,9 +38,10 @@ class JobIndex:
     def jobs(self) -> tuple[Job, ...]:
         """Jobs of the project's launcher documents, in the order of its files."""
         project = self._project
-        if all(project.kind(path) in _NO_LAUNCHERS for path in project.files):
+        from gpulint.launch.job_graph import JobLinker, submitting_files
+
+        if all(project.kind(path) in _NO_LAUNCHERS for path in project.files) and not submitting_files(project):
             return ()
-        from gpulint.launch.job_graph import JobLinker
 
         with project.containing(project.root, "job linking"):
             return JobLinker(project).jobs()
