@@ -13,7 +13,11 @@ if TYPE_CHECKING:
     from gpulint.documents.python import PythonModule
 
 _SCOPES = (ast.Module, ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
-_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_DEFINITIONS: tuple[type[ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef], ...] = (
+    ast.FunctionDef,
+    ast.AsyncFunctionDef,
+    ast.ClassDef,
+)
 _CHANGES = frozenset({"append", "extend", "insert", "pop", "remove", "clear", "update", "setdefault"})
 _MAX_DEPTH = 20
 
@@ -95,12 +99,17 @@ class Names:
         return name in self._changed
 
     @cached_property
-    def added(self) -> dict[str, list[tuple[ast.expr, str]]]:
-        """Entries that are set in dictionaries one by one, by the dictionary's name: ``options["nodes"] = 2``."""
-        found: dict[str, list[tuple[ast.expr, str]]] = {}
+    def added(self) -> dict[str, dict[str, tuple[ast.expr, ast.expr | None]]]:
+        """Key and value of entries that are set in dictionaries one by one, by the names of both (``options["nodes"] =
+        2``); no value where it is set under a condition or several times."""
+        found: dict[str, dict[str, tuple[ast.expr, ast.expr | None]]] = {}
         for node in self.module.of(ast.Subscript):
             if _sets_entry(node) and isinstance(node.value, ast.Name) and isinstance(node.slice, ast.Constant):
-                found.setdefault(node.value.id, []).append((node.slice, str(node.slice.value)))
+                entries, key = found.setdefault(node.value.id, {}), str(node.slice.value)
+                statement = self.module.parents.get(node)
+                is_plain = isinstance(statement, ast.Assign) and self.module.parents.get(statement) is self.scope(node)
+                value = statement.value if is_plain and isinstance(statement, ast.Assign) else None
+                entries[key] = (node.slice, None if key in entries else value)
         return found
 
     @cached_property
@@ -129,15 +138,19 @@ class Names:
         return found
 
     def _all(self) -> Iterator[tuple[ast.AST, str, _Binding]]:
-        parents, tree = self.module.parents, self.module.tree
-        for alias_of in self.module.of(ast.Import, ast.ImportFrom):
-            scope = self.scope(alias_of)
-            for alias in alias_of.names:
-                name = alias.asname or (alias.name if isinstance(alias_of, ast.ImportFrom) else alias.name.split(".")[0])
-                yield scope, name, _Binding(_imported(alias_of, alias), alias_of.lineno, True)
-        for definition in self.module.of(*_DEFINITIONS):
-            is_plain = parents.get(definition) in (tree, self.scope(definition))
-            yield self.scope(definition), definition.name, _Binding(definition, definition.lineno, is_plain)
+        parents = self.module.parents
+        imports: list[ast.Import | ast.ImportFrom] = [*self.module.of(ast.Import), *self.module.of(ast.ImportFrom)]
+        for statement in imports:
+            scope = self.scope(statement)
+            for alias in statement.names:
+                is_whole = isinstance(statement, ast.Import) and alias.asname is None
+                name = alias.name.split(".")[0] if is_whole else alias.asname or alias.name
+                yield scope, name, _Binding(_imported(statement, alias), statement.lineno, True)
+        for kind in _DEFINITIONS:
+            for definition in self.module.of(kind):
+                scope = self.scope(definition)
+                is_plain = parents.get(definition) is scope
+                yield scope, definition.name, _Binding(definition, definition.lineno, is_plain)
         for argument in self.module.of(ast.arg):
             yield self.scope(argument), argument.arg, _Binding(None, 0, True)
         for name in self.module.of(ast.Name):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from gpulint.budget import Budget
@@ -144,8 +145,7 @@ class Trees:
             if node.kind in ("list", "map") and self.names.is_changed(expr.id):
                 return self._unknown(expr)
             if node.kind == "map" and expr.id in self.names.added:
-                added = [(self._text(key, name), self._unknown(key)) for key, name in self.names.added[expr.id]]
-                node = self._map(expr, [*node.pairs(), *added])
+                node = self._map(expr, [*node.pairs(), *self._added(expr.id, depth)])
             return self._placed(node, expr)
         default = self.options.default(expr) if isinstance(expr, ast.Attribute) else None
         if default is not None:
@@ -154,6 +154,11 @@ class Trees:
         if name == "sys.executable":
             return self._text(expr, "python")
         return self._unknown(expr) if name is None or "()" in name else self._text(expr, name, tag=OBJECT + name)
+
+    def _added(self, name: str, depth: int) -> Iterator[tuple[Node, Node]]:
+        """Entries that are set in a dictionary after it was made."""
+        for key, (place, value) in self.names.added[name].items():
+            yield self._text(place, key), self._unknown(place) if value is None else self.node(value, depth + 1)
 
     def _called(self, expr: ast.Call, depth: int) -> Node:
         name = expr.func.attr if isinstance(expr.func, ast.Attribute) else getattr(expr.func, "id", "")
@@ -168,8 +173,8 @@ class Trees:
         if name == "join" and owner is not None and expr.args:
             return self._joined(expr, owner, depth)
         if name == "dict" and not expr.args:
-            node = self.call(expr)
-            return self._unknown(expr) if node is None else self._map(expr, list(node.pairs())[1:])
+            made = self.call(expr)
+            return self._unknown(expr) if made is None else self._map(expr, list(made.pairs())[1:])
         return self.call(expr) or self._unknown(expr)
 
     def _joined(self, expr: ast.Call, owner: ast.expr, depth: int) -> Node:
