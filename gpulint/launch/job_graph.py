@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -11,7 +12,6 @@ from typing import TYPE_CHECKING
 from gpulint import regex
 from gpulint.budget import Budget
 from gpulint.documents.base import Document
-from gpulint.documents.calls import CallRows
 from gpulint.documents.tasks import Count, Task
 from gpulint.finding import Place
 from gpulint.launch import task_runners
@@ -28,11 +28,11 @@ from gpulint.launch.job_settings import (
 )
 from gpulint.launch.path_resolution import Located, PathResolver
 from gpulint.launch.program_launches import Launch, launches
+from gpulint.launch.submitting import submitting_files
 from gpulint.launch.task_joins import TaskJoins
 from gpulint.launch.template_values import default_count
 from gpulint.records import dataclass, field
 from gpulint.rule import Kind
-from gpulint.workspace.word_index import word_of
 
 if TYPE_CHECKING:
     from gpulint.documents.python import PythonModule
@@ -66,13 +66,6 @@ _NOTEBOOK_GPU = regex.compile(rb"\"accelerator\":\s*\"(?:GPU|nvidia|gpu)|\"gpuTy
 """A notebook without any of these asks for no GPU."""
 _OVERRIDES = regex.compile(r"--(gres|gpus|nodes|ntasks|tasks-per|exclusive)|-[GNn](\d|=|$)")
 _GPU_OVERRIDES = regex.compile(r"--(gres|gpus|exclusive)|-G(\d|=|$)")
-
-
-def submitting_files(project: Project) -> frozenset[Path]:
-    """Python files and notebooks whose words say that they may submit jobs."""
-    rows = project.models.derived(CallRows)
-    modules, names = (frozenset(map(word_of, words)) for words in (rows.imports, rows.names))
-    return frozenset(project.word_index.users(names, modules))
 
 
 def is_launcher(project: Project, path: Path) -> bool:
@@ -322,7 +315,7 @@ class JobLinker:
         written = f"{folder.rstrip('/')}/requirements.txt"
         if not folder.startswith("/") and ":" not in folder:
             found = self.locator.locate(written, ".", document.path, None)
-            yield from ((f"{path.parent.name}/{path.name}", span) for path in (found[:1] if found is not None else ()))
+            yield from ((posixpath.normpath(written), span) for _ in (found[:1] if found is not None else ()))
 
     def _start(self, document: Document, folder: str | None) -> Path | None:
         if folder is None or folder.startswith("/"):

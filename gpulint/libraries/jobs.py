@@ -118,6 +118,8 @@ class Format:
     """Methods of the object whose arguments count as well, under the method's name."""
     starts: tuple[str, ...] = ()
     """Methods of the object each call of which is a job; none without one."""
+    document: Path | None = None
+    """The argument that is the document, rather than all of them."""
     program: Program | None = None
     requirements: Path | None = None
     """Folder whose ``requirements.txt`` the system installs when the task starts."""

@@ -144,8 +144,8 @@ class Names:
             scope = self.scope(statement)
             for alias in statement.names:
                 is_whole = isinstance(statement, ast.Import) and alias.asname is None
-                name = alias.name.split(".")[0] if is_whole else alias.asname or alias.name
-                yield scope, name, _Binding(_imported(statement, alias), statement.lineno, True)
+                bound = alias.name.split(".")[0] if is_whole else alias.asname or alias.name
+                yield scope, bound, _Binding(_imported(statement, alias), statement.lineno, True)
         for kind in _DEFINITIONS:
             for definition in self.module.of(kind):
                 scope = self.scope(definition)

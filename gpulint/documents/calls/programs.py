@@ -45,6 +45,13 @@ def script(program: Program, item: Found) -> Script | None:
     return parse_script(joined(words, " "))
 
 
+def local_function(program: Program, item: Found) -> str:
+    """The name of the function of the same file that a job runs; "" if it is another one."""
+    place = first(item, program.at)
+    name = "" if place is None else _reference(place.node)
+    return name.partition(":")[2] if name.startswith("./") else ""
+
+
 def _named(program: Program, item: Found, node: Node) -> list[Fragment] | None:
     """The words that name the program to Python."""
     if program.kind == "function":
@@ -67,16 +74,19 @@ def _named(program: Program, item: Found, node: Node) -> list[Fragment] | None:
 
 def _function(node: Node) -> list[Fragment] | None:
     """``-m`` and the module of a function or of the class of an object; its file if it is in this one."""
-    if node.kind == "map":
-        node = node.at(CALLED)
-        name = node.text
-    else:
-        name = node.tag.removeprefix(OBJECT) if node.tag is not None and node.tag.startswith(OBJECT) else ""
-    here = node.fragment
+    name, here = _reference(node), node.fragment
     if name.startswith("./"):
         return [_put(name[2:].partition(":")[0], here)]
     module = name.lstrip(".").rpartition(".")[0]
-    return [_put("-m", here), _put(module, here)] if module and _PLAIN.fullmatch(module) and "()" not in module else None
+    return [_put("-m", here), _put(module, here)] if module and _PLAIN.fullmatch(module) else None
+
+
+def _reference(node: Node) -> str:
+    """The dotted name, or file and name, of a function or of an object's class; "" if it is unknown."""
+    if node.kind == "map":
+        name = node.at(CALLED).text
+        return "" if "()" in name or name == "?" else name
+    return node.tag.removeprefix(OBJECT) if node.tag is not None and node.tag.startswith(OBJECT) else ""
 
 
 def _arguments(node: Node) -> list[Fragment]:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING
 
-from gpulint.documents.calls import CallRows
+from gpulint.documents.calls import CallRows, functions
 from gpulint.documents.calls.names import Names
 from gpulint.documents.calls.origins import Origins
 from gpulint.documents.calls.trees import FUNCTION, Trees
 from gpulint.documents.specs import formats
+from gpulint.documents.specs.lookup import Found, first
 from gpulint.documents.yamltree import Node
 
 if TYPE_CHECKING:
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from gpulint.libraries.jobs import Format
     from gpulint.source import Fragment
 
-MAX_TASKS = 300
+MAX_JOBS = 300
 """Jobs of one file, at most."""
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
@@ -28,12 +30,12 @@ _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 def read(module: PythonModule, parts: Sequence[tuple[int, Fragment]], models: Models) -> list[Task]:
     """Tasks of a module whose text is made of ``parts`` (see :class:`Origins`)."""
     reader = _Reader(module, Origins(module, parts), models.derived(CallRows))
-    found: list[Task] = []
-    for row, root in reader.jobs():
-        found += formats.read(row, root)
-        if len(found) >= MAX_TASKS:
-            break
-    return found
+    jobs: list[functions.Job] = []
+    for row, root in islice(reader.jobs(), MAX_JOBS):
+        document = first(Found(root), row.document) if row.document is not None else None
+        if row.document is None or document is not None:
+            jobs.append((row, root, formats.read(row, root if document is None else document.node)))
+    return list(functions.with_commands(jobs, reader.names, reader.trees))
 
 
 class _Reader:

@@ -56,7 +56,7 @@ class Trees:
         """The entries of ``**options``; what only some of its values have, or with another value, is unknown."""
         values = self.names.alternatives(expr) if isinstance(expr, ast.Name) else []
         nodes = [self.node(value) for value in values] if len(values) > 1 else [self.node(expr)]
-        if any(node.kind != "map" for node in nodes) or (
+        if any(node.kind != "map" or node.at(CALLED) for node in nodes) or (
             len(nodes) > 1 and isinstance(expr, ast.Name) and self.names.is_changed(expr.id)
         ):
             return None
@@ -130,7 +130,7 @@ class Trees:
             node = self.node(value, depth + 1)
             if key is not None:
                 pairs.append((self.node(key, depth + 1), node))
-            elif node.kind == "map":
+            elif node.kind == "map" and not node.at(CALLED):
                 pairs += node.pairs()
             else:
                 return self._unknown(expr)

@@ -20,7 +20,7 @@ _NAMED_FOR_GPUS = regex.compile(
     re.IGNORECASE,
 )
 _LIGHTNING_MACHINE = regex.compile(r"(T4|L4|L40S|A10G|V100|A100|H100|H200|B200)(?:_SMALL)?(?:_X_(\d+))?")
-_GRES = regex.compile(r"gpu(?::([A-Za-z][\w.-]*))?(?::(\d+))?")
+_GRES = regex.compile(r"(?:--gres[= ])?gpu(?::([A-Za-z][\w.-]*))?(?::(\d+))?|--gpus(?:-per-node)?[= ](\d+)")
 _NO_GPUS = ("tpu", "inferentia", "trainium")
 
 
@@ -114,9 +114,9 @@ def _choice(text: str) -> tuple[str, int | None]:
 
 
 def _gres(found: Found) -> GpuRequest | None:
-    """Slurm's ``gpu:a100:4``."""
+    """Slurm's ``gpu:a100:4``, also with the option's name (``--gres=gpu:4``, ``--gpus-per-node=4``)."""
     match = _GRES.fullmatch(found.node.text)
-    return match and GpuRequest(counted(found, whole(match[2] or "1")), match[1])
+    return match and GpuRequest(counted(found, whole(match[2] or match[3] or "1")), match[1])
 
 
 def _dstack(found: Found) -> GpuRequest | None:
