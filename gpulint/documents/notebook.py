@@ -57,7 +57,6 @@ class NotebookSource:
         shift = self._first_lines[index] - 1
         return Span(line - shift, column, end_line - shift, end_column, self.cells[index])
 
-
     def parts(self, cells: list[Cell]) -> list[tuple[int, Fragment]]:
         """Where the Python of each cell begins in ``text``, and that Python with its way back to the cell."""
         found, start = list[tuple[int, Fragment]](), 0

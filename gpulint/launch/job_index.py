@@ -43,7 +43,6 @@ class JobIndex:
             return ()
         from gpulint.launch.job_graph import JobLinker
 
-
         with project.containing(project.root, "job linking"):
             return JobLinker(project).jobs()
         return ()

@@ -23,12 +23,17 @@ class CallRows:
         """Modules of which a file imports one."""
         self.names = frozenset(name.rpartition(".")[2] for row, _ in self.rows for name in row.calls)
         """Names of which it has one."""
+        self._words = tuple(frozenset(map(str.encode, names)) for names in (self.imports, self.names))
         modules = "|".join(sorted(map(re.escape, self.imports)))
         self._imported = regex.compile(rf"^[ \t]*(?:from|import)[ \t][^\n]*?\b(?:{modules})\b", re.MULTILINE)
 
     def may_read(self, text: str) -> bool:
         """Return whether a file's text may hold a job."""
         return any(name in text for name in self.names) and self._imported.search(text) is not None
+
+    def may_hold_jobs(self, words: frozenset[bytes]) -> bool:
+        """The same by the file's identifiers."""
+        return not any(words.isdisjoint(names) for names in self._words)
 
     def row(self, name: str) -> Format | None:
         """The first row for a call by its dotted name."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from gpulint.documents.calls import programs
 from gpulint.documents.specs.lookup import Found
 from gpulint.documents.yamltree import UNKNOWN, Node
+from gpulint.source import Fragment
 
 if TYPE_CHECKING:
     from gpulint.documents.calls.names import Names
@@ -40,8 +41,8 @@ def with_commands(jobs: list[Job], names: Names, trees: Trees) -> Iterator[Task]
         if not name:
             yield from tasks
             continue
-        scripts, is_program = _started(name, names, trees)
-        kept = len(counts) == 1 and is_program
+        scripts = _started(name, names, trees)
+        kept = len(counts) == 1 and not scripts
         for task in tasks:
             yield replace(task, scripts=scripts or (task.scripts if kept else ())) if task.role == "main" else task
 
@@ -52,20 +53,25 @@ def _local(row: Format, root: Node) -> str:
     return programs.local_function(row.program, Found(root)) if is_function and row.program is not None else ""
 
 
-def _started(function: str, names: Names, trees: Trees) -> tuple[tuple[Script, ...], bool]:
-    """The commands of a function or class, and whether it starts no other program."""
-    definitions = [node for node in names.module.tree.body if getattr(node, "name", None) == function]
+def _started(function: str, names: Names, trees: Trees) -> tuple[Script, ...]:
+    """The commands of a function or class that starts some; what it does besides is a command that is unknown."""
     scripts: list[Script] = []
-    is_program = bool(definitions)
-    for definition in definitions:
+    for definition in names.module.tree.body:
+        if getattr(definition, "name", None) != function:
+            continue
         for call in ast.walk(definition):
             if not isinstance(call, ast.Call) or names.qualified(call.func) not in _RUNNERS:
                 continue
-            is_program = False
-            around = (up for up in names.module.ancestors(call))
-            if call.args and not any(isinstance(up, _BLOCKS) for up in around):
-                scripts += _script(trees.node(call.args[0]))
-    return tuple(scripts), is_program
+            is_sure = bool(call.args) and not any(isinstance(up, _BLOCKS) for up in names.module.ancestors(call))
+            scripts += [*(_script(trees.node(call.args[0])) if is_sure else ()), _rest(call, trees)]
+    return tuple(scripts)
+
+
+def _rest(call: ast.Call, trees: Trees) -> Script:
+    from gpulint.documents.shell import parse_script
+
+    origin, start, _ = trees.origins.at(call)
+    return parse_script(Fragment("${function}", origin.owner, ((0, origin.owner_offset(start)),), origin.cell))
 
 
 def _script(node: Node) -> list[Script]:

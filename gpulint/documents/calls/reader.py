@@ -63,21 +63,26 @@ class _Reader:
         up = self.module.parents.get(call)
         if isinstance(up, _DEFINITIONS):
             children += self.trees.reference(call, FUNCTION, up)
-        started: list[list[Node]] = []
-        told: dict[str, list[Node]] = {}
-        for name, used in self._uses(call) if row.sets or row.starts else ():
-            if name not in row.sets and name not in row.starts:
-                continue
+        uses = [use for use in self._uses(call) if use[0] in (*row.sets, *row.starts)]
+        started = [use for use in uses if use[0] in row.starts]
+        for start in started if row.starts else (None,):
+            before = [use for use in uses if start is None or use[1].lineno <= start[1].lineno]
+            told = self._told(row, [use for use in before if use[0] in row.sets])
+            last = None if start is None else self.trees.call(start[1])
+            if told is None or (start is not None and last is None):
+                return
+            more = [] if start is None or last is None else self.trees.pair(start[1], start[0], last.children)
+            yield Node(root.origin, "map", root.start, root.end, children=[*children, *told, *more])
+
+    def _told(self, row: Format, uses: list[tuple[str, ast.Call]]) -> list[Node] | None:
+        """What methods are told, under the name of each; None if some of it is unknown."""
+        told: dict[str, tuple[ast.Call, list[Node]]] = {}
+        for name, used in uses:
             given = self.trees.call(used)
             if given is None:
-                return
-            if name in row.starts:
-                started.append(self.trees.pair(used, name, given.children))
-            else:
-                told.setdefault(name, []).extend(given.children)
-                children += self.trees.pair(used, name, told[name])
-        for more in started if row.starts else ([],):
-            yield Node(root.origin, "map", root.start, root.end, children=[*children, *more])
+                return None
+            told.setdefault(name, (used, []))[1].extend(given.children)
+        return [node for name, (used, given) in told.items() for node in self.trees.pair(used, name, given)]
 
     def _uses(self, call: ast.Call) -> Iterator[tuple[str, ast.Call]]:
         """Method calls of the object that a call makes, in a chain or by the name that it is assigned to."""

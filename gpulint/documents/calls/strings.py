@@ -89,7 +89,9 @@ class _Reader:
 
     def _body(self, prefix: str, quote: str, at: int) -> int | None:
         """Take over one literal; the offset after it."""
-        stops = re.compile(f"{re.escape(quote)}|\\\\|[{{}}]" if "f" in prefix else f"{re.escape(quote)}|\\\\", re.DOTALL)
+        stops = re.compile(
+            f"{re.escape(quote)}|\\\\|[{{}}]" if "f" in prefix else f"{re.escape(quote)}|\\\\", re.DOTALL
+        )
         while (match := stops.search(self.raw, at)) is not None:
             if match.start() > at:
                 self._add(self.raw[at : match.start()], at)
