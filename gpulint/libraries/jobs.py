@@ -107,9 +107,9 @@ class Format:
     terraform: bool = False
     """The document is a resource of a Terraform file."""
     calls: tuple[str, ...] = ()
-    """The row is for Python: dotted names of the functions, classes or decorators whose arguments are the document, with
-    ``*`` for any part. ``modal.App().function`` is a method of what a call returns. The function that a decorator is on
-    is its argument ``@function``."""
+    """The row is for Python: dotted names of functions, classes or decorators whose arguments are the document, with
+    ``*`` for any part. ``modal.App().function`` is a method of what a call returns. The function that a decorator is
+    on is the argument ``@function``."""
     imports: tuple[str, ...] = ()
     """Modules of which a file imports one, if the names in ``calls`` do not begin with them."""
     signature: tuple[str, ...] = ()

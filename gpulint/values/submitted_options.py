@@ -6,7 +6,6 @@ They tell what a program runs with, but they are no jobs: what they hold is not 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""Functions of a file that a system runs as jobs: the commands that they start, and whether the file tells what runs."""
+"""Functions of a file that a system runs as jobs, and the commands that they start."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ Job = tuple["Format", Node, list["Task"]]
 def with_commands(jobs: list[Job], names: Names, trees: Trees) -> Iterator[Task]:
     """The tasks of some jobs; those that run a function of the file with the commands that it starts.
 
-    A function that starts programs is not taken for a program itself. Neither are functions with unlike GPUs: what one of
-    them does is not what the others do.
+    A function that starts programs is not taken for a program itself. Neither are functions with unlike GPUs: what one
+    of them does is not what the others do.
     """
     own = [(name, tasks) for row, root, tasks in jobs if (name := _local(row, root))]
     counts = {task.resources.gpus and task.resources.gpus.value for _, tasks in own for task in tasks}

@@ -131,7 +131,7 @@ def _resources(row: Format, item: Found) -> Resources:
 def _gpus(row: Format, item: Found) -> GpuRequest | None:
     for place in row.gpus:
         for found in every(item, place.at):
-            request = PARSERS[place.syntax](found) if not found.node.tag == UNKNOWN else _open(place, found)
+            request = PARSERS[place.syntax](found) if found.node.tag != UNKNOWN else _open(place, found)
             if request is not None:
                 value = request.count.value
                 if place.most is not None and value is not None and value > place.most:
