@@ -27,8 +27,8 @@ _WITHOUT = frozenset(
     (
         "ReLU ReLU6 LeakyReLU PReLU ELU SELU CELU GELU SiLU Mish Sigmoid Tanh Softmax LogSoftmax Softplus Softsign "
         "Hardtanh Hardswish Hardsigmoid Identity Flatten Unflatten Upsample PixelShuffle ZeroPad2d ReflectionPad2d "
-        "Dropout Dropout1d Dropout2d Dropout3d AlphaDropout MaxPool1d MaxPool2d MaxPool3d AvgPool1d AvgPool2d AvgPool3d "
-        "AdaptiveAvgPool1d AdaptiveAvgPool2d AdaptiveAvgPool3d AdaptiveMaxPool1d AdaptiveMaxPool2d MSELoss "
+        "Dropout Dropout1d Dropout2d Dropout3d AlphaDropout MaxPool1d MaxPool2d MaxPool3d AvgPool1d AvgPool2d "
+        "AvgPool3d AdaptiveAvgPool1d AdaptiveAvgPool2d AdaptiveAvgPool3d AdaptiveMaxPool1d AdaptiveMaxPool2d MSELoss "
         "CrossEntropyLoss BCELoss BCEWithLogitsLoss NLLLoss L1Loss SmoothL1Loss"
     ).split()
 )

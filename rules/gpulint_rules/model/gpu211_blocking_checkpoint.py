@@ -2,9 +2,9 @@
 A checkpoint that the training loop writes and waits for: ``torch.save``, ``save_pretrained``,
 ``accelerator.save_state``, Fabric, DeepSpeed and Keras checkpoints, or a helper or object (``EarlyStopping``) that
 leads to one, in the step or epoch loop. A path on remote storage (URL, network mount, a prefix from ``remote-paths``)
-is a warning, any other path that is not known to be local is advice (not for adapters and models of few parameters, nor for writes that
-are five epochs or two thousand steps apart, or a number of rounds apart that nothing tells); so is a temporary folder
-that ``ray.train.report`` copies at once.
+is a warning, any other path that is not known to be local is advice (not for adapters and models of few parameters,
+nor for writes that are five epochs or two thousand steps apart, or a number of rounds apart that nothing tells); so is
+a temporary folder that ``ray.train.report`` copies at once.
 
 Recognizes PyTorch (also its distributed checkpoints and torch_xla), safetensors, PaddlePaddle, MindSpore, TensorFlow,
 Keras and Flax, pickles of models, ``save_pretrained``, Accelerate, Fabric and DeepSpeed, the checkpoint callbacks of
