@@ -117,16 +117,14 @@ class BatchSizeLimits:
 
     def is_for_cpu(self, module: ModuleIndex) -> bool:
         """Return whether a program with its own training loop in PyTorch leaves everything where PyTorch makes it."""
-        if "torch" not in module.packages or not any(
-            self._project.fact(LoopContexts).role(module, loop) is Role.STEP for loop in module.loops
-        ):
+        if "torch" not in module.packages or not module.loops:
             return False
         programs = self._project.fact(GpuPrograms)
         return not (
             programs.words.names_device(module.syntax.source.text.encode("utf-8", "replace"))
             or any(_names_device(self._project, path) for path in self._project.imported(module.path))
             or programs.runs_on_gpu(module)
-        )
+        ) and any(self._project.fact(LoopContexts).role(module, loop) is Role.STEP for loop in module.loops)
 
     def is_tried_out(self, module: ModuleIndex, place: Place) -> bool:
         """Return whether a size is written where a module that others import tries itself (``if __name__ == ...``)."""

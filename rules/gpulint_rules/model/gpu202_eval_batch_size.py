@@ -86,8 +86,17 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
 def _python(document: Document, project: Project, module: ModuleIndex) -> Iterator[Finding]:
     if document.kind is Kind.NOTEBOOK and not project.fact(GpuPrograms).runs_on_gpu(module):
         return  # batches for an endpoint, or a model of scikit-learn
-    if project.fact(GpuPrograms).is_elsewhere(module) or project.fact(BatchSizeLimits).is_for_cpu(module):
+    if project.fact(GpuPrograms).is_elsewhere(module):
         return
+    # Asked of findings alone, as it follows the module's loops through the tree.
+    found = _of_loaders(document, project, module)
+    first = next(found, None)
+    if first is not None and not project.fact(BatchSizeLimits).is_for_cpu(module):
+        yield first
+        yield from found
+
+
+def _of_loaders(document: Document, project: Project, module: ModuleIndex) -> Iterator[Finding]:
     found = _all(project, module)
     if (fits := project.batch_that_fits(document.path)) is not None and fits.evaluation > 0:
         found = (_informed(finding, fits) for finding in found)
