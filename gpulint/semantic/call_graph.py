@@ -59,7 +59,7 @@ def call_sites(
     # A base class calls what its subclasses override (`self.train_step(batch)`), and knows nothing of their modules.
     mro = resolver.mro(module, home)[1:] if home is not None and wanted == name else []
     above = {owner: where for where, owner in mro}
-    called_from = project.callers_of(module, {wanted}, home.name if home is not None else None)
+    called_from = project.callers_of(module, {wanted}, home.name if home is not None else None, tests=tested)
     for where in chain(called_from, above.values()):
         if where in users or (not tested and project.is_test(where.path)):
             continue
@@ -152,7 +152,7 @@ def _inherited_constructors(
             if made is None or made.node is not function:
                 continue
             targets = resolver.names(where, heir)
-            for user in project.callers_of(where, {heir.name}):
+            for user in project.callers_of(where, {heir.name}, tests=tested):
                 for call in (call for alias in _aliases(user, heir.name) for call in user.calls_by_name.get(alias, [])):
                     if (tested or not project.is_test(user.path)) and resolver.names(user, call.func) & targets:
                         yield user, call
@@ -192,7 +192,7 @@ def _instance_calls(
     for maker in project.callers_of(module, {home.name}):
         made = (call for alias in _aliases(maker, home.name) for call in maker.calls_by_name.get(alias, []))
         held = {name for call in made for name in _kept_as(maker, call)}
-        for where in project.callers_of(maker, held):
+        for where in project.callers_of(maker, held, tests=tested):
             if where in asked or (not tested and project.is_test(where.path)):
                 continue
             asked.add(where)

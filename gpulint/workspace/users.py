@@ -39,8 +39,10 @@ class Users(ModulePaths):
         """
         return self._users(module, frozenset(names), None, lambda path: self.module_at(path) is not None)
 
-    def callers_of(self, module: ModuleIndex, names: Iterable[str], owner: str | None = None) -> Iterator[ModuleIndex]:
-        """Those of them that call what they know by one of the names, or hand it to a call.
+    def callers_of(
+        self, module: ModuleIndex, names: Iterable[str], owner: str | None = None, *, tests: bool = True
+    ) -> Iterator[ModuleIndex]:
+        """Those of them that call what they know by one of the names, or hand it to a call; ``tests`` only if told.
 
         For methods of a class ``owner`` only those that name the class or define an heir of it. What rests on this
         stays valid while the others go on to call nothing of that name, whatever else changes in them.
@@ -48,6 +50,8 @@ class Users(ModulePaths):
         wanted = frozenset(names)
 
         def calls(path: Path) -> bool | None:
+            if not tests and self.is_test(path):
+                return False
             found = [self.calls(path, name) for name in sorted(wanted)]
             return None if None in found else any(found)
 
