@@ -133,7 +133,8 @@ def test_force_exclude_leaves_out_what_is_named(run: Any, tree: Path) -> None:
 
 
 _NAMES = ("build", "a", "b.py", ".env", "x.egg-info", "c++", "d$e", "f~", "=g", "-h", "A", ".py", "*", "é", "a b")
-_PATTERNS = (*(f"{star}{name}{slash}" for name in _NAMES for star in ("", "*") for slash in ("", "/")),) + (
+_PATTERNS = (
+    *(f"{star}{name}{slash}" for name in _NAMES for star in ("", "*") for slash in ("", "/")),
     "/a", "a/b.py", "**/build", "*.p[xy]", " a", "a ", "\\#a", "!a", "!build/", "!*.py",
 )  # fmt: skip
 _PATHS = st.builds(

@@ -130,9 +130,8 @@ def _every_step(project: Project, module: ModuleIndex, syncs: SyncPoints, sync: 
         return None
     if project.fact(GpuPrograms).tries_itself(module, sync.node):
         return None
-    found = project.fact(LoopContexts).enclosing_loops(module, sync.node)
-    contexts = [context for context in found if context.role is Role.STEP and not _is_full_batch(context)]
     # Most code is in no loop; the values that its conditions get are only followed for what is.
+    contexts = _steps(project, module, sync)
     if not contexts or (
         guards.is_periodic(module, sync.node)
         or guards.is_before_loop_exit(module, sync.node)
@@ -162,6 +161,12 @@ def _every_step(project: Project, module: ModuleIndex, syncs: SyncPoints, sync: 
             continue
         return context
     return None
+
+
+def _steps(project: Project, module: ModuleIndex, sync: SyncPoint) -> list[LoopContext]:
+    """The loops around the primitive that take a training step in each iteration."""
+    found = project.fact(LoopContexts).enclosing_loops(module, sync.node)
+    return [context for context in found if context.role is Role.STEP and not _is_full_batch(context)]
 
 
 def _below(module: ModuleIndex, sync: SyncPoint, context: LoopContext) -> list[tuple[ModuleIndex, ast.AST]]:
