@@ -124,11 +124,9 @@ def _every_step(project: Project, module: ModuleIndex, syncs: SyncPoints, sync: 
         or guards.is_error_path(module, sync.node)
         or guards.runs_once(module, sync.node)
         or only_evaluates(module, sync.node)
+        or (sync.kind is SyncKind.BARRIER and takes_time(module, _statement(module, sync.node)))
+        or project.fact(GpuPrograms).tries_itself(module, sync.node)
     ):
-        return None
-    if sync.kind is SyncKind.BARRIER and takes_time(module, _statement(module, sync.node)):
-        return None
-    if project.fact(GpuPrograms).tries_itself(module, sync.node):
         return None
     # Most code is in no loop; the values that its conditions get are only followed for what is.
     contexts = _steps(project, module, sync)
