@@ -82,7 +82,8 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
         "set in every configuration", TO_LOW, file_facts.has_workers_set, kinds=frozenset({"in-process-loading"})
     ),
     Circumstance("large samples or a replay buffer", TO_LOW, file_facts.has_large_samples, kinds=_BATCH),
-    Circumstance("one GPU for a person", TO_LOW, place_facts.has_one_gpu_for_a_person, kinds=_HELD),
+    Circumstance("a session for a person", TO_LOW, place_facts.is_session_of_a_person, kinds=_HELD),
+    Circumstance("a script without a job", TO_LOW, place_facts.is_without_job, kinds=frozenset({"data-copy"})),
     Circumstance(
         "shows DataParallel, by its name", TO_LOW, file_facts.is_named_for_data_parallel, kinds=_DATA_PARALLEL
     ),

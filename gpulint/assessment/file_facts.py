@@ -26,7 +26,7 @@ _DEMO = regex.compile(
     re.IGNORECASE,
 )
 _OUTDATED = regex.compile(
-    r"(^|[/_.-])(old|bak|backup|deprecated|legacy|archived?|obsolete|unused|trash|copy|history)([/_.-]|\d|$)",
+    r"(^|[/_.-])(old|bak|backup|deprecated|legacy|archived?|obsolete|unused|not[-_]?(in[-_]?)?use[d]?|trash|copy|history)([/_.-]|\d|$)",
     re.IGNORECASE,
 )
 _VENDORED = regex.compile(

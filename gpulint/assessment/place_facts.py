@@ -25,7 +25,7 @@ from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.repetition import training_contexts
 from gpulint.transfers.downloads import Downloads
 from gpulint.values.constants import Constants
-from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, last_name, source_text
+from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, dotted, last_name, source_text
 
 if TYPE_CHECKING:
     from gpulint.assessment.subject import Subject
@@ -40,12 +40,14 @@ _PACKAGE_CACHES = frozenset({"PIP_CACHE_DIR", "UV_CACHE_DIR", "CONDA_PKGS_DIRS"}
 _LOCAL_PACKAGES = regex.compile(r"--no-index\b|--cache-dir[= ]|--offline\b")
 """Options of installers that read packages from a folder."""
 _GPUS = regex.compile(r"gpu|device_count|device_ids|\bdevices\b", re.IGNORECASE)
-_ONE_GPU = regex.compile(r"^(?!.*gpu\w*[:= ]\s*[2-9]).*(--gres=gpu(:\w+)?:1|--gpus(-per-\w+)?[= ]1|-G ?1)(?![\d.])")
+_GPUS_OF_SESSION = regex.compile(r"(--gres=gpu(:[a-z]\w*)?:|--gpus(-per-\w+)?[= ]|-G ?)(?P<count>\d+)")
 _POD = regex.compile(r"^kind:[ \t]*[\"']?Pod\b", re.MULTILINE)
 _CLUSTERS = frozenset({"skypilot", "ray"})
 """Systems whose set-up section prepares machines that several jobs then use."""
 _RANK = regex.compile(r"rank|localid|procid|\$\?", re.IGNORECASE)
 _STEPS = regex.compile(r"backward\(|Trainer\(|\.fit\(|optimizer")
+MANY_GPUS = 4
+"""GPUs from which on a session is more than one person works with (assumed)."""
 MAX_USERS = 6
 """Most importing modules that are asked whether they train."""
 _TRAINS = regex.compile(r"train|fit|distributed|ddp|dist\b|gpu|cuda|amp|fp16|rank", re.IGNORECASE)
@@ -119,13 +121,14 @@ def _is_in_handler(module: ModuleIndex, node: ast.AST, tried: set[tuple[ModuleIn
 
 @query
 def _repetitions(module: ModuleIndex) -> frozenset[ast.AST]:
-    """Calls in a function (or outside of all) whose first argument another call of the name above them has had."""
+    """Calls in a function (or outside of all) whose first argument another call above them of the same function has had:
+    the tokenizer of a name is not its model."""
     seen = set[tuple[object, ...]]()
     found = set[ast.AST]()
-    for name, calls in module.calls_by_name.items():
+    for calls in module.calls_by_name.values():
         for call in () if len(calls) == 1 else sorted(calls, key=lambda call: (call.lineno, call.col_offset)):
             first = _first(call)
-            key = (name, first, module.function(call))
+            key = (dotted(call.func), first, module.function(call))
             if first is not None and key in seen:
                 found.add(call)
             seen.add(key)
@@ -183,15 +186,21 @@ def _shows_one(job: Job) -> bool:
     return bool(settings) and all((setting.value or "").isdigit() for setting in settings)
 
 
-def has_one_gpu_for_a_person(subject: Subject) -> bool:
-    """Return whether a session or a pod of its own holds one GPU, as who develops needs. That nothing computes in a job
-    is another matter."""
-    if all(gpus_of(job) is None for job in subject.jobs):
-        document = subject.document
-        return document is not None and _ONE_GPU.search(document.source.line(subject.finding.span.line)) is not None
-    return (subject.finding.severity < Severity.ERROR or subject.mentions(_POD)) and all(
-        gpus_of(job) == 1 for job in subject.jobs
-    )
+def is_session_of_a_person(subject: Subject) -> bool:
+    """Return whether a session holds no more GPUs than who develops needs, as far as is known. That nothing computes in
+    a job is another matter, but for a pod of one GPU."""
+    counts = {gpus_of(job) for job in subject.jobs}
+    if subject.finding.severity >= Severity.ERROR:
+        return counts == {1} and subject.mentions(_POD)
+    line = subject.document.source.line(subject.finding.span.line) if subject.document is not None else ""
+    counts |= {int(match["count"]) for match in _GPUS_OF_SESSION.finditer(line)}
+    return all(count is None or count < MANY_GPUS for count in counts)
+
+
+def is_without_job(subject: Subject) -> bool:
+    """Return whether nothing says that the commands of a plain script hold GPUs but a program that they start."""
+    jobs = subject.project.fact(JobIndex).jobs_in(subject.path)
+    return subject.is_launcher and bool(jobs) and all(job.gpus is None and not job.task.system for job in jobs)
 
 
 def keeps_cache(subject: Subject) -> bool:

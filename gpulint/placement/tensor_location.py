@@ -104,7 +104,10 @@ class TensorLocations:
                 return self.is_host(module, left) and self.is_host(module, right)
             case ast.Compare(left=left, comparators=[right]):
                 # A tensor of the host is only compared with another one, or with a number.
-                return any(isinstance(part, ast.Call) and self._is_made_on_host(module, part) for part in (left, right))
+                parts = (left, right)
+                return any(self._is_host_tensor(module, part) for part in parts) and not any(
+                    self.is_tensor(module, part) for part in parts
+                )
             case ast.Name(id=name):
                 bindings = reaching(module, module.scope(node).lookup(name), node)
                 values = [
@@ -122,6 +125,12 @@ class TensorLocations:
                     and all(self.is_host(module, value) for value in values if value is not node)
                 )
         return isinstance(node, ast.Constant)
+
+    def _is_host_tensor(self, module: ModuleIndex, node: ast.expr) -> bool:
+        """Return whether the value is a tensor of the host, by what made it: a loader, or a call that names no device."""
+        if isinstance(node, ast.Call):
+            return self._is_made_on_host(module, node)
+        return self._project.fact(BatchFlow).batch_of(module, node) is not None and self.is_host(module, node)
 
     def _gets_host(self, module: ModuleIndex, call: ast.Call) -> bool:
         return gets_host(self._project, module, call, self.is_host)

@@ -139,7 +139,16 @@ for epoch in range(90):
     [
         ("GPU305", STEP.format("total += loss.item()"), "accumulate with `.detach()`"),
         ("GPU305", STEP.format("boxes = nms(net.boxes.cpu())"), "do this work on the GPU, or copy all that it needs"),
-        ("GPU305", STEP.format("kept.append(loss.cpu())"), "accumulate with `.detach()`"),
+        ("GPU305", STEP.format("kept.append(loss.cpu())"), "append the detached tensor"),
+        ("GPU305", STEP.format("kept.append(loss.item())"), "append the detached tensor"),
+        ("GPU305", STEP.format("loss = loss.item()"), "read it only where it is shown"),
+        ("GPU305", STEP.format("last = net.means[loss.item()]"), "keep what it looks up on the GPU"),
+        ("GPU305", STEP.format("last = net.means[: loss.item()]"), "take the size from the host"),
+        (
+            "GPU305",
+            STEP.format("out = net(batch)\n    for row in out:\n        if row.item() in seen: stop()"),
+            "copy the whole tensor once, before",
+        ),
         (
             "GPU305",
             STEP.format("kept.append(net.boxes.cpu().numpy())"),
@@ -155,7 +164,12 @@ for epoch in range(90):
         ("GPU305", STEP.format("mean = 0.9 * mean + loss.item()\n    if mean > 2: stop()"), "accumulate with"),
         ("GPU305", STEP.format("if loss.item() > best: best = 1"), "decide on the GPU"),
         ("GPU305", STEP.format("bad = late or not loss.item()\n    if bad: stop()"), "decide on the GPU"),
-        ("GPU305", STEP.format("value = net(batch)\n    if is_tensor(value): value = value.item()"), "accumulate with"),
+        ("GPU305", STEP.format("value = net(batch)\n    if is_tensor(value): value = value.item()"), "only where it is shown"),
+        (
+            "GPU305",
+            STEP.format("value = net(batch)\n    if is_tensor(value): value = value.item()\n    meter.update(value)"),
+            "accumulate with",
+        ),
         ("GPU305", STEP.format("n = int(loss.item()); rows = torch.zeros(n)"), "take the size from the host"),
         ("GPU302", COPY, "pass `non_blocking=True` to these copies"),
         ("GPU302", COPY.replace(", pin_memory=True", ""), "to these copies and pin the loader's memory"),

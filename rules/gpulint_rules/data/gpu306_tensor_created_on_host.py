@@ -126,8 +126,10 @@ def _stays_the_same(module: ModuleIndex, made: ast.Call) -> bool:
     for part in (part for argument in made.args[:1] for part in walk(argument)):
         match part:
             case ast.Attribute(value=ast.Name(id="self"), attr=name):
-                homes = (module.function(statement) for _, _, statement in module.stored_under("self", name))
-                if any(home is None or home.name != "__init__" for home in homes):
+                owner = module.class_of(made)
+                stored = module.attributes.get((owner, name), ()) if owner is not None else ()
+                homes = [module.function(binding.node) for binding in stored]
+                if not homes or any(home is None or home.name != "__init__" for home in homes):
                     return False
             case ast.Name(id=name) if name not in _CONSTRUCTORS:
                 return False
