@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from gpulint.assessment import file_facts, micro_steps, place_facts
+from gpulint.assessment import file_facts, micro_steps, place_facts, siblings
 from gpulint.assessment.reasons import has_reason
 from gpulint.records import dataclass
 
@@ -75,6 +75,11 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("one GPU", TO_LOW, place_facts.has_one_gpu, kinds=_BETWEEN_GPUS),
     Circumstance("only with several GPUs", TO_LOW, place_facts.is_for_several_gpus, kinds=_DATA_PARALLEL),
     Circumstance("DDP is another option here", TO_LOW, place_facts.is_beside_ddp, kinds=_DATA_PARALLEL),
+    Circumstance("DDP has a program of its own", TO_LOW, siblings.has_ddp_program, kinds=_DATA_PARALLEL),
+    Circumstance("jobs start its distributed version", TO_LOW, siblings.is_superseded),
+    Circumstance(
+        "a small file of the tree", TO_LOW, siblings.reads_small_file, kinds=frozenset({"cpu-pass"})
+    ),
     Circumstance("an example that holds a place", TO_LOW, file_facts.is_example_launcher, kinds=_HELD),
     Circumstance("inference only", TO_LOW, place_facts.only_infers, kinds=frozenset({"data-parallel"})),
     Circumstance("for people, by its name", TO_LOW, file_facts.is_for_people, kinds=frozenset({"interactive"})),
@@ -91,7 +96,7 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("packages from a folder that is kept", 1, place_facts.keeps_packages, kinds=_INSTALL),
     Circumstance("memory may not hold more", 1, file_facts.is_sized_for_memory, kinds=frozenset({"small-batch"})),
     Circumstance("set up once for several runs", 1, place_facts.is_machine_setup, kinds=_MACHINE),
-    Circumstance("one micro-step by default", TO_LOW, micro_steps.accumulates_once, kinds=_EXCHANGE),
+    Circumstance("one micro-step, as far as is known", TO_LOW, micro_steps.accumulates_once, kinds=_EXCHANGE),
     Circumstance("one epoch", TO_LOW, place_facts.is_one_epoch, kinds=frozenset({"worker-start"})),
     Circumstance("at the end of the training", 1, place_facts.has_few_repetitions),
 )

@@ -31,7 +31,7 @@ _OUTDATED = regex.compile(
 )
 _VENDORED = regex.compile(
     r"(^|/)(third[-_]?party|3rd[-_]?party|vendor(ed)?|externals?|extern|submodules?|deps|contrib|site-packages"
-    r"|node_modules|forks?)/",
+    r"|node_modules|forks?)/|(^|/)[^/]+-(main|master)/",
     re.IGNORECASE,
 )
 _PUBLISHED = ("CONTRIBUTING", "CITATION", "SETUP.PY", "PYPROJECT.TOML", "MANIFEST.IN", "MODEL_ZOO", "CHANGELOG")

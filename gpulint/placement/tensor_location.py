@@ -51,6 +51,8 @@ _CREATORS = frozenset(
     "torch.randn torch.randint torch.randperm torch.arange torch.LongTensor torch.FloatTensor torch.IntTensor "
     "torch.BoolTensor torch.Tensor".split()
 )
+_NO_TENSORS = ("torch.optim.", "torch.utils.", "torch.distributed.", "torch.profiler.")
+"""Modules whose functions return other objects."""
 _PAIRS = frozenset({"max", "min", "topk", "sort", "median", "mode", "kthvalue", "cummax", "cummin"})
 """What returns values and their places, two tensors."""
 _OF_ITEMS = frozenset({"max", "min", "sum", "abs", "sorted"})  # builtins that compute where their argument lies
@@ -196,7 +198,10 @@ class TensorLocations:
                     return any(self.is_tensor(module, argument) for argument in args[:1])
                 if isinstance(func, ast.Attribute) and self.is_tensor(module, func.value):
                     return name in _METHODS or not self._returns_host(module, node)
-                torch = any(found.startswith("torch.") for found in self._project.fact(Resolver).names(module, func))
+                torch = any(
+                    found.startswith("torch.") and not found.startswith(_NO_TENSORS)
+                    for found in self._project.fact(Resolver).names(module, func)
+                )
                 if torch:
                     return any(self.is_tensor(module, argument) for argument in args[:2])
                 return self._returns_tensor(module, node)

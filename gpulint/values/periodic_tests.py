@@ -313,12 +313,22 @@ def _passed_tests(project: Project, module: ModuleIndex, name: ast.Name) -> list
         given = argument_of(function, site.node, name.id) if isinstance(site.node, ast.Call) else None
         if given is None or (isinstance(given, ast.Constant) and not given.value):
             continue
-        bound = site.module.scope(given).lookup(given.id) if isinstance(given, ast.Name) else ()
-        tests = [binding.value for binding in reaching(site.module, bound, given)] if bound else [given]
+        tests = _given_tests(site.module, given)
         if not all(isinstance(test, ast.Compare | ast.BoolOp | ast.UnaryOp) for test in tests):
             return []
         found += [(site.module, test) for test in tests if test is not None]
     return found
+
+
+def _given_tests(module: ModuleIndex, given: ast.expr) -> list[ast.expr | None]:
+    """The comparison that an argument is or is named for, also times a number (``due * step``)."""
+    if isinstance(given, ast.BinOp) and isinstance(given.op, ast.Mult):
+        for side in (given.left, given.right):
+            found = _given_tests(module, side)
+            if all(isinstance(test, ast.Compare | ast.BoolOp) for test in found):
+                return found
+    bound = module.scope(given).lookup(given.id) if isinstance(given, ast.Name) else ()
+    return [binding.value for binding in reaching(module, bound, given)] if bound else [given]
 
 
 def _is_off_by_default(function: FunctionNode, name: str) -> bool:

@@ -14,7 +14,7 @@ from gpulint.workspace.module_index import FUNCTIONS, LOOPS, ModuleIndex, dotted
 Use = Literal["decides", "sizes", "indexes", "computes", "handled", "added", "listed", "kept"]
 _SIZED = frozenset(
     """range zeros ones empty full arange narrow split view reshape expand repeat rand randn randint randperm
-    topk bincount one_hot""".split()
+    topk bincount one_hot multinomial""".split()
 )
 """Calls whose arguments are counts or sizes."""
 _COLLECTS = frozenset({"append", "extend", "update", "add", "log", "print", "format", "add_scalar", "array", "asarray"})
@@ -23,6 +23,10 @@ _LISTS = frozenset({"append", "extend"})
 _ADDS = frozenset({"update", "add", *_LISTS})
 _KINDS = frozenset({"isinstance", "is_tensor", "hasattr"})
 """Calls that ask what a value is, for which the host need not know it."""
+_OF_TYPE = frozenset({"dtype", "shape", "ndim", "device", "requires_grad"})
+"""Attributes that the host knows without the values."""
+_SIZES = frozenset({"size", "num_samples", "num_classes", "minlength", "total_length"})
+_COUNT = regex.compile(r"^(n|num|max|total)_(?!loss|acc|correct|err|score)|(_|^)(len|length|lengths|size|count)$")
 _LOSS = regex.compile(r"loss|err", re.IGNORECASE)
 
 
@@ -112,6 +116,8 @@ def _names_of(module: ModuleIndex, node: ast.expr) -> set[str]:
                 pass
             case ast.Call(func=ast.Name(id="int" | "float" | "bool" | "max" | "min")):
                 pass
+            case ast.Call(func=ast.Attribute(value=ast.Name(id="np" | "numpy" | "math"))):
+                pass
             case _:
                 return set()
         below = up
@@ -139,15 +145,31 @@ def _is_argument(module: ModuleIndex, node: ast.expr) -> bool:
     return False
 
 
+def _is_count(module: ModuleIndex, node: ast.expr) -> bool:
+    """Return whether a name says that a value is a number of things, or the length of one."""
+    return isinstance(node, ast.Name) and bool(_COUNT.search(node.id))
+
+
+def _keeps(function: ast.expr) -> bool:
+    name = last_name(function)
+    return name in _COLLECTS or name in ("float", "int", "str", "round", "min", "max") or name.startswith("log")
+
+
 def _use(module: ModuleIndex, node: ast.expr) -> Use:
     below: ast.AST = node
     for up in module.syntax.ancestors(node):
         match up:
             case ast.Call(func=function) if last_name(function) in _KINDS:
                 return "kept"
+            case ast.Attribute(attr=name) if name in _OF_TYPE:
+                return "kept"
             case ast.If(test=test) | ast.While(test=test) | ast.IfExp(test=test) | ast.Assert(test=test):
                 return "decides" if below is test else "kept"
             case ast.Call(func=function) if below is not function and last_name(function) in _SIZED:
+                return "sizes"
+            case ast.keyword(arg=name) if name in _SIZES:
+                return "sizes"
+            case ast.Call(func=function) if below is not function and _is_count(module, node) and not _keeps(function):
                 return "sizes"
             case ast.Subscript(slice=index) if below is index:
                 return "sizes" if any(isinstance(part, ast.Slice) for part in walk(index)) else "indexes"
