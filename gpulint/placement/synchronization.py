@@ -11,7 +11,7 @@ from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.libraries import Models
 from gpulint.libraries.operations import Sync as Row
-from gpulint.placement.host_results import copies_to_host
+from gpulint.placement.host_results import copies_to_host, moves_model
 from gpulint.placement.isinstance_tests import gets_host_value, gets_no_tensor
 from gpulint.placement.tensor_location import TensorLocations
 from gpulint.records import dataclass
@@ -162,7 +162,7 @@ class SyncPoints:
             value = call.args[0] if row.kind == "read" and call.args else None
             return SyncPoint(call, SyncKind.BARRIER if value is None else SyncKind.READ, value)
         if isinstance(func, ast.Attribute):
-            if _moves_module(module, call):
+            if moves_model(module, call):
                 return None
             if copies_to_host(call) and self._is_tensor(module, func.value):
                 return SyncPoint(call, SyncKind.READ, func.value)
@@ -292,11 +292,6 @@ class SyncPoints:
             if any(name.startswith("torch.") for name in names) and self._tensors.is_tensor(module, bare.args[0]):
                 return SyncPoint(bare, SyncKind.TEST, bare.args[0])
         return None
-
-
-def _moves_module(module: ModuleIndex, call: ast.Call) -> bool:
-    """``reference.cpu()`` as a statement: of a model, for what it returns of a tensor is lost."""
-    return last_name(call.func) in ("cpu", "to") and isinstance(module.syntax.parents.get(call), ast.Expr)
 
 
 def _asks_for_scale(module: ModuleIndex, call: ast.Call) -> bool:
