@@ -15,7 +15,6 @@ from gpulint.records import dataclass
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.loader_calls import loader_argument
 from gpulint.values.constants import Constants
-
 from gpulint.workspace.module_index import NodeRef, last_name
 
 if TYPE_CHECKING:

@@ -63,6 +63,7 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("an old version", TO_LOW, file_facts.is_outdated),
     Circumstance("a benchmark or test", TO_LOW, file_facts.measures),
     Circumstance("a toy or smoke run", TO_LOW, file_facts.is_toy, not_kinds=_START),
+    Circumstance("trains on made-up numbers", TO_LOW, place_facts.trains_on_made_up_numbers),
     Circumstance("a demo", 1, file_facts.is_demo, not_kinds=_START),
     Circumstance("a notebook", 1, file_facts.is_notebook),
     Circumstance("few samples", 1, file_facts.uses_few, not_kinds=_START),
@@ -77,9 +78,7 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("DDP is another option here", TO_LOW, place_facts.is_beside_ddp, kinds=_DATA_PARALLEL),
     Circumstance("DDP has a program of its own", TO_LOW, siblings.has_ddp_program, kinds=_DATA_PARALLEL),
     Circumstance("jobs start its distributed version", TO_LOW, siblings.is_superseded),
-    Circumstance(
-        "a small file of the tree", TO_LOW, siblings.reads_small_file, kinds=frozenset({"cpu-pass"})
-    ),
+    Circumstance("a small file of the tree", TO_LOW, siblings.reads_small_file, kinds=frozenset({"cpu-pass"})),
     Circumstance("an example that holds a place", TO_LOW, file_facts.is_example_launcher, kinds=_HELD),
     Circumstance("inference only", TO_LOW, place_facts.only_infers, kinds=frozenset({"data-parallel"})),
     Circumstance("for people, by its name", TO_LOW, file_facts.is_for_people, kinds=frozenset({"interactive"})),

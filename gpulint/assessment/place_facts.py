@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import os
 import re
+from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -12,8 +13,6 @@ from gpulint import regex
 from gpulint.assessment.choices import is_other_choice
 from gpulint.assessment.jobs import gpus_of
 from gpulint.documents.python import walk
-from gpulint.finding import Severity
-from gpulint.launch.job_index import JobIndex
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.query import asked_once, query
 from gpulint.semantic.path_conditions import conditions
@@ -25,18 +24,18 @@ from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.repetition import training_contexts
 from gpulint.transfers.downloads import Downloads
 from gpulint.values.constants import Constants
-from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, dotted, last_name, source_text
+from gpulint.workspace.module_index import FUNCTIONS, LOOPS, ModuleIndex, dotted, last_name, source_text
 
 if TYPE_CHECKING:
     from gpulint.assessment.subject import Subject
     from gpulint.documents.base import Document
     from gpulint.documents.shell import Command
-    from gpulint.launch.job import Job, Setting
     from gpulint.project import Project
     from gpulint.source import Span
 
 _GPUS = regex.compile(r"gpu|device_count|device_ids|\bdevices\b", re.IGNORECASE)
 _RANK = regex.compile(r"rank|localid|procid|\$\?", re.IGNORECASE)
+_MADE_UP = regex.compile(r"(^|_)(dummy|random|synthetic)_|_dummy$", re.IGNORECASE)
 _STEPS = regex.compile(r"backward\(|Trainer\(|\.fit\(|optimizer")
 MAX_USERS = 6
 """Most importing modules that are asked whether they train."""
@@ -111,8 +110,8 @@ def _is_in_handler(module: ModuleIndex, node: ast.AST, tried: set[tuple[ModuleIn
 
 @query
 def _repetitions(module: ModuleIndex) -> frozenset[ast.AST]:
-    """Calls in a function (or outside of all) whose first argument another call above them of the same function has had:
-    the tokenizer of a name is not its model."""
+    """Calls in a function (or outside of all) whose first argument a call of the same function above them has had. The
+    tokenizer of a name is not its model."""
     seen = set[tuple[object, ...]]()
     found = set[ast.AST]()
     for calls in module.calls_by_name.values():
@@ -194,6 +193,32 @@ def has_few_repetitions(subject: Subject) -> bool:
         and not training_contexts(subject.project, module, node)
         and "evaluation" not in {role.value for role in subject.roles}
     )
+
+
+def trains_on_made_up_numbers(subject: Subject) -> bool:
+    """Return whether the loop around draws what it trains on at random (``dummy_images = torch.randn(...)``)."""
+    module = subject.module
+    if module is None:
+        return False
+    loops = [context.loop for context in subject.contexts]
+    made = (binding for name in module.named if _MADE_UP.search(name) for binding in _assigned(module, name))
+    return any(
+        loop.module is module and loop.node in module.syntax.ancestors(one)
+        for one in made
+        for loop in loops
+        if isinstance(loop.node, LOOPS)
+    )
+
+
+def _assigned(module: ModuleIndex, name: str) -> Iterator[ast.Assign]:
+    """Yield the statements that give a name random numbers."""
+    for use in module.named[name]:
+        statement = module.syntax.parents.get(use)
+        if isinstance(statement, ast.Assign) and any(
+            isinstance(part, ast.Call) and last_name(part.func) in ("rand", "randn", "randint")
+            for part in walk(statement.value)
+        ):
+            yield statement
 
 
 def is_one_epoch(subject: Subject) -> bool:

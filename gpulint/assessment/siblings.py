@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _DISTRIBUTED = regex.compile(r"(^|[_-])(ddp|dist|distributed)([_-]|$)", re.IGNORECASE)
 _DATA = regex.compile(r"\.(jsonl?|csv|tsv|txt)$")
+_FOLDERS = ("data", "datasets")
 SMALL = 4_000_000
 """Bytes of a text file up to which a pass over it takes seconds (assumed)."""
 
@@ -54,7 +55,19 @@ def reads_small_file(subject: Subject) -> bool:
 
 @query
 def _names_small_file(project: Project, module: ModuleIndex) -> bool:
-    folders = dict.fromkeys((project.root, module.path.parent))
-    named = [text for text in module.strings if _DATA.search(text)]
-    found = [folder / text for text in named for folder in folders if project.is_file(folder / text)]
-    return bool(found) and all(len(project.data(path)) <= SMALL for path in found)
+    table = _data_files(project)
+    named = [text.rpartition("/")[2] for text in module.strings if _DATA.search(text)]
+    found = [path for name in named for path in table.get(name, ())]
+    return bool(found) and all(0 < len(project.data(path)) <= SMALL for path in found)
+
+
+@stored("data files by name")
+def _data_files(project: Project) -> dict[str, list[Path]]:
+    folders = {project.root, *(path.parent for path in project.files)}
+    folders |= {folder / name for folder in folders for name in _FOLDERS if name in project.entries(folder)}
+    table: dict[str, list[Path]] = {}
+    for folder in sorted(folders):
+        for name in project.entries(folder):
+            if _DATA.search(name):
+                table.setdefault(name, []).append(folder / name)
+    return table

@@ -125,13 +125,13 @@ class TensorLocations:
         return isinstance(node, ast.Constant)
 
     def _compares_on_host(self, module: ModuleIndex, parts: tuple[ast.expr, ...]) -> bool:
-        """Return whether one of the values is a tensor of the host: it is only compared with another one, or a number."""
+        """Return whether a value is a tensor of the host, which is only compared with another one, or a number."""
         return any(self._is_host_tensor(module, part) for part in parts) and not any(
             self.is_tensor(module, part) for part in parts
         )
 
     def _is_host_tensor(self, module: ModuleIndex, node: ast.expr) -> bool:
-        """Return whether the value is a tensor of the host, by what made it: a loader, or a call that names no device."""
+        """Return whether a tensor is of the host by what made it: a loader, or a call that names no device."""
         if isinstance(node, ast.Call):
             return self._is_made_on_host(module, node)
         return self._project.fact(BatchFlow).batch_of(module, node) is not None and self.is_host(module, node)

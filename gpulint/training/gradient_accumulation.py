@@ -57,7 +57,9 @@ def accumulations(project: Project, module: ModuleIndex) -> Iterator[Accumulatio
 
 def _skips(project: Project, module: ModuleIndex, backward: ast.Call) -> bool:
     """``with ddp_sync(model, last):``, a helper of the tree that switches the exchange itself, or by its name."""
-    around = (context for up in module.syntax.ancestors(backward) if isinstance(up, ast.With) for context in contexts_of(up))
+    around = (
+        context for up in module.syntax.ancestors(backward) if isinstance(up, ast.With) for context in contexts_of(up)
+    )
     return any(
         _SYNC.search(last_name(context.func))
         or any(

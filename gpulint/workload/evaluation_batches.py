@@ -251,11 +251,20 @@ def _is_paired(project: Project, source: BatchSource) -> bool:
     names[i]``)."""
     for drawn in project.fact(BatchFlow).of_loader(source.call.module, source.node):
         match drawn.where.node:
-            case ast.For(target=ast.Tuple(elts=[ast.Name(id=index), _]), iter=ast.Call(func=ast.Name(id="enumerate"))):
+            case ast.For(target=ast.Tuple(elts=[ast.Name(id=index), _]), iter=drawn_from):
                 own = {part.id for part in walk(drawn.where.node) if _is_stored(part)}
-                if any(_is_picked(part, index, own) for part in walk(drawn.where.node)):
+                if _counts(drawn.where.module, drawn_from) and any(
+                    _is_picked(part, index, own) for part in walk(drawn.where.node)
+                ):
                     return True
     return False
+
+
+def _counts(module: ModuleIndex, source: ast.expr) -> bool:
+    """Return whether a loop goes through ``enumerate(loader)``, perhaps by a name for it."""
+    bindings = module.scope(source).lookup(source.id) if isinstance(source, ast.Name) else ()
+    made = [source, *(binding.value for binding in bindings if binding.value is not None)]
+    return any(isinstance(part, ast.Call) and last_name(part.func) == "enumerate" for one in made for part in walk(one))
 
 
 def _is_stored(node: ast.AST) -> TypeGuard[ast.Name]:

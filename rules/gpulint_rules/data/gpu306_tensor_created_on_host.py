@@ -100,7 +100,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             document.path,
             module.syntax.span(transfer.node),
             f"'{text}' is made on the host and copied to the GPU at every iteration",
-            help=_advice(of_host),
+            help=_advice(made, of_host) if "torch.tensor" in names else _THERE,
             cost=Cost("host-tensor", seconds=_COPIED, basis="values of the host are copied") if of_host else None,
             payload=OnHost(made, transfer, random),
             related=tuple(
@@ -111,13 +111,19 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         )
 
 
-def _advice(of_host: bool) -> str:
+_THERE = "create it there: pass `device=...` to the call that creates it, or make it once if it is always the same"
+
+
+def _advice(made: ast.Call, of_host: bool) -> str:
+    """What to do about ``torch.tensor``, which builds its values on the host wherever it puts them."""
     if of_host:
         return (
             "its values come from the host: hand over whole arrays (`torch.from_numpy`) from the loader's workers, or "
             "copy the data once before the loop and index it on the GPU"
         )
-    return "create it there: pass `device=...` to the call that creates it, or make it once if it is always the same"
+    if made.args and isinstance(made.args[0], ast.List | ast.Tuple):
+        return "make it once, before the loop: its values are always the same"
+    return "create it there (`torch.full((), value, device=...)`), or make it once if it is always the same"
 
 
 def _stays_the_same(module: ModuleIndex, made: ast.Call) -> bool:

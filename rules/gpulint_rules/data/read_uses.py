@@ -74,8 +74,11 @@ def _added(module: ModuleIndex, node: ast.expr) -> Use | None:
     summed = False
     for up in module.syntax.ancestors(node):
         match up:
-            case ast.AugAssign(op=ast.Add()):
-                return "added"
+            case ast.AugAssign(op=ast.Add(), target=target):
+                again = isinstance(target, ast.Name) and any(  # `loss += loss.item()` adds nothing up
+                    isinstance(part, ast.Name) and part.id == target.id for part in walk(node)
+                )
+                return None if again else "added"
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
                 again = summed and any(isinstance(part, ast.Name) and part.id == name for part in walk(value))
                 return "added" if again else None
@@ -135,6 +138,8 @@ def _is_argument(module: ModuleIndex, node: ast.expr) -> bool:
     below: ast.AST = node
     for up in module.syntax.ancestors(node):
         match up:
+            case ast.Attribute(attr=name) if name in _OF_TYPE:
+                return False
             case ast.Call(func=function) if below is not function:
                 return last_name(function) not in _COLLECTS
             case ast.BinOp() | ast.Compare() | ast.comprehension() | ast.For():
