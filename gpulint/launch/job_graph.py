@@ -54,6 +54,8 @@ _RUNS = regex.compile(
     rb"|nnUNet|lm_eval|tune run|trl |yolo "
 )
 """A shell script without any of these starts nothing that a rule asks about."""
+_STARTS = ("launcher", "scheduler", "submitter", "gpu-program", "task-runner", "installer", "downloader", "hub-program")
+"""Kinds of rows on programs and directives of scripts."""
 _CONCERNS = regex.compile(
     rb"gpu|accelerator|nvidia|cuda|rocm|amd\.com|torchrun|deepspeed|horovod|mpirun|slots_|instance_?type|\.py\b|\.sh\b|notebook|ide:",
     re.IGNORECASE,
@@ -68,6 +70,10 @@ _GPU_OVERRIDES = regex.compile(r"--(gres|gpus|exclusive)|-G(\d|=|$)")
 def is_launcher(project: Project, path: Path) -> bool:
     """Return whether a file may launch something, by its name and bytes alone."""
     kind = project.kind(path)
+    if kind in (Kind.SHELL, Kind.WORKFLOW):
+        data, added = project.data(path), project.models.added_words(_STARTS)
+        if any(word.encode() in data for word in added):
+            return True
     if kind is Kind.SHELL:
         return bool(_RUNS.search(project.data(path)))
     if kind is Kind.JOBSPEC:

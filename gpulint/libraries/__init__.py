@@ -17,6 +17,8 @@ Made = TypeVar("Made")
 FILES = {
     "format": "jobs",
     "library": "programs",
+    "launcher": "launchers",
+    "scheduler": "schedulers",
     **dict.fromkeys(
         (
             "gpu-program",

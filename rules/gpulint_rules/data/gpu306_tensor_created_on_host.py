@@ -115,7 +115,7 @@ _THERE = "create it there: pass `device=...` to the call that creates it, or mak
 
 
 def _advice(made: ast.Call, of_host: bool) -> str:
-    """What to do about ``torch.tensor``, which builds its values on the host wherever it puts them."""
+    """Return the advice for ``torch.tensor``, which builds its values on the host wherever it puts them."""
     if of_host:
         return (
             "its values come from the host: hand over whole arrays (`torch.from_numpy`) from the loader's workers, or "
