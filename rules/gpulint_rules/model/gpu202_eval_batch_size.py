@@ -265,7 +265,7 @@ def _sizes(project: Project, source: BatchSource) -> list[int]:
 
 def _smaller(project: Project, source: BatchSource, other: BatchSource, size: int, train: int) -> Finding:
     known = project.fact(Constants).of(source.batch.module, source.batch.node)
-    what = _compared(size, train)
+    what = f"is {size}, training uses {other.text}" if len({*_sizes(project, other)}) > 1 else _compared(size, train)
     finding = dataclasses.replace(_finding(source, other, what, train), cost=ONE if size == 1 else None)
     places = {value.place for value in known.values}
     place = places.pop()
