@@ -24,7 +24,7 @@ _SHARED = ("", "slurm")
 
 def fix(finding: Finding, project: Project) -> Fix | Declined:
     document = project.document(finding.path)
-    if document is not None and document.kind is Kind.SHELL:
+    if document is not None and document.kind in (Kind.SHELL, Kind.JOBSPEC):
         return split(finding, project)
     module = project.module(document) if document is not None and document.kind is Kind.PYTHON else None
     if module is None:

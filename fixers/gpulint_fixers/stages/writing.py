@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from gpulint.documents import Document
 from gpulint.fix import Edit
@@ -124,6 +125,12 @@ class Stage:
         if self.fetch.complete:
             lines.append("export HF_HUB_OFFLINE=1  # all that the program loads has been fetched")
         return "".join(f"{line}\n" for line in lines)
+
+
+def text_of(context: Sequence[Piece], moved: Sequence[Piece]) -> str:
+    """The text of pieces in order, as a script that a container runs."""
+    chosen = sorted(dict.fromkeys([*context, *moved]), key=lambda piece: piece.first)
+    return "".join(f"\n{_shown(piece)}" if _gap(piece) else _shown(piece) for piece in chosen).strip("\n") + "\n"
 
 
 def _shown(piece: Piece) -> str:
