@@ -26,6 +26,7 @@ EVERY = 50
 _FEW = 5
 """Steps between two lines of a log that are few."""
 _BAR = regex.compile(r"tqdm|(^|_)(bar|pbar|iterator|iter|progress|data)$|batch|load")
+_SHUFFLES = regex.compile(r"shuffle|permutation|randperm|sample$")
 _COUNTER = regex.compile(r"(^|_)(i|idx|index|it|iter|iters|iteration|iterations|step|steps|batch_idx|n_iter|niter|cnt|count|counter)$")
 
 
@@ -198,15 +199,10 @@ def _enumerates(call: ast.Call) -> bool:
 
 def _counts(module: ModuleIndex, loop: ast.For, name: str) -> bool:
     """Return whether a loop's variable is a number: it goes through a range, or something is added to it."""
+    if _is_shuffled(module, loop.iter):
+        return False
     source = unwrap_iterable(loop.iter)
     if isinstance(source, ast.Name):
-        if any(
-            isinstance(argument, ast.Name) and argument.id == source.id
-            for call in module.calls
-            if "shuffle" in last_name(call.func)
-            for argument in call.args
-        ):
-            return False
         values = [binding.value or binding.node for binding in module.scope(loop).lookup(source.id)]
         if any(isinstance(part, ast.Name) and part.id == "range" for value in values for part in walk(value)):
             return all(_by_ones(value) for value in values if isinstance(value, ast.expr))
@@ -219,6 +215,20 @@ def _counts(module: ModuleIndex, loop: ast.For, name: str) -> bool:
         and isinstance(part.right.value, int)
         for statement in loop.body
         for part in walk(statement)
+    )
+
+
+def _is_shuffled(module: ModuleIndex, source: ast.expr) -> bool:
+    """Return whether what a loop goes through, also by other names, is put into a random order."""
+    names, todo = set[str](), [source]
+    while todo:
+        new = {part.id for part in walk(todo.pop()) if isinstance(part, ast.Name)} - names
+        names |= new
+        todo += [one.value for name in new for one in module.scope(source).lookup(name) if one.value is not None]
+    return any(
+        _SHUFFLES.search(last_name(call.func)) is not None
+        and bool(names & {part.id for argument in call.args for part in walk(argument) if isinstance(part, ast.Name)})
+        for call in module.calls
     )
 
 

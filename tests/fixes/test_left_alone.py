@@ -58,16 +58,6 @@ CASES = {
         },
         "every step waits in line 1",
     ),
-    "a shuffled list of steps does not count them": (
-        "GPU305",
-        {
-            "train.py": loop("", "").replace(
-                "for x, y in train_loader:\n",
-                "steps = list(range(len(train_loader)))\nrandom.shuffle(steps)\nfor step in steps:\n    x, y = batches[step]\n",
-            ).replace("print(total)", "    print(step + 1, loss.item())")
-        },
-        "",
-    ),
     "labels become CUDA tensors in the default collate function": (
         "GPU301",
         {
@@ -173,6 +163,15 @@ def test_what_would_break_or_gain_nothing_is_left_alone(job: MakeJob, case: str)
     reasons = [result.fix.reason for result in results if isinstance(result.fix, Declined)]
     assert len(reasons) == len(results), [result.fix for result in results]
     assert any(reason in one for one in reasons), reasons
+
+
+def test_a_shuffled_list_of_steps_does_not_count_them(job: MakeJob) -> None:
+    shuffled = "steps = list(range(len(train_loader)))\nrandom.shuffle(steps)\nbar = tqdm(steps)\n"
+    program = loop("", "").replace("for x, y in train_loader:\n", f"{shuffled}for step in bar:\n    x, y = batches[step]\n")
+    made = job({"train.py": program.replace("print(total)", "    print(step + 1, loss.item())")})
+    assert made.repair("GPU305") == 1
+    assert "for batch_idx, step in enumerate(bar):" in made.text("train.py")
+    assert "if batch_idx % 50 == 0:" in made.text("train.py")
 
 
 def test_copies_of_one_step_are_one_fix(job: MakeJob) -> None:
