@@ -40,7 +40,8 @@ _LIBRARIES = frozenset(
 """Libraries whose data sets are in host memory."""
 _MOST = 6
 _DEFAULT_DEVICE = regex.compile(
-    r"set_default_tensor_type\(\s*['\"]?torch\.cuda|set_default_device\(\s*(?!['\"]cpu)|with torch\.device\((?!['\"](?:cpu|meta))"
+    r"set_default_tensor_type\(\s*['\"]?torch\.cuda|set_default_device\(\s*(?!['\"]cpu)"
+    r"|with torch\.device\((?!['\"](?:cpu|meta))"
 )
 """Settings for tensors that are made without a device, such as those of labels in the default collate function."""
 

@@ -20,7 +20,9 @@ from gpulint.source import SourceText, Span
 
 NAME = "Dockerfile.gpulint"
 _IMAGE = re.compile(r"[\w.:/@-]+")
-_USUAL = frozenset({"docker", "image", "images", "build", "train", "training", "pytorch", "torch", "cuda", "latest", "python"})
+_USUAL = frozenset(
+    {"docker", "image", "images", "build", "train", "training", "pytorch", "torch", "cuda", "latest", "python"}
+)
 """Words that say nothing about whose image it is."""
 _INSTRUCTION = re.compile(r"^[ \t]*([A-Za-z]+)[ \t]", re.MULTILINE)
 

@@ -27,7 +27,9 @@ _FEW = 5
 """Steps between two lines of a log that are few."""
 _BAR = regex.compile(r"tqdm|(^|_)(bar|pbar|iterator|iter|progress|data)$|batch|load")
 _SHUFFLES = regex.compile(r"shuffle|permutation|randperm|sample$")
-_COUNTER = regex.compile(r"(^|_)(i|idx|index|it|iter|iters|iteration|iterations|step|steps|batch_idx|n_iter|niter|cnt|count|counter)$")
+_COUNTER = regex.compile(
+    r"(^|_)(i|idx|index|it|iter|iters|iteration|iterations|step|steps|batch_idx|n_iter|niter|cnt|count|counter)$"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +166,9 @@ def _ranges(source: ast.Call) -> bool:
 
 def _by_ones(source: ast.expr) -> bool:
     """Return whether a range has no step: with one it counts samples."""
-    calls = [part for part in walk(source) if isinstance(part, ast.Call) and last_name(part.func) in ("range", "trange")]
+    calls = [
+        part for part in walk(source) if isinstance(part, ast.Call) and last_name(part.func) in ("range", "trange")
+    ]
     return all(len(call.args) < 3 for call in calls)
 
 

@@ -81,7 +81,9 @@ def _makes_new(project: Project, module: ModuleIndex, value: ast.expr) -> bool:
 def _joins(value: ast.expr) -> bool:
     """``torch.cat([x, y])``, which is pageable even if both are pinned."""
     match value:
-        case ast.Call(func=ast.Attribute(value=ast.Name(id="torch"), attr="cat" | "stack" | "concat" | "hstack" | "vstack")):
+        case ast.Call(
+            func=ast.Attribute(value=ast.Name(id="torch"), attr="cat" | "stack" | "concat" | "hstack" | "vstack")
+        ):
             return True
     return False
 

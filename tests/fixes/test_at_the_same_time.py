@@ -29,7 +29,6 @@ rm "$MARKS/$$"
 """
 
 
-
 def test_the_program_finds_what_it_found_before_and_archives_overlap(job: MakeJob, tmp_path: Path) -> None:
     lines = (
         "mkdir -p $SLURM_TMPDIR/a $SLURM_TMPDIR/b\n"

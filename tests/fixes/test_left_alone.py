@@ -167,7 +167,9 @@ def test_what_would_break_or_gain_nothing_is_left_alone(job: MakeJob, case: str)
 
 def test_a_shuffled_list_of_steps_does_not_count_them(job: MakeJob) -> None:
     shuffled = "steps = list(range(len(train_loader)))\nrandom.shuffle(steps)\nbar = tqdm(steps)\n"
-    program = loop("", "").replace("for x, y in train_loader:\n", f"{shuffled}for step in bar:\n    x, y = batches[step]\n")
+    program = loop("", "").replace(
+        "for x, y in train_loader:\n", f"{shuffled}for step in bar:\n    x, y = batches[step]\n"
+    )
     made = job({"train.py": program.replace("print(total)", "    print(step + 1, loss.item())")})
     assert made.repair("GPU305") == 1
     assert "for batch_idx, step in enumerate(bar):" in made.text("train.py")

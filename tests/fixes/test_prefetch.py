@@ -42,7 +42,9 @@ def test_a_model_that_a_launcher_does_not_tell_leaves_it_to_the_user(job: MakeJo
 
 
 def test_hours_on_gpus_do_not_pay_for_a_stage_without(job: MakeJob) -> None:
-    script = "#!/bin/bash\n#SBATCH --account={}\n#SBATCH --gres=gpu:4\naws s3 sync s3://bucket/set set\npython train.py\n"
+    script = (
+        "#!/bin/bash\n#SBATCH --account={}\n#SBATCH --gres=gpu:4\naws s3 sync s3://bucket/set set\npython train.py\n"
+    )
     for account, kept in (("abc@v100", False), ("team_gpu", False), ("ab12", True)):
         made = job({"train.py": "import torch\n\ntorch.nn.Linear(2, 2).cuda()\n", "job.sh": script.format(account)})
         (fix,) = [result.fix for result in made.scan("GPU332")]

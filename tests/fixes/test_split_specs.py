@@ -152,7 +152,11 @@ def test_a_task_of_skypilot_runs_on_a_machine_without_gpus_first(job: MakeJob) -
         ("persistentVolumeClaim: {claimName: data}", "emptyDir: {}", "is gone with the container"),
         ("s3://bucket/set /data/set", "s3://bucket/set /root/set", "nothing shows that `aws` writes to a folder"),
         ("mountPath: /data}", "mountPath: /data, readOnly: true}", "is gone with the container"),
-        ("aws s3 sync s3://bucket/set", "./list > shards.txt\n              aws s3 sync s3://bucket/set", "`list` runs"),
+        (
+            "aws s3 sync s3://bucket/set",
+            "./list > shards.txt\n              aws s3 sync s3://bucket/set",
+            "`list` runs",
+        ),
     ],
 )
 def test_what_the_next_container_would_not_see_stays(job: MakeJob, before: str, after: str, reason: str) -> None:

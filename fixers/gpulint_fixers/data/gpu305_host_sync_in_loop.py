@@ -15,8 +15,8 @@ from gpulint.finding import Finding
 from gpulint.fix import Declined, Fix, Fixer, Safety
 from gpulint.placement.synchronization import SyncKind
 from gpulint.project import Project
-from gpulint.training.guards import Guards
 from gpulint.semantic.points_to import Resolver
+from gpulint.training.guards import Guards
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, LoopNode, ModuleIndex
@@ -54,7 +54,9 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     others = [one for one in others if one[2] <= here]
     if (line := _formatted(project, found, loop.node, here)) is not None:
         return Declined(f"every step formats the same tensors in line {line}, which reads them")
-    if made.safety is Safety.SAFE and any(isinstance(one, Fix) and one.safety is not Safety.SAFE for _, one, _ in others):
+    if made.safety is Safety.SAFE and any(
+        isinstance(one, Fix) and one.safety is not Safety.SAFE for _, one, _ in others
+    ):
         more = "it helps together with the unsafe fixes of the same loop"
         return replace(made, safety=Safety.UNSAFE, description=f"{made.description}; {more}")
     return made

@@ -10,8 +10,8 @@ from gpulint_rules.job.gpu102_interactive_debugging import Stop
 from gpulint.documents.python import PythonModule, walk
 from gpulint.finding import Finding
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
-from gpulint.project import Project
 from gpulint.programs.gpu_programs import GpuPrograms
+from gpulint.project import Project
 from gpulint.semantic.points_to import Resolver
 from gpulint.source import Span
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name

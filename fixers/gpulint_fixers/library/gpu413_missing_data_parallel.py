@@ -171,7 +171,9 @@ def _wants_module(parent: ast.AST | None) -> bool:
 def _is_kept(module: ModuleIndex, node: ast.expr) -> bool:
     """``{"body": model}``, ``net = model``: what is called there need not be ``forward``."""
     up = module.syntax.parents.get(node)
-    return isinstance(up, ast.Dict | ast.List | ast.Tuple | ast.Set) or (isinstance(up, ast.Assign) and up.value is node)
+    return isinstance(up, ast.Dict | ast.List | ast.Tuple | ast.Set) or (
+        isinstance(up, ast.Assign) and up.value is node
+    )
 
 
 def _is_saved(module: ModuleIndex, node: ast.expr) -> bool:

@@ -75,12 +75,15 @@ def shared_folders(found: Found) -> list[str]:
     return [
         str(mount["mountPath"])
         for mount in found.container.get("volumeMounts") or ()
-        if isinstance(mount, dict) and mount.get("name") in names and mount.get("mountPath") and not mount.get("readOnly")
+        if isinstance(mount, dict)
+        and mount.get("name") in names
+        and mount.get("mountPath")
+        and not mount.get("readOnly")
     ]
 
 
 def stage(found: Found, name: str, body: str) -> dict[str, Any]:
-    """The Job: the container's image, environment and shared volumes, without its GPUs and what picks nodes with them."""
+    """The Job: the container's image, environment and volumes, without its GPUs and what picks nodes with them."""
     volumes = [
         volume
         for volume in found.pod.get("volumes") or ()

@@ -79,7 +79,7 @@ def _covers(piece: Piece, span: Span) -> bool:
 
 
 def _groups(document: Document) -> Iterator[list[_Step]]:
-    """Runs of steps with nothing but new folders, messages and variables between them, each independent of the others."""
+    """Runs of independent steps with nothing but new folders, messages and variables between them."""
     group = list[_Step]()
     for piece in pieces(document) or ():
         step = _step(piece)
@@ -191,4 +191,3 @@ def _edits(document: Document, group: Sequence[_Step]) -> Iterator[Edit]:
             yield Edit(document.path, Span(span.end_line, span.end_column, span.end_line, span.end_column), " &")
     last = group[-1].piece
     yield Edit(document.path, Span(last.last + 1, 1, last.last + 1, 1), "wait\n")
-
