@@ -141,7 +141,7 @@ def _formatted(project: Project, found: HostWait, loop: ast.AST, here: frozenset
 
 
 def _shown(node: ast.AST) -> set[str]:
-    """What an expression makes a text of."""
+    """Return what an expression makes a text of."""
     match node:
         case ast.Call(func=ast.Attribute(attr="format", value=ast.Constant()), args=args, keywords=keywords):
             values = [*args, *(keyword.value for keyword in keywords)]

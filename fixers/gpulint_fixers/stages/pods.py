@@ -63,13 +63,13 @@ def name_of(spec: dict[str, Any]) -> str:
 
 
 def options(spec: dict[str, Any]) -> str:
-    """What ``kubectl`` needs to find the object by its name."""
+    """Return what ``kubectl`` needs to find the object by its name."""
     namespace = (spec.get("metadata") or {}).get("namespace")
     return f"--namespace={namespace} " if namespace else ""
 
 
 def shared_folders(found: Found) -> list[str]:
-    """Where volumes that another pod sees as well are mounted for writing."""
+    """Return where volumes that another pod sees as well are mounted for writing."""
     volumes = [volume for volume in found.pod.get("volumes") or () if isinstance(volume, dict)]
     names = {volume.get("name") for volume in volumes if any(key in volume for key in _SHARED)}
     return [

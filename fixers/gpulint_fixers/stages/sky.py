@@ -34,7 +34,7 @@ def options(spec: dict[str, Any]) -> str:
 
 
 def shared_folders(found: dict[str, Any]) -> list[str]:
-    """Where buckets and volumes that another machine sees as well are mounted for writing."""
+    """Return where buckets and volumes that another machine sees as well are mounted for writing."""
     mounts = found.get("file_mounts") or {}
     buckets = [
         str(path)

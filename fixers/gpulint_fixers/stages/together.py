@@ -129,7 +129,7 @@ def _names(piece: Piece) -> list[str]:
 
 
 def _times(piece: Piece) -> int | None:
-    """How many words the loop goes through, as far as they are written out in the script."""
+    """Return how many words the loop goes through, as far as they are written out in the script."""
     loops = [item for item in piece.assignments if item.choices is not None]
     if len(loops) != 1 or len(piece.assignments) != 1:
         return None
@@ -140,7 +140,7 @@ def _times(piece: Piece) -> int | None:
 
 
 def _transfer(command: Command) -> _Transfer | None:
-    """What a command unpacks or copies, and where to; None if it is another command, or if that is not certain."""
+    """Return what a command unpacks or copies, and where to; None if it is another command, or not certain."""
     raw = [re.sub(r"[\"'{}]", "", word.raw) for word in command.words]
     if command.name not in _UNPACKS | _COPIES or raw[:1] != [command.name] or command.heredoc is not None:
         return None
