@@ -160,12 +160,20 @@ class Document:
     @cached_property
     def scripts(self) -> tuple[Script, ...]:
         """All shell in the document: the file itself, ``%%bash`` cells, commands of a job spec, CMD of an image."""
-        return self._contained(self.read_scripts, ())
+        return self._contained(lambda: self._with_models(self.read_scripts()), ())
 
     @cached_property
     def tasks(self) -> tuple[Task, ...]:
         """What the document launches, with the resources that it requests."""
-        return self._contained(self.read_tasks, ())
+        tasks: tuple[Task, ...] = self._contained(self.read_tasks, ())
+        for task in tasks:
+            self._with_models(task.scripts)
+        return tasks
+
+    def _with_models(self, scripts: tuple[Script, ...]) -> tuple[Script, ...]:
+        for script in scripts:
+            script.use(self.models)
+        return scripts
 
     @property
     def is_configuration(self) -> bool:

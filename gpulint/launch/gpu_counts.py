@@ -6,20 +6,18 @@ from typing import TYPE_CHECKING
 
 from gpulint.finding import Place
 from gpulint.launch.job import DeclaredCount, Job, JobLaunch
+from gpulint.libraries.schedulers import batch_systems
 from gpulint.numerals import whole
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from gpulint.launch.program_launches import Launch
     from gpulint.project import Project
 
-_SHARING = frozenset({"ray", "sagemaker", "determined", "lightning"})
+_SHARING = frozenset({"ray", "determined", "lightning"})
 """Systems that start the processes of a job themselves."""
-DISTRIBUTED = frozenset("torchrun accelerate deepspeed horovodrun mpirun srun jsrun aprun composer fabric".split())
-"""Launchers that may start several processes on a node."""
-BATCH = frozenset({"slurm", "pbs", "lsf", "sge"})
-"""Schedulers that read a script's directives."""
+_STARTED_PER_TASK = frozenset({"azureml", "submitit"})
+"""Systems that start a job's command as often on a node as the job has tasks there."""
 PER_NODE = "gpus-per-node"
 """Text of a count that the settings state."""
 
@@ -48,13 +46,18 @@ def visible(job: Job, start: JobLaunch, per_node: int | None = None) -> Declared
         if elsewhere := job.settings.get(name):
             return DeclaredCount(None, elsewhere[0].place, name)
     for level in start.launch.levels:
-        given = level.options.get("gpus") if level.launcher in ("docker", "podman") else None
+        given = level.options.get("gpus") if level.row.image else None
         if given is not None and given.value != "all":
             return DeclaredCount(whole(given.value), start.place, f"--gpus {given.text}")
     own = start.launch.gpus
-    if own is not None and start.launch.launcher != "jsrun" and job.gpus is None:
+    if own is not None and not start.launch.in_sets and job.gpus is None:
         return DeclaredCount(own.value, start.place, own.text)
-    if job.gpus is None and per_node and job.task.system in BATCH and start.launch.launcher in DISTRIBUTED:
+    if (
+        job.gpus is None
+        and per_node
+        and job.task.system in batch_systems(job.document.models)
+        and start.launch.distributed
+    ):
         return DeclaredCount(per_node, job.place, PER_NODE)
     return None if job.task.resources.fractional else job.gpus
 
@@ -66,7 +69,7 @@ def processes(project: Project, job: Job, start: JobLaunch) -> tuple[int, Place 
         return _configured(project, start.config)
     if job.task.system in _SHARING or count is None or count.all_gpus or count.value is None:
         return None
-    if job.task.system == "azureml" and job.tasks_per_node is not None:
+    if job.task.system in _STARTED_PER_TASK and job.tasks_per_node is not None:
         return _times(count.value, job.tasks_per_node)
     if job.task.system == "kubernetes" and job.tasks_per_node is not None:
         return None
@@ -93,8 +96,3 @@ def alone(job: Job, start: JobLaunch) -> bool:
     if start.launch.uncalled or start.launch.command.background:
         return False
     return not job.is_parallel
-
-
-def counts_processes(launch: Launch) -> bool:
-    """Return whether the launch goes through a launcher that is told how many processes to start."""
-    return any(level.launcher in DISTRIBUTED for level in launch.levels)

@@ -23,7 +23,7 @@ _PYTHON = regex.compile(r"python[\d.]*|accelerate|torchrun|deepspeed")
 
 def hub_words(models: Models, command: Command, exists: Callable[[Path], bool]) -> list[ArgWord]:
     """Words of a command with identifiers of the hub: models first, then data sets."""
-    argv = innermost(command.argv)
+    argv = innermost(command)
     if not argv:
         return []
     name = argv[0].text.rstrip("/").rpartition("/")[2]

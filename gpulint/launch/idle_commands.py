@@ -90,7 +90,7 @@ def session(command: Command) -> str | None:
         return command.name if not asked or asked & set(texts) else None
     if command.name == "srun" and "--pty" in texts and _opens_shell(texts):
         return "srun --pty"
-    texts = [word.text for word in innermost(command.argv)]
+    texts = [word.text for word in innermost(command)]
     name = texts[0].rpartition("/")[2] if texts else ""
     if name in ("jupyter", "jupyter-lab", "jupyter-notebook", "jupyterhub-singleuser", "start-notebook.sh"):
         runs = {"lab", "notebook", "server", "labhub"} & set(texts[1:2]) or name != "jupyter"

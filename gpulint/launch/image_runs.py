@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.finding import Place
-from gpulint.launch import launcher_options as grammars
-from gpulint.launch.option_parser import read_options
+from gpulint.launch.launchers import Launchers, options_of
 from gpulint.launch.program_launches import is_uncalled
 from gpulint.query import query
 from gpulint.rule import Kind
@@ -96,7 +95,8 @@ def _image(command: Command) -> str | None:
         return None
     if command.name != "nvidia-docker" and not any(_GIVES_GPUS.match(word.text) for word in argv):
         return None
-    rest = read_options(argv[2:], grammars.DOCKER, like=lambda _: False).rest
+    found = command.script.models.derived(Launchers).find(argv)
+    rest = options_of(found[0], argv[found[1] :]).rest if found is not None else ()
     if not rest or any(word.value for word in rest[1:]):
         return None  # another command than the image's own; `$ARGS` may be empty
     return (rest[0].value or rest[0].text).removesuffix(":latest")

@@ -30,7 +30,7 @@ _ENDS = frozenset({"kill", "pkill", "killall", "scancel", "trap"})
 
 def server(command: Command, env: Mapping[str, str] | None = None) -> tuple[str, tuple[ArgWord, ...]] | None:
     """(how it is called, its arguments) of a server that a command starts, with the variables of a job's ``env``."""
-    words = innermost(command.script.argv(command, env))
+    words = innermost(command, env)
     texts = tuple(word.text for word in words[:3])
     name = texts[0].rpartition("/")[2] if texts else ""
     if _PYTHON.fullmatch(name) and texts[1:2] == ("-m",) and texts[2:] and texts[2] in _MODULES:
@@ -87,7 +87,7 @@ def _waits_for_all(command: Command) -> bool:
 
 def _works(command: Command) -> bool:
     """Return whether a command starts a program, or a shell with some text."""
-    words = innermost(command.argv)
+    words = innermost(command)
     if words and words[0].text.rpartition("/")[2] in SHELLS:
         return command.in_background
     started = launch(command)

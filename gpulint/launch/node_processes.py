@@ -10,29 +10,12 @@ from gpulint.launch.launchers import Level
 from gpulint.launch.process_counts import ProcessCount, implied
 from gpulint.source import Span
 
-# Launchers that start processes, unlike those that only prepare a place to run.
-COUNTING = frozenset(
-    {
-        "torchrun",
-        "accelerate",
-        "deepspeed",
-        "horovodrun",
-        "mpirun",
-        "srun",
-        "jsrun",
-        "aprun",
-        "ibrun",
-        "composer",
-        "fabric",
-    }
-)
-
 
 def processes_per_node(levels: tuple[Level, ...], script: Script, span: Span) -> ProcessCount | None:
     """Product over all levels that start processes, 1 without any; None when one of them does not say."""
     total = implied(1, span)
     for level in levels:
-        if level.launcher in COUNTING:
+        if level.row.distributed:
             own = level.processes or _allocated(level, script)
             if own is None:
                 return None
@@ -51,7 +34,8 @@ def _allocated(level: Level, script: Script) -> ProcessCount | None:
         if level.total.value is None or not whole or level.total.value % whole:
             return None
         return replace(level.total, value=level.total.value // whole)
-    if level.launcher != "srun" or (job.system != "slurm" and (job.system or level.gpus is None)):
+    scheduler = level.row.scheduler
+    if not scheduler or (job.system != scheduler and (job.system or level.gpus is None)):
         return None
     if tasks is None:  # Slurm starts one task on each node, also of an allocation that srun makes itself
         return implied(1, level.span)

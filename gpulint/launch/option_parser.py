@@ -7,23 +7,9 @@ from collections.abc import Callable, Iterator
 
 from gpulint import regex
 from gpulint.documents.shell.expand import ArgWord
+from gpulint.libraries.launchers import Launcher
 from gpulint.records import dataclass, field
 from gpulint.source import Span
-
-
-@dataclass(frozen=True, slots=True)
-class Grammar:
-    """How a launcher reads its own options. Names are without leading dashes, ``_`` written as ``-``.
-
-    An option in neither set takes a value when the next word is no option and cannot be the program.
-    """
-
-    flags: frozenset[str] = frozenset()
-    valued: frozenset[str] = frozenset()
-    pairs: frozenset[str] = frozenset()
-    """Options with two values (``-mca key value``)."""
-    ends: frozenset[str] = frozenset()
-    """Options after which the program follows at once (``-m``)."""
 
 
 @dataclass(slots=True)
@@ -42,11 +28,6 @@ class LauncherOptions:
 _OPTION = regex.compile(r"(--?)([A-Za-z][\w.-]*)(=?)", re.S)
 
 
-def grammar(flags: str = "", valued: str = "", pairs: str = "", ends: str = "") -> Grammar:
-    """A grammar from blank-separated names."""
-    return Grammar(*(frozenset(names.split()) for names in (flags, valued, pairs, ends)))
-
-
 def program_like(word: ArgWord) -> bool:
     """Return whether a word looks like something that can be run rather than an option's value."""
     return bool(re.search(r"\.(py|sh|bash|x|exe|out)$|^\.{0,2}/(?!dev/)|/bin/", word.text)) or bool(
@@ -58,7 +39,7 @@ def program_like(word: ArgWord) -> bool:
 
 
 def read_options(
-    argv: tuple[ArgWord, ...], rules: Grammar, like: Callable[[ArgWord], bool] = program_like
+    argv: tuple[ArgWord, ...], row: Launcher, like: Callable[[ArgWord], bool] = program_like
 ) -> LauncherOptions:
     """Options at the start of ``argv`` (the launcher's own name already gone), and what follows them."""
     found, at = LauncherOptions(), 0
@@ -83,19 +64,19 @@ def read_options(
         elif (
             dashes == "-"
             and len(name) > 1
-            and name not in rules.valued | rules.flags | rules.pairs | rules.ends
-            and name[0] in rules.valued
+            and not any(name in known for known in (row.values, row.flags, row.pairs, row.ends))
+            and name[0] in row.values
         ):
             found.values[name[0]] = word.after(2)
-        elif name in rules.ends:
+        elif name in row.ends:
             found.values[name] = word
             at += 1
             break
-        elif name in rules.pairs:
+        elif name in row.pairs:
             at += 2
-        elif name in rules.flags or following is None:
+        elif name in row.flags or following is None:
             found.values[name] = word
-        elif name in rules.valued or not (following.text.startswith("-") or like(following)):
+        elif name in row.values or not (following.text.startswith("-") or like(following)):
             found.values[name] = following
             at += 1
         else:

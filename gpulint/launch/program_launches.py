@@ -10,7 +10,7 @@ from gpulint.documents.shell.nested import SHELLS, carried_word
 from gpulint.documents.shell.wrappers import unwrap
 from gpulint.launch.command_environment import Environment, Layered
 from gpulint.launch.launchers import Level, base_name, is_launcher, is_python, step
-from gpulint.launch.node_processes import COUNTING, processes_per_node
+from gpulint.launch.node_processes import processes_per_node
 from gpulint.launch.process_counts import ProcessCount
 from gpulint.launch.working_directory import below_unknown, plain_path, working_dir
 from gpulint.records import dataclass, field
@@ -34,10 +34,10 @@ _SUBMITTERS = frozenset({"sbatch", "qsub", "bsub"})
 class Launch:
     """One program (or nested shell script) that a command starts.
 
-    ``launcher`` is the innermost one: ``python``, ``torchrun``, ``accelerate``, ``deepspeed``, ``horovodrun``,
-    ``mpirun``, ``srun``, ``jsrun``, ``aprun``, ``composer``, ``fabric``; ``shell`` for a script run by a shell or its
-    path, ``source`` for one read into this shell, ``sbatch`` for one submitted as another job. ``levels`` are all of
-    them, outermost first (``srun`` around ``torchrun``), runners such as ``uv`` and ``docker`` included.
+    ``launcher`` is the innermost one that starts processes (``torchrun``, ``srun``), else ``python``; ``shell`` for a
+    script run by a shell or its path, ``source`` for one read into this shell, ``sbatch`` for one submitted as another
+    job. ``levels`` are all of them, outermost first (``srun`` around ``torchrun``), runners such as ``uv`` and
+    ``docker`` included.
     """
 
     command: Command
@@ -69,17 +69,38 @@ class Launch:
         return self.command.span
 
     @property
+    def trains(self) -> bool:
+        """Whether the launcher is for programs that compute on GPUs (``torchrun``), whatever this one is."""
+        return any(level.row.training and level.launcher == self.launcher for level in self.levels)
+
+    @property
+    def distributed(self) -> bool:
+        """Whether it goes through a launcher that starts processes."""
+        return any(level.row.distributed for level in self.levels)
+
+    @property
+    def in_sets(self) -> bool:
+        """Whether its processes share the GPUs of sets of resources (``jsrun``)."""
+        return any(level.row.per_set is not None and level.launcher == self.launcher for level in self.levels)
+
+    @property
+    def submitted(self) -> bool:
+        """Whether it runs on other machines (``ray job submit``, ``sbatch``)."""
+        return self.launcher == "sbatch" or any(level.row.submits for level in self.levels)
+
+    @property
     def gpus(self) -> ProcessCount | None:
         """GPUs per node that a launcher in the command asks for itself (``srun --gres=gpu:4``)."""
         return next((level.gpus for level in reversed(self.levels) if level.gpus is not None), None)
 
 
-def innermost(argv: tuple[ArgWord, ...]) -> tuple[ArgWord, ...]:
+def innermost(command: Command, env: Mapping[str, str] | None = None) -> tuple[ArgWord, ...]:
     """Return what runs in the end: the words without wrappers, launchers and containers (``srun``, ``docker run
     IMAGE``)."""
+    argv, models = command.argv if env is None else command.script.argv(command, env), command.script.models
     for _ in range(_MAX_LEVELS):
         unwrapped = unwrap(argv).argv
-        stage = step(unwrapped, unwrapped[0].span) if unwrapped and not is_python(unwrapped[0]) else None
+        stage = step(models, unwrapped, unwrapped[0].span) if unwrapped and not is_python(unwrapped[0]) else None
         if stage is None or not stage[1]:
             return unwrapped
         argv = stage[1]
@@ -139,13 +160,13 @@ def _launch(
         depth += 1
         unwrapped = unwrap(argv)
         argv = unwrapped.argv
-        if len(argv) > 1 and argv[0].hole and is_launcher(argv[1]):
+        if len(argv) > 1 and argv[0].hole and is_launcher(script.models, argv[1]):
             argv = argv[1:]  # ``$PROFILER python train.py``: whatever it is, what follows is run
         if unwrapped.env:
             variables |= dict(unwrapped.env)
         if not argv:
             break
-        stage = step(argv, command.span)
+        stage = step(script.models, argv, command.span)
         if stage is None:
             break
         levels, argv = (*levels, stage[0]), stage[1]
@@ -187,7 +208,7 @@ class _Target:
 
 def _target(argv: tuple[ArgWord, ...], levels: tuple[Level, ...], inherited: int) -> _Target | None:
     """Return what runs inside the launchers."""
-    counting = [level.launcher for level in levels if level.launcher in COUNTING]
+    counting = [level.launcher for level in levels if level.row.distributed]
     inner = counting[-1] if counting else None
     if not argv:
         return _Target(inner, "path", None, ()) if inner and levels[inherited:] else None
@@ -220,8 +241,7 @@ def _target(argv: tuple[ArgWord, ...], levels: tuple[Level, ...], inherited: int
 
 
 def _module_or_path(level: Level, argv: tuple[ArgWord, ...], launcher: str) -> _Target:
-    as_module = level.options.keys() & {"m", "module", "module-mode"}
-    return _Target(launcher, "module" if as_module else "path", argv[0], argv[1:])
+    return _Target(launcher, "module" if level.module else "path", argv[0], argv[1:])
 
 
 def _python(argv: tuple[ArgWord, ...], launcher: str) -> _Target | None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _PYTHON = regex.compile(r"(python|pypy)[\d.]*")
 _PIP = regex.compile(r"pip[\d.]*")
 _SMALL = regex.compile(
-    r"\.(sh|txt|json|ya?ml|py|cfg|toml|md|asc|gpg|key|list|deb|patch|html?)(\?|$)|/(releases|api|"
+    r"\.(sh|txt|json|ya?ml|py|cfg|toml|md|asc|gpg|key|pem|cer|crt|list|deb|patch|html?)(\?|$)|/(releases|api|"
     r"health|status|metrics)\b|/(tarball|zipball)/",
     re.IGNORECASE,
 )
@@ -52,7 +52,7 @@ _PREPARES = frozenset(
 @asked_once
 def words_of(command: Command) -> tuple[str, ...]:
     """The command's words, wrappers and a runner such as ``uv run`` or ``srun`` taken off; the first as a base name."""
-    argv = [word.text for word in innermost(command.argv)]
+    argv = [word.text for word in innermost(command)]
     if not argv:
         return ()
     return (argv[0].rstrip("/").rpartition("/")[2], *argv[1:])

@@ -18,6 +18,8 @@ FILES = {
     "format": "jobs",
     "split": "jobs",
     "library": "programs",
+    "launcher": "launchers",
+    "scheduler": "schedulers",
     **dict.fromkeys(
         (
             "gpu-program",

@@ -1,7 +1,7 @@
 """Rows of TOML tables as typed objects: each kind of row is a dataclass, and what does not fit it is named by field.
 
-Where a field takes several values, one alone need not be in a list; where it takes a table, a text alone is the
-table's first field.
+Where a field takes several values, one alone need not be in a list; where it takes a table, a text or a list of texts
+alone is the table's first field.
 """
 
 from __future__ import annotations
@@ -81,7 +81,8 @@ def _value(hint: Any, value: object) -> Any:
             raise ValueError(f"must be one of {', '.join(map(repr, arguments))}, not {_shown(value)}")
         return value
     if dataclasses.is_dataclass(hint) and isinstance(hint, type):
-        return build(hint, {next(iter(_hints(hint))): value} if isinstance(value, str) else value)
+        alone = isinstance(value, str) or (isinstance(value, list) and all(isinstance(item, str) for item in value))
+        return build(hint, {next(iter(_hints(hint))): value} if alone else value)
     if not isinstance(value, hint) or (hint is int and isinstance(value, bool)):
         raise ValueError(f"must be {_NAMES[hint]}, not {_shown(value)}")
     return value

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 from gpulint import regex
 from gpulint.documents.base import LAUNCHERS
 from gpulint.finding import Place
-from gpulint.launch.gpu_counts import BATCH
 from gpulint.launch.image_runs import ImageRuns
 from gpulint.launch.job_index import JobIndex
 from gpulint.launch.program_launches import is_uncalled
 from gpulint.launch.transfer_commands import install_tool, only_prepares
 from gpulint.libraries.gpu_libraries import PLAIN_COMMANDS
+from gpulint.libraries.schedulers import batch_systems
 from gpulint.programs.foreign_programs import asks_for_gpus, runs_known_program, trains_where_gpus_are
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.programs.multi_gpu_use import MultiGpuUse, Use
@@ -40,7 +40,6 @@ MAX_CALLS = 20
 _OFF = frozenset({"false", "0", "no", "n", ""})
 _CPU = regex.compile(r"^(?!.*(gpu|cuda)).*(^|[_-]|run)cpu([_-]|$)")
 """Names of scripts that are for machines without GPUs: ``run_cpu.sh``."""
-_DISTRIBUTED = frozenset({"torchrun", "accelerate", "deepspeed", "horovodrun", "composer", "fabric"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +121,7 @@ def _is_for_others(block: Block, calls: tuple[JobLaunch, ...]) -> bool:
 def _is_set_up_for_gpus(job: Job) -> bool:
     """Return whether a batch script sets NCCL's variables or loads CUDA. Where nodes come whole, none are asked for by
     number."""
-    return job.task.system in BATCH and job.document.matches(_SETS_UP)
+    return job.task.system in batch_systems(job.document.models) and job.document.matches(_SETS_UP)
 
 
 def _is_stage(block: Block) -> bool:
@@ -161,11 +160,11 @@ class GpuJobs:
         """Return what requests the GPUs of a job that starts a program, whether the program can use them or not."""
         for launched in self._project.fact(JobIndex).launches_of(program):
             job, start = launched.job, launched.start
-            if start.program != program or start.launch.uncalled or start.launch.launcher == "sbatch":
+            if start.program != program or start.launch.uncalled or start.launch.submitted:
                 continue
             if job.task.role == "session":
                 continue  # by hand, whatever it is for
-            if any(level.launcher == "ray" for level in start.launch.levels) or tests_existence(start.launch.command):
+            if tests_existence(start.launch.command):
                 continue
             if job.gpus is not None and job.gpus.value and (evidence := self._evidence(job)) is not None:
                 return evidence
@@ -295,10 +294,8 @@ class GpuJobs:
 
     def uses_gpu(self, start: JobLaunch) -> bool:
         """Return whether a launch starts a program that runs on GPUs."""
-        if start.launch.launcher == "sbatch" or start.launch.uncalled:
+        if start.launch.submitted or start.launch.uncalled:
             return False
-        if any(level.launcher == "ray" for level in start.launch.levels):
-            return False  # ``ray job submit`` runs it on a cluster
         if start.program is not None:
             module = self._project.module_at(start.program)
             return module is not None and self._project.fact(GpuPrograms).runs_on_gpu(module)
@@ -307,8 +304,4 @@ class GpuJobs:
             program = self._project.fact(MultiGpuUse).started(start)
             computes = self._project.fact(GpuPrograms).words.computes_on_gpu(text)
             return computes and program is not None and program.use is not Use.NO
-        return (
-            start.launch.launcher in _DISTRIBUTED
-            or asks_for_gpus(start.launch)
-            or trains_where_gpus_are(start.launch, start.document)
-        )
+        return start.launch.trains or asks_for_gpus(start.launch) or trains_where_gpus_are(start.launch, start.document)

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.finding import Place
-from gpulint.launch.gpu_counts import BATCH
 from gpulint.launch.hub_programs import hub_words
 from gpulint.launch.job_index import JobIndex
 from gpulint.launch.model_servers import model_of_image, served_model
 from gpulint.launch.transfer_commands import download_tool
 from gpulint.libraries.hub_ids import is_model_id
+from gpulint.libraries.schedulers import batch_systems
 from gpulint.query import query
 from gpulint.rule import Kind
 from gpulint.source import SourceText
@@ -71,7 +71,7 @@ class Prefetching:
     def served(self, held: GpuJobCommand) -> ArgWord | None:
         """The model of a hub that a server in a job fetches when it starts, unless the job switches the hub off or has
         a volume that outlives it, where the model may be."""
-        if held.job.task.system not in BATCH and held.job.document.matches(_VOLUME):
+        if held.job.task.system not in batch_systems(self._project.models) and held.job.document.matches(_VOLUME):
             return None
         word = served_model(held.command, _values(held))
         if word is None and held.job.task.image is not None:

@@ -104,6 +104,11 @@ def test_slices_of_a_gpu_are_marked() -> None:
         ('#BSUB -R "rusage[ngpus_excl_p=2]"\n', ("lsf", 2, None, None, None)),
         ("#$ -l gpu=2\n", ("sge", 2, None, None, None)),
         ("#$ -cwd -l h_rt=1:00:00,ngpus=4\n", ("sge", 4, None, None, None)),
+        ("#MSUB -l nodes=2:ppn=8:gpus=4\n", ("pbs", 4, 2, None, 8)),
+        ("#FLUX: -N 2 --tasks-per-node=1 --gpus-per-task=4\n", ("flux", 4, 2, 1, None)),
+        ("#OAR -l /host=1/gpu=2,walltime=1:00:00\n", ("oar", 2, 1, None, None)),
+        ('#PJM -L "node=1,gpu=8,elapse=1:00:00"\n', ("pjm", 8, 1, None, None)),
+        ("#NOTE --gpus-per-node=8\npython x.py\n", ("", None, None, None, None)),
         ("python x.py\n", ("", None, None, None, None)),
     ],
 )

@@ -182,6 +182,17 @@ ROWS_AND_CODE = {
         "# train.sh\n#SBATCH --gres=gpu:8\nacme-tune --base acme/seven-b\n",
         "GPU331",
     ),
+    "launcher": (
+        '[[models.launcher]]\nprograms = "acme-start"\nruns = "python"\ndistributed = true\ntraining = true\n'
+        'processes = "ranks"\n',
+        "# train.sh\n#SBATCH --gres=gpu:8\nacme-start --ranks 4 train.py\n",
+        "GPU103",
+    ),
+    "scheduler": (
+        '[[models.scheduler]]\nname = "acme"\nprefix = "#ACME"\nresources = { options = "want", gpus = "card" }\n',
+        "# train.sh\n#ACME --want=card=8,memory=64\ntorchrun --nproc_per_node 4 train.py\n",
+        "GPU103",
+    ),
     "sdk-download": (
         '[[models.sdk-download]]\nmethods = "obtain"\nof = "acme.Store"\n',
         'import acme\n\nacme.Store().obtain("faces")\nfor x in loader:\n    model(x.cuda()).sum().backward()\n'

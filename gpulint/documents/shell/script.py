@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from gpulint.documents.shell.words import Word
+from gpulint.libraries import BUILT_IN, Models
 from gpulint.records import dataclass, field
 from gpulint.source import Fragment, Span
 
@@ -196,7 +197,19 @@ class Script:
     _expanders: dict[tuple[tuple[str, str], ...], Expander] = field(default_factory=dict, repr=False)
     _latest: list[tuple[Mapping[str, str], Expander]] = field(default_factory=list, repr=False)
     _nested: dict[Command, Script | None] = field(default_factory=dict, repr=False)
+    _models: list[Models] = field(default_factory=list, repr=False)
     _writes: dict[str, Writes] = field(default_factory=dict, repr=False)
+
+    def use(self, models: Models) -> None:
+        """Read launchers with these rows: those of the document that holds the script."""
+        self._models[:] = [models]
+
+    @property
+    def models(self) -> Models:
+        """The rows that launchers are read with."""
+        if self.outer is not None:
+            return self.outer.script.models
+        return self._models[0] if self._models else BUILT_IN
 
     def expander(self, env: Mapping[str, str] | None = None) -> Expander:
         """The expander for a given outer environment (positional parameters may be in it: ``{"1": "8"}``).

@@ -29,11 +29,11 @@ from collections.abc import Iterator
 from gpulint import regex
 from gpulint.finding import Finding, Place, Severity
 from gpulint.impact import Cost
-from gpulint.launch.gpu_counts import BATCH
 from gpulint.launch.idle_commands import ALLOCATES, session, stays_open
 from gpulint.launch.job import Job, JobCommand
 from gpulint.launch.job_index import JobIndex
 from gpulint.libraries.gpu_libraries import PLAIN_COMMANDS
+from gpulint.libraries.schedulers import batch_systems
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule, Scope
 
@@ -97,7 +97,7 @@ def _is_notes(job: Job) -> bool:
 
 def _ends(job: Job, item: JobCommand) -> bool:
     """Return whether a batch job ends in the command, so that it lasts as long as the connection."""
-    return job.task.system in BATCH and job.commands[-1].command is item.command
+    return job.task.system in batch_systems(job.document.models) and job.commands[-1].command is item.command
 
 
 def _holds(job: Job) -> bool:

@@ -34,7 +34,7 @@ from gpulint import regex
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.impact import Cost
-from gpulint.launch.gpu_counts import PER_NODE, alone, counts_processes, processes, visible
+from gpulint.launch.gpu_counts import PER_NODE, alone, processes, visible
 from gpulint.launch.job import DeclaredCount, Job, JobLaunch
 from gpulint.libraries.gpu_libraries import Approach
 from gpulint.programs.multi_gpu_use import MultiGpuUse, Program, Use
@@ -45,8 +45,6 @@ from gpulint.values.constants import Constants
 from gpulint_rules.job.idle import idle
 
 _DRIVES_SEVERAL = frozenset({Approach.ONE_PROCESS, Approach.MODEL, Approach.SPAWN})
-_OF_DEEP_LEARNING = frozenset({"torchrun", "accelerate", "deepspeed", "horovodrun", "composer"})
-"""Launchers that start training processes whatever the program is."""
 _TRAINS = regex.compile(
     r"(?:pre|fine)?_?-?t(?:rain|une)|main_(?:pre|fine)?t(?:rain|une)|run_(?:pre|fine)?t(?:rain|une)"
 )
@@ -80,7 +78,7 @@ def check(job: Job, project: Project) -> Iterator[Finding]:
             continue
         program = project.fact(MultiGpuUse).started(start)
         if program is None:
-            if start.launch.launcher in _OF_DEEP_LEARNING and counted[0] > 1:
+            if start.launch.trains and counted[0] > 1:
                 yield _finding(start, gpus, counted, Severity.ERROR)
             elif start.launch.launcher == "torchrun" and counted[1] is not None and _TRAINS.match(_name(start)):
                 yield _finding(start, gpus, counted, Severity.WARNING)
@@ -117,7 +115,7 @@ def _of_program(
         yield _finding(start, gpus, (1, None), Severity.ERROR, at=gpus.place, evidence=program.pinned)
     elif Approach.MODEL in ways or ways & _DRIVES_SEVERAL or _may_hold_more(program, counted[0], ways):
         return
-    elif counted[0] > 1 or (counts_processes(start.launch) and Approach.FRAMEWORK not in ways):
+    elif counted[0] > 1 or (start.launch.distributed and Approach.FRAMEWORK not in ways):
         yield _finding(start, gpus, counted, Severity.ERROR)
     elif ways == {Approach.PER_PROCESS}:
         yield _finding(start, gpus, counted, Severity.WARNING)

@@ -33,12 +33,12 @@ from gpulint.documents.shell import Command, Script
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.impact import Cost
-from gpulint.launch.gpu_counts import BATCH
 from gpulint.launch.idle_commands import endless, sleeps
 from gpulint.launch.job_index import JobIndex
 from gpulint.launch.model_servers import server, waits_for_server
 from gpulint.launch.program_launches import launch
 from gpulint.libraries.gpu_libraries import PLAIN_COMMANDS
+from gpulint.libraries.schedulers import batch_systems
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.programs.multi_gpu_use import MultiGpuUse, Use
 from gpulint.project import Project
@@ -52,7 +52,6 @@ _LEAST = 30
 _QUIET = (PLAIN_COMMANDS | {"sync", "kill", "pkill", "sleep", "tail", "read", ":"}) - {"eval", "."}
 _ARGUMENTS = ('"$@"', "$@", "$*", '"${@}"')
 """A wrapper's way to run whatever it is given."""
-_GPU_LAUNCHERS = ("torchrun", "deepspeed", "accelerate", "horovodrun")
 _SERVER = regex.compile(
     r"^kind:\s*[\"']?(?:Deployment|InferenceService|RayService)\b"
     r"|^\s+type:\s*[\"']?(?:vs_code|jupyter_lab|ssh)\b",  # interactive services of an Azure ML job
@@ -142,7 +141,7 @@ def _holds_gpus(document: Document, work: Command, project: Project) -> bool:
         scripts = [item.start.script for item in linked if item.start.script is not None]
         if not scripts or any(command.background for one in scripts for part in one.scripts for command in part.walk()):
             return False
-    if held or (started is not None and started.launcher in _GPU_LAUNCHERS):
+    if held or (started is not None and started.trains):
         return True
     if any(item.job.gpus is not None and item.job.gpus.value != 0 for item in linked):
         return True
@@ -152,7 +151,8 @@ def _holds_gpus(document: Document, work: Command, project: Project) -> bool:
 
 def _is_batch(document: Document) -> bool:
     return any(
-        task.system in BATCH and (task.resources.gpus is None or task.resources.gpus.value != 0)
+        task.system in batch_systems(document.models)
+        and (task.resources.gpus is None or task.resources.gpus.value != 0)
         for task in document.tasks
     )
 

@@ -35,7 +35,7 @@ from collections.abc import Iterator
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.impact import Cost
-from gpulint.launch.gpu_counts import alone, counts_processes, processes, visible
+from gpulint.launch.gpu_counts import alone, processes, visible
 from gpulint.launch.job import Job
 from gpulint.programs.multi_gpu_use import MultiGpuUse, Program, Use
 from gpulint.project import Project
@@ -83,7 +83,7 @@ def check(job: Job, project: Project) -> Iterator[Finding]:
             or start.launch.command.in_loop
         ):
             continue
-        if counts_processes(start.launch) or processes(project, job, start) != (1, None) or start.program is None:
+        if start.launch.distributed or processes(project, job, start) != (1, None) or start.program is None:
             continue
         program = project.fact(MultiGpuUse).of(start.program)
         if program.use is not Use.YES or not program.libraries & _LIBRARIES or program.parallel or program.pinned:

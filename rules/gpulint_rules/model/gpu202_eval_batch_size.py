@@ -140,8 +140,7 @@ def _all(project: Project, module: ModuleIndex) -> Iterator[Finding]:
             training += with_same_variable(evaluation, made)
         training = trained_on(project, training, made)
         for source in sources:
-            finding = _check(project, module, source, training)
-            if finding is not None:
+            if (finding := _check(project, module, source, training)) is not None:
                 yield finding
     yield from _shared(project, module)
     for settings in train_eval_pairs.declared(project, module):
@@ -231,9 +230,10 @@ def _check(project: Project, module: ModuleIndex, source: BatchSource, training:
     for other in training:
         sizes = _sizes(project, source), _sizes(project, other)
         if sizes[0] and sizes[1] and max(sizes[0]) <= min(sizes[1]) and max(sizes[1]) > 1:
-            if set(sizes[0]) == {1} and one_is_enough(project, module, source):
+            size, train = max(sizes[0]), min(sizes[1])
+            if train_eval_pairs.is_enough(size, train) or (size == 1 and one_is_enough(project, module, source)):
                 return None
-            return _smaller(project, source, other, max(sizes[0]), min(sizes[1]))
+            return _smaller(project, source, other, size, train)
     return None
 
 

@@ -1,0 +1,88 @@
+"""Rows on batch systems: what the directives in a script request."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from gpulint import regex
+from gpulint.libraries import Models
+from gpulint.libraries.numbers import Number
+from gpulint.records import dataclass
+
+
+def _prefix(text: str) -> None:
+    if not regex.compile(r"#(\$|[A-Za-z]{2,12}:?)").fullmatch(text):
+        raise ValueError("must be '#' and a word, such as '#SBATCH'")
+
+
+@dataclass(frozen=True, slots=True)
+class Gpus(Number):
+    """Options that request GPUs."""
+
+    per: Literal["node", "task", "job"] = "node"
+    """What the number is for."""
+    model: str = ""
+    """What a value with the model of GPUs matches as a whole; its group is the model."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceList:
+    """An option with resources by name (``-l select=2:ngpus=4``); each field but the first lists such names."""
+
+    options: tuple[str, ...]
+    nodes: tuple[str, ...] = ()
+    gpus: tuple[str, ...] = ()
+    tasks: tuple[str, ...] = ()
+    """Tasks on each node."""
+    cpus: tuple[str, ...] = ()
+    model: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Scheduler:
+    """How the directives of a batch system say what a job requests; options are without leading dashes."""
+
+    name: str
+    prefix: Annotated[str, _prefix]
+    """What a line with directives starts with: ``#SBATCH``."""
+    extends: str = ""
+    """The row from which it takes over the fields that it does not give."""
+    system: str = ""
+    """The system as which rules treat it; the name if nothing is given."""
+    glued: bool = False
+    """The value of a short option may follow without a blank (``-N2``)."""
+    gpus: tuple[Gpus, ...] = ()
+    """The first that is given counts."""
+    nodes: Number | None = None
+    tasks: Number | None = None
+    """Tasks on all nodes."""
+    tasks_per_node: Number | None = None
+    cpus: Number | None = None
+    """CPU cores of each task."""
+    slots: Number | None = None
+    """CPU cores on all nodes."""
+    resources: ResourceList | None = None
+    job_name: tuple[str, ...] = ()
+    working_dir: tuple[str, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """What tells the row from others of its kind."""
+        return self.name
+
+    @property
+    def words(self) -> frozenset[str]:
+        """A file with its directives has one of these words."""
+        return frozenset({self.prefix})
+
+
+def batch_systems(models: Models) -> frozenset[str]:
+    """The systems whose jobs are scripts with directives."""
+    return models.derived(_systems)
+
+
+def _systems(models: Models) -> frozenset[str]:
+    return frozenset(row.system or row.name for row in models.rows("scheduler"))
+
+
+KINDS = {"scheduler": Scheduler}
