@@ -19,7 +19,7 @@ import torch.distributed.checkpoint as dcp
 def main():
     dist.init_process_group("BACKEND")
     torch.manual_seed(0)
-    model = torch.nn.Linear(4, 2)
+    model = torch.nn.Linear(*map(int, "4 2".split()))
     if torch.cuda.is_available():
         model.cuda()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
