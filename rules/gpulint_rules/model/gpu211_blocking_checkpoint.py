@@ -25,8 +25,9 @@ Unsafe, offered for ``torch.save`` to a path that is known to be remote: ``save_
 the fix writes beside the program, saves to the local disk and lets one worker copy the files to their destinations in
 order. A file is renamed when it is complete (mounts without rename are not supported), the program waits for the last
 one at exit, and a failed upload is printed while training continues. Left alone where the program reads, copies or
-deletes the files while it trains. For the rest there is advice: ``torch.distributed.checkpoint.async_save``,
-Lightning's ``AsyncCheckpointIO``, Orbax.
+deletes the files while it trains. Distributed checkpoints of PyTorch become ``async_save``, Lightning's trainer gets
+``AsyncCheckpointIO``, and Orbax's checkpointer becomes ``AsyncCheckpointer``; the next save and the end of the training
+wait for the last one. For the rest there is advice.
 
 References
 https://pytorch.org/docs/stable/distributed.checkpoint.html
