@@ -110,8 +110,8 @@ class Sampler:
             self.done.release()
 
     def pause(self, least):
-        """Seconds to the next sample, at ``least`` so many. All ranks of a job take theirs at the same moments of a common plan: who works
-        while another one waits is seen only then. Ranks that are sampled less often leave some out."""
+        """Seconds to the next sample, ``least`` or more. All ranks of a job take theirs at the same moments of a common
+        plan: only then is seen who works while another one waits. A rank that is sampled less often leaves some out."""
         if not self.ranked:
             return max(self.period_s * (0.5 + time.perf_counter_ns() % 1009 / 1009), least)
         every, now = 1, time.time()
