@@ -11,7 +11,7 @@ import os
 import sys
 import time
 
-from _gpulint_plain import allocator, contents, encoded, status, wake_in_time
+from _gpulint_plain import BackwardThreads, allocator, contents, encoded, rows, status, wake_in_time
 
 PERIOD_S = 0.05
 """Mean time between samples of the main thread; each is moved at random, so as not to follow a loop's own rhythm."""
@@ -32,10 +32,12 @@ LONGEST_WINDOWS = 4
 """Windows become longer as samples become rarer, up to so many times."""
 FORKED, OTHERS_EVERY = 2, 4
 """How many times less often a forked process is sampled, and a thread other than the main one."""
-MOST_THREADS, MOST_FRAMES, MOST_STACKS = 24, 60, 4000
+MOST_THREADS, MOST_STACKS = 24, 4000
 GENERATOR = 0x20  # of code objects; ``inspect`` is not to be imported here
 BUSY_THREAD = 0.02
 """Share of a core from which on a thread other than the main one is recorded."""
+CALM_S = 5.0
+"""For so long after that the interpreter is not claimed early."""
 LONGER_WINDOWS = ((1800.0, 5), (18000.0, 30))
 """After so many seconds, windows are so many times as long: a week's recording stays small."""
 
@@ -61,8 +63,9 @@ class Sampler:
         self.inherited = self.__dict__.copy()
         self.codes, self.stacks, self.told, self.known_threads = {}, {}, 0, set()
         self.lines, self.greeted, self.allocator_at, self.others_cpu = [], False, 0.0, {}
-        self.stopping, self.native, self.crowded = False, 0, True
+        self.stopping, self.native, self.crowded, self.calm_at = False, 0, True, 0.0
         self.patience_s, self.early_s, self.claim_s = FIRST_S, 0.0, 0.0
+        self.backward = BackwardThreads()
         self.new_window()
 
     def new_window(self):
@@ -175,6 +178,7 @@ class Sampler:
             delay = self.delay()  # costs more than the rest, but only a thread that waits
             ran = cpu - self.cpu_before + delay - self.delay_before >= half
             self.delay_before = delay
+        helped = self.backward.ran(now, half, found[self.main])
         self.cpu_before, self.sampled_at = cpu, now
         for ident, stack in found.items():
             if stack:
@@ -183,10 +187,11 @@ class Sampler:
                 counted = self.counts.setdefault(ident, {}).setdefault(number, [0, 0, 0])
                 state = status("/proc/self/task/%d/stat" % self.pid)[:1] if main and (self.ranked or not ran) else b""
                 counted[0] += 1
-                counted[1] += main and ran
+                counted[1] += main and (ran or helped)
                 counted[2] += not (main and ran) and state == b"D"  # waits for a disk
                 if main and self.ranked:
-                    self.order.append((number, int((when - self.begun) * 1000), int(state != b"R")))
+                    slept = state != b"R" and not helped
+                    self.order.append((number, int((when - self.begun) * 1000), int(slept)))
 
     def stack(self, found):
         """The number of a stack."""
@@ -231,7 +236,7 @@ class Sampler:
         if not self.greeted:
             self.greeted = True
             self.lines.insert(0, self.greeting())
-        waited, self.crowded = self.waited(), False
+        waited, self.crowded = self.waited(), time.monotonic() < self.calm_at
         for ident, counted in self.counts.items():
             name, cpu, delay = self.thread(ident, waited)
             if name is None:
@@ -286,7 +291,7 @@ class Sampler:
         self.others_cpu[ident] = cpu
         if used >= BUSY_THREAD * (time.time() - self.begun):
             self.known_threads.add(ident)
-            self.crowded = True
+            self.crowded, self.calm_at = True, time.monotonic() + CALM_S
         return (str(found.name)[:80] if waited or ident in self.known_threads else None), used, None
 
     def start(self):
@@ -317,16 +322,6 @@ class Sampler:
             if not os.path.exists("/proc/self/task/%d" % self.native):
                 break
             time.sleep(0.0002)
-
-
-def rows(frame):
-    """Code, line, instruction and globals of a frame and of those around it. The frames themselves are let go at once,
-    as they hold their variables and their threads go on."""
-    found = []
-    while frame is not None and len(found) < MOST_FRAMES:
-        found.append((frame.f_code, frame.f_lineno, frame.f_lasti, frame.f_globals))
-        frame = frame.f_back
-    return found
 
 
 def start(setting):
