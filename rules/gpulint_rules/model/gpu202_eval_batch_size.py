@@ -143,8 +143,7 @@ def _all(project: Project, module: ModuleIndex) -> Iterator[Finding]:
             training += with_same_variable(evaluation, made)
         training = trained_on(project, training, made)
         for source in sources:
-            finding = _check(project, module, source, training)
-            if finding is not None:
+            if (finding := _check(project, module, source, training)) is not None:
                 yield finding
     yield from _shared(project, module)
     for settings in train_eval_pairs.declared(project, module):
@@ -234,9 +233,10 @@ def _check(project: Project, module: ModuleIndex, source: BatchSource, training:
     for other in training:
         sizes = _sizes(project, source), _sizes(project, other)
         if sizes[0] and sizes[1] and max(sizes[0]) <= min(sizes[1]) and max(sizes[1]) > 1:
-            if set(sizes[0]) == {1} and one_is_enough(project, module, source):
+            size, train = max(sizes[0]), min(sizes[1])
+            if train_eval_pairs.is_enough(size, train) or (size == 1 and one_is_enough(project, module, source)):
                 return None
-            return _smaller(project, source, other, max(sizes[0]), min(sizes[1]))
+            return _smaller(project, source, other, size, train)
     return None
 
 
@@ -265,7 +265,7 @@ def _sizes(project: Project, source: BatchSource) -> list[int]:
 
 def _smaller(project: Project, source: BatchSource, other: BatchSource, size: int, train: int) -> Finding:
     known = project.fact(Constants).of(source.batch.module, source.batch.node)
-    what = _compared(size, train)
+    what = f"is {size}, training uses {other.text}" if len({*_sizes(project, other)}) > 1 else _compared(size, train)
     finding = dataclasses.replace(_finding(source, other, what, train), cost=ONE if size == 1 else None)
     places = {value.place for value in known.values}
     place = places.pop()
