@@ -56,7 +56,8 @@ _FEW = regex.compile(
     r"""|--?max[-_](steps|iters)[= ]\d{1,2}\b"""
 )
 _SMOKE = regex.compile(
-    r"(^|[/_.-])(smoke|dry[-_]?run|debug|minimal|mini|tiny|dummy|synthetic|mnist)([/_.-]|$)", re.IGNORECASE
+    r"(^|[/_.-])(smoke|dry[-_]?run|debug|minimal|mini|tiny|dummy|synthetic|diagnos(e|is|tics?)|mnist)([/_.-]|$)",
+    re.IGNORECASE,
 )
 _INSPECTS = regex.compile(
     r"(^|[/_-])(visuali[sz]e|plot|draw|show|inspect|export|extract|convert|inference|infer|predict|generate|sample|synthesi[sz]e"
