@@ -333,6 +333,7 @@ def test_a_reason_at_the_head_of_a_short_function_is_about_all_that_it_does(
         ("train.py", "evaluate_ddp.py", "low"),
         ("train.py", "train_more.py", "high"),
         ("Other-main/train.py", "more.py", "low"),
+        ("Other-main/train.py", "Other-main/more.py", "high"),
     ],
 )
 def test_data_parallel_costs_little_beside_a_program_for_ddp(
@@ -340,7 +341,7 @@ def test_data_parallel_costs_little_beside_a_program_for_ddp(
 ) -> None:
     own = HEAD + IMAGES + "model = torch.nn.DataParallel(Net().cuda())\n" + TRAINING
     ddp = HEAD + IMAGES + "model = torch.nn.parallel.DistributedDataParallel(Net().cuda())\n" + TRAINING
-    found = levels(tmp_path, {"net.py": "", path: own, beside: ddp}, "GPU352")
+    found = levels(tmp_path, {path.replace("train", "net"): "", path: own, beside: ddp}, "GPU352")
     assert found == [level]
 
 
