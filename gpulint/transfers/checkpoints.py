@@ -106,14 +106,14 @@ class Checkpoints:
     @query
     def in_module(self, module: ModuleIndex) -> list[Save]:
         """Checkpoint writes of a module, in source order."""
-        calls = [call for call in module.calls_where(self._savers.may_save) if not _in_background(call)]
+        calls = [call for call in module.calls_where(self._savers.may_save) if not self._in_background(module, call)]
         found = [save for call in calls if (save := self._save(module, call)) is not None]
         return sorted(found, key=lambda save: (save.node.lineno, save.node.col_offset))
 
     def through_helpers(self, module: ModuleIndex) -> Iterator[tuple[NodeRef, Save]]:
         """(call, the write behind it) of calls that save through a function of another module."""
         for call in module.calls_where(names_saving):
-            if _in_background(call):
+            if self._in_background(module, call):
                 continue
             for callee in self._project.fact(Resolver).callees(module, call):
                 if callee.module is not module and (save := self._reach(callee)) is not None:
@@ -163,6 +163,20 @@ class Checkpoints:
         if self._is_method(module, call, name) and not self._project.fact(Resolver).callees(module, call):
             return Save(NodeRef(module, call), NodeRef(module, call.args[0]) if call.args else None)
         return None
+
+    def _in_background(self, module: ModuleIndex, call: ast.Call) -> bool:
+        """``checkpoint_io.save(..., async_io=True)``, Orbax's or Lightning's asynchronous writers"""
+        if "AsyncCheckpointIO" in module.calls_by_name and last_name(call.func).endswith("ModelCheckpoint"):
+            return True
+        if isinstance(call.func, ast.Attribute) and call.func.attr == "save":
+            made = [ref.node for ref in self._project.fact(Resolver).points_to(module, call.func.value)]
+            if any(isinstance(one, ast.Call) and last_name(one.func) == "AsyncCheckpointer" for one in made):
+                return True
+        return any(
+            "async" in keyword.arg and isinstance(keyword.value, ast.Constant) and keyword.value.value is True
+            for keyword in call.keywords
+            if keyword.arg is not None
+        )
 
     def _traces_memory(self, module: ModuleIndex, what: ast.expr) -> bool:
         """``torch.cuda.memory._snapshot()``: what the allocator did, not the model."""
@@ -244,15 +258,6 @@ def names_saving(name: str) -> bool:
 def speaks_of_saving(name: str) -> bool:
     """The same, whether it waits for the file or not: ``save_in_background``."""
     return bool(_HELPER.search(name) or _HELPER_ONLY.search(name))
-
-
-def _in_background(call: ast.Call) -> bool:
-    """``checkpoint_io.save(..., async_io=True)``"""
-    return any(
-        "async" in keyword.arg and isinstance(keyword.value, ast.Constant) and keyword.value.value is True
-        for keyword in call.keywords
-        if keyword.arg is not None
-    )
 
 
 def _saves_model(call: ast.Call) -> bool:

@@ -24,7 +24,7 @@ _MOUNTS = regex.compile(
     r"^/(?:gpfs\w*|lustre\w*|nfs\w*|blob\w*|efs|fsx|dbfs|gcs\w*|ceph\w*|weka\w*|beegfs|panfs|afs|gluster\w*|juicefs|"
     r"netscratch|network|nas|s3\w*|goofys|hdfs|cfs|filestore|content/drive)(?:/|$)"
 )
-_MNT = regex.compile(r"^/(?:mnt|media)/(?P<rest>.+)")
+_MNT = regex.compile(r"^/mnt/(?P<rest>.+)")
 _LOCAL_MNT = regex.compile(
     r"(^|[/_.-])(local\w*|nvme\w*|ssds?|tmp|temp|scratch|ramdisk|tmpfs|shm|disks?|data|hdds?|[a-z])(?=$|[/_.-])",
     re.IGNORECASE,

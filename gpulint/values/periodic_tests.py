@@ -31,6 +31,8 @@ _AMOUNT = regex.compile(r"^(max|total|num|global|warmup|train|training|completed
 _LAST = regex.compile(
     r"\b(last|final|done|finished|best|is_best|patience|stop|early_stop\w*|improved|accept\w*)\b", re.IGNORECASE
 )
+_ENDS = regex.compile(r"^(n|num|max|total)_\w+$|(^|_)(epochs|steps|iters|iterations)$|^len$")
+"""Names of how many rounds there are."""
 _DUE = regex.compile(
     r"^(should|needs?|time_to|is_time_to)_\w*(log|print|display|show|report|record|plot|save|eval|valid|test)"
 )
@@ -103,11 +105,12 @@ def interval(
         case ast.UnaryOp(op=ast.Not(), operand=inner):
             return interval(project, module, inner, not holds, sure)
         case ast.BoolOp(op=operator, values=parts):
-            found = [interval(project, module, part, holds, sure) for part in parts]
+            ends = [part for part in parts if holds and isinstance(operator, ast.Or) and _is_end(part)]
+            found = [interval(project, module, part, holds, sure) for part in parts if part not in ends]
             known = [one for one in found if one is not None]
             if isinstance(operator, ast.And) is holds:
                 return max(known, default=None)
-            return min(known) if len(known) == len(found) else None
+            return min(known) if known and len(known) == len(found) else None
         case ast.Name() if (named := _named_test(module, test)) is not None:
             return interval(project, module, named, holds, sure)
         case ast.Name() if passed := _passed_tests(project, module, test):
@@ -123,6 +126,18 @@ def interval(
     if not holds or not _is_rest(rest):
         return None
     return _least(project, module, rest.right, ast.unparse(rest.left), sure)
+
+
+def _is_end(test: ast.expr) -> bool:
+    """``epoch + 1 == args.epochs``, which holds once."""
+    match test:
+        case ast.Compare(left=now, ops=[ast.Eq()], comparators=[end]):
+            sides = [
+                side.left if isinstance(side, ast.BinOp) and isinstance(side.right, ast.Constant) else side
+                for side in (now, end)
+            ]
+            return any(is_counter(one) and _ENDS.search(last_name(other)) for one, other in (sides, sides[::-1]))
+    return False
 
 
 def _least(project: Project, module: ModuleIndex, node: ast.expr, counted: str, sure: bool) -> tuple[int, str] | None:

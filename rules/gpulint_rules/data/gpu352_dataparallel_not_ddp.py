@@ -32,6 +32,7 @@ from gpulint.documents.base import Document
 from gpulint.finding import Finding, Severity
 from gpulint.impact import Cost
 from gpulint.programs.evaluation_programs import only_runs_trained_models
+from gpulint.programs.single_gpu import only_on_one_gpu
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 from gpulint.semantic.path_conditions import conditions
@@ -71,6 +72,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             or _is_unwrapped(module, call)
             or only_infers(project, module, call)
             or only_runs_trained_models(project, module)
+            or only_on_one_gpu(project, document.path)
         ):
             continue
         if functional and project.fact(Guards).is_without_gradients(module, call):
