@@ -11,6 +11,7 @@ from gpulint.documents.python import walk
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.query import query
 from gpulint.records import dataclass
+from gpulint.semantic.path_conditions import conditions
 from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.reaching_definitions import reaching
 from gpulint.semantic.unused_symbols import is_unused
@@ -18,7 +19,15 @@ from gpulint.training.guards import Guards
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.sample_draws import Readers
 from gpulint.workload.sample_preprocessing import IMAGES, VIDEO, VOLUMES, is_held_out
-from gpulint.workspace.module_index import COMPREHENSIONS, FUNCTIONS, LOOPS, ModuleIndex, NodeRef, last_name
+from gpulint.workspace.module_index import (
+    COMPREHENSIONS,
+    FUNCTIONS,
+    LOOPS,
+    ModuleIndex,
+    NodeRef,
+    last_name,
+    source_text,
+)
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -130,11 +139,22 @@ def _is_before_training(project: Project, loop: NodeRef) -> bool:
         return False
     if _is_per_sample(project, module, node, MAX_CALLS) or _is_after_training(project, module, node):
         return False
+    if _is_only_tried(project, module, node, MAX_CALLS):
+        return False
     return any(
         _trains(project, user)
         for path in (module.path, *project.fact(GpuPrograms).users(module.path))
         if (user := project.module_at(path)) is not None
     )
+
+
+def _is_only_tried(project: Project, module: ModuleIndex, node: ast.AST, calls: int) -> bool:
+    """Return whether only the self-test of a module that trains nothing leads to the place."""
+    if any(holds and "__main__" in source_text(module, test) for test, holds in conditions(module, node)):
+        return not _trains(project, module)
+    function = module.function(node)
+    sites = project.fact(Resolver).first_sites(module, function) if function is not None and calls else ()
+    return bool(sites) and all(_is_only_tried(project, site.module, site.node, calls - 1) for site in sites)
 
 
 def _is_after_training(project: Project, module: ModuleIndex, node: ast.AST) -> bool:
