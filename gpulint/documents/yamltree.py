@@ -73,6 +73,11 @@ class Node:
         return self.kind == "scalar" and not self.style and self.value in {"", "~", "null", "Null", "NULL"}
 
     @property
+    def is_unknown(self) -> bool:
+        """Whether it is an expression of Python of which nothing is known."""
+        return self.tag == UNKNOWN and self.value.startswith("${") and self.value.endswith("}")
+
+    @property
     def is_merge(self) -> bool:
         return self.kind == "scalar" and self.value == "<<" and not self.style
 

@@ -106,6 +106,22 @@ ONE = {
         """,
         "vertex 4 GPUs 1 nodes: src/train.py --lr 1 installs timm",
     ),
+    "vertex container": (
+        """\
+        from google.cloud import aiplatform
+        job = aiplatform.CustomContainerTrainingJob("t", image, command=["python3", "src/train.py"])
+        job.run(args=["--lr", "1"], accelerator_type="NVIDIA_L4", accelerator_count=2)
+        """,
+        "vertex 2 GPUs: src/train.py --lr 1",
+    ),
+    "vertex source package": (
+        """\
+        from google.cloud import aiplatform
+        aiplatform.CustomPythonPackageTrainingJob("t", where, "src.train", image).run(
+            args=["--lr", "1"], accelerator_type="NVIDIA_L4", accelerator_count=2)
+        """,
+        "vertex 2 GPUs: src/train.py --lr 1",
+    ),
     "submitit": (
         """\
         import argparse
@@ -149,9 +165,18 @@ ONE = {
         @stub.cls(gpu=modal.gpu.H100(count=8))
         class Trainer:
             def run(self):
-                subprocess.run(["torchrun", "--nproc-per-node=8", "/root/src/train.py"], check=True)
+                subprocess.run(["torchrun", "--nproc-per-node=8", "train.py"], cwd="/root/src", check=True)
         """,
         "modal 8 GPUs: torchrun src/train.py",
+    ),
+    "modal, a variable's default": (
+        """\
+        import modal, os
+        app = modal.App()
+        @app.function(gpu=os.environ.get("GPU", "T4:2"))
+        def train(): pass
+        """,
+        "modal 2 GPUs: submit.py ${arguments}",
     ),
     "ray train": (
         """\
@@ -282,6 +307,12 @@ UNKNOWN = {
         from sagemaker.pytorch import PyTorch
         def submit(kind="ml.p3.8xlarge"):
             PyTorch(entry_point="train.py", instance_type=kind)
+        """,
+    "what a call returns": """\
+        import modal
+        app = modal.App()
+        @app.function(gpu=choose(count=2))
+        def train(): pass
         """,
     "a list that is changed": """\
         from google.cloud import aiplatform

@@ -8,8 +8,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpulint.documents.calls import programs
+from gpulint.documents.calls.trees import joined
 from gpulint.documents.specs.lookup import Found
-from gpulint.documents.yamltree import UNKNOWN, Node
+from gpulint.documents.yamltree import Node
 from gpulint.source import Fragment
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def _started(function: str, names: Names, trees: Trees) -> tuple[Script, ...]:
             if not isinstance(call, ast.Call) or names.qualified(call.func) not in _RUNNERS:
                 continue
             is_sure = bool(call.args) and not any(isinstance(up, _BLOCKS) for up in names.module.ancestors(call))
-            scripts += [*(_script(trees.node(call.args[0])) if is_sure else ()), _rest(call, trees)]
+            scripts += [*(_commands(call, trees) if is_sure else ()), _rest(call, trees)]
     return tuple(scripts)
 
 
@@ -74,9 +75,18 @@ def _rest(call: ast.Call, trees: Trees) -> Script:
     return parse_script(Fragment("${function}", origin.owner, ((0, origin.owner_offset(start)),), origin.cell))
 
 
-def _script(node: Node) -> list[Script]:
+def _commands(call: ast.Call, trees: Trees) -> tuple[Script, ...]:
+    """What ``subprocess.run([...], cwd=...)`` starts."""
+    from gpulint.documents.shell import parse_script
     from gpulint.documents.specs.common import argv, shell
 
-    if node.tag == UNKNOWN and node.value.startswith("${"):
-        return []
-    return list(argv(node) if node.kind == "list" else shell(node) if node.kind == "scalar" else ())
+    node = trees.node(call.args[0])
+    folder = next((keyword.value for keyword in call.keywords if keyword.arg == "cwd"), None)
+    if node.kind == "map" or node.is_unknown:
+        return ()
+    if folder is None:
+        return argv(node) if node.kind == "list" else shell(node)
+    there = trees.node(folder)
+    words = [programs.word(item) for item in node.elements] or [node.fragment]
+    start = [programs.put("cd", words[0]), programs.word(there), programs.put("&&", words[0])]
+    return (parse_script(joined([*start, *words], " ")),)

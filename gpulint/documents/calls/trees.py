@@ -25,6 +25,8 @@ MAX_NODES = 20_000
 _MAX_DEPTH = 30
 _CONVERSIONS = frozenset({"str", "int", "float", "Path", "dedent", "strip", "abspath", "tuple", "list"})
 """Calls whose result reads as their argument does."""
+_READS_ENVIRONMENT = frozenset({"os.environ.get", "os.getenv"})
+"""Calls that give their second argument where a variable is not set."""
 
 
 class Trees:
@@ -172,6 +174,8 @@ class Trees:
             return node if node.kind != "map" else self._unknown(expr)
         if name == "join" and owner is not None and expr.args:
             return self._joined(expr, owner, depth)
+        if self.names.qualified(expr.func) in _READS_ENVIRONMENT and len(expr.args) == 2:
+            return self._placed(self.node(expr.args[1], depth + 1), expr)
         if name == "dict" and not expr.args:
             made = self.call(expr)
             return self._unknown(expr) if made is None else self._map(expr, list(made.pairs())[1:])

@@ -87,7 +87,7 @@ def _named_models(item: Found, path: str) -> Iterator[tuple[str, Span]]:
 def _places(command: Command, item: Found) -> list[Found]:
     """Return where a command is: all places of shell text, which run in turn, and the first of each path of words."""
     if command.syntax == "shell":
-        return [place for path in command.at for place in every(item, path) if not _is_unknown(place)]
+        return [place for path in command.at for place in every(item, path) if not place.node.is_unknown]
     return [place for path in command.at if (place := first(item, path)) is not None]
 
 
@@ -131,7 +131,7 @@ def _resources(row: Format, item: Found) -> Resources:
 def _gpus(row: Format, item: Found) -> GpuRequest | None:
     for place in row.gpus:
         for found in every(item, place.at):
-            request = PARSERS[place.syntax](found) if found.node.tag != UNKNOWN else _open(place, found)
+            request = PARSERS[place.syntax](found) if _is_value(place, found.node) else _open(place, found)
             if request is not None:
                 value = request.count.value
                 if place.most is not None and value is not None and value > place.most:
@@ -145,9 +145,9 @@ def _open(place: Gpus, found: Found) -> GpuRequest | None:
     return GpuRequest(counted(found, None)) if place.syntax in ("number", "some") else None
 
 
-def _is_unknown(place: Found) -> bool:
-    """Return whether nothing of a text is known."""
-    return place.node.tag == UNKNOWN and place.node.value.startswith("${") and place.node.value.endswith("}")
+def _is_value(place: Gpus, node: Node) -> bool:
+    """Return whether Python says what a number of GPUs is: what calls return is unknown."""
+    return node.tag != UNKNOWN and (place.syntax in ("one", "k8s-resources") or not node.at("@call"))
 
 
 def _requirements(row: Format, item: Found) -> tuple[str, Span] | None:
