@@ -76,7 +76,7 @@ def _rest(call: ast.Call, trees: Trees) -> Script:
 
 
 def _commands(call: ast.Call, trees: Trees) -> tuple[Script, ...]:
-    """What ``subprocess.run([...], cwd=...)`` starts."""
+    """The command of ``subprocess.run([...], cwd=...)``."""
     from gpulint.documents.shell import parse_script
     from gpulint.documents.specs.common import argv, shell
 

@@ -41,7 +41,7 @@ class Names:
         self.module = module
 
     def meaning(self, name: ast.Name) -> Meaning | None:
-        """What a name stands for where it is used; None if that may be several things, or comes from outside."""
+        """Return what a name stands for where it is used; None if that may be several things, or comes from outside."""
         scope: ast.AST | None = self.scope(name)
         is_own = True
         while scope is not None:

@@ -75,7 +75,7 @@ class _Reader:
             yield Node(root.origin, "map", root.start, root.end, children=[*children, *told, *more])
 
     def _told(self, row: Format, uses: list[tuple[str, ast.Call]]) -> list[Node] | None:
-        """What methods are told, under the name of each; None if some of it is unknown."""
+        """Arguments of methods, under the name of each; None if some are unknown."""
         told: dict[str, tuple[ast.Call, list[Node]]] = {}
         for name, used in uses:
             given = self.trees.call(used)

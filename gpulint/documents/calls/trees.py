@@ -139,7 +139,7 @@ class Trees:
         return self._map(expr, pairs)
 
     def _named(self, expr: ast.Name | ast.Attribute, depth: int) -> Node:
-        """What a name stands for, placed where the name is used."""
+        """The value of a name, placed where the name is used."""
         meaning = self.names.meaning(expr) if isinstance(expr, ast.Name) else None
         if isinstance(meaning, ast.expr):
             assert isinstance(expr, ast.Name)
