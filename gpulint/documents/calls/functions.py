@@ -37,12 +37,13 @@ def with_commands(jobs: list[Job], names: Names, trees: Trees) -> Iterator[Task]
     """
     own = [(name, tasks) for row, root, tasks in jobs if (name := _local(row, root))]
     counts = {task.resources.gpus and task.resources.gpus.value for _, tasks in own for task in tasks}
+    runners = _runners(names) if own else {}
     for row, root, tasks in jobs:
         name = _local(row, root)
         if not name:
             yield from tasks
             continue
-        scripts = _started(name, names, trees)
+        scripts = _started(runners.get(name, []), names, trees)
         kept = len(counts) == 1 and not scripts
         for task in tasks:
             yield replace(task, scripts=scripts or (task.scripts if kept else ())) if task.role == "main" else task
@@ -54,17 +55,22 @@ def _local(row: Format, root: Node) -> str:
     return programs.local_function(row.program, Found(root)) if is_function and row.program is not None else ""
 
 
-def _started(function: str, names: Names, trees: Trees) -> tuple[Script, ...]:
+def _runners(names: Names) -> dict[str, list[ast.Call]]:
+    """Calls that start programs, by the function or class at the file's top that they are in."""
+    found: dict[str, list[ast.Call]] = {}
+    for call in names.module.of(ast.Call):
+        if isinstance(call.func, ast.Attribute | ast.Name) and names.qualified(call.func) in _RUNNERS:
+            around = [*names.module.ancestors(call)][-2:-1]
+            found.setdefault(getattr(around[0], "name", "") if around else "", []).append(call)
+    return found
+
+
+def _started(calls: list[ast.Call], names: Names, trees: Trees) -> tuple[Script, ...]:
     """The commands of a function or class that starts some; what it does besides is a command that is unknown."""
     scripts: list[Script] = []
-    for definition in names.module.tree.body:
-        if getattr(definition, "name", None) != function:
-            continue
-        for call in ast.walk(definition):
-            if not isinstance(call, ast.Call) or names.qualified(call.func) not in _RUNNERS:
-                continue
-            is_sure = bool(call.args) and not any(isinstance(up, _BLOCKS) for up in names.module.ancestors(call))
-            scripts += [*(_commands(call, trees) if is_sure else ()), _rest(call, trees)]
+    for call in calls:
+        is_sure = bool(call.args) and not any(isinstance(up, _BLOCKS) for up in names.module.ancestors(call))
+        scripts += [*(_commands(call, trees) if is_sure else ()), _rest(call, trees)]
     return tuple(scripts)
 
 

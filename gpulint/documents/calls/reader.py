@@ -93,7 +93,7 @@ class _Reader:
         statement = self.module.parents.get(last)
         targets = statement.targets if isinstance(statement, ast.Assign) else ()
         for target in targets:
-            for use in self.names.uses.get(target.id, ()) if isinstance(target, ast.Name) else ():
+            for use in self.names.uses(target) if isinstance(target, ast.Name) else ():
                 assert isinstance(use.value, ast.Name)
                 called = self.module.parents.get(use)
                 if isinstance(called, ast.Call) and called.func is use and self.names.meaning(use.value) is last:

@@ -22,6 +22,8 @@ FUNCTION = "@function"
 """Key of the function or class that a decorator is on."""
 MAX_NODES = 20_000
 """Nodes of all calls of one file, at most."""
+MAX_VALUES = 10
+"""Values that ``**options`` may have; more of them are not followed."""
 _MAX_DEPTH = 30
 _CONVERSIONS = frozenset({"str", "int", "float", "Path", "dedent", "strip", "abspath", "tuple", "list"})
 """Calls whose result reads as their argument does."""
@@ -56,8 +58,11 @@ class Trees:
 
     def _unpacked(self, expr: ast.expr) -> list[tuple[Node, Node]] | None:
         """The entries of ``**options``; what only some of its values have, or with another value, is unknown."""
-        values = self.names.alternatives(expr) if isinstance(expr, ast.Name) else []
-        nodes = [self.node(value) for value in values] if len(values) > 1 else [self.node(expr)]
+        is_open = isinstance(expr, ast.Name) and self.names.meaning(expr) is None
+        values = self.names.alternatives(expr)[:MAX_VALUES] if is_open and isinstance(expr, ast.Name) else []
+        if len(values) == MAX_VALUES:
+            return None
+        nodes = [self.node(value) for value in values] or [self.node(expr)]
         if any(node.kind != "map" or node.at(CALLED) for node in nodes) or (
             len(nodes) > 1 and isinstance(expr, ast.Name) and self.names.is_changed(expr.id)
         ):

@@ -63,14 +63,14 @@ def _tasks(row: Format, item: Found) -> Iterator[Task]:
         only_if_training=row.only_if_training,
         system=row.system or row.name,
     )
-    if row.program is not None and not found:
+    if row.program is not None and all(command.role != "main" for command, _ in found):
         started = programs.script(row.program, item)
-        task = task if started is None else replace(task, scripts=(started,))
+        yield task if started is None else replace(task, scripts=(started,))
+    elif not found:
+        yield task
     for command, places in found:
         span = places[0].node.span if item.outer is None else task.span
         yield replace(task, span=span, role=command.role, scripts=_scripts(command, places))
-    if not found:
-        yield task
 
 
 def _named_models(item: Found, path: str) -> Iterator[tuple[str, Span]]:
