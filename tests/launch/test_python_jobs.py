@@ -79,6 +79,28 @@ ONE = {
         """,
         "azureml some GPUs: src/train.py --epochs 3",
     ),
+    "azure ml, a target by name": (
+        """\
+        from azureml.core import ComputeTarget, ScriptRunConfig
+        ScriptRunConfig("src", "train.py", compute_target=ComputeTarget(workspace, "gpu-cluster"))
+        """,
+        "azureml some GPUs: src/train.py",
+    ),
+    "azure ml, a target of a workspace": (
+        """\
+        from azureml.core import ScriptRunConfig
+        ScriptRunConfig("src", "train.py", arguments=options["train"], compute_target=ws.compute_targets["gpu-nc6"])
+        """,
+        "azureml some GPUs: src/train.py ${arguments}",
+    ),
+    "one of several machines": (
+        """\
+        from sagemaker.pytorch import PyTorch
+        KINDS = {"small": "ml.g4dn.xlarge", "large": "ml.g4dn.12xlarge"}
+        PyTorch("train.py", "src", instance_type=KINDS["large"])
+        """,
+        "sagemaker 4 GPUs: src/train.py",
+    ),
     "vertex custom job": (
         """\
         from google.cloud import aiplatform

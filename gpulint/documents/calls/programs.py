@@ -6,9 +6,9 @@ import posixpath
 from typing import TYPE_CHECKING
 
 from gpulint import regex
-from gpulint.documents.calls.trees import CALLED, joined
+from gpulint.documents.calls.trees import joined
 from gpulint.documents.specs.lookup import every, first
-from gpulint.documents.yamltree import OBJECT, Node
+from gpulint.documents.yamltree import CALLED, OBJECT, Node
 from gpulint.source import Fragment
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def _reference(node: Node) -> str:
 
 def _arguments(node: Node) -> list[Fragment]:
     if node.kind == "map":
-        if node.at(CALLED):
+        if node.is_result:
             return [put(_ANY, node.fragment)]
         words: list[Fragment] = []
         for key, value in node.pairs():

@@ -9,15 +9,13 @@ from typing import TYPE_CHECKING
 from gpulint.budget import Budget
 from gpulint.documents.calls import strings
 from gpulint.documents.calls.options import Options
-from gpulint.documents.yamltree import OBJECT, UNKNOWN, Node
+from gpulint.documents.yamltree import CALLED, ITEM, OBJECT, UNKNOWN, Node
 from gpulint.source import Fragment
 
 if TYPE_CHECKING:
     from gpulint.documents.calls.names import Names
     from gpulint.documents.calls.origins import Origins
 
-CALLED = "@call"
-"""Key of a call's name among its arguments."""
 FUNCTION = "@function"
 """Key of the function or class that a decorator is on."""
 MAX_NODES = 20_000
@@ -63,7 +61,7 @@ class Trees:
         if len(values) == MAX_VALUES:
             return None
         nodes = [self.node(value) for value in values] or [self.node(expr)]
-        if any(node.kind != "map" or node.at(CALLED) for node in nodes) or (
+        if any(node.kind != "map" or node.is_result for node in nodes) or (
             len(nodes) > 1 and isinstance(expr, ast.Name) and self.names.is_changed(expr.id)
         ):
             return None
@@ -92,6 +90,8 @@ class Trees:
                 return self._called(expr, depth)
             case ast.BinOp():
                 return self._combined(expr, depth)
+            case ast.Subscript(value=owner, slice=ast.Constant(value=str(key))):
+                return self._item(expr, owner, key, depth)
             case ast.Await(value=inner) | ast.NamedExpr(value=inner):
                 return self.node(inner, depth + 1)
         return self._unknown(expr)
@@ -137,7 +137,7 @@ class Trees:
             node = self.node(value, depth + 1)
             if key is not None:
                 pairs.append((self.node(key, depth + 1), node))
-            elif node.kind == "map" and not node.at(CALLED):
+            elif node.kind == "map" and not node.is_result:
                 pairs += node.pairs()
             else:
                 return self._unknown(expr)
@@ -161,6 +161,12 @@ class Trees:
         if name == "sys.executable":
             return self._text(expr, "python")
         return self._unknown(expr) if name is None or "()" in name else self._text(expr, name, tag=OBJECT + name)
+
+    def _item(self, expr: ast.Subscript, owner: ast.expr, key: str, depth: int) -> Node:
+        """``KINDS["large"]``: the entry of a dictionary, or a map with the key alone."""
+        node = self.node(owner, depth + 1)
+        found = node.at(key) if not node.is_result else Node(node.origin, "missing")
+        return self._placed(found, expr) if found else self._map(expr, [self._scalar(expr.slice, key, key=ITEM)])
 
     def _added(self, name: str, depth: int) -> Iterator[tuple[Node, Node]]:
         """Entries that are set in a dictionary after it was made."""

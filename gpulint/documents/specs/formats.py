@@ -147,7 +147,7 @@ def _open(place: Gpus, found: Found) -> GpuRequest | None:
 
 def _is_value(place: Gpus, node: Node) -> bool:
     """Return whether Python says what a number of GPUs is: what calls return is unknown."""
-    return node.tag != UNKNOWN and (place.syntax in ("one", "k8s-resources") or not node.at("@call"))
+    return node.tag != UNKNOWN and (place.syntax in ("one", "k8s-resources", "named-for-gpus") or not node.is_result)
 
 
 def _requirements(row: Format, item: Found) -> tuple[str, Span] | None:
@@ -179,7 +179,7 @@ def _span(item: Found, path: str | None) -> Span | None:
 def _environment(row: Format, item: Found) -> tuple[EnvVar, ...]:
     found = first(item, row.env) if row.env is not None else None
     variables: tuple[EnvVar, ...] = ()
-    if found is not None:
+    if found is not None and not found.node.is_result:
         is_named = any(element.at("name") for element in found.node.elements)
         variables = env_list(found.node) if is_named else env_map(found.node)
     for name, path in row.env_from.items():
