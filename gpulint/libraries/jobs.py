@@ -139,4 +139,21 @@ class Format:
         return not self.terraform and not self.calls
 
 
-KINDS = {"format": Format}
+@dataclass(frozen=True, slots=True)
+class Split:
+    """How what needs no GPU runs before the jobs of a system; only their own files say what both would see."""
+
+    system: str
+    submit: tuple[str, ...] = ()
+    """Lines of shell that run ``{stage}``, wait for its end (``{name}``) and start ``{job}``, files of one folder;
+    ``{options}`` say where (a namespace)."""
+    instead: str = ""
+    """What to do by hand where no such stage is written."""
+
+    @property
+    def label(self) -> str:
+        """What tells the row from others of its kind."""
+        return self.system
+
+
+KINDS = {"format": Format, "split": Split}
