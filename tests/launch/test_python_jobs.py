@@ -128,6 +128,15 @@ ONE = {
         """,
         "vertex 4 GPUs 1 nodes: src/train.py --lr 1 installs timm",
     ),
+    "vertex job of a script": (
+        """\
+        from google.cloud import aiplatform
+        aiplatform.CustomJob.from_local_script(
+            display_name="t", script_path="src/train.py", container_uri=image, args=["--lr", "1"],
+            accelerator_type="NVIDIA_TESLA_T4", accelerator_count=1).run()
+        """,
+        "vertex 1 GPUs: src/train.py --lr 1",
+    ),
     "vertex container": (
         """\
         from google.cloud import aiplatform
