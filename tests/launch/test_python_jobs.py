@@ -339,6 +339,14 @@ UNKNOWN = {
         def submit(kind="ml.p3.8xlarge"):
             PyTorch(entry_point="train.py", instance_type=kind)
         """,
+    "a global that a function sets": """\
+        from sagemaker.pytorch import PyTorch
+        kind = "ml.p3.8xlarge"
+        def choose():
+            global kind
+            kind = "ml.g4dn.xlarge"
+        PyTorch(entry_point="train.py", instance_type=kind)
+        """,
     "what a call returns": """\
         import modal
         app = modal.App()

@@ -194,6 +194,8 @@ class Names:
                 scope = self.scope(definition)
                 is_plain = parents.get(definition) is scope
                 yield scope, definition.name, _Binding(definition, definition.lineno, is_plain)
+        for declared in self.module.of(ast.Global):
+            yield from ((self.module.tree, name, _Binding(None, 0, False)) for name in declared.names)
         for argument in self.module.of(ast.arg):
             yield self.scope(argument), argument.arg, _Binding(None, 0, True)
         for name in self.module.of(ast.Name):
