@@ -120,6 +120,12 @@ class WordIndex:
             known = self._users[words, home] = [files[number] for number in sorted(found)]
         return known
 
+    @lookup("words.importing")
+    def importing(self, words: frozenset[bytes]) -> list[Path]:
+        """Python files with one of some identifiers on an import line, in order."""
+        files = self._files.all_python
+        return [files[number] for number in sorted(self._importing(words))]
+
     def _mentioning(self, word: bytes) -> Sequence[int]:
         """Positions of the Python files that hold an identifier, in order."""
         if word not in self._mentions:

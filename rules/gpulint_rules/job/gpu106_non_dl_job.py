@@ -5,7 +5,7 @@ programs that import, with everything that they import from the tree, only libra
 Recognizes which libraries may use a GPU (PyTorch, TensorFlow, Keras, JAX, RAPIDS, CuPy, PaddlePaddle, MXNet, ONNX
 Runtime, vLLM and many more; an unknown import suppresses the finding); Slurm, PBS, LSF and SGE directives; job specs of
 Kubernetes (with Kubeflow's and Volcano's jobs), Ray, SkyPilot, dstack, Azure ML, SageMaker, Determined, Lightning
-workflows and docker-compose.
+workflows, docker-compose and what Python submits.
 
 Why it costs GPU time
 The GPUs are held and idle from the first second to the last (the study's Non-DL Job).
