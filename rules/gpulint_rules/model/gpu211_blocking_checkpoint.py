@@ -25,8 +25,9 @@ Unsafe, offered for ``torch.save`` to a path that is known to be remote: ``save_
 the fix writes beside the program, saves to the local disk and lets one worker copy the files to their destinations in
 order. A file is renamed when it is complete (mounts without rename are not supported), the program waits for the last
 one at exit, and a failed upload is printed while training continues. Left alone where the program reads, copies or
-deletes the files while it trains. For the rest there is advice: ``torch.distributed.checkpoint.async_save``,
-Lightning's ``AsyncCheckpointIO``, Orbax.
+deletes the files while it trains. Distributed checkpoints of PyTorch become ``async_save``, Lightning's trainer gets
+``AsyncCheckpointIO``, and Orbax's checkpointer becomes ``AsyncCheckpointer``; the next save and the end of the training
+wait for the last one. For the rest there is advice.
 
 References
 https://pytorch.org/docs/stable/distributed.checkpoint.html
@@ -69,6 +70,8 @@ _DEFAULT_STEPS = 500
 
 https://huggingface.co/docs/transformers/main_classes/trainer#transformers.TrainingArguments
 """
+_STEPS = "every_n_train_steps"
+"""The parameter of Lightning's ``ModelCheckpoint`` that says after how many steps it writes."""
 _LONGEST = 120
 """Characters of arguments that a snippet repeats."""
 
@@ -187,10 +190,13 @@ def _cost(at: NodeRef, save: Save, location: Location, often: Interval | None) -
 
 def _interval(project: Project, save: Save) -> Interval | None:
     """Return how often a framework saves by settings that say so; None if the code around the place tells it."""
+    arguments = project.fact(Arguments)
     strategy, steps = save.interval or ("", "")
+    if save.is_callback and not arguments.of(save.call.module, save.node, _STEPS).is_absent:
+        known = arguments.value(save.call.module, save.node, _STEPS).constants
+        return Interval("step", max((one for one in known if isinstance(one, int) and one > 0), default=_DEFAULT_STEPS))
     if not strategy:
         return None
-    arguments = project.fact(Arguments)
     if arguments.value(save.call.module, save.node, strategy).every(lambda value: value == "epoch"):
         return Interval("epoch", 1)
     known = arguments.value(save.call.module, save.node, steps).constants
