@@ -246,7 +246,8 @@ def _commands(document: Document, project: Project) -> Iterator[Finding]:
             if loaded := project.fact(Prefetching).loaded(held):
                 yield _loaded(document, held, loaded)
             elif (named := named_model(project.models, held.command)) is not None:
-                if not any(project.exists(near / named[0].text) for near in (project.root, document.path.parent)):
+                folders = (project.root, document.path.parent)
+                if not any(project.exists(folder / named[0].text) for folder in folders):
                     yield _fetched(document, held, *named)
         elif not project.fact(Prefetching).is_switched_off(held):
             for text, place, loads in project.fact(LaunchedIds).of(held, document.path):
