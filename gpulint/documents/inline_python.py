@@ -32,7 +32,8 @@ _CODE = regex.compile(r"-[A-Za-z]*c")
 _VALUED = ("-W", "-X")
 _MAY_HOLD = regex.compile(
     rb"""python(?:[^\n]{0,300}<<|[\d.]*["']?,?\s{1,99}(?:-\s{1,99})?["']?-[A-Za-z]{0,9}c\b|[^\n]{0,300}\s["']?-[A-Za-z]{0,9}c\b)"""
-    rb"""|\bread\b[^\n]{0,100}-d[^\n]{0,100}<<|<<[^\n]{0,300}\.py\b|\.py\b[^\n]{0,300}<<|\.py["']?:[ \t]*[|>]|\bsource:[ \t]*[|>]"""
+    rb"""|\bread\b[^\n]{0,100}-d[^\n]{0,100}<<"""
+    rb"""|<<[^\n]{0,300}\.py\b|\.py\b[^\n]{0,300}<<|\.py["']?:[ \t]*[|>]|\bsource:[ \t]*[|>]"""
 )
 _BODY = regex.compile(r"\b(?:import|def|for|while|with)\b|\(")
 
