@@ -117,7 +117,7 @@ def _is_trivial(project: Project, source: NodeRef) -> bool:
         if node in seen or not isinstance(node, ast.expr):
             continue
         seen.add(node)
-        if isinstance(node, ast.ListComp) or (isinstance(node, ast.Call) and _is_toy(node)):
+        if isinstance(node, ast.ListComp | ast.List) or (isinstance(node, ast.Call) and _is_toy(node)):
             return True
         if isinstance(node, ast.Call) and project.fact(Resolver).call_names(where.module, node) & _LOADED:
             return True

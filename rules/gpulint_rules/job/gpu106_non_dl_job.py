@@ -62,6 +62,8 @@ _SHOWS = regex.compile(
     r"print\([^\n;]*(?:is_available|device_count|__version__|cuda)[^\n;]*\)))*"
 )
 
+_SUBMITTERS = frozenset({"sbatch", "qsub", "bsub", "qstat", "bjobs"})
+"""What gives work to other jobs, or shows how they do."""
 _SLOW = frozenset("cp mv tar unzip gzip wget curl aws gsutil gcloud rsync sleep wait find du sort".split())
 """Plain commands that may take minutes."""
 _IMAGES = frozenset({("apptainer", "pull"), ("singularity", "pull"), ("docker", "pull"), ("enroot", "import")})
@@ -158,7 +160,9 @@ def _computes_nothing(item: JobCommand, project: Project) -> bool:
         return False
     if name in (".", "source"):  # what a file of the tree does, the job's other commands are
         return any(_ENVIRONMENT.search(word.text) for word in item.command.argv[1:2])
-    return (name in PLAIN_COMMANDS and name != "eval") or name in _ENVIRONMENTS or _is_build(item) or _shows_gpus(item)
+    if name in _ENVIRONMENTS | _SUBMITTERS:
+        return True
+    return (name in PLAIN_COMMANDS and name != "eval") or _is_build(item) or _shows_gpus(item)
 
 
 def _fetches(item: JobCommand, project: Project) -> bool:
