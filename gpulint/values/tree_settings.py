@@ -32,7 +32,7 @@ def anywhere(project: Project, ref: NodeRef) -> Iterator[Value]:
     """The values of the tree's files under the keys that lead from a configuration object to ``ref``."""
     from gpulint.values.constants import Constants, Value
 
-    keys = _keys(ref.node)
+    keys = _keys(ref)
     if len(keys) < 2:
         return
     dotted = ".".join(keys)
@@ -42,12 +42,15 @@ def anywhere(project: Project, ref: NodeRef) -> Iterator[Value]:
             yield Value(known[0], Place(path, known[1], "set here"), "config")
 
 
-def _keys(node: ast.AST) -> tuple[str, ...]:
-    """``("train", "lr")`` of ``self.cfg["train"].lr``; empty if nothing on the way is named like a configuration."""
+def _keys(ref: NodeRef) -> tuple[str, ...]:
+    """``("train", "lr")`` of ``self.cfg["train"].lr``; empty if nothing on the way is a configuration, by its name or
+    because an object is filled from it."""
+    node, fills = ref.node, False
     keys: list[str] = []
     while True:
+        fills = fills or node in ref.module.unpacked_items
         if isinstance(node, ast.Name):
-            return tuple(keys) if _ROOT.match(node.id) else ()
+            return tuple(keys) if fills or _ROOT.match(node.id) else ()
         key, base = step(node)
         if base is None or (keys and _ROOT.match(key)):
             return tuple(keys) if base is not None else ()
