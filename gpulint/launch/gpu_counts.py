@@ -50,7 +50,12 @@ def visible(job: Job, start: JobLaunch, per_node: int | None = None) -> Declared
     own = start.launch.gpus
     if own is not None and not start.launch.in_sets and job.gpus is None:
         return DeclaredCount(own.value, start.place, own.text)
-    if job.gpus is None and per_node and job.task.system in batch_systems(job.document.models) and start.launch.distributed:
+    if (
+        job.gpus is None
+        and per_node
+        and job.task.system in batch_systems(job.document.models)
+        and start.launch.distributed
+    ):
         return DeclaredCount(per_node, job.place, PER_NODE)
     return None if job.task.resources.fractional else job.gpus
 

@@ -304,8 +304,4 @@ class GpuJobs:
             program = self._project.fact(MultiGpuUse).started(start)
             computes = self._project.fact(GpuPrograms).words.computes_on_gpu(text)
             return computes and program is not None and program.use is not Use.NO
-        return (
-            start.launch.trains
-            or asks_for_gpus(start.launch)
-            or trains_where_gpus_are(start.launch, start.document)
-        )
+        return start.launch.trains or asks_for_gpus(start.launch) or trains_where_gpus_are(start.launch, start.document)

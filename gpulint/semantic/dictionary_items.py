@@ -7,7 +7,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from gpulint.semantic.argument_binding import attribute_of, item_of
+from gpulint.semantic.argument_binding import UnpackedArgument, attribute_of, item_of
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name
 
 if TYPE_CHECKING:
@@ -56,7 +56,10 @@ def viewed(node: ast.AST) -> ast.expr | None:
 
 
 def chosen(
-    resolver: Resolver, module: ModuleIndex, base: ast.expr, kinds: type[ast.expr] | tuple[type[ast.expr], ...] = _CHOSEN
+    resolver: Resolver,
+    module: ModuleIndex,
+    base: ast.expr,
+    kinds: type[ast.expr] | tuple[type[ast.expr], ...] = _CHOSEN,
 ) -> Iterator[NodeRef]:
     """What ``TABLE[name]`` may be if the name is unknown: each entry of a dictionary that is written out, if all of them
     are of these kinds."""
@@ -68,10 +71,12 @@ def chosen(
         yield from (NodeRef(made.module, value) for value in made.node.values)
 
 
-def lacks(resolver: Resolver, module: ModuleIndex, mapping: ast.expr, key: str) -> bool:
-    """Return whether a dictionary certainly has no such key: it is written out, and nothing is added to it."""
+def lacks(resolver: Resolver, module: ModuleIndex, argument: ast.Starred, key: str) -> bool:
+    """Return whether what ``**options`` unpacks certainly has no such key: it is written out, and nothing is added."""
+    mapping = argument.value
     name = last_name(mapping)
-    if name and (module.calls_by_name.keys() & _ADDS or module.stores.get(name)):
+    added = name and (module.calls_by_name.keys() & _ADDS or module.stores.get(name))
+    if added or not isinstance(argument, UnpackedArgument):
         return False
     return all(
         isinstance(made.node, ast.Dict)

@@ -16,7 +16,14 @@ from gpulint.documents.python import children
 from gpulint.query import cyclic, query
 from gpulint.semantic import dictionary_items
 from gpulint.semantic.argument_binding import RECEIVERS, argument_of, attribute_of, given_by_name, under_name
-from gpulint.semantic.attribute_sources import is_property, item_under, keeps_keywords, made_by_default, stored_before, stored_where_made
+from gpulint.semantic.attribute_sources import (
+    is_property,
+    item_under,
+    keeps_keywords,
+    made_by_default,
+    stored_before,
+    stored_where_made,
+)
 from gpulint.semantic.call_graph import call_sites
 from gpulint.semantic.class_hierarchy import ClassHierarchy
 from gpulint.semantic.qualified_names import BUILTINS
@@ -185,13 +192,15 @@ class Resolver(ClassHierarchy):
             if argument is None:
                 omitted = True
             elif isinstance(argument, ast.Starred):
-                held = under_name(site.module, argument, binding.node.arg)
-                if held is not None:
-                    yield from self.points_to(site.module, held, path)
-                elif dictionary_items.lacks(self, site.module, argument.value, binding.node.arg):
+                if dictionary_items.lacks(self, site.module, argument, binding.node.arg):
                     omitted = True
-                else:
-                    yield NodeRef(site.module, argument, path)
+                    continue
+                held = under_name(site.module, argument, binding.node.arg)
+                yield from (
+                    self.points_to(site.module, held, path)
+                    if held is not None
+                    else (NodeRef(site.module, argument, path),)
+                )
             else:
                 yield from self.points_to(site.module, argument, path)
         if omitted:

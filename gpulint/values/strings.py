@@ -77,9 +77,7 @@ def held(project: Project, module: ModuleIndex, node: ast.expr) -> list[NodeRef]
     ]
     if not known.complete:
         resolver = project.fact(Resolver)
-        return [
-            one for table in tables for one in dictionary_items.chosen(resolver, *table, ast.expr)
-        ]
+        return [one for table in tables for one in dictionary_items.chosen(resolver, *table, ast.expr)]
     return [
         entry.ref
         for value in known.values

@@ -53,7 +53,7 @@ def _keys(ref: NodeRef) -> tuple[str, ...]:
             return tuple(keys) if fills or _ROOT.match(node.id) else ()
         key, base = step(node)
         if base is None or (keys and _ROOT.match(key)):
-            return tuple(keys) if base is not None else ()
+            return tuple(keys) if base is not None or fills else ()
         keys.insert(0, key)
         node = base
 

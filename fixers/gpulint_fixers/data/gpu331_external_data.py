@@ -79,9 +79,7 @@ def _before(project: Project, module: ModuleIndex) -> Fix | Declined:
 def _starts_several(job: Job) -> bool:
     """Return whether a job starts several processes or holds several GPUs, all of which wait for a download."""
     gpus = job.task.resources.gpus
-    return (gpus is not None and (gpus.value or 2) > 1) or any(
-        start.launch.distributed for start in job.launches
-    )
+    return (gpus is not None and (gpus.value or 2) > 1) or any(start.launch.distributed for start in job.launches)
 
 
 def _container(project: Project, module: ModuleIndex) -> str | None:

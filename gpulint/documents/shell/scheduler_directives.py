@@ -135,9 +135,7 @@ def _request(row: Scheduler, flags: Flags) -> ResourceRequest:
     )
 
 
-def _gpus(
-    row: Scheduler, flags: Flags, nodes: Count | None, tasks: Count | None
-) -> tuple[Count | None, str | None]:
+def _gpus(row: Scheduler, flags: Flags, nodes: Count | None, tasks: Count | None) -> tuple[Count | None, str | None]:
     """GPUs per node and their model."""
     for rule in row.gpus:
         if (found := _stated(flags, rule)) is None:

@@ -151,7 +151,8 @@ def _holds_gpus(document: Document, work: Command, project: Project) -> bool:
 
 def _is_batch(document: Document) -> bool:
     return any(
-        task.system in batch_systems(document.models) and (task.resources.gpus is None or task.resources.gpus.value != 0)
+        task.system in batch_systems(document.models)
+        and (task.resources.gpus is None or task.resources.gpus.value != 0)
         for task in document.tasks
     )
 
