@@ -86,10 +86,13 @@ class Launchers:
 
 
 def base_name(word: ArgWord) -> str:
-    """The name of a program, whatever its folder is (``$VENV/bin/python``); empty if the name is unknown."""
+    """Name of a program without its folders, of which some may be unknown (``$ENV/bin/python``); "" if it is not
+    known."""
+    if word.value is not None:
+        return word.value.rpartition("/")[2]
     last = max((at for at, atom in enumerate(word.atoms) if not atom.known), default=-1)
     _, slash, name = "".join(atom.text for atom in word.atoms[last + 1 :]).rpartition("/")
-    return name if slash or last < 0 else ""
+    return name if slash else ""
 
 
 def is_python(word: ArgWord) -> bool:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 from gpulint import regex
 from gpulint.documents.base import LAUNCHERS
 from gpulint.finding import Place
-from gpulint.libraries.schedulers import batch_systems
 from gpulint.launch.image_runs import ImageRuns
 from gpulint.launch.job_index import JobIndex
 from gpulint.launch.program_launches import is_uncalled
 from gpulint.launch.transfer_commands import install_tool, only_prepares
 from gpulint.libraries.gpu_libraries import PLAIN_COMMANDS
+from gpulint.libraries.schedulers import batch_systems
 from gpulint.programs.foreign_programs import asks_for_gpus, runs_known_program, trains_where_gpus_are
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.programs.multi_gpu_use import MultiGpuUse, Use

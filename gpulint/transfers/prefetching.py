@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.finding import Place
-from gpulint.libraries.schedulers import batch_systems
 from gpulint.launch.hub_programs import hub_words
 from gpulint.launch.job_index import JobIndex
 from gpulint.launch.model_servers import model_of_image, served_model
 from gpulint.launch.transfer_commands import download_tool
 from gpulint.libraries.hub_ids import is_model_id
+from gpulint.libraries.schedulers import batch_systems
 from gpulint.query import query
 from gpulint.rule import Kind
 from gpulint.source import SourceText

@@ -29,11 +29,11 @@ from collections.abc import Iterator
 from gpulint import regex
 from gpulint.finding import Finding, Place, Severity
 from gpulint.impact import Cost
-from gpulint.libraries.schedulers import batch_systems
 from gpulint.launch.idle_commands import ALLOCATES, session, stays_open
 from gpulint.launch.job import Job, JobCommand
 from gpulint.launch.job_index import JobIndex
 from gpulint.libraries.gpu_libraries import PLAIN_COMMANDS
+from gpulint.libraries.schedulers import batch_systems
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule, Scope
 

@@ -33,12 +33,12 @@ from gpulint.documents.shell import Command, Script
 from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.impact import Cost
-from gpulint.libraries.schedulers import batch_systems
 from gpulint.launch.idle_commands import endless, sleeps
 from gpulint.launch.job_index import JobIndex
 from gpulint.launch.model_servers import server, waits_for_server
 from gpulint.launch.program_launches import launch
 from gpulint.libraries.gpu_libraries import PLAIN_COMMANDS
+from gpulint.libraries.schedulers import batch_systems
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.programs.multi_gpu_use import MultiGpuUse, Use
 from gpulint.project import Project
