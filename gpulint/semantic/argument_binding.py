@@ -72,8 +72,8 @@ def argument_of(function: FunctionNode, call: ast.Call, name: str) -> ast.expr |
 
 
 def given_by_name(module: ModuleIndex, call: ast.Call, name: str) -> tuple[list[ast.expr], bool]:
-    """Return what ``Namespace(lr=1, **vars(args))`` or ``Config.model_validate(data)`` may get for a keyword, and whether
-    it certainly gets that."""
+    """Return what ``Namespace(lr=1, **vars(args))`` or ``Config.model_validate(data)`` may get for a keyword, and
+    whether it certainly gets that."""
     for keyword in call.keywords:
         if keyword.arg == name:
             return [keyword.value], True

@@ -61,7 +61,7 @@ def chosen(
     base: ast.expr,
     kinds: type[ast.expr] | tuple[type[ast.expr], ...] = _CHOSEN,
 ) -> Iterator[NodeRef]:
-    """What ``TABLE[name]`` may be if the name is unknown: each entry of a dictionary that is written out, if all of them
+    """What ``TABLE[name]`` may be if the name is unknown: each entry of a dictionary that is written out, if all
     are of these kinds."""
     for made in resolver.points_to(module, base):
         if not isinstance(made.node, ast.Dict) or made.path or not all(made.node.keys):
@@ -69,6 +69,15 @@ def chosen(
         if not all(isinstance(value, kinds) for value in made.node.values):
             return
         yield from (NodeRef(made.module, value) for value in made.node.values)
+
+
+def chosen_origins(resolver: Resolver, module: ModuleIndex, node: ast.Subscript, base: ast.expr) -> Iterator[NodeRef]:
+    """Where the values of such entries come from; the expression itself if they are unknown."""
+    entries = list(chosen(resolver, module, base))
+    for entry in entries:
+        yield from resolver.points_to(entry.module, entry.node)
+    if not entries:
+        yield NodeRef(module, node)
 
 
 def lacks(resolver: Resolver, module: ModuleIndex, argument: ast.Starred, key: str) -> bool:

@@ -122,9 +122,7 @@ class Resolver(ClassHierarchy):
             case ast.Subscript(value=base, slice=ast.Constant(value=str(key))):
                 yield from self._item_origins(module, node, base, key, path)
             case ast.Subscript(value=base, slice=ast.Name() | ast.Attribute()) if not path:
-                chosen = list(dictionary_items.chosen(self, module, base)) or [NodeRef(module, node)]
-                for ref in chosen:
-                    yield from self.points_to(ref.module, ref.node) if ref.node is not node else (ref,)
+                yield from dictionary_items.chosen_origins(self, module, node, base)
             case ast.Call():
                 yield from self._call_origins(module, node, path)
             case _:
@@ -184,29 +182,23 @@ class Resolver(ClassHierarchy):
         if not isinstance(function, FUNCTIONS) or binding.node is function.args.kwarg:
             yield NodeRef(module, binding.node, path)  # what calls put into ``**kwargs`` is no expression of theirs
             return
-        callers = self.first_sites(module, function)
+        callers, name = self.first_sites(module, function), binding.node.arg
         omitted = not callers and not self.db.partial
         for site in callers:
             assert isinstance(site.node, ast.Call)
-            argument = argument_of(function, site.node, binding.node.arg)
-            if argument is None:
+            passed = argument_of(function, site.node, name)
+            unpacked = passed if isinstance(passed, ast.Starred) else None
+            held = under_name(site.module, unpacked, name) if unpacked is not None else passed
+            if passed is None or (unpacked and dictionary_items.lacks(self, site.module, unpacked, name)):
                 omitted = True
-            elif isinstance(argument, ast.Starred):
-                if dictionary_items.lacks(self, site.module, argument, binding.node.arg):
-                    omitted = True
-                    continue
-                held = under_name(site.module, argument, binding.node.arg)
-                yield from (
-                    self.points_to(site.module, held, path)
-                    if held is not None
-                    else (NodeRef(site.module, argument, path),)
-                )
+            elif held is not None:
+                yield from self.points_to(site.module, held, path)
             else:
-                yield from self.points_to(site.module, argument, path)
+                yield NodeRef(site.module, passed, path)
         if omitted:
             if binding.value is not None:
                 yield from self.points_to(module, binding.value, path)
-            elif not callers or binding.node.arg not in RECEIVERS:
+            elif not callers or name not in RECEIVERS:
                 yield NodeRef(module, binding.node, path)
 
     def _attribute_origins(self, module: ModuleIndex, node: ast.Attribute, path: tuple[int, ...]) -> Iterator[NodeRef]:

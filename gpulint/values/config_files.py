@@ -101,8 +101,8 @@ class ConfigFiles:
             yield frozenset(names)
 
     def lacks(self, ref: NodeRef) -> bool:
-        """Return whether the files that ``cfg["lr"]`` may be read from lack the key: those that are known, else, of what
-        fills an object, all of the tree."""
+        """Return whether the files that ``cfg["lr"]`` may be read from lack the key: those that are known, or all of
+        the tree for what fills an object."""
         key, base = step(ref.node)
         if base is None:
             return False
