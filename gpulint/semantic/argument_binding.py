@@ -118,7 +118,8 @@ def under_name(module: ModuleIndex, argument: ast.Starred, name: str) -> ast.exp
 def item_of(module: ModuleIndex, base: ast.expr, key: str) -> ast.expr:
     """``config["loader"]["batch_size"]`` for what ``**config["loader"]`` passes under a name; the same node each
     time."""
-    made = _made(module, base, (key, "item"), ast.Subscript(value=base, slice=ast.Constant(key), ctx=ast.Load()))
+    name = ast.copy_location(ast.Constant(key), base)
+    made = _made(module, base, (key, "item"), ast.Subscript(value=base, slice=name, ctx=ast.Load()))
     module.unpacked_items.add(made)
     return made
 
