@@ -34,7 +34,14 @@ def items(resolver: Resolver, made: NodeRef, key: str) -> list[NodeRef]:
             return _last(module, given, key)
         case ast.BinOp(left=left, op=ast.BitOr(), right=right):
             return _last(module, [(None, left), (None, right)], key)
-        case ast.Call(func=ast.Attribute(value=base, attr="copy"), args=[]):
+        case (
+            ast.Call(func=ast.Attribute(value=base, attr="copy"), args=[])
+            | ast.DictComp(
+                key=ast.Name(),
+                value=ast.Name(),
+                generators=[ast.comprehension(iter=ast.Call(func=ast.Attribute(value=base, attr="items")))],
+            )  # ``{k: v for k, v in data.items() if k in known}``
+        ):
             return [NodeRef(module, item_of(module, base, key))]
         case ast.arg():
             return list(_passed(resolver, made, key))

@@ -119,6 +119,14 @@ class Options:
                                 yield from self._as_default(home, binding.value)
 
     def environment(self, name: str) -> Iterator[Value]:
+        """Yield what launchers in the tree, or ``.env`` files that programs load, set an environment variable to (none:
+        unknown)."""
+        from gpulint.values.environment_files import EnvironmentFiles
+
+        found = list(self.set_by_jobs(name))
+        yield from found or self._project.fact(EnvironmentFiles).variable(name)
+
+    def set_by_jobs(self, name: str) -> Iterator[Value]:
         """Yield what launchers in the tree set an environment variable to (none: unknown)."""
         from gpulint.values.constants import Value
 

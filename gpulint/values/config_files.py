@@ -76,7 +76,7 @@ class ConfigFiles:
             given = [start.override(".".join(keys)) for start in starts]
             if any(text is None for found in given for text, _ in found):
                 return
-            yield from (Value(_typed(text), place, "launcher") for found in given for text, place in found if text)
+            yield from (Value(typed(text), place, "launcher") for found in given for text, place in found if text)
             if given and all(given):
                 continue
             for part, package in self._parts(path):
@@ -252,7 +252,7 @@ class ConfigFiles:
             return {}
 
 
-def _typed(text: str) -> object:
+def typed(text: str) -> object:
     """A word of a command line as Hydra reads it."""
     if text.lstrip("-").isdecimal() and len(text) <= MAX_DIGITS:
         return int(text)

@@ -126,6 +126,11 @@ class Constants:
     def _constants(self, ref: NodeRef) -> tuple[Value, ...]:
         if ref.path and not isinstance(ref.node, ast.Attribute):
             return ()
+        if isinstance(ref.node, ast.AnnAssign) or isinstance(ref.module.syntax.parents.get(ref.node), ast.AnnAssign):
+            from gpulint.values.environment_files import EnvironmentFiles  # their names are constants in turn
+
+            if given := self._project.fact(EnvironmentFiles).field(ref):
+                return tuple(given)
         return self._values(ref.module, ref.node, ref.path)
 
     @cyclic(_NO_VALUES)

@@ -66,6 +66,8 @@ def constants(root: Path, code: str) -> list[object]:
         ("look(Settings(**load('conf/train.yaml')).model.depth)", [12]),
         ("look(Settings(**load(somewhere)).model.name)", ["org/large", "org/small"]),
         ("look(Settings(**load(somewhere)).model.depth)", [12]),
+        ("look(Config(**load(somewhere)).lr)", [0.1, 1.0]),
+        ("data = load(somewhere)\nlook(Config(**{k: v for k, v in data.items() if k in known}).lr)", [0.1, 1.0]),
         ("look(Train(**load('conf/train.yaml')['train']).batch_size)", [4, 64]),
         ("look(asdict(Train(batch_size=8))['batch_size'])", [8]),
         (
@@ -88,6 +90,7 @@ def test_objects(tmp_path: Path, code: str, expected: list[object]) -> None:
         ("options = {'m': 8}\noptions.update(more)\ndef f(n=4):\n    look(n)\nf(**options)", [...]),
         ("config = {'loader': {'n': 8}}\ndef f(n=4):\n    look(n)\nf(**config['loader'])", [8]),
         ("def f(batch_size=4):\n    look(batch_size)\nf(**load('conf/train.yaml')['train'])", [64]),
+        ("def f(n=4):\n    look(n)\nf(**nobody['loader'])", [...]),
         ("def f(**kwargs):\n    look(kwargs['n'])\nf(n=8)", [8]),
         ("def f(**kwargs):\n    look(kwargs.get('n', 4))\nf(n=8)", [8]),
         ("def f(**kwargs):\n    look(kwargs.get('n', 4))\nf(n=8)\nf()", [4, 8]),
@@ -107,3 +110,58 @@ def test_objects(tmp_path: Path, code: str, expected: list[object]) -> None:
 )
 def test_dictionaries(tmp_path: Path, code: str, expected: list[object]) -> None:
     assert constants(tmp_path, code) == expected
+
+
+ENV = "# training\nSFT_MODEL='org/large' # the model\nexport SFT_SIZE=16\nSFT_PATH=$HOME/x\nBATCH=8\n"
+SETTINGS = """
+import os
+from dotenv import load_dotenv
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+class Settings(BaseSettings):
+    model_config = SettingsConfigDict(env_file=".env.train", env_prefix="SFT_")
+    model: str
+    size: int = 4
+    path: str
+    other: int = 2
+
+class Old(BaseSettings):
+    sft_size: int = 4
+    class Config:
+        env_file = ".env.train"
+
+class Bare(BaseSettings):
+    size: int = 4
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("look(Settings().model)", ["org/large"]),
+        ("look(Settings().size)", [16]),
+        ("look(Settings().path)", [...]),
+        ("look(Settings().other)", [2]),
+        ("look(Old().sft_size)", [16]),
+        ("look(Bare().size)", [4]),
+        ("load_dotenv('.env.train')\nlook(int(os.environ['BATCH']))", [8]),
+        ("load_dotenv('.env.train')\nlook(int(os.getenv('BATCH', 2)))", [2, 8]),
+        ("load_dotenv()\nlook(os.getenv('BATCH'))", [...]),
+    ],
+)
+def test_environment_files(tmp_path: Path, code: str, expected: list[object]) -> None:
+    tree = Tree(tmp_path, {"src/main.py": SETTINGS + code, ".env.train": ENV})
+    module = tree.module("src/main.py")
+    (call,) = module.calls_by_name["look"]
+    known = tree.project.fact(Constants).of(module, call.args[0])
+    assert sorted(known.constants, key=repr) + ([...] if known.unknown else []) == expected
+
+
+def test_the_environment_of_a_job_replaces_a_file(tmp_path: Path) -> None:
+    job = "#!/bin/bash\n#SBATCH --gres=gpu:1\nexport SFT_SIZE=64\npython src/main.py\n"
+    tree = Tree(tmp_path, {"src/main.py": SETTINGS + "look(Settings().size)", ".env.train": ENV, "run.sh": job})
+    module = tree.module("src/main.py")
+    (call,) = module.calls_by_name["look"]
+    (value,) = tree.project.fact(Constants).of(module, call.args[0]).values
+    assert (value.value, value.source) == (64, "launcher")
