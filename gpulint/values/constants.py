@@ -126,12 +126,22 @@ class Constants:
     def _constants(self, ref: NodeRef) -> tuple[Value, ...]:
         if ref.path and not isinstance(ref.node, ast.Attribute):
             return ()
-        if isinstance(ref.node, ast.AnnAssign) or isinstance(ref.module.syntax.parents.get(ref.node), ast.AnnAssign):
+        if (given := self._from_files(ref)) is not None:
+            return tuple(given)
+        return self._values(ref.module, ref.node, ref.path)
+
+    def _from_files(self, ref: NodeRef) -> list[Value] | None:
+        """What files set a field of a class, or pass for a parameter, whatever its default is; None if none does."""
+        around = ref.module.syntax.parents.get(ref.node)
+        if isinstance(ref.node, ast.AnnAssign) or isinstance(around, ast.AnnAssign):
             from gpulint.values.environment_files import EnvironmentFiles  # their names are constants in turn
 
-            if given := self._project.fact(EnvironmentFiles).field(ref):
-                return tuple(given)
-        return self._values(ref.module, ref.node, ref.path)
+            return self._project.fact(EnvironmentFiles).field(ref) or None
+        if isinstance(around, ast.arguments):
+            from gpulint.values.instantiated import Instantiated
+
+            return self._project.fact(Instantiated).passed(ref)
+        return None
 
     @cyclic(_NO_VALUES)
     def _values(self, module: ModuleIndex, node: ast.AST, path: tuple[int, ...]) -> tuple[Value, ...]:

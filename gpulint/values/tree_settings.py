@@ -36,9 +36,12 @@ def anywhere(project: Project, ref: NodeRef) -> Iterator[Value]:
     keys, fills = _keys(ref)
     if len(keys) < (1 if fills else 2):
         return
-    dotted = ".".join(keys)
     for path in _files(project, keys[-1]):
-        known = project.fact(Constants).configs.read(path).get(dotted)
+        read = project.fact(Constants).configs.read(path)
+        grouped = (
+            len(keys) > 1 and path.parent.name == keys[0]
+        )  # ``train/base.yaml`` is an option of a group of Hydra's
+        known = read.get(".".join(keys)) or (read.get(".".join(keys[1:])) if grouped else None)
         if known is not None and not isinstance(known[0], bool):  # rules report switches in the files themselves
             yield Value(known[0], Place(path, known[1], "set here"), "config")
 

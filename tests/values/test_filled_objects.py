@@ -165,3 +165,40 @@ def test_the_environment_of_a_job_replaces_a_file(tmp_path: Path) -> None:
     (call,) = module.calls_by_name["look"]
     (value,) = tree.project.fact(Constants).of(module, call.args[0]).values
     assert (value.value, value.source) == (64, "launcher")
+
+
+MODULE = """
+class Data:
+    def __init__(self, batch_size, workers=0, width=4, depth=1):
+        look(NAME)
+
+class Called:
+    def __init__(self, batch_size):
+        self.batch_size = batch_size
+
+Called(2)
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("batch_size", [128]), ("workers", [0, 7]), ("width", [4]), ("depth", [...]), ("Called(2).batch_size", [2])],
+)
+def test_parameters_that_configuration_files_pass(tmp_path: Path, name: str, expected: list[object]) -> None:
+    hydra = "_target_: src.data.Data\nbatch_size: 128\nworkers: 7\ndepth: ${model.depth}\n"
+    lightning = "data:\n  class_path: src.data.Data\n  init_args: {batch_size: 128}\n"
+    other = "_target_: other.Data\nbatch_size: 1\n---\n"
+    called = "_target_: src.data.Called\nbatch_size: 1\n"
+    files = {"src/data.py": MODULE.replace("NAME", name), "conf/data/a.yaml": hydra, "conf/b.yaml": lightning}
+    tree = Tree(tmp_path, {**files, "conf/c.yaml": other, "conf/d.yaml": called})
+    module = tree.module("src/data.py")
+    (call,) = module.calls_by_name["look"]
+    known = tree.project.fact(Constants).of(module, call.args[0])
+    assert sorted(known.constants, key=repr) + ([...] if known.unknown else []) == expected
+
+
+def test_a_group_of_hydra_without_its_main_file(tmp_path: Path) -> None:
+    files = {"conf/train/base.yaml": "batch_size: 8\n", "conf/eval/base.yaml": "batch_size: 64\n"}
+    tree = Tree(tmp_path, {"main.py": "cfg = load()\nlook(cfg.train.batch_size)", **files})
+    (call,) = tree.module().calls_by_name["look"]
+    assert tree.project.fact(Constants).of(tree.module(), call.args[0]).constants == [8]
