@@ -53,7 +53,7 @@ from gpulint.workload.batch_size_limits import BatchSizeLimits
 from gpulint.workload.batch_sources import BatchSource, BatchSources, home
 from gpulint.workload.data_split import Split, split_of
 from gpulint.workload.evaluation_batches import has_reason, never_evaluates, one_is_enough, only_evaluates, trained_on
-from gpulint.workload.shared_sizes import lifted, of_its_object, stands_below, with_same_variable
+from gpulint.workload.shared_sizes import depends_on_split, lifted, of_its_object, stands_below, with_same_variable
 from gpulint.workload.single_samples import single_samples
 from gpulint.workspace.module_index import ModuleIndex
 
@@ -215,7 +215,7 @@ def _paired(path: Path, pairs: Iterable[train_eval_pairs.Pair]) -> Iterator[Find
 
 def _check(project: Project, module: ModuleIndex, source: BatchSource, training: list[BatchSource]) -> Finding | None:
     if source.split is Split.BOTH:
-        if project.fact(Resolver).callees(module, source.node):
+        if project.fact(Resolver).callees(module, source.node) or depends_on_split(source):
             return None
         return _finding(source, None, "one batch size serves training and evaluation")
     if (
